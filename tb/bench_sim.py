@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make bench-sim: cycles per second of the whole device, by CPU time of one core.
+"""Measures the simulation speed of the whole device in cycles per CPU second (make bench-sim).
 
-Clocks only, traffic on all queues with everything checked, and a baseline bench (Python awake every
-clock, register stores alone, nothing checked: the most such a bench can reach) on the same RTL;
-Verilator, and Icarus where it is installed. Writes reports/bench_sim/summary.json.
+The runs on the same RTL, on Verilator and on Icarus if installed:
+
+- clocks only
+- checked traffic on all queues
+- a baseline bench that wakes Python at every clock, makes register stores and checks nothing: an
+  upper bound for such benches
+
+Writes reports/bench_sim/summary.json.
 """
 
 import argparse
@@ -21,7 +26,7 @@ SHARE = 0.5  # of clocks only
 
 
 def measure(sim):
-    """Figures of one simulator."""
+    """Returns the measurements of one simulator."""
     print(f"{sim}: building and running the whole device", flush=True)
     outcome = run_system("tb.system.speed_tests", sim, 1)
     figures = json.loads((outcome.folder / "speed.json").read_text())
@@ -30,7 +35,7 @@ def measure(sim):
 
 
 def baseline(sim):
-    """Cycles per second of the baseline bench, and the cycles it was measured over."""
+    """Returns the cycles per second of the baseline bench, and the measured cycles."""
     bench = BENCHES["baseline"]
     outcome = run_unit("baseline", bench.top, None, bench.module("baseline"), sim, 1)
     return json.loads((outcome.folder / "speed.json").read_text())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on Verilator that note what of the RTL they reached, when EFA_CODE_COVERAGE names a folder.
+"""Counts the RTL coverage of Verilator runs when EFA_CODE_COVERAGE names a folder.
 
-Verilator counts lines, branches, terms of expressions and both edges of every bit. Not counted are
-what only watches (EFA_CHECK, EFA_STREAM, efa_stream_check), what is there to be unused, and the
-words of a memory, whose ports are. tools/code_coverage.py merges and checks.
+Verilator counts lines, branches, terms of expressions and both edges of every bit. Excluded are
+observers (EFA_CHECK, EFA_STREAM, efa_stream_check), unused wires, and the words of a memory; the
+ports of a memory count. tools/code_coverage.py merges and checks the counts.
 """
 
 import os
@@ -22,12 +22,12 @@ WATCHES = re.compile(r"\s*`EFA_(CHECK|CHECK_ON|STREAM)\(")
 
 
 def wanted() -> bool:
-    """Whether runs count."""
+    """True if runs count coverage."""
     return FOLDER in os.environ
 
 
 def left_out(text: str) -> list[tuple[int, int]]:
-    """First and last number of the lines of a source that are not counted."""
+    """Returns first and last line numbers of the excluded ranges of a source."""
     found, lines, at = [], text.split("\n"), 0
     while at < len(lines):
         first = at
@@ -51,8 +51,10 @@ def left_out(text: str) -> list[tuple[int, int]]:
 
 
 def control(files: list[Path], counted: tuple[str, ...] = ()) -> str:
-    """Verilator's control file that leaves those lines out, and files whose name is not `counted`
-    where any is given."""
+    """Returns Verilator's control file that excludes those lines.
+
+    If `counted` has names, all other files are excluded.
+    """
     message = ["`verilator_config"]
     for path in files:
         if path.name == WATCHER or (counted and path.name not in counted):
@@ -64,7 +66,7 @@ def control(files: list[Path], counted: tuple[str, ...] = ()) -> str:
 
 
 def arguments(name: str) -> list[str]:
-    """Where a run leaves its counts."""
+    """Returns the arguments that name the file of a run's counts."""
     if not wanted():
         return []
     file = Path(os.environ[FOLDER]) / f"{name}-{os.getpid()}-{time.monotonic_ns()}.dat"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulator and seed of every bench run, which simulators really ran, and verdicts on the plan."""
+"""Provides simulator and seed of every bench run, and reports simulators and plan results."""
 
 import os
 import shutil
@@ -16,15 +16,15 @@ FOUND = pytest.StashKey[dict]()
 TOLD = pytest.StashKey[list]()
 VERDICT = pytest.StashKey[str]()
 WRONG_USAGE = 2
-# pytest_runtest_logreport is not reported the configuration.
+# pytest_runtest_logreport does not receive the configuration.
 _found: list[dict] = []
 
 
 def pytest_addoption(parser):
     group = parser.getgroup("simulation")
     group.addoption("--sim", default=",".join(SIMULATORS), help="verilator, icarus or both")
-    group.addoption("--long", action="store_true", help="also what takes minutes on Icarus")
-    group.addoption("--plan", action="store_true", help="a whole run: write reports/test")
+    group.addoption("--long", action="store_true", help="also tests that take minutes on Icarus")
+    group.addoption("--plan", action="store_true", help="complete run: write reports/test")
     group.addoption("--seed", type=int, default=None, help="seed of every random choice")
 
 
@@ -34,7 +34,7 @@ def pytest_configure(config):
         pytest.exit(refused, returncode=WRONG_USAGE)
     given = config.getoption("--seed")
     if given is None:
-        # Workers of pytest-xdist take the seed their controller chose.
+        # Workers of pytest-xdist use the seed of their controller.
         given = getattr(config, "workerinput", {}).get("efa_seed") or new_seed()
     config.stash[SEED] = given
     if not hasattr(config, "workerinput"):
@@ -64,7 +64,7 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("sim", metafunc.config.getoption("--sim").split(","), indirect=True)
 
 
-# Kinds of tests, the longest first: those begin first, so that no worker is left alone with one.
+# Kinds of tests, the longest first, so that no worker ends with a long test alone.
 LONG = ("test_area[icarus", "test_session[icarus", "test_area", "test_digest", "test_session",
         "test_unit[verilator", "test_unit")  # fmt: skip
 
@@ -74,12 +74,12 @@ def _place(nodeid):
 
 
 def pytest_collection_modifyitems(items):
-    """Long tests first; workers take one at a time (--maxschedchunk 1)."""
+    """Sorts long tests first; workers fetch one test at a time (--maxschedchunk 1)."""
     items.sort(key=lambda item: _place(item.nodeid))
 
 
 class Begun:
-    """Says which long tests began, since their dots come minutes later."""
+    """Prints the long tests when they start, since their dots follow minutes later."""
 
     def __init__(self, config):
         self.config = config
@@ -101,7 +101,7 @@ def sim(request):
 
 @pytest.fixture
 def unless_long(sim, request):
-    """A function that skips what takes minutes on Icarus, by its name, unless --long is given."""
+    """Returns a function that skips a test on Icarus unless --long is given."""
 
     def skip(name: str) -> None:
         if sim == "icarus" and not request.config.getoption("--long"):
@@ -128,7 +128,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def _module_run_by(item, params):
-    """The cocotb module behind a case of test_unit.py or test_system.py."""
+    """Returns the cocotb module of a case of test_unit.py or test_system.py."""
     if item.originalname == "test_area":
         return f"tb.system.{params['area']}_tests"
     if item.originalname == "test_unit":
@@ -154,7 +154,7 @@ def pytest_runtest_logreport(report):
 
 
 def counts_by_simulator(config):
-    """Simulator to verdict to number of tests; empty where no test has a simulator."""
+    """Returns the number of tests by simulator and result; empty if no test has a simulator."""
     counts: dict[str, dict[str, int]] = {}
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     for verdict in ("passed", "failed", "skipped"):
@@ -167,7 +167,7 @@ def counts_by_simulator(config):
 
 
 def unused_simulators(config, counts):
-    """Reason for each simulator of the project on which no test ran."""
+    """Returns the reason for each simulator of the project on which no test ran."""
     asked = config.getoption("--sim").split(",")
     used = results.simulators_used(counts)
     return {
@@ -197,14 +197,14 @@ def _status(session, counts):
 
 
 def pytest_unconfigure(config):
-    """The verdict is the last line, behind pytest's own count."""
+    """Prints the result as the last line, after pytest's own count."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter and VERDICT in config.stash:
         reporter.write_line(config.stash[VERDICT])
 
 
 def _check_the_plan(session, counts):
-    """Writes reports/test of a whole run; holes in the plan fail it."""
+    """Writes reports/test of a complete run; holes in the plan fail the run."""
     config = session.config
     if FOUND not in config.stash:
         return

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make isolation-fuzz: an untrusted tenant beside a victim on one device;
-reports/isolation_fuzz/summary.json.
+"""Runs an untrusted tenant beside a victim on one device (make isolation-fuzz).
 
     python -m tb.isolation_fuzz --stores 1000000 --backend model --seed 7
 
-Exit status 1 when the tenant got through to the victim or to memory that is nobody's.
+Writes reports/isolation_fuzz/summary.json. Exit status 1 if the tenant affected the victim or
+memory that belongs to no process.
 """
 
 import argparse
@@ -25,7 +25,7 @@ FOUND = (Intrusion, DeviceTimeout, DriverError, VerbsError, RuntimeError)
 
 
 class _Progress:
-    """A line every few seconds."""
+    """Prints a line every few seconds."""
 
     def __init__(self):
         self._next = time.monotonic() + PROGRESS_SECONDS

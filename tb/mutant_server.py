@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutants of a block, each in a fork of one simulator that is loaded once.
+"""Runs mutants of a block, each in a fork of one simulator that is loaded once.
 
-Named last among cocotb's test modules, it stops before the first test, when nothing of the design
-has run yet. The folder EFA_MUTANTS holds job.json: `numbers` of the mutants, the tests in their
-`order`, a `limit` of simulated ns for each (0: its own), `seconds` a mutant may take, and how many
-`jobs` run at once. Each mutant gets a folder of its number, where the design finds its number in a
-file `mutant` and cocotb leaves results.xml; a line of done.jsonl reports how it
-ended, and whether it had to be killed.
+As the last of cocotb's test modules, this module stops before the first test, when the design has
+not run yet. The folder EFA_MUTANTS holds job.json:
+
+- `numbers`: the mutants
+- `order`: the tests in order
+- `limit`: the simulated ns of each test (0: its own limit)
+- `seconds`: the maximum time of a mutant
+- `jobs`: the number of parallel mutants
+
+Each mutant has a folder with its number. The design reads the number from the file `mutant` there,
+and cocotb writes results.xml. A line of done.jsonl reports the end of a mutant, and whether it was
+killed after a timeout.
 """
 
 import gc
@@ -25,7 +31,7 @@ _start = RegressionManager.start_regression
 
 
 def _become(number, folder):
-    """What a fork does before its tests: a place of its own for all it writes."""
+    """Prepares a fork: sets its own folder for all output."""
     here = folder / str(number)
     shutil.rmtree(here, ignore_errors=True)
     here.mkdir()
@@ -38,7 +44,7 @@ def _become(number, folder):
 
 
 def _serve(job, folder):
-    """Forks for each mutant; returns in the forks, with the mutant's number."""
+    """Forks for each mutant; returns in each fork with the mutant's number."""
     waiting, running = list(job["numbers"]), {}
     caller = os.getppid()
     with open(folder / "done.jsonl", "a") as done:
@@ -69,7 +75,7 @@ def _serve(job, folder):
 
 
 def _end(manager):
-    """Leaves with results written; an exit would wait for the parent's threads, not here."""
+    """Exits with written results; a normal exit would wait for the parent's threads."""
     if not manager._tearing_down:
         manager._on_sim_end()
     os._exit(0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verdicts of a whole run beside the lines of the plan: reports/test/summary.json and summary.md.
+"""Reports the results of a complete run by line of the plan: reports/test/summary.json and .md.
 
-Bench tests run inside pytest cases; tb/runner.py notes the verdict of each in a folder that all
-workers know, `collect` reads them back. Everything else has the verdict pytest gives it.
+Bench tests run inside pytest cases. tb/runner.py stores the result of each in a folder that all
+workers use; `collect` reads the results. All other tests have the result of pytest.
 """
 
 import json
@@ -11,14 +11,14 @@ from collections import defaultdict
 from pathlib import Path
 
 FOLDER = "EFA_RESULTS"
-# Tests without a simulator run in Python alone.
+# Tests without a simulator run in Python only.
 PYTHON = "python"
 VERDICTS = ("failed", "passed", "skipped", "not run")
 NUMBERS = ("no", "one", "two")
 
 
 def note(module, sim, verdicts):
-    """Keeps name: verdict of a cocotb module's tests, when a whole run requests it."""
+    """Stores the results of a cocotb module's tests by name, during a complete run."""
     folder = os.environ.get(FOLDER)
     if folder:
         name = f"{module}-{sim}-{os.getpid()}-{os.urandom(4).hex()}.json"
@@ -28,7 +28,7 @@ def note(module, sim, verdicts):
 
 
 def collect(folder):
-    """(file, test, sim): verdicts of all that was noted in a folder."""
+    """Returns the stored results of a folder by (file, test, simulator)."""
     found = defaultdict(list)
     for path in sorted(Path(folder).glob("*.json")):
         run = json.loads(path.read_text())
@@ -38,13 +38,16 @@ def collect(folder):
 
 
 def worst(verdicts):
-    """A failure outweighs, then a pass; a test that only was skipped is skipped."""
+    """Returns the worst result: failed, then passed, skipped, not run."""
     return next((one for one in VERDICTS if one in verdicts), VERDICTS[-1])
 
 
 def on_the_plan(entries, found, sims):
-    """A row for each line of the plan. `entries` are pairs of an entry and its tests, `found` maps
-    (file, test, sim) to verdicts, `sims` are those requested."""
+    """Returns a row for each line of the plan.
+
+    `entries` are pairs of an entry and its tests, `found` maps (file, test, sim) to results, `sims`
+    are the requested simulators.
+    """
     rows = []
     for entry, tests in entries:
         row = {"id": entry.id, "shows": entry.shows, "by": entry.by, "tests": {}}
@@ -67,9 +70,10 @@ def on_the_plan(entries, found, sims):
 
 
 def holes(rows, sims):
-    """Lines of the plan that nothing passed for, and tests that did not run, as messages.
+    """Returns messages for plan lines without a passing test and for tests that did not run.
 
-    Icarus may leave long tests out; what has to run, runs in Python and on Verilator."""
+    Icarus may skip long tests; required tests run in Python and on Verilator.
+    """
     binding = [PYTHON, *[sim for sim in sims if sim == "verilator"]]
     wrong = []
     for row in rows:
@@ -90,15 +94,16 @@ def holes(rows, sims):
 
 
 def simulators_used(counts):
-    """Simulators on which a test ran to its end; `counts` maps simulator to verdict to number."""
+    """Returns simulators with a finished test; `counts` maps simulator to result to number."""
     return [sim for sim, seen in counts.items() if seen.get("passed") or seen.get("failed")]
 
 
 def verdict(passed, counts, unused):
-    """The last line of a run: its outcome, and on how many simulators.
+    """Returns the last line of a run: its outcome, and the number of simulators.
 
-    `counts` maps simulator to verdict to number of tests, `unused` maps each simulator that did not
-    run to the reason."""
+    `counts` maps simulator to result to number of tests, `unused` maps each simulator that did not
+    run to the reason.
+    """
     used = simulators_used(counts)
     outcome = "passed" if passed else "failed"
     if not used:
@@ -113,8 +118,10 @@ def verdict(passed, counts, unused):
 
 
 def write(folder, rows, sims, seed, wrong, text):
-    """summary.json and summary.md in a folder, `reported` as the verdict; returns the page's
-    path."""
+    """Writes summary.json and summary.md to a folder; returns the path of summary.md.
+
+    `text` is the outcome of the run.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     columns = [PYTHON, *sims]
     counts = {
@@ -123,7 +130,7 @@ def write(folder, rows, sims, seed, wrong, text):
     whole = {"seed": seed, "verdict": text, "simulators": list(sims), "holes": wrong}
     whole |= {"counts": counts, "plan": rows}
     (folder / "summary.json").write_text(json.dumps(whole, indent=1) + "\n")
-    lines = ["# The plan and what a run said of it", "", text.capitalize() + ".", ""]
+    lines = ["# Test plan and results of a run", "", text.capitalize() + ".", ""]
     lines += [f"Seed {seed}.", ""]
     lines += ["| | " + " | ".join(VERDICTS) + " |", "|---|" + "---|" * len(VERDICTS)]
     for sim in columns:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds a design once per configuration, runs cocotb modules on it, and checks the result.
 
-A run passes only when its results file exists, holds every test that the module declares, and
-none of them failed or was skipped. A simulator that dies early, a filter that matches nothing
-and a library that fails to load are failures here, though each of them exits 0 elsewhere.
+A run passes only if its results file exists and holds every test that the module declares, and if
+no test failed or was skipped. A simulator that ends early, a filter without a match and a library
+that fails to load are failures here, although each of them exits with 0 elsewhere.
 
     python -m tb.runner unit fifo --sim icarus --seed 7 [--test name]
     python -m tb.runner system smoke --sim verilator --seed 7
@@ -35,8 +35,10 @@ CACHED_BUILDS = 6
 
 
 class RunFailed(Exception):
-    """A build or run that did not pass; the text names it and how to repeat it. `wrong` has a line
-    for each test of a run that failed, none of a build."""
+    """A build or run that did not pass; the text names the run and the command that repeats it.
+
+    `wrong` has a line for each failed test of a run, none for a build.
+    """
 
     def __init__(self, text: str, wrong: tuple[str, ...] = ()):
         super().__init__(text)
@@ -44,12 +46,12 @@ class RunFailed(Exception):
 
 
 class NoSuchRun(RunFailed):
-    """A unit, area, parameter or test was requested that is not there; nothing was built."""
+    """The requested unit, area, parameter or test does not exist; nothing was built."""
 
 
 @dataclass
 class Outcome:
-    """What one run gave."""
+    """The results of one run."""
 
     name: str
     sim: str
@@ -66,7 +68,7 @@ def new_seed() -> int:
 
 
 def closure(top: str, extra: tuple[str, ...] = ()) -> list[Path]:
-    """Source files of a module: a file has its module's name, so names are enough."""
+    """Returns the source files of a module; file names equal module names."""
     by_name = {path.stem: path for path in sorted((ROOT / "rtl").rglob("*.v"))}
     by_name |= {path.stem: path for path in sorted((ROOT / "tb" / "hdl").glob("*.v"))}
     by_name |= {Path(path).stem: ROOT / path for path in extra}
@@ -86,8 +88,10 @@ def closure(top: str, extra: tuple[str, ...] = ()) -> list[Path]:
 
 
 def planned_tests(module: str, test: str | None = None) -> list[str]:
-    """Names of the tests a cocotb module declares, read from its text; those that `test`, a regular
-    expression, matches. Raises NoSuchRun where there is none."""
+    """Returns the names of the tests that a cocotb module declares, read from its text.
+
+    `test` is a regular expression that selects tests. Raises NoSuchRun if no test is left.
+    """
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         raise NoSuchRun(f"no test module {module}")
@@ -138,7 +142,7 @@ def build(
     native: tuple[Path, ...] = (),
     main: Path | None = None,
 ) -> Path:
-    """Folder of the built simulation; an unchanged configuration is not built again."""
+    """Returns the folder of the built simulation; an unchanged configuration is not rebuilt."""
     options = [top, repr(sorted(parameters.items())), *build_args, f"waves={waves}"]
     folder = OUT / "build"
     prefix = f"{sim}-{top}"
@@ -150,7 +154,7 @@ def build(
         if stamp.exists():
             os.utime(target)
             return target
-        # What an interrupted build left may be half an object file that looks like a whole one.
+        # An interrupted build may leave a partial object file that looks complete.
         for path in target.iterdir():
             if path.name != "lock":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -182,12 +186,12 @@ def build(
 
 
 def _is_case_of(test: str, run: str) -> bool:
-    """A parametrized test runs as several cases named after it."""
+    """True for a case of a parametrized test; its name starts with the test's name."""
     return re.fullmatch(rf"{re.escape(test)}(\W.*)?", run) is not None
 
 
 def judge(results: Path, planned: list[str]) -> tuple[list[str], list[str]]:
-    """Tests that ran, and everything that keeps the run from passing."""
+    """Returns the tests that ran, and the reasons for which the run does not pass."""
     if not results.exists():
         return [], ["no results file: the simulation ended before its tests did"]
     ran, wrong = [], []
@@ -204,7 +208,7 @@ def judge(results: Path, planned: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _statuses(planned: list[str], ran: list[str], wrong: list[str]) -> dict[str, str]:
-    """Verdict of each planned test; what kept a run from ending fails all of them."""
+    """Returns the result of each planned test; a run that did not end fails all of them."""
     bad = [line.partition(":")[0] for line in wrong]
     if not ran or "simulator" in bad:
         return dict.fromkeys(planned, "failed")
@@ -230,9 +234,10 @@ def run(
     waves: bool = False,
     options: str = "",
 ) -> Outcome:
-    """Run one cocotb module on a built design; raises RunFailed unless all of it passed.
+    """Runs one cocotb module on a built design; raises RunFailed unless all tests passed.
 
-    `kind`, `name` and `options` are those of the command line below, which a failure quotes."""
+    `kind`, `name` and `options` are those of the command line, which a failure quotes.
+    """
     parameters = parameters or {}
     planned = planned_tests(module, test)
     title = "-".join([name, *(f"{key}{value}" for key, value in parameters.items())])
@@ -280,7 +285,7 @@ def run(
 
 
 def repeat_line(kind: str, name: str, sim: str, seed: int, params: dict, test: str | None) -> str:
-    """The command that does a run again; WAVES=1 before it leaves a trace beside its log."""
+    """Returns the command that repeats a run; WAVES=1 before it writes a trace next to the log."""
     line = f".venv/bin/python -m tb.runner {kind} {name} --sim {sim} --seed {seed}"
     if params:
         line += f' --params "{" ".join(f"{key}={value}" for key, value in params.items())}"'
@@ -288,7 +293,7 @@ def repeat_line(kind: str, name: str, sim: str, seed: int, params: dict, test: s
 
 
 UNIT_BUILD = {
-    # Unknowns are random in Verilator, so a register that needed a reset shows here too.
+    # Verilator draws unknowns at random, so a missing reset shows here too.
     "verilator": [
         "-O3", "--x-assign", "unique", "--x-initial", "unique", "--assert", "-Wno-fatal",
     ],
@@ -297,7 +302,7 @@ UNIT_BUILD = {
 
 
 def random_unknowns(seed: int) -> list[str]:
-    """Arguments that make a Verilator build with `unique` unknowns draw them from this seed."""
+    """Returns arguments that draw the unknowns of a `unique` Verilator build from this seed."""
     return [f"+verilator+seed+{seed % (2**31 - 1)}", "+verilator+rand+reset+2"]
 
 
@@ -311,7 +316,7 @@ def run_unit(
     params: dict | None = None,
     test: str | None = None,
 ) -> Outcome:
-    """One RTL module under its cocotb module. `sources` None: found by module name."""
+    """Runs one RTL module under its cocotb module; `sources` None selects by module name."""
     params = params or {}
     waves = waves_wanted()
     files = closure(top) if sources is None else [ROOT / path for path in sources]
@@ -334,8 +339,11 @@ def run_unit(
 def counting(
     top: str, sources: list[Path], counted: tuple[str, ...] = ()
 ) -> tuple[list[Path], list[str]]:
-    """What a Verilator build takes beside its sources when runs count code coverage: a control
-    file and flags; nothing when they do not. `counted` as for code_coverage.control."""
+    """Returns the extra sources and flags of a Verilator build that counts code coverage.
+
+    The source is a control file. Without coverage both lists are empty. `counted` is as for
+    code_coverage.control.
+    """
     if not code_coverage.wanted():
         return [], []
     control = OUT / "control" / f"{top}-coverage.vlt"
@@ -344,7 +352,7 @@ def counting(
 
 
 def write_once(path: Path, text: str) -> None:
-    """Write a small generated file; runs in parallel may race, so it appears whole."""
+    """Writes a small generated file atomically, since parallel runs may race."""
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -358,7 +366,7 @@ def waves_wanted() -> bool:
 
 
 def waves_flags() -> list[str]:
-    """FST where liblz4's headers are installed, VCD otherwise."""
+    """Returns the flags for FST if liblz4's headers are installed, for VCD otherwise."""
     if Path("/usr/include/lz4.h").exists():
         return ["--trace-fst"]
     print("waves: VCD, since the headers of liblz4 are not installed (apt install liblz4-dev)")
@@ -416,7 +424,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def parameters_of(text: str) -> dict[str, int]:
-    """Parameters by name from "NAME=VALUE ..."; raises NoSuchRun for anything else."""
+    """Returns parameters by name from "NAME=VALUE ..."; raises NoSuchRun for other text."""
     params = {}
     for pair in text.split():
         name, _, value = pair.partition("=")
@@ -428,7 +436,7 @@ def parameters_of(text: str) -> dict[str, int]:
 
 
 def report(outcome: Outcome) -> str:
-    """One line of a run that passed, and where its waves are."""
+    """Returns one line for a passed run, and the path of its waves."""
     return (
         f"{outcome.name} on {outcome.sim}, seed {outcome.seed}: {len(outcome.tests)} tests passed "
         f"in {outcome.seconds:.1f} s ({outcome.log.relative_to(ROOT)}){_waves_of(outcome.folder)}"
@@ -436,13 +444,13 @@ def report(outcome: Outcome) -> str:
 
 
 def _waves_of(folder: Path) -> str:
-    """Lines that name the waves a run left."""
+    """Returns lines that name the waves of a run."""
     found = sorted(path for path in folder.glob("dump.*") if path.suffix in (".fst", ".vcd"))
     return "".join(f"\nwaves: {path.relative_to(ROOT)}" for path in found)
 
 
 if __name__ == "__main__":
-    # By its own name, so that what others raise is what is caught here.
+    # Imported by name, so that exception classes raised elsewhere match here.
     from tb.runner import main as main_of_module
 
     sys.exit(main_of_module())

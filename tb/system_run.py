@@ -31,20 +31,20 @@ PARTS = ("memory", "iommu", "host", "fabric", "perf_counters", "bench", "api")
 LIBRARY = [NATIVE / f"{name}.cpp" for name in PARTS]
 HEADERS = sorted(NATIVE.glob("*.h"))
 TOP = "efa_tb"
-# Code coverage counts the wiring modules here; the rest is counted under the unit benches.
+# Code coverage counts the wiring modules here; the unit benches count the other modules.
 COUNTED = ("efa_nic.v", "efa_tx_engine.v", "efa_rx_engine.v", "efa_cq_engine.v")
 CXX = "-std=c++17 -Wall -Wno-unused-parameter"
 VERILATOR = [
     "--assert", "-Wno-fatal", "--noassert-case", "-CFLAGS", f"{CXX} -I{NATIVE}",
     "-LDFLAGS", "-rdynamic", "--output-split", "20000",
 ]  # fmt: skip
-# `fast` lets the optimiser choose values of unknowns; PLAIN draws them and leaves the compiler out.
+# FAST lets the optimiser choose values of unknowns; PLAIN draws them and does not optimise.
 FAST = ["-O3", "--x-assign", "fast", "--x-initial", "fast"]
 PLAIN = ["--x-assign", "unique", "--x-initial", "unique", "-CFLAGS", "-O0"]
 
 
 def native_module() -> Path:
-    """Folder of efa.vpi, the native library as Icarus loads it."""
+    """Returns the folder of efa.vpi, the native library for Icarus."""
     compiler = shutil.which("iverilog-vpi")
     if compiler is None:
         raise SimulatorMissing("icarus: iverilog-vpi is not installed")
@@ -73,7 +73,7 @@ def native_module() -> Path:
 def build_system(
     sim: str, params: dict, extra: tuple[str, ...] = (), plain: bool = False
 ) -> tuple[Path, list[str]]:
-    """Built device and the arguments its simulation needs. `extra` sources replace by name."""
+    """Returns the built device and its simulation arguments; `extra` sources replace by name."""
     sources = closure(TOP, extra)
     waves = waves_wanted()
     if sim == "icarus":
@@ -101,10 +101,11 @@ def run_system(
     store_buffer: StoreBuffer | None = None,
     plain: bool = False,
 ) -> Outcome:
-    """A cocotb module of the whole device; `params` are those of efa_tb (DEVICES, QPN_W, ...).
+    """Runs a cocotb module on the whole device; `params` are those of efa_tb (DEVICES, QPN_W, ...).
 
-    `store_buffer` is that of the hosts' CPUs; without one the seed draws it. `plain` builds it for
-    Verilator without optimisation and begins memories and unknowns at random."""
+    `store_buffer` is that of the hosts' CPUs; without a value the seed draws it. `plain` builds for
+    Verilator without optimisation and starts memories and unknowns at random.
+    """
     params = params or {}
     buffer = store_buffer or StoreBuffer.drawn(seed)
     folder, test_args = build_system(sim, params, extra, plain)

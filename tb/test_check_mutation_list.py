@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of protection checks fits the tree, and says so when it does not."""
+"""Tests that the list of protection checks fits the tree, and that misfits are reported."""
 
 import check_mutation
 import check_mutation_list
@@ -10,7 +10,7 @@ SOUND = check_mutation_list.read_checks()[0]
 
 
 def changed(**fields):
-    """The first entry of the list, with other fields."""
+    """Returns the first entry of the list, with changed fields."""
     return check_mutation_list.Check(**{**SOUND.__dict__, **fields})
 
 
@@ -59,7 +59,7 @@ def test_a_check_is_taken_out_of_a_copy(tmp_path, monkeypatch):
 
 
 def seen(monkeypatch, check, *answers):
-    """What is made of a check whose runs end like this."""
+    """Returns the result of a check whose runs end with these results."""
     left = list(answers)
     monkeypatch.setattr(check_mutation, "guarded", lambda *_: left.pop(0))
     verdict = check_mutation.judge(check, "verilator", 1)
@@ -74,7 +74,7 @@ def test_only_a_test_that_fails_kills(monkeypatch):
     assert seen(monkeypatch, SOUND, ([], "does not build"))[0] == "error"
     two = changed(beside=[{"file": SOUND.file, "old": "module", "new": ""}], because="x")
     assert seen(monkeypatch, two, passed, failed)[0] == "killed"
-    # One that is noticed by itself needs none beside it.
+    # A check that a test covers alone needs no second change.
     assert seen(monkeypatch, two, failed)[0] == "error"
 
 

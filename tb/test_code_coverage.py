@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts of runs become points once, waivers hold only what no run reached."""
+"""Tests that the counts of runs merge, and that waivers hold only unreached points."""
 
 import code_coverage
 
@@ -10,7 +10,7 @@ SOURCE = {FILE: ["wire a = b && c;", "if (a) x = 1;", "wire [3:0] d;"]}
 
 
 def count(hits, **message):
-    """A line of Verilator's file."""
+    """Returns a line of Verilator's file."""
     parts = "".join(f"\1{name}\2{value}" for name, value in message.items())
     return f"C '{parts}' {hits}\n"
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Yosys's list becomes mutants with their line; verdicts hold only for survivors; every connection
-of the wiring has a fault."""
+"""Tests mutants: parsing of Yosys's list, verdicts of survivors, and faults of the wiring."""
 
 import mutant_runs
 import mutants
@@ -73,7 +72,7 @@ def test_the_failure_is_that_of_the_test_that_ran(tmp_path):
     late = ("failure", "SimTimeoutError", "")
     ended = ("failure", "SimFailure", "the simulation ended prematurely")
     assert failed(case("a", "x", 8), case("b", "y", 9)) is None
-    # In the file modules are in order, in the run others may come first.
+    # Modules are in order in the file; in the run others may come first.
     assert failed(case("a", "x", 0, behind), case("b", "y", 9, late))[0] == "b.y"
     assert "SimTimeoutError" in failed(case("a", "x", 0, behind), case("b", "y", 9, late))[1]
     assert failed(case("a", "x", 0, ended), case("b", "y", 9, ended))[0] == "b.y"
@@ -108,7 +107,7 @@ def test_a_status_that_fits_no_survivor_is_stale():
     (wrong,) = mutate.judge_survivors("efa_x", [], [], [entry()], True)
     assert "fits no survivor" in wrong
     assert mutate.judge_survivors("efa_x", [], [], [entry()], False) == []
-    # A proof that took too long in one run may be there in the next.
+    # A proof with a timeout in one run may succeed in the next.
     proved = row("inv a[1]") | {"verdict": "proved equal"}
     assert mutate.judge_survivors("efa_x", [proved], [], [entry()], True) == []
     both = [row("inv a[1]")], [row("inv a[2]")]
@@ -134,7 +133,7 @@ def test_a_proof_reports_equal_from_different():
         1,
     )
     by_name = {mutant.name: mutant for mutant in found}
-    # Only a watcher looks at `room` and `level`; `fresh` decides what enters.
+    # `room` and `level` reach only a check; `fresh` decides what enters.
     equal = [name for name in by_name if name.endswith((" room[0]", " level[5]"))]
     different = [name for name in by_name if " fresh[0]" in name or " m_qpn" in name]
     assert equal and different
@@ -150,7 +149,7 @@ def test_a_block_benched_through_another_has_its_benches():
 
 @pytest.fixture(scope="module")
 def completion_side():
-    """(faults drawn, how many there are, what is below) of the smallest wiring module."""
+    """Returns (drawn faults, all faults, Below, written files) of the smallest wiring module."""
     others = [path for path in closure("efa_cq_engine") if path.stem != "efa_cq_engine"]
     drawn, written, listed = wiring.make("efa_cq_engine", others, None, 1, "test.wiring")
     return drawn, listed, wiring.Below("efa_cq_engine", others, "test.wiring"), written
@@ -185,7 +184,7 @@ def test_a_fault_that_changes_nothing_is_found(completion_side):
         return wiring.Fault(1, "", "", 1, "", ((cell, port, tuple(bits)),))
 
     connected = below.module["cells"]["u_ec"]["connections"]
-    # A queue's number has 12 bits on this port, 6 of them in a device of 64 queues.
+    # This port carries 12 bits of a queue number; a device of 64 queues uses 6.
     narrow, wide = list(connected["lookup_qpn"]), list(connected["lookup_qpn"])
     narrow[6:] = "0" * 6
     wide[5] = "0"

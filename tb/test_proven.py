@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What formal/proven.json notes, which terms a claim states, which blocks are proven anew."""
+"""Tests formal/proven.json, the terms of a claim, and the choice of blocks to prove again."""
 
 import os
 import subprocess
@@ -47,7 +47,7 @@ properties:
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    """A project with one block, noted as proven."""
+    """Returns a project with one block that is recorded as proven."""
     for name, text in {
         "formal/one.v": WRAPPER, "formal/one.yaml": PLAN, "rtl/part/efa_part.v": PART,
         "rtl/part/efa_other.v": "module efa_other;\nendmodule\n",
@@ -156,14 +156,14 @@ def test_what_changed_last_is_proven_anew(tree):
     assert chosen(1) == ["three"]
     assert chosen(60) == ["three", "one"]
     assert chosen(100) == ["three", "two", "one"]
-    # What is not committed comes first.
+    # Uncommitted changes come first.
     path = tree / "rtl/part/efa_part.v"
     path.write_text(path.read_text() + "// more\n")
     assert chosen(1) == ["one"]
 
 
 def row(name, job, status="proven", covers=True, cover=True):
-    """A row of the summary of proofs."""
+    """Returns a row of the summary of proofs."""
     return {"name": name, "job": job, "status": status, "covers": covers, "cover": cover, "why": ""}
 
 

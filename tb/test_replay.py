@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A failing run says how to repeat it, the line does it, and WAVES=1 leaves a trace."""
+"""Tests that a failing run prints a command that repeats it, and that WAVES=1 writes a trace."""
 
 import os
 import re
@@ -17,7 +17,7 @@ SKID = ROOT / "rtl" / "common" / "efa_skid.v"
 
 
 def run_skid(sources, seed, test=None):
-    """The skid's own bench on Icarus if there is one, as quick to build, else Verilator."""
+    """Runs the skid's own bench on Icarus if installed, else on Verilator."""
     sim = "icarus" if runner.simulator_missing("icarus") is None else "verilator"
     return runner.run_unit(
         "skid", "efa_skid", sources, "tb.unit.skid_tests", sim, seed, {"WIDTH": 16}, test
@@ -26,7 +26,7 @@ def run_skid(sources, seed, test=None):
 
 @pytest.fixture
 def broken():
-    """A skid that loses its lowest bit."""
+    """Returns a skid that loses its lowest bit."""
     text, count = re.subn(r"assign m_data\s*=", "assign m_data = ~1 &", SKID.read_text())
     assert count == 1
     path = ROOT / "sim" / "out" / "control" / "broken" / "efa_skid.v"

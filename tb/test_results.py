@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verdict beside each line of the plan is that of its tests; holes fail a whole run."""
+"""Tests the result of each line of the plan; a hole fails a complete run."""
 
 import json
 import os
@@ -19,7 +19,7 @@ SIMS = ["verilator", "icarus"]
 
 
 def rows(found, tests=(BENCH,), by=None):
-    """Rows of a plan of one line."""
+    """Returns the rows of a plan of one line."""
     entry = Entry("common.skid", "order stays", by=by)
     keyed = {(t.file, t.name, sim): verdicts for t, sim, verdicts in found}
     return results.on_the_plan([(entry, list(tests))], keyed, SIMS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line that does a run again, and the bench that only a target runs."""
+"""Tests the command line of the runner, and the baseline bench, which only a target runs."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A check written beside the logic ends its simulation, and that fails its run."""
+"""Tests that a failing check beside the logic ends its simulation and fails its run."""
 
 import pytest
 
@@ -24,7 +24,7 @@ async def broken(dut):
         await RisingEdge(dut.clk)
 '''
 
-# A driver whose beats nobody takes.
+# A driver whose beats are never accepted.
 REFUSED = """
     dut.ready.value = 1
     await RisingEdge(dut.clk)
@@ -39,7 +39,7 @@ REFUSED = """
 
 @pytest.fixture
 def stream(tmp_path, monkeypatch, sim):
-    """Runs a stream that waits for ready when `change` happens to it."""
+    """Returns a function that runs a stream which waits for ready, with `change` applied."""
 
     def run(name, change):
         (tmp_path / f"{name}.py").write_text(BENCH.format(change=change))

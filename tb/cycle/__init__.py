@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cycle model held against the RTL: the same workload on both, message by message."""
+"""Compares the cycle model with the RTL: the same workload on both, message by message."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make cycle-grid: the cycle model against the RTL over a grid; what it misses, and at which stage.
+"""Compares the cycle model with the RTL over a grid of workloads (make cycle-grid).
 
     python -m tb.cycle.grid [--drawn N] [--seed N] [--jobs N] [--out FOLDER]
 
-Writes summary.json (a row a point: figures of both, error, bounds met, where they part) and
-pictures. Exit status 0 when every point is within its bounds, 1 when one is not, 2 on usage or
-environment.
+Writes plots and summary.json: a row per point with the measurements of both, the error, the bounds
+met and the first differing stage. Exit status 0 if every point is within its bounds, 1 if not, 2 on
+usage or environment.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from tb.system_run import build_system
 
 OUT = ROOT / "reports/cycle"
 CHUNK = 8
-# How fast the model is: a long run of each, the RTL on the first messages of the same.
+# Speed of the model: a long run of each workload, and the RTL on its first messages.
 SPEED = (Workload(size=32, queues=16, depth=64, batch=16, messages=1_000_000),
          Workload(size=64, queues=16, depth=64, batch=16, messages=1_000_000),
          Workload(size=64, queues=1, depth=64, batch=16, messages=1_000_000),
@@ -43,7 +43,7 @@ RTL_MESSAGES = 4096
 
 
 def measure(works, seed):
-    """A row for each of some workloads: RTL and model on the same host accesses."""
+    """Returns a row per workload: RTL and model on the same host accesses."""
     rows = []
     for work, run in zip(works, run_timed(works, "verilator", seed), strict=True):
         real = from_events(work, run.events, run.marks, run.queues, run.numbers)
@@ -53,8 +53,8 @@ def measure(works, seed):
 
 
 def speeds(seed):
-    """Messages a second of one core, the model's and, in the same run, the RTL's on Verilator."""
-    simulate(SPEED[0])  # compiled, memory at hand
+    """Returns messages per second of one core: the model, and the RTL on Verilator."""
+    simulate(SPEED[0])  # compiles the model and allocates its memory
     short = [replace(work, messages=min(work.messages, RTL_MESSAGES)) for work in SPEED]
     rows = []
     for work, part, run in zip(SPEED, short, run_timed(short, "verilator", seed, again=True),
@@ -72,7 +72,7 @@ def speeds(seed):
 
 
 def run(points, seed, jobs, say):
-    """Rows in the order of the points, chunk after chunk in so many processes."""
+    """Returns rows in the order of the points; measures chunks in `jobs` processes."""
     chunks = [points[at : at + CHUNK] for at in range(0, len(points), CHUNK)]
     began, done, rows = time.monotonic(), 0, [None] * len(chunks)
     with ProcessPoolExecutor(jobs) as pool:
@@ -90,7 +90,7 @@ def run(points, seed, jobs, say):
 
 
 def summarize(rows, speed, seed):
-    """What summary.json holds."""
+    """Returns the contents of summary.json."""
     missed = [row for row in rows if not all(row["met"].values())]
     messages = sum(row["messages"] for row in rows)
     worst = {name: max(abs(row["error"][name] if name == "rate"
@@ -107,7 +107,7 @@ def summarize(rows, speed, seed):
 
 
 def report(summary, say):
-    """The verdict in words: every point that is out of its bounds with the stage of parting."""
+    """Prints every point out of bounds with its first differing stage, and the totals."""
     for row in summary["rows"]:
         if not all(row["met"].values()):
             error, parts = row["error"], row["parts_at"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the comparison of cycle model and RTL, SVG text from summary.json alone."""
+"""Plots the comparison of cycle model and RTL: SVG text from summary.json."""
 
 from cycle.compare import BOUNDS
 
@@ -11,7 +11,7 @@ MET, MISSED = "#059669", "#dc2626"
 
 
 def draw(summary):
-    """Name of a file to its text."""
+    """Returns the text of each file by file name."""
     return {"errors.svg": errors(summary), "agreement.svg": agreement(summary)}
 
 
@@ -20,7 +20,7 @@ def _share(row, name):
 
 
 def errors(summary):
-    """Error of each point in per cent, sorted, with the bound of each figure."""
+    """Plots the error of each point in per cent, sorted, with the bound of each measurement."""
     figure, axes = axes_of(11.0, 3.8, 3)
     for axis, (name, (bound, least)) in zip(axes, BOUNDS.items(), strict=True):
         rows = sorted(summary["rows"], key=lambda row, name=name: _share(row, name))
@@ -38,7 +38,7 @@ def errors(summary):
 
 
 def agreement(summary):
-    """What the model says against what the RTL does, each figure over its decades."""
+    """Plots the model over the RTL for each measurement, on logarithmic axes."""
     figure, axes = axes_of(11.0, 3.8, 3)
     for axis, name in zip(axes, BOUNDS, strict=True):
         real = [row["rtl"][name] for row in summary["rows"]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid on which the cycle model is compared with the RTL: fixed points, and drawn ones."""
+"""Lists the workloads on which cycle model and RTL are compared: fixed and drawn points."""
 
 import itertools
 import random
@@ -11,22 +11,27 @@ from cycle.workload import FLIT_BYTES, Workload
 from efa.wc import POLICIES
 
 READ_LATENCIES = (125, 500)
-# Enough messages for a 99th percentile that is not one message's luck.
+# Enough messages for a stable 99th percentile.
 SMALL, LARGE, LARGE_BYTES = 2048, 512, 1024
 WINDOWS = ((1, 1), (16, 4), (64, 16))  # depth, batch
 LOADS = (0.5, 0.9)
 
 
 def sized(**values):
-    """A Workload with as many messages as its size requests."""
+    """Returns a Workload with the number of messages that its size requires."""
     least = values.get("queues", 1) * values.get("batch", 1) * 4
     wanted = LARGE if values["size"] >= LARGE_BYTES else SMALL
     return Workload(messages=max(wanted, least), **values)
 
 
 def fixed():
-    """Size x queues x window x latency; policies; datagrams; 128-byte entries; CQ doorbells; send
-    queues in host memory; open loops below capacity."""
+    """Returns the fixed points.
+
+    - size x queues x window x latency; store buffer policies; datagrams; 128-byte WQEs; CQ
+      doorbells
+    - send queues in host memory
+    - open loops below capacity
+    """
     found = [sized(size=size, queues=queues, depth=depth, batch=batch, read_latency=latency)
              for size, queues, (depth, batch), latency in itertools.product(
                  (32, 64, 512, 4096), (1, 8, 32), WINDOWS, READ_LATENCIES)]
@@ -50,14 +55,14 @@ def fixed():
 
 
 def opened(size, latency, load):
-    """An open loop at a share of what the model says is the capacity of this host and device."""
+    """Returns an open loop at a share of the capacity that the model predicts."""
     closed = sized(size=size, queues=8, depth=64, batch=4, read_latency=latency)
     gap = max(1, round(closed.batch / (figures(simulate(closed))["rate"] * load)))
     return sized(size=size, queues=8, depth=64, batch=4, read_latency=latency, gap=gap)
 
 
 def drawn(count, seed):
-    """Points nobody chose: they are in no test, the same seed gives the same."""
+    """Returns random points that no test contains; a seed repeats its points."""
     chance = random.Random(seed)
     found = []
     while len(found) < count:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every message of the RTL is attributed to the cycle, and what is not true is refused."""
+"""Tests that every RTL message is attributed to the cycle and that wrong data is refused."""
 
 from dataclasses import replace
 from functools import cache
@@ -19,10 +19,10 @@ from tb.cycle.test_timed import IDLE, LOADED
 from tb.cycle.timed import run_timed
 from tb.runner import RunFailed
 
-# Beside what the comparison with the model runs: contexts used up, stores full, long packets of
-# many queues, two buffers, stores of the fabric full, datagrams that wait, receive descriptors that
-# are not here yet, more host reads than tags, datagrams that left faster than they complete,
-# entries of 128 bytes.
+# Conditions beyond those of the comparison with the model: no free contexts, full stores, long
+# packets of many queues, two buffers, full fabric buffers, pending datagrams, receive descriptors
+# not yet fetched, more host reads than tags, datagrams that leave faster than they complete, WQEs
+# of 128 bytes.
 BUSY = [
     Workload(size=32, queues=32, depth=64, batch=16, messages=2048),
     Workload(size=8, queues=16, depth=64, batch=4, policy="pressure", messages=2048, seed=7),
@@ -43,7 +43,7 @@ BUSY = [
     Workload(size=32, queues=2, depth=8, batch=2, entry_bytes=128, cq_batch=4, messages=512),
     Workload(size=512, queues=8, depth=16, batch=4, entry_bytes=128, messages=512),
 ]
-# Send queues in host memory: lines by reads of their own, all places for them, all tags taken.
+# Send queues in host memory: separate reads of lines, all line slots used, all tags used.
 HOST = [
     Workload(size=64, messages=3, sq_host=1),
     Workload(size=80, entry_bytes=128, messages=3, sq_host=1),
@@ -54,7 +54,7 @@ HOST = [
     Workload(size=512, queues=8, depth=32, batch=8, entry_bytes=128, messages=256, sq_host=1),
     Workload(kind="UD", size=64, queues=4, depth=16, batch=4, messages=256, sq_host=1),
 ]
-# What the golden scenarios of tb/perf send, here around the ring.
+# Workloads of the golden scenarios of tb/perf, here in a ring of queues.
 GOLDEN = [Workload(size=size, messages=3, read_latency=250) for size in (8, 32, 64, 65, 4096)]
 GOLDEN += [Workload(kind="UD", size=size, messages=3, read_latency=250) for size in (32, 64)]
 GOLDEN += [
@@ -67,13 +67,13 @@ GOLDEN += [
 ]
 ENOUGH = 20_000
 HOST_ONLY = ("efa_sq_fetch.", "efa_sq_reorder.", "efa_fifo.large")
-# Streams whose waits are counted by the device and found by the replays.
+# Streams whose stalls the device counts and the replays find.
 STREAMS = ("TXC", "RXC", "WR_CQ", "WR_RX", "RD_TX", "S_NET")
 
 
 @cache
 def simulated(seed):
-    """Workload and run of each point, in one simulation."""
+    """Returns workload and run of each point, from one simulation."""
     works = IDLE + GOLDEN + BUSY + LOADED + HOST
     return list(zip(works, run_timed(works, "verilator", seed), strict=True))
 
@@ -141,7 +141,7 @@ def test_the_device_counts_the_waits_that_the_replays_found(runs, found):
 
 
 class Planted(Stages):
-    """A table that notes which numbers are requested, one of them changed."""
+    """A table that records the requested numbers and changes one of them."""
 
     def __init__(self, path=None, key=None, more=0):
         self.read, self._changed, self._more = set(), (path, key), more
@@ -158,7 +158,7 @@ class Planted(Stages):
 
 
 def refused(records, table):
-    """What is said of the first record that does not fit the table, None when all do."""
+    """Returns the error of the first record that does not fit the table, None if all fit."""
     for record in records:
         try:
             attribute(record, table)
@@ -171,7 +171,7 @@ def test_each_number_of_the_table_is_held_by_some_run(records):
     table = Planted()
     assert refused(records, table) is None
     missed = []
-    # Idle devices first: they tell what takes a cycle more or less at once.
+    # Idle devices first: they show a cycle more or less at once.
     stored = [record for record in records if not record.timelines.work.sq_host]
     fetched = [record for record in records if record.timelines.work.sq_host]
     for path, key in sorted(table.read):
@@ -216,7 +216,7 @@ def test_a_moved_stamp_is_reported_by_stage_and_message(records):
         assert f"message {message}:" in str(found.value), name
 
 
-# What is said when one is lost: the milestone, or what it is counted with.
+# Text of the error by lost event: the milestone, or the events it is counted with.
 LOST = {"rd": "read", "rd_cpl": "read", "cqe": "done|cqe", "db": "doorbell events"}
 EVENTS = (
     "db",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLQ against a send queue in host memory: what the read of an entry costs, on RTL and model."""
+"""Compares LLQ with a send queue in host memory: the cost of a WQE read, on RTL and model."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ LOADED = [
 
 @pytest.fixture
 def timelines(sim, seed):
-    """The timelines of some workloads on the RTL."""
+    """Returns the timelines of some workloads on the RTL."""
     if sim != "verilator":
         pytest.skip("the device's cycles are the same on every simulator: one of them is enough")
     return lambda works: timelines_of(works, sim, seed)

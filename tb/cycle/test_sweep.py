@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep's job on RTL and cycle model: the same figures of the same messages."""
+"""Tests that a sweep's job gives the same measurements on RTL and cycle model."""
 
 import pytest
 from cycle.sweep import measure

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cycle model against the RTL: an idle message exact, stage by stage; some loads in bounds."""
+"""Compares the cycle model with the RTL: exact stages on an idle device, and under load."""
 
 import pytest
 from cycle.compare import compare
@@ -33,7 +33,7 @@ LOADED = [
 
 
 def timelines(works, sim, seed):
-    """Workload and its life on the RTL."""
+    """Yields workload, run and timelines on the RTL."""
     if sim != "verilator":
         pytest.skip("the device's cycles are the same on every simulator: one of them is enough")
     try:
@@ -50,7 +50,7 @@ def test_a_message_on_an_idle_device_is_exact_stage_by_stage(sim, seed):
         expected = table.moments(work)
         found = {name: int(real[name][1] - real["bell"][1]) for name in MILESTONES
                  if real[name][1] >= 0}
-        # The host stores the next entry when it sees the completion, a beat before its doorbell.
+        # The host stores the next WQE when the completion is visible, a beat before its doorbell.
         found["seen"] = int(real["bell"][2] - real["bell"][1] - run.beats[2])
         assert found == expected, f"{work}: the RTL against the table"
 

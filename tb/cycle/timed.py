@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs workloads of the cycle model on the RTL: one simulation, one workload after the other.
+"""Runs workloads of the cycle model on the RTL, all in one simulation.
 
-What a workload showed is kept under sim/out, by the digest of the device and of everything that
-drives it: who requests again for the same gets it without a simulation.
+The results of a workload are cached under sim/out by a digest of the device and of all code that
+drives it. A later run with the same digest uses the cache instead of a simulation.
 """
 
 import hashlib
@@ -20,22 +20,23 @@ from tb.system_run import build_system, run_system
 
 KEPT = OUT / "timed"
 CACHED_DIGESTS = 4
-# What the host does depends on these, beside the built device: a change clears what was kept.
+# The host accesses depend on these files and on the built device: a change empties the cache.
 DRIVERS = ("model/efa/*.py", "model/cycle/workload.py", "tb/lib/*.py", "tb/system/timed_tests.py")
 
 
 @dataclass(frozen=True)
 class Timed:
-    """What one workload showed on the RTL.
+    """The results of one workload on the RTL.
 
-    events   efa.events.DTYPE; marks: cycle in which each doorbell store was driven
-    pins     handshakes at every port (tb.lib.requests.PIN)
-    rings    address of each queue pair's receive ring; reset: cycle in which the core's began
-    perf_counters    counters of efa_perf_counters by index (defs.Perf): the device's, then the
-    bench's own of
-             what can be seen at the pins
-    beats    bus beats of the stores before each doorbell
-    queues, numbers  index and number of each queue pair; seconds of CPU for so many cycles
+    - `events`: efa.events.DTYPE; `marks`: cycle in which each doorbell store was driven
+    - `pins`: handshakes at every port (tb.lib.requests.PIN)
+    - `rings`: address of each queue pair's receive ring
+    - `reset`: cycle in which the reset of the core began
+    - `perf_counters`: counters of efa_perf_counters by index (defs.Perf): those of the device, then
+      the bench's own counts at the pins
+    - `beats`: bus beats of the stores before each doorbell
+    - `queues`, `numbers`: index and number of each queue pair
+    - `seconds`: CPU time of the run; `cycles`: length of the run
     """
 
     events: np.ndarray
@@ -52,9 +53,10 @@ class Timed:
 
 
 def run_timed(works, sim="verilator", seed=1, again=False):
-    """A Timed for each Workload; raises RunFailed when one does not pass.
+    """Returns a Timed for each Workload; raises RunFailed when a workload does not pass.
 
-    again: simulate even what is kept already."""
+    `again` simulates workloads that are cached, too.
+    """
     builds = sorted({work.sq_host for work in works})
     if len(builds) > 1:
         found = {build: iter(run_timed([work for work in works if work.sq_host == build], sim, seed,
@@ -95,7 +97,7 @@ def _digest(text):
 
 
 def _kept(sim, params):
-    """Folder of what this device showed; those of devices before it go, the oldest first."""
+    """Returns the folder of this device's results; deletes the oldest folders of other devices."""
     build = build_system(sim, params)[0]
     state = hashlib.sha256(build.name.encode())
     for path in sorted(path for pattern in DRIVERS for path in ROOT.glob(pattern)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sweeps ask of the RTL: the timelines of the messages of some workloads."""
+"""Provides the message timelines of workloads on the RTL, for sweeps."""
 
 from cycle.timelines import LifelineError, from_events
 
@@ -11,8 +11,7 @@ from tb.simulators import simulator_missing
 
 
 def timelines_of(works, sim, seed):
-    """MessageTimelines of some Workloads on the RTL; raises RuntimeError, and
-    BackendUnavailable."""
+    """Returns MessageTimelines of some Workloads; raises RuntimeError or BackendUnavailable."""
     reason = simulator_missing(sim)
     if reason is not None:
         raise BackendUnavailable(reason)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rates and latencies against the latency of host memory: what the store into the device saves.
+"""Measures rates and latencies over the latency of host memory.
 
-An inline message never waits for host memory; one whose payload lies there waits for a round trip,
-and its rate falls where the reads in flight no longer cover the latency.
+The payload of an inline message is in the WQE, so the message never waits for host memory. A
+message with payload in host memory waits for a round trip; its rate falls where the reads in flight
+no longer cover the latency.
 """
 
 from dataclasses import dataclass
@@ -19,9 +20,10 @@ LATENCY, RATE = "cycles", "per cycle"
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of the picture; `limit` gives what is possible at a latency, None: nothing general.
+    """Describes one line of the plot; `limit` returns the bound at a latency, None without a bound.
 
-    `beside` is what of the measurement's further figures is drawn instead of its value."""
+    `beside` names the additional measurement that is drawn instead of the value.
+    """
 
     what: str
     unit: str
@@ -46,7 +48,7 @@ ALL = (
 
 
 def measure(make, say):
-    """A dictionary for each curve and latency of host memory; every message was checked."""
+    """Returns a dictionary per curve and latency of host memory; every message was checked."""
     found = []
     for curve in ALL:
         say(f"  {curve.what}, host memory {CYCLES[0]} to {CYCLES[-1]} cycles away ...")

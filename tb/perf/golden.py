@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cycle counts of fixed scenarios on a smooth host, held to tb/perf/golden.yaml.
+"""Compares the cycle counts of fixed scenarios on a smooth host with tb/perf/golden.yaml.
 
-    python -m tb.perf.golden            writes the file anew and says what changed
-    python -m tb.perf.golden --check    says what differs; exit status 1 where something does
+    python -m tb.perf.golden            writes the file anew and prints the changes
+    python -m tb.perf.golden --check    prints differences; exit status 1 on a difference
 """
 
 import argparse
@@ -29,12 +29,12 @@ MOST_PLACES = 3
 
 
 def measure(backend, scenario):
-    """What a scenario gives now."""
+    """Returns the present cycle counts of a scenario."""
     return scenario.run(Device(backend))
 
 
 def differences(name, old, new):
-    """Lines that name scenario and stage, with old and new; empty where nothing changed."""
+    """Returns lines that name scenario and stage with old and new counts; empty if unchanged."""
     if old is None:
         return [f"{name}: new"]
     found = []
@@ -56,12 +56,12 @@ def differences(name, old, new):
 
 
 def read():
-    """The golden values by scenario."""
+    """Returns the golden values by scenario."""
     return yaml.safe_load(FILE.read_text()) if FILE.exists() else {}
 
 
 def text(values):
-    """The file's text: a stage a line, lists in rows."""
+    """Returns the text of the file: one line per stage, lists in rows."""
     lines = [HEAD]
     for name, stages in values.items():
         lines.append(f"{name}:\n")

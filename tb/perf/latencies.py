@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latencies of make perf: one message at a time on an idle device, between two handshakes."""
+"""Measures the latencies of make perf: one message at a time on an idle device."""
 
 import numpy as np
 
@@ -13,8 +13,10 @@ QUEUES = 16
 
 
 def doorbell_to_flit(size):
-    """Cycles from the doorbell's handshake to that of the first flit, without one round trip to
-    host memory where payload or send queue lie there (not both)."""
+    """Measures the cycles from the doorbell's handshake to the handshake of the first flit.
+
+    One round trip to host memory is deducted if payload or send queue (not both) lie there.
+    """
 
     def measure(make):
         device = work.opened(make)
@@ -49,7 +51,7 @@ def doorbell_to_flit(size):
 
 
 def flit_to_completion(size):
-    """Cycles from the last flit in to the completion entry out."""
+    """Measures the cycles from the last flit in to the CQE out."""
 
     def measure(make):
         device = work.opened(make)
@@ -79,14 +81,14 @@ def flit_to_completion(size):
 
 
 def _one_for_one(starts, ends):
-    """Cycles between events of which there are as many on both sides."""
+    """Returns the cycles between pairs of events; both sides have the same number of events."""
     if len(starts) != len(ends):
         raise PerfError(f"{len(starts)} began, {len(ends)} ended")
     return ends.astype("i8") - starts.astype("i8")
 
 
 def _slowest(cycles, more=None):
-    """The slowest message counts: an idle device has no reason to be slower at times."""
+    """Returns the slowest message: an idle device has no variable delay."""
     return Measured(int(cycles.max()), len(cycles),
                     {"least": int(cycles.min()), "median": float(np.median(cycles)),
                      **(more or {})})  # fmt: skip

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run showed: handshakes at the pins, completions and packets, and whether all was right.
+"""Evaluates the logs of a run: handshakes at the pins, completions, packets and their checks.
 
-Times are cycle numbers of handshakes; a rate is taken over the middle of a run, where neither the
-first messages nor the last ones count.
+Times are cycle numbers of handshakes. A rate is measured over the middle of a run, without the
+first and the last messages.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ EVENT_MASK = sum(1 << int(defs.Ev[name.upper()]) for name in CHECKED_EVENTS)
 
 
 class Seen:
-    """The logs of a run, taken once."""
+    """The logs of a run, read once."""
 
     def __init__(self, link, all_completions=True):
         self.pins = link.log("pins")
@@ -36,12 +36,12 @@ class Seen:
         self._link = link
 
     def port(self, port):
-        """Handshakes of one port (PIN_* of tb.lib.requests)."""
+        """Returns the handshakes of one port (PIN_* of tb.lib.requests)."""
         return self.pins[self.pins["port"] == port]
 
     @property
     def packets(self):
-        """Records and bytes of what left."""
+        """Records and bytes of the packets that left."""
         if self._packets is None:
             self._packets = self._link.log("packets")
         return self._packets
@@ -49,14 +49,14 @@ class Seen:
     # Times
 
     def first_flits_out(self):
-        """Cycles of the first flit of each data packet that left."""
+        """Returns the cycles of the first flit of each data packet that left."""
         flits = self.port(host.PIN_OUT)
         starts = (flits["b"] & FIRST) != 0
         data = (flits["a"] & 0xFF) != int(defs.PktOpcode.SRD_ACK)
         return flits["cycle"][starts & data]
 
     def completion_times(self, cqs):
-        """Cycles of the completion entries of some queues, each as often as it carried any."""
+        """Returns the cycles of the CQE writes of some CQs, once per CQE in a beat."""
         beats = self.port(host.PIN_WRITE)
         beats = beats[(beats["b"] & 1) != 0]
         counts = np.zeros(len(beats), "i8")
@@ -66,12 +66,12 @@ class Seen:
         return np.repeat(beats["cycle"], counts)
 
     def stores(self, bar):
-        """Handshakes of stores to a BAR, in order."""
+        """Returns the handshakes of stores to a BAR, in order."""
         stores = self.port(host.PIN_MMIO)
         return stores[stores["a"] >> np.uint64(32) == bar]
 
     def busy(self, window):
-        """Share of the cycles of a Steady in which each port handed something over."""
+        """Returns the share of cycles of a Steady in which each port had a handshake."""
         inside = (self.pins["cycle"] > window.begin) & (self.pins["cycle"] <= window.end)
         counts = np.bincount(self.pins["port"][inside], minlength=len(PORTS))
         shares = {
@@ -81,16 +81,16 @@ class Seen:
         return {"busy": shares, "busiest_port": max(shares, key=shares.get)}
 
     def check_events(self, name, window, **wanted):
-        """The device shows of itself the rate that its pins show, to a percent."""
+        """Checks that the ev_* events of the device match the rate at the pins, to a percent."""
         cycles = where(self.events, name, **wanted)["cycle"]
         count = int(((cycles > window.begin) & (cycles <= window.end)).sum())
         if abs(count - window.messages) > AGREE * window.messages:
             raise PerfError(f"{count} events {name} where the pins show {window.messages}")
 
-    # What must be right whatever was measured
+    # Checks for all measurements
 
     def check_quiet(self):
-        """Nothing was refused, dropped or reported."""
+        """Checks that no store was refused, no packet dropped and no anomaly reported."""
         for name in ODD:
             if len(of_kind(self.events, name)):
                 raise PerfError(f"{len(of_kind(self.events, name))} events {name}")
@@ -102,14 +102,14 @@ class Seen:
                                 f"in cycle {int(refused['cycle'][0])}")  # fmt: skip
 
     def check_doorbells(self, queue, kind, values):
-        """Every count of a queue arrived at its engine, in order."""
+        """Checks that every doorbell value of a queue was received in order."""
         found = where(self.events, "db", kind=kind, num=queue.index)
         if not np.array_equal(field(found, "db", "value") & COUNTER_MASK, values):
             raise PerfError(f"doorbells of queue {queue.number}: {len(found)} seen of "
                             f"{len(values)}, or other counts")  # fmt: skip
 
     def entries(self, cq, memory):
-        """All completion entries of a queue in order, held to slot and phase."""
+        """Returns all CQEs of a queue in order, after a check of slot and phase."""
         entry = RECEIVE_ENTRY[cq.entry_bytes]
         if self._writes is None:
             if cq.posted > cq.depth:
@@ -138,7 +138,7 @@ class Seen:
         return base
 
     def check_completions(self, queues, memory):
-        """Every work request of these queues completed OK, once, sends in any order."""
+        """Checks that every work request completed once with OK; sends in any order."""
         sends, receives, known = {}, {}, {}
         for cq in {id(c): c for q in queues for c in (q.send_cq, q.recv_cq)}.values():
             found = self.entries(cq, memory)
@@ -166,8 +166,10 @@ class Seen:
         return known
 
     def check_sent(self, queues, payloads, dest_node=PEER):
-        """Every message left with its header and bytes, those of a queue in order, and with
-        sequence numbers without a hole. `payloads` gives rows of (queue, numbers)."""
+        """Checks that every message left with its header and bytes, in order per queue.
+
+        The sequence numbers have no gap. `payloads` returns rows of (queue, numbers).
+        """
         records, parts = self.packets
         parts = [part for part in parts if part[0] == int(defs.PktOpcode.SRD_SEND)]
         sizes = {len(part) for part in parts}
@@ -188,7 +190,7 @@ class Seen:
                 raise PerfError(f"queue {queue.number}: payload on the wire differs")
 
     def check_responses(self, count):
-        """So many acknowledgements left, each with status OK, none twice."""
+        """Checks that `count` acknowledgements left, each with status OK, none twice."""
         records, parts = self.packets
         acks = b"".join(part for part in parts if part[0] == int(defs.PktOpcode.SRD_ACK))
         heads = np.frombuffer(acks, defs.PktHdr.DTYPE)
@@ -199,7 +201,7 @@ class Seen:
 
 
 class Steady(NamedTuple):
-    """Things per cycle over the middle of a run, how many they were, and from when to when."""
+    """Events per cycle over the middle of a run, their number, first and last cycle."""
 
     rate: float
     messages: int
@@ -208,7 +210,7 @@ class Steady(NamedTuple):
 
 
 def steady(times, warm, tail):
-    """The Steady of cycle numbers, without the first `warm` and the last `tail`."""
+    """Returns the Steady of cycle numbers, without the first `warm` and the last `tail`."""
     times = np.sort(np.asarray(times, "i8"))
     first, last = warm, len(times) - 1 - tail
     if last <= first:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture and the page of make perf: what was measured, against target and limit."""
+"""Draws the plots and the page of make perf: measurements against target and limit."""
 
 import html
 import json
@@ -24,7 +24,7 @@ COLUMNS = ("what", "value", "unit", "target", "limit", "ratio_to_limit", "met", 
 
 
 def draw(rows, title):
-    """All rows as bars, the target as a tick, the limit as a line; SVG text."""
+    """Draws all rows as bars, the target as a tick, the limit as a line; returns SVG text."""
     panels = [(label, axis_label, [row for row in rows if row["unit"] == unit])
               for unit, label, axis_label in PANELS]  # fmt: skip
     panels = [panel for panel in panels if panel[2]]
@@ -55,7 +55,7 @@ def _panel(axis, rows, label, axis_label):
     for place, row in enumerate(rows):
         colour, status = {None: (FREE, "no target"), True: (MET, "target met"),
                            False: (MISSED, "target missed")}[row["met"]]  # fmt: skip
-        # Hatched, so that print without colour reports it too.
+        # Hatched, so that the status is visible in print without colour.
         axis.barh(place, row["value"] or 0, height=0.62, color=colour, alpha=0.75,
                   hatch="//" if row["met"] is False else "", edgecolor="white",
                   label=once(status))  # fmt: skip
@@ -82,7 +82,7 @@ def _beside(row):
 
 
 def curves(points, title):
-    """Against the latency of host memory: latencies left, rates right; SVG text."""
+    """Draws latencies and rates over the latency of host memory; returns SVG text."""
     with plt.rc_context(DEFAULTS):
         figure, axes = plt.subplots(1, 2, figsize=(11, 5.4))
         for axis, unit, label in zip(axes, ("cycles", "per cycle"),
@@ -112,7 +112,7 @@ def _lines(axis, points):
 
 
 def write(folder, summary, title):
-    """summary.json, pictures and index.html into a folder; the page's path."""
+    """Writes summary.json, plots and index.html to a folder; returns the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = {"rows": draw(summary["rows"], title)}
     if summary.get("curves"):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects for traffic that no Python takes part in: queues with plain addresses, and their logs.
+"""Provides queues with plain addresses for traffic without Python in the loop, and their logs.
 
-A Device is one simulated device after power-on and probe. Its queues are made through the driver
-like everybody's; what is posted on them is built ahead (tb/perf/traffic.py) and handed to the
-native host in one piece, which also waits for completions by itself.
+A Device is one simulated device after power-on and probe. The driver creates its queues. The
+traffic is built ahead (tb/perf/traffic.py) and passed in one call to the native host, which also
+waits for completions.
 """
 
 from dataclasses import dataclass
@@ -23,28 +23,28 @@ SRD, UD = defs.AdminQpType.SRD, defs.AdminQpType.UD
 State = defs.AdminQpState
 NODE, PEER = 1, 9
 QKEY = 0x1234
-# Attributes that a change to a state must name (sheet, 9.3).
+# Attributes that a state change must name (sheet, 9.3).
 STATE_NEEDS = {
     State.INIT: ("modify_mask__qp_state", "modify_mask__qkey"),
     State.RTR: ("modify_mask__qp_state",),
     State.RTS: ("modify_mask__qp_state", "modify_mask__sq_psn"),
 }
-# Cycles from the handshake of a read to that of its response's first beat: the bench's knob counts
-# from the request to the edge after which the beat is driven.
+# Cycles from the handshake of a read to that of the first beat of its completion. The bench's knob
+# counts from the request to the edge after which the beat is driven.
 DMA_LATENCY = 250
-REQUEST_BYTES = 512  # payload and read requests, at most
+REQUEST_BYTES = 512  # maximum of payload and of read requests
 PHASE = 1 << 8 * defs.IoCdescCommon.flags.offset + defs.IoCdescCommon.phase.lsb
 IDLE_CYCLES = 64
 RECEIVE_ENTRY = {16: defs.IoRxCdesc, 32: defs.IoRxCdescEx}
 
 
 class PerfError(Exception):
-    """What was measured does not count: a message is missing or wrong; the text says which."""
+    """The measurement is invalid: a message is missing or wrong; the text names the message."""
 
 
 @dataclass
 class Completions:
-    """One completion queue: where its entries go, and how many work requests will end there."""
+    """One completion queue: its ring, and the number of work requests that complete there."""
 
     number: int
     base: int
@@ -56,11 +56,11 @@ class Completions:
 
     @property
     def end(self):
-        """First address behind the ring."""
+        """First address after the ring."""
         return self.base + self.depth * self.entry_bytes
 
     def visible(self, index):
-        """The host goes on when entry `index` (from 0, over all wraps) has been written."""
+        """Returns the host wait until CQE `index` (from 0, over all wraps) is written."""
         wrap, slot = divmod(index, self.depth)
         return host.wait_memory(
             self.base + slot * self.entry_bytes, PHASE, 0 if wrap % 2 else PHASE
@@ -81,13 +81,13 @@ class Queue:
     rq_depth: int
     send_cq: Completions
     recv_cq: Completions
-    sq_base: int = 0  # where a send queue in host memory lies
+    sq_base: int = 0  # address of a send queue in host memory
     sent: int = 0
     received: int = 0
 
     @property
     def index(self):
-        """As events show it: on a device that was just reset, the number itself."""
+        """Index in events: on a newly reset device this is the number itself."""
         return self.number
 
 
@@ -102,7 +102,7 @@ class Buffer:
 
 
 class Device:
-    """A device after power-on and probe, on a simulation that `backend` was opened for."""
+    """A device after power-on and probe, in the simulation of `backend`."""
 
     def __init__(self, backend, seed=1, llq_bytes=defs.LIMITS.llq_bytes, dma_latency=DMA_LATENCY,
                  sq_host=False, **knobs):  # fmt: skip
@@ -122,15 +122,15 @@ class Device:
         self._iova = FIRST_IOVA
 
     def knobs(self, **values):
-        """Changes knobs of the bench while it runs."""
+        """Changes knobs of the running bench."""
         self.link.call("knobs", 0, values)
 
     def address_of(self, node):
-        """Address handle of a node of the fabric."""
+        """Returns the address handle of a node of the fabric."""
         return self.driver.create_ah(self.pd, gid_of(node))
 
     def buffer(self, length):
-        """A registered buffer, page aligned."""
+        """Returns a registered buffer, page aligned."""
         pages = -(-length // PAGE_BYTES)
         base = self.driver.allocator.alloc(pages * PAGE_BYTES)
         iova, self._iova = self._iova, self._iova + (pages + 1) * PAGE_BYTES
@@ -140,17 +140,17 @@ class Device:
         return Buffer(base, iova, length, found.l_key)
 
     def completions(self, depth, entry_bytes=16, eqn=None):
-        """A completion queue of exactly `depth` entries; `eqn` binds it to an event queue."""
+        """Returns a CQ of exactly `depth` entries; `eqn` binds the CQ to an event queue."""
         base = self.driver.allocator.alloc(depth * entry_bytes)
         made = self.driver.create_cq(self.uar, depth, base, entry_bytes, eqn)
         return Completions(made.cq_idx, base, depth, entry_bytes, made.db_offset)
 
     def queue(self, send_cq, recv_cq, **options):
-        """A queue pair in RTS; options are those of queues()."""
+        """Returns a queue pair in RTS; the options are those of queues()."""
         return self.queues([(send_cq, recv_cq)], **options)[0]
 
     def queues(self, rings, depth=1024, rq_depth=1, wqe_bytes=64, kind=SRD):
-        """Queue pairs in RTS, one for each (send CQ, receive CQ); depths are powers of two."""
+        """Returns a queue pair in RTS for each (send CQ, receive CQ); depths are powers of two."""
         bases = [self.driver.allocator.alloc(rq_depth * defs.IoRxDesc.SIZE) for _ in rings]
         posts = [self.driver.allocator.alloc(depth * wqe_bytes) if self.sq_host else 0
                  for _ in rings]  # fmt: skip
@@ -176,36 +176,36 @@ class Device:
         ]  # fmt: skip
 
     def _commands(self, requests):
-        """Responses of commands that are under way together."""
+        """Returns the responses of commands that are posted together."""
         submitted = [self.driver.submit(request) for request in requests]
         return [self.driver.finish(command) for command in submitted]
 
     def post(self, requests):
-        """Host accesses (bytes or array), made as fast as the device takes them."""
+        """Posts host accesses (bytes or array), executed as fast as the device accepts them."""
         if isinstance(requests, bytes):
             requests = np.frombuffer(requests, host.REQUEST)
         self.link.call("post", 0, requests)
 
     def inject(self, packets, delay=1):
-        """Packets that arrive from the fabric, back to back."""
+        """Injects packets from the fabric, back to back."""
         self.link.call("inject", 0, packets, delay)
 
     def settle(self):
-        """Until nothing is under way anywhere."""
+        """Waits until the device is idle."""
         self.backend.settle()
 
     def cancel(self):
-        """Drops what the logs hold."""
+        """Drops the contents of the logs."""
         for kind in ("pins", "events", "writes", "packets", "interrupts"):
             self.link.log(kind)
 
     def run_until(self, condition, cycles, what):
-        """Clocks until a condition of tb.lib.requests holds; PerfError after so many cycles."""
+        """Runs the clock until a condition of tb.lib.requests holds; PerfError after `cycles`."""
         if self.link.run([condition], cycles) != 0:
             raise PerfError(f"{what}: not within {cycles} cycles")
 
 
 def entries_of(queue, wqes):
-    """Work requests as rows of 64-byte lines: (count, lines, 64)."""
+    """Returns work requests as rows of 64-byte lines: (count, lines, 64)."""
     plain = np.ascontiguousarray(wqes).view(np.uint8)
     return plain.reshape(len(wqes), queue.wqe.SIZE // host.LINE, host.LINE)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rates of make perf: stores, sends, receives, both at once, and completions that were held.
+"""Measures the rates of make perf: stores, sends, receives, both ways, held completions.
 
-Each function makes a measurement: a function of a maker of fresh devices that gives Measured.
+Each function returns a measurement: a function that receives a factory of fresh devices and returns
+Measured.
 """
 
 import numpy as np
@@ -13,11 +14,11 @@ from tb.perf.observe import Seen
 from tb.perf.queues import NODE, PEER, PerfError
 from tb.perf.work import INLINE, Measured
 
-# Stores.
+# Stores
 
 
 def llq_stores(make, queues=8, depth=1024):
-    """Whole lines into slots that were not posted, wrap after wrap; posted and sent at the end."""
+    """Measures stores of complete lines to unposted slots, then sends the WQEs."""
     device = work.opened(make)
     ends = work.make_queues(device, queues, depth)
     wqes = work.inline_requests(device, ends, depth)
@@ -26,7 +27,7 @@ def llq_stores(make, queues=8, depth=1024):
     wraps = -(-work.MESSAGES // (queues * depth)) + 1
     for wrap in range(wraps):
         for queue, mine in zip(ends, wqes, strict=True):
-            # The last wrap stores what is sent; those before store something else.
+            # The last wrap stores the WQEs that are sent; earlier wraps store other data.
             stream.add(traffic.slot_stores(queue, 0, mine if wrap == wraps - 1 else mine[::-1]))
     count = wraps * queues * depth
     device.cancel()
@@ -54,7 +55,7 @@ def _per_cycle(stores):
 
 
 def doorbells(order, queues=64):
-    """Doorbells of many queues, a count of one more each; `order` gives the queue of each."""
+    """Measures doorbells that post one WQE each; `order` gives the queue sequence."""
 
     def measure(make):
         device = work.opened(make)
@@ -85,25 +86,25 @@ def doorbells(order, queues=64):
 
 
 def back_to_back(queues, each):
-    """All doorbells of a queue, then those of the next."""
+    """Orders all doorbells of a queue before those of the next."""
     return np.repeat(np.arange(queues), each)
 
 
 def in_turn(queues, each):
-    """Another queue each time."""
+    """Orders the doorbells round robin."""
     return np.tile(np.arange(queues), each)
 
 
 def at_random(queues, each):
-    """Any queue, the same one again too."""
+    """Orders the doorbells at random; a queue may follow itself."""
     return np.random.default_rng(1).permutation(back_to_back(queues, each))
 
 
-# One way.
+# One way
 
 
 def inline_sends(queues, batch, wqe_bytes=64, size=INLINE):
-    """Messages that travel in their work requests."""
+    """Measures messages whose payload is in the WQE."""
 
     def measure(make):
         device = work.opened(make)
@@ -118,7 +119,7 @@ def inline_sends(queues, batch, wqe_bytes=64, size=INLINE):
 
 
 def memory_sends(queues, size, batch):
-    """Messages gathered from host memory, one aligned buffer each."""
+    """Measures messages gathered from host memory, one aligned buffer each."""
 
     def measure(make):
         device = work.opened(make)
@@ -133,7 +134,7 @@ def memory_sends(queues, size, batch):
 
 
 def receives(queues, size):
-    """Packets of a peer at line rate; all descriptors are posted before the first one."""
+    """Measures packets of a peer at line rate; all descriptors are posted before."""
 
     def measure(make):
         device = work.opened(make)
@@ -149,7 +150,7 @@ def receives(queues, size):
                                  n + queues * np.arange(each), NODE, PEER)
             for n, queue in enumerate(ends)
         ]  # fmt: skip
-        # Queue after queue in turn, as many senders would mix.
+        # Round robin over the queues, as many senders would mix.
         device.inject([one for together in zip(*packets, strict=True) for one in together])
         work.finish(device, each * queues, "receives")
         seen = Seen(device.link)
@@ -164,14 +165,15 @@ def receives(queues, size):
     return measure
 
 
-# Both ways.
+# Both ways
 
 
 def both_ways(queues, size, batch, messages=None, slots=None, unit=1):
-    """Every queue sends to its neighbour through the fabric: a send and a receive a message.
+    """Measures sends of every queue to its neighbour through the fabric: a send and a receive each.
 
-    `slots` buffers a queue are used again and again, with the same bytes; None: one a message.
-    The value counts `unit` for a message."""
+    `slots` is the number of buffers per queue, which are reused with the same bytes; None gives
+    each message its buffer. The value counts `unit` per message.
+    """
 
     def measure(make):
         device = work.opened(make, log_data=int(slots is None))
@@ -212,11 +214,11 @@ def both_ways(queues, size, batch, messages=None, slots=None, unit=1):
     return measure
 
 
-# Completions.
+# Completions
 
 
 def drained(entry_bytes, cqs, queues=16, held=1024, rounds=10):
-    """Completions written after m_dma_wr was held until so many acknowledgements were there."""
+    """Measures completions that are written after m_dma_wr was held for `held` acknowledgements."""
 
     def measure(make):
         device = work.opened(make)
@@ -250,7 +252,7 @@ def drained(entry_bytes, cqs, queues=16, held=1024, rounds=10):
 
 
 def _responded(device, count):
-    """All messages left, and the peer's responses had time to come back."""
+    """Waits until all messages have left and the peer's acknowledgements have arrived."""
     done = device.link.call("counters")["packets"] + count
     device.run_until(host.packets_are(done), 200_000, "messages before the completions")
     device.link.run([], 500)

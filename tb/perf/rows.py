@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of the performance table: what is measured, its target, and what the ports allow."""
+"""Lists the rows of the performance table: measurement, target and limit."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -13,16 +13,17 @@ from tb.perf.work import INLINE
 PER_CYCLE, CYCLES = "per cycle", "cycles"
 HOST_STREAM = "the host stream"
 LARGE_QPN_W = 10
-# Of the rate of the default build, at so many queues.
+# Share of the default build's rate at this number of queues.
 KEPT = 0.95
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table. `target` must be reached (`least`: at least, else at most); `limit` is
-    what `sets` allows at best, None where nothing general does.
+    """A row of the table: `target` is a minimum (`least`) or a maximum; `sets` explains `limit`.
 
-    A row with `base` is measured on the large build and must keep KEPT of that row's value."""
+    `limit` is None without a general bound. A row with `base` is measured on the large build and
+    must reach the share KEPT of that row's value.
+    """
 
     key: str
     what: str
@@ -73,7 +74,7 @@ ROWS = (
         "pipeline depth", flit_to_completion(64), False),
 )  # fmt: skip
 
-# The same rates on a build of 1,024 queue pairs.
+# The same rates on a build of 1,024 queue pairs
 _MANY = 1 << LARGE_QPN_W
 _AT_WORK = f"{_MANY:,} QPs at work"
 _LARGE = (
@@ -113,10 +114,10 @@ LARGE_ROWS = tuple(
     for key, reported, measure in _LARGE
 )
 
-# The build option whose send queues lie in host memory: entries are fetched, stores are doorbells.
+# The build option SQ_HOST: send queues are in host memory, WQEs are fetched, stores are doorbells.
 _OPTION = "option SQ_HOST"
 _ENTRY_BEATS = "an entry is a beat of a host read, and one flit"
-FETCH_CYCLES = 8  # at most, beyond the round trip and what the same takes from LLQ memory
+FETCH_CYCLES = 8  # maximum, in addition to the round trip and the time from LLQ memory
 SQ_HOST_ROWS = (
     Row("sq-host-flit", f"{_OPTION}: doorbell store to first flit, inline, beyond one round trip",
         CYCLES, _of("flit-inline").limit + FETCH_CYCLES, None, "pipeline depth",
@@ -138,6 +139,6 @@ PARAMETERS = {"default": {}, "large": {"QPN_W": LARGE_QPN_W, "LLQ_AW": 22},
 
 
 def llq_bytes(build):
-    """LLQ memory of a build."""
+    """Returns the LLQ memory bytes of a build."""
     log = PARAMETERS[build].get("LLQ_AW")
     return defs.LIMITS.llq_bytes if log is None else 1 << log

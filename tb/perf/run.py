@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make perf: measures every row of the performance table on the whole device, and says which miss.
+"""Measures every row of the performance table on the whole device (make perf).
 
     python -m tb.perf.run [--row 'inline*' ...] [--sim verilator] [--out FOLDER]
 
-Exit status 0 when every target is met, 1 when one is missed or a message was wrong, 2 on usage or
+Exit status 0 if every target is met, 1 on a missed target or a wrong message, 2 on usage or
 environment.
 """
 
@@ -26,12 +26,12 @@ OUT = ROOT / "reports/perf"
 TITLE = "Rates and latencies of the whole device against their targets"
 ROUNDING = 1e-9
 MOST_CHARACTERS = 300
-# What goes wrong inside a row and is its verdict, not the end of the others.
+# Errors that fail one row and do not end the others.
 ROW_FAILS = (PerfError, BackendUnavailable, DeviceTimeout, AssertionError, RuntimeError, OSError)
 
 
 def as_dict(row, target, measured, seconds):
-    """A row of summary.json."""
+    """Returns a row of summary.json."""
     value, limit = measured.value, row.limit
     met = None
     if target is not None:
@@ -46,7 +46,7 @@ def as_dict(row, target, measured, seconds):
 
 
 def failed(row, error):
-    """A row of summary.json that could not be measured."""
+    """Returns a row of summary.json without a measurement."""
     return {
         "key": row.key, "what": row.what, "value": None, "unit": row.unit, "target": row.target,
         "target_is": "at least" if row.least else "at most", "limit": row.limit,
@@ -56,7 +56,7 @@ def failed(row, error):
 
 
 class Source:
-    """Fresh devices of one build, all of one simulation; a new one after a failure."""
+    """Opens fresh devices of one build in one simulation; a new simulation after a failure."""
 
     def __init__(self, sim, seed, build="default"):
         self._options = {"sim": sim, "seed": seed, "params": PARAMETERS[build]}
@@ -65,7 +65,7 @@ class Source:
         self._backend, self._reason = None, None
 
     def __call__(self, **knobs):
-        """A Device after power-on; BackendUnavailable, each time, when it does not build."""
+        """Returns a Device after power-on; raises BackendUnavailable after a failed build."""
         if self._reason is not None:
             raise self._reason
         if self._backend is None:
@@ -77,22 +77,23 @@ class Source:
         return Device(self._backend, self._seed, self._llq_bytes, sq_host=self._sq_host, **knobs)
 
     def renew(self):
-        """Whatever the last simulation came to, the next device has another."""
+        """Ends the simulation; the next device starts a new one."""
         backend, self._backend = self._backend, None
         if backend is not None:
             backend.abort()
 
     def close(self):
-        """Ends the simulation; RuntimeError when it did not end well."""
+        """Ends the simulation; raises RuntimeError if the simulation failed."""
         backend, self._backend = self._backend, None
         if backend is not None:
             backend.close()
 
 
 def measure(source, rows, values, progress=print):
-    """Rows as dictionaries, their values also into `values` by key.
+    """Measures rows; returns dictionaries and stores the values in `values` by key.
 
-    One that went wrong has `error` and is not met."""
+    A failed row has `error` and is not met.
+    """
     found = []
     for row in rows:
         progress(f"  {row.what} ...")
@@ -113,7 +114,7 @@ def measure(source, rows, values, progress=print):
 
 
 def reported(row):
-    """One line of a row."""
+    """Returns the report line of a row."""
     if "error" in row:
         return f"FAILED: {row['error']}"
     limit = "" if row["limit"] is None else f", limit {row['limit']:.4g}"
@@ -123,7 +124,7 @@ def reported(row):
 
 
 def status(rows, wrong=""):
-    """One line of all; `wrong` is what failed beside the rows."""
+    """Returns the report line of all rows; `wrong` names failures outside the rows."""
     missed = [row for row in rows if row["met"] is False]
     if not missed:
         return f"failed: {wrong}" if wrong else f"passed: all {len(rows)} rows meet their targets"
@@ -136,7 +137,7 @@ def status(rows, wrong=""):
 
 
 def chosen(patterns):
-    """Rows of each build that match; those that rows of the large build compare with too."""
+    """Returns the matching rows of each build, and the base rows of the large build."""
     def matching(rows):
         return [row for row in rows if any(fnmatch.fnmatch(row.key, one) for one in patterns)]
 
@@ -147,8 +148,10 @@ def chosen(patterns):
 
 
 def measure_all(rows, options, say):
-    """All rows, build after build, points of the curves where all rows are wanted, and what went
-    wrong beside them."""
+    """Measures all rows by build, and the curves if all rows are wanted.
+
+    Returns rows, points and the failures outside the rows.
+    """
     found, points, wrong, values = [], [], [], {}
     for build, mine in rows.items():
         if not mine:
@@ -194,7 +197,7 @@ def main(arguments=None):
                        "queue pairs of the build": 1 << defs.LIMITS.qpn_w,
                        "simulator": options.sim, "seed": options.seed},
     }  # fmt: skip
-    # Takes a second to import, which wrong usage need not wait for.
+    # The import takes a second, which a usage error need not wait for.
     from tb.perf.page import write
 
     page = write(options.out, summary, TITLE)

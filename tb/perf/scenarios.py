@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fixed scenarios whose cycle counts are golden (tb/perf/golden.py).
+"""Defines the fixed scenarios whose cycle counts are golden (tb/perf/golden.py).
 
-One message on an idle device, stage by stage, or a short burst: when its flits and completions
-crossed the pins. Everything is posted on a border of cycles, and nothing depends on a seed.
+A scenario is one message on an idle device, stage by stage, or a short burst with the cycles of its
+flits and completions at the pins. Every scenario starts at a multiple of BORDER cycles and depends
+on no seed.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from tb.perf import traffic, work
 from tb.perf.observe import FIRST, LAST, Seen
 from tb.perf.queues import NODE, PEER, SRD, UD, PerfError
 
-# A scenario begins on such a border of cycles, so that what came before it does not count.
+# A scenario starts at a multiple of these cycles, so that earlier activity has no influence.
 BORDER = 4096
 GRH = defs.LIMITS.grh_bytes
 PATIENCE = 100_000
@@ -24,16 +25,16 @@ PATIENCE = 100_000
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is done on a fresh device; `run` gives {stage: cycles or list of cycles}."""
+    """Describes traffic on a fresh device; `run` returns {stage: cycles or list of cycles}."""
 
     name: str
     run: object
-    # Also on Icarus, to the same cycles.
+    # True if Icarus runs the scenario too, with the same cycles.
     both: bool = False
 
 
 def begin(device, requests):
-    """Posts at the next border, with the logs empty."""
+    """Posts at the next border, with empty logs."""
     device.settle()
     device.cancel()
     border = (device.backend.cycles // BORDER + 1) * BORDER
@@ -42,7 +43,7 @@ def begin(device, requests):
 
 
 def finish(device, completions):
-    """The logs of a burst, all completed and checked."""
+    """Waits for the completions of a burst; returns its checked logs."""
     device.run_until(host.events_are(int(defs.Ev.CQE), completions), PATIENCE, "golden scenario")
     device.settle()
     seen = Seen(device.link)
@@ -50,11 +51,11 @@ def finish(device, completions):
     return seen
 
 
-# One message.
+# One message
 
 
 def one_message(size, kind=SRD, inline=False, wqe_bytes=64, offset=0, pieces=1):
-    """A message between two queues of one device, through the fabric, stage by stage."""
+    """Sends a message between two queues of one device through the fabric, stage by stage."""
 
     def run(device):
         a, b = (_queue(device, kind, wqe_bytes, 4, 4) for _ in range(2))
@@ -80,7 +81,7 @@ def one_message(size, kind=SRD, inline=False, wqe_bytes=64, offset=0, pieces=1):
 
 
 def one_receive(size):
-    """A packet of the peer, first flit in to acknowledgement out."""
+    """Receives a packet of the peer, from the first flit in to the acknowledgement out."""
 
     def run(device):
         queue = _queue(device, SRD, 64, 4, 4)
@@ -108,7 +109,7 @@ def _queue(device, kind, wqe_bytes, depth, rq_depth):
 
 
 def _cut(size, pieces):
-    """Offsets and lengths of a message in one or two pieces, the first one odd."""
+    """Returns offsets and lengths of a message in one or two pieces, the first of odd length."""
     if pieces == 1:
         return [(0, size)]
     first = size // 2 - 1
@@ -116,7 +117,7 @@ def _cut(size, pieces):
 
 
 def _milestones(seen, a, b):
-    """When each stage of the only message ended; what a kind does not have is not there."""
+    """Returns the cycle of each stage of the only message; stages that do not occur are absent."""
     doorbell = seen.stores(traffic.DOORBELL)["cycle"][0]
     out, came = seen.port(host.PIN_OUT), seen.port(host.PIN_IN)
     reads, responses = seen.port(host.PIN_READ), seen.port(host.PIN_RESPONSE)
@@ -137,7 +138,7 @@ def _milestones(seen, a, b):
     done = {"send completion out": seen.completion_times([a.send_cq])[0]}
     acknowledged = (out["b"] & LAST != 0).sum() > 1
     if not acknowledged:
-        # A datagram completes when it has left.
+        # A datagram completes when the packet has left.
         found |= done
     found |= {"first flit in": _flit(came, FIRST, 0), "last flit in": _flit(came, LAST, 0),
               **_received(seen, b)}  # fmt: skip
@@ -167,7 +168,7 @@ def _flit(flits, which, number):
 
 
 def _stages(milestones):
-    """Cycles between neighbours, and their sum."""
+    """Returns the cycles between successive milestones, and their sum."""
     times = [int(value) for value in milestones.values()]
     names = list(milestones)[1:]
     gaps = {name: after - before
@@ -175,11 +176,11 @@ def _stages(milestones):
     return gaps | {"sum": times[-1] - times[0]}
 
 
-# What is no message.
+# No message
 
 
 def event(device):
-    """A send that completes on an armed queue: completion, event entry, interrupt."""
+    """Completes a send on an armed CQ: completion, EQE, interrupt."""
     eq = device.driver.eqs[0].number
     cq, other = device.completions(4, eqn=eq), device.completions(4)
     queue = device.queue(cq, other, depth=4)
@@ -199,7 +200,7 @@ def event(device):
 
 
 def register_read(device):
-    """A register read without a read: the store that requests, the write that responses."""
+    """Reads a register through memory: the store of the request, the write of the response."""
     request = defs.REG_BITS.MMIO_REG_READ.pack(REQ_ID=1, REG_OFF=int(defs.Reg.VERSION))
     begin(device, host.store(defs.EFA_REG_BAR, int(defs.Reg.MMIO_REG_READ),
                              request.to_bytes(4, "little")))  # fmt: skip
@@ -211,7 +212,7 @@ def register_read(device):
 
 
 def command(device):
-    """An admin command: doorbell, entry read, dispatched, response, interrupt."""
+    """Runs an admin command: doorbell, AQE read, dispatch, response, interrupt."""
     begin(device, host.delay(0))
     device.run_until(host.drained(), BORDER, "border")
     device.driver.alloc_pd()
@@ -230,11 +231,11 @@ def command(device):
     })  # fmt: skip
 
 
-# Bursts.
+# Bursts
 
 
 def sends(queues, each, batch, size, inline):
-    """Queues that send to the peer at once."""
+    """Sends from several queues to the peer at once."""
 
     def run(device):
         ends = [_queue(device, SRD, 64, each, 1) for _ in range(queues)]
@@ -262,7 +263,7 @@ def sends(queues, each, batch, size, inline):
 
 
 def receives(queues, each, size):
-    """Packets of the peer for queues in turn, back to back."""
+    """Receives packets of the peer, round robin over the queues, back to back."""
 
     def run(device):
         ends = [_queue(device, SRD, 64, 4, each) for _ in range(queues)]
@@ -294,7 +295,7 @@ def receives(queues, each, size):
 
 
 def loops(queues, each, size):
-    """Queues that send to their neighbours on the same device, posted at once."""
+    """Sends from queues to their neighbours on the same device, posted at once."""
 
     def run(device):
         ends = [_queue(device, SRD, 64, each, each) for _ in range(queues)]
@@ -328,7 +329,7 @@ def loops(queues, each, size):
 
 
 def _since(start, times):
-    """The first as cycles since `start`, each other as the gap to the one before."""
+    """Returns the first time as cycles since `start`, each later time as a gap."""
     times = np.concatenate([[start], np.sort(times)]).astype("i8")
     return np.diff(times).tolist()
 

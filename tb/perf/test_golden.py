@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cycle counts of fixed scenarios are those of tb/perf/golden.yaml, on both simulators."""
+"""Tests that the cycle counts of the scenarios match tb/perf/golden.yaml on both simulators."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of make perf: a wrong message fails its row, whatever its speed; verdict, page, picture."""
+"""Tests the rows of make perf: a wrong message fails its row; status line, page, plot."""
 
 import json
 from types import SimpleNamespace
@@ -26,13 +26,13 @@ def backend():
 
 @pytest.fixture
 def few(monkeypatch):
-    """Runs so short that they are wrong or right, but never fast."""
+    """Shortens the runs: enough for correctness, too short for a rate."""
     for name, value in (("MESSAGES", FEW), ("IDLE_MESSAGES", 16), ("WARM", 16), ("TAIL", 16)):
         monkeypatch.setattr(work, name, value)
 
 
 class Planted(Device):
-    """A device whose host does something wrong once: `spoil` gets the requests of every post."""
+    """A device whose host makes one error: `corrupt` changes the requests of every post."""
 
     corrupt = None
 
@@ -56,7 +56,7 @@ def of_bar(requests, bar):
 
 
 def other_byte(requests):
-    """One payload byte of one work request is another."""
+    """Changes one payload byte of a WQE."""
     requests["data"][of_bar(requests, defs.EFA_MEM_BAR)[100], 40] ^= 1
     return requests
 
@@ -66,7 +66,7 @@ def doorbell_left_out(requests):
 
 
 def other_handle(requests):
-    """A work request names an address handle that is not there."""
+    """Names an invalid address handle in a WQE."""
     at = defs.IoTxMetaDesc.ah.offset
     requests["data"][of_bar(requests, defs.EFA_MEM_BAR)[100], at] ^= 0x40
     return requests
@@ -116,7 +116,7 @@ def test_received_bytes_are_compared(backend, few):
 
 
 def test_the_host_stream_has_no_gaps(backend):
-    """What a row says of the device must not be the bench's own pace."""
+    """The bench must not limit the measured rate of the device."""
     device = Device(backend)
     device.cancel()
     store = host.store(defs.EFA_REG_BAR, int(defs.Reg.AENQ_CONS_DB), bytes(4))
@@ -157,7 +157,7 @@ def test_the_status_names_what_misses(tmp_path):
 
 
 class Nothing:
-    """In the place of run.Source where no device is needed."""
+    """Replaces run.Source where no device is needed."""
 
     renewed = 0
 
@@ -166,7 +166,7 @@ class Nothing:
 
 
 def test_after_a_broken_rule_the_next_row_has_a_new_simulation(few):
-    """A simulation ends when a rule of the pins is broken."""
+    """A violated boundary rule ends the simulation."""
     def breaks(make):
         device = make(mmio_accept_max=0, mmio_init_max=0)
         return rates.inline_sends(8, 16)(lambda **knobs: device)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the host posts, built ahead as arrays: stores, doorbells, and waits for completions.
+"""Builds host accesses ahead as arrays: stores, doorbells, and waits for completions.
 
-The native host makes one access a cycle and looks at host memory in between, so a slot is reused
-only after its completion without Python having a part in it.
+The native host makes one access per cycle and reads host memory in between. It therefore reuses a
+slot only after its completion, without Python in the loop.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ DOORBELL = defs.LIMITS.db_bar
 
 
 def pattern(queue, numbers, size):
-    """Payload of so many messages of a queue, (count, size): each byte has its own value."""
+    """Returns the payload of messages of a queue, (count, size); the bytes differ by message."""
     numbers = np.asarray(numbers, "u8")
     words = -(-size // 8)
     row = numbers[:, None] * np.uint64(0x9E3779B97F4A7C15) + np.arange(words, dtype="u8")
@@ -30,8 +30,10 @@ def pattern(queue, numbers, size):
 
 
 def work_requests(queue, count, ah, dest, inline=None, pieces=()):
-    """The next `count` sends of a queue; `inline` rows of bytes, `pieces` (iova array, length,
-    l_key)."""
+    """Returns the next `count` send WQEs of a queue.
+
+    `inline` has rows of bytes; `pieces` has (iova array, length, l_key).
+    """
     wqes = np.zeros(count, queue.wqe.DTYPE)
     wqes[:] = np.frombuffer(queue.wqe(meta=meta_desc()).pack(), queue.wqe.DTYPE)
     numbers = queue.sent + np.arange(count)
@@ -51,8 +53,10 @@ def work_requests(queue, count, ah, dest, inline=None, pieces=()):
 
 
 def slot_stores(queue, first, wqes):
-    """Work requests whose running numbers begin at `first`, whole lines: LLQ stores, or what the
-    host writes into its own memory where the queue lies there."""
+    """Returns stores of complete WQEs from index `first` on, line by line.
+
+    These are LLQ stores, or CPU writes for a queue in host memory.
+    """
     lines = entries_of(queue, wqes)
     slots = (first + np.arange(len(wqes))) % queue.depth
     at = slots[:, None] * queue.wqe.SIZE + np.arange(lines.shape[1]) * host.LINE
@@ -67,29 +71,29 @@ def slot_stores(queue, first, wqes):
 
 
 def doorbell(offset, value):
-    """One doorbell store."""
+    """Returns one doorbell store."""
     return host.store(DOORBELL, offset, int(value).to_bytes(4, "little"))
 
 
 class Stream:
-    """Accesses in the host's order, taken together by `requests`."""
+    """Collects accesses in the host's order; `requests` returns all of them."""
 
     def __init__(self):
         self._parts = []
 
     def add(self, *items):
-        """Accesses of tb.lib.requests, or arrays of them."""
+        """Adds accesses of tb.lib.requests, or arrays of them."""
         for item in items:
             if isinstance(item, bytes):
                 item = np.frombuffer(item, host.REQUEST)
             self._parts.append(item)
 
     def requests(self):
-        """All of it, as one array."""
+        """Returns all accesses as one array."""
         return np.concatenate(self._parts)
 
     def send(self, queue, wqes):
-        """Work requests into their slots, once those are free, and one doorbell."""
+        """Stores WQEs to their slots, when the slots are free, and rings one doorbell."""
         self._space(queue, len(wqes))
         self.add(slot_stores(queue, queue.sent, wqes))
         queue.sent += len(wqes)
@@ -97,23 +101,23 @@ class Stream:
         self.ring_sq(queue, queue.sent)
 
     def ring_all(self, queue, count):
-        """The send doorbell for `count` of what already lies in the slots."""
+        """Rings the send doorbell for `count` WQEs that are already in their slots."""
         queue.send_cq.posted += count - queue.sent
         queue.sent = count
         self.ring_sq(queue, count)
 
     def ring_sq(self, queue, count):
-        """The send doorbell, saying that `count` were posted so far."""
+        """Rings the send doorbell with the producer index `count`."""
         self.add(doorbell(queue.sq_db, count & COUNTER_MASK))
 
     def _space(self, queue, count):
-        """Waits until fewer are under way on the queue's CQ than one ring of slots holds."""
+        """Waits until the send ring has free slots for the outstanding completions of the CQ."""
         cq = queue.send_cq
         needed = cq.posted + count - queue.depth
         if needed <= 0:
             return
         self.add(cq.visible(needed - 1))
-        # Software reports the device how far it came before the ring can seem to overflow.
+        # The host reports its consumer index before the device regards the CQ as full.
         if needed - cq.posted >= cq.depth // 2:
             cq.posted = needed
             value = defs.DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=needed & COUNTER_MASK)
@@ -121,16 +125,17 @@ class Stream:
 
 
 def sends_in_turn(stream, queues, wqes, batch):
-    """Queue after queue posts a batch with a doorbell, until the work requests are posted.
+    """Posts a batch with a doorbell from each queue in turn, until all WQEs are posted.
 
-    `wqes` has an array for each queue, all of one length, a multiple of batch."""
+    `wqes` has one array per queue; all have the same length, a multiple of `batch`.
+    """
     for first in range(0, len(wqes[0]), batch):
         for queue, mine in zip(queues, wqes, strict=True):
             stream.send(queue, mine[first : first + batch])
 
 
 def post_receives(device, queue, iovas, length, l_key):
-    """Receive descriptors into the ring and one doorbell: the host's memory, then a store."""
+    """Writes receive descriptors to the ring and returns the doorbell store."""
     count = len(iovas)
     descriptors = np.zeros(count, defs.IoRxDesc.DTYPE)
     iovas = np.asarray(iovas, "u8")
@@ -150,7 +155,7 @@ def post_receives(device, queue, iovas, length, l_key):
 
 
 def data_packets(queue, numbers, payloads, psns, node, peer):
-    """Packets of a peer's queue to one of ours, as bytes; numbers are its message ids."""
+    """Returns packets of a peer's queue to one of ours, as bytes; `numbers` are message ids."""
     head = defs.PktHdr(
         opcode=defs.PktOpcode.SRD_SEND, length=payloads.shape[1], src_qpn=0x100 + queue.index,
         dst_qpn=queue.number, qkey=QKEY, src_node=peer, dst_node=node,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the measurements of make perf have in common: queues, payload, and the end of a run."""
+"""Shares the common steps of make perf: queues, payload, and the end of a run."""
 
 from dataclasses import dataclass, field, replace
 
@@ -12,21 +12,21 @@ from tb.perf.observe import EVENT_MASK, Seen, steady
 from tb.perf.queues import PEER, PerfError
 
 MESSAGES = 12_288
-# Messages at both ends of a run that no rate counts.
+# Messages at the begin and the end of a run that no rate counts.
 WARM, TAIL = 1_024, 512
 IDLE_MESSAGES = 1_024  # one at a time
 INLINE = 32  # bytes
-# More queues than this share completion queues and memory regions: there are not so many.
+# Queues beyond these numbers share completion queues and memory regions.
 MOST_CQS, MOST_RECEIVE_CQS, MOST_REGIONS = 64, 16, 32
 CQE = int(defs.Ev.CQE)
 SEND, RECEIVE = int(defs.IoQueueType.SEND_QUEUE), int(defs.IoQueueType.RECV_QUEUE)
-# Far more cycles than any message may take: a device that stands still is found by it.
+# Far more cycles than a message may take: a hung device fails after this time.
 PATIENCE_PER_MESSAGE = 200
 
 
 @dataclass
 class Measured:
-    """A value over so many messages; `more` are figures beside it."""
+    """A value over a number of messages; `more` has additional measurements."""
 
     value: float
     messages: int
@@ -34,25 +34,25 @@ class Measured:
 
 
 def opened(make, **knobs):
-    """A fresh device that keeps the events which are looked at."""
+    """Returns a fresh device that logs the checked events."""
     device = make(ev_mask=EVENT_MASK, **knobs)
     device.cancel()
     return device
 
 
 def each_of(queues, messages=None):
-    """Messages of each queue, a multiple of every batch."""
+    """Returns the messages per queue, a multiple of every batch."""
     return -(-(messages or MESSAGES) // (queues * 16)) * 16
 
 
 def pow2(value):
-    """The power of two that is at least value."""
+    """Returns the smallest power of two that is not less than `value`."""
     return 1 << max(0, value - 1).bit_length()
 
 
 def make_queues(device, queues, each, wqe_bytes=64, entry_bytes=16, cqs=MOST_CQS, depth=1024,
                 rq_depth=1):  # fmt: skip
-    """Queues for `each` messages, with up to `cqs` send CQs; the ring is cut to the LLQ memory."""
+    """Creates queues for `each` messages, with up to `cqs` send CQs, in the LLQ memory."""
     def rings(most):
         count = min(queues, most)
         total = -(-queues // count) * each
@@ -66,7 +66,7 @@ def make_queues(device, queues, each, wqe_bytes=64, entry_bytes=16, cqs=MOST_CQS
 
 
 def buffers(device, queues, size):
-    """So many bytes of registered memory for each queue, in regions that neighbours share."""
+    """Returns `size` bytes of registered memory per queue; neighbours share a region."""
     together = -(-len(queues) // MOST_REGIONS)
     found = []
     for first in range(0, len(queues), together):
@@ -80,17 +80,17 @@ def buffers(device, queues, size):
 
 
 def send_cqs(queues):
-    """The send completion queues of some queues, each once."""
+    """Returns the send CQs of some queues, each once."""
     return list({queue.send_cq.number: queue.send_cq for queue in queues}.values())
 
 
 def recv_cqs(queues):
-    """The receive completion queues of some queues, each once."""
+    """Returns the receive CQs of some queues, each once."""
     return list({queue.recv_cq.number: queue.recv_cq for queue in queues}.values())
 
 
 def inline_requests(device, queues, each, size=INLINE):
-    """Work requests of each queue towards the peer, payload inside."""
+    """Returns inline WQEs of each queue to the peer."""
     ah = device.address_of(PEER)
     return [
         traffic.work_requests(queue, each, ah, 0x100 + queue.index,
@@ -100,7 +100,7 @@ def inline_requests(device, queues, each, size=INLINE):
 
 
 def memory_requests(device, queues, each, size):
-    """Work requests towards the peer that are gathered from host memory, a buffer a message."""
+    """Returns WQEs to the peer with payload in host memory, one buffer per message."""
     ah, found = device.address_of(PEER), []
     for queue, source in zip(queues, buffers(device, queues, each * size), strict=True):
         rows = traffic.pattern(queue, np.arange(each), size)
@@ -112,7 +112,7 @@ def memory_requests(device, queues, each, size):
 
 
 def post_all_receives(device, queues, each, size):
-    """A descriptor and a buffer for every message to come; the buffers."""
+    """Posts a descriptor and a buffer for every message; returns the buffers."""
     spaces = buffers(device, queues, each * size)
     device.post(b"".join(
         traffic.post_receives(device, queue, space.iova + np.arange(each) * size, size, space.l_key)
@@ -122,29 +122,29 @@ def post_all_receives(device, queues, each, size):
 
 
 def finish(device, completions, what):
-    """Clocks until so many completions were written and all is quiet."""
+    """Runs the clock until `completions` CQEs are written and the device is idle."""
     patience = 20_000 + PATIENCE_PER_MESSAGE * completions
     device.run_until(host.events_are(CQE, completions), patience, what)
     device.settle()
 
 
 def payload(size):
-    """What check_sent compares messages with."""
+    """Returns the expected payload for check_sent."""
     return lambda queue, numbers: traffic.pattern(queue, numbers, size)
 
 
 def stalls(seen):
-    """Cycles in which stores waited, over the whole run."""
+    """Returns the stall cycles of stores over the run."""
     return int(seen.port(host.PIN_MMIO)["b"].sum())
 
 
 def middle(times):
-    """The Steady of a run."""
+    """Returns the Steady of a run."""
     return steady(times, WARM, TAIL)
 
 
 def sent(device, queues, stream, size):
-    """Posts a stream of sends; their rate, when all were right."""
+    """Posts a stream of sends, checks all messages and returns their rate."""
     device.settle()
     device.cancel()
     device.post(stream.requests())
@@ -163,7 +163,7 @@ def sent(device, queues, stream, size):
 
 
 def check_received(device, queues, spaces, each, size, sender=None):
-    """What each queue's buffers hold is what was sent to it, message for message."""
+    """Checks that each queue's buffers hold the messages sent to the queue."""
     for queue, space in zip(queues, spaces, strict=True):
         source = queue if sender is None else sender[queue.number]
         wanted = traffic.pattern(source, np.arange(each), size).tobytes()
