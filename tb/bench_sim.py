@@ -60,7 +60,7 @@ def main():
         share = row["traffic"] / row["clocks_only"]
         print(
             f"{sim}: {row['traffic']:,.0f} cycles/s with traffic ({row['messages']} messages, "
-            f"{row['compared']} things compared), {row['clocks_only']:,.0f} with clocks only "
+            f"{row['compared']} comparisons), {row['clocks_only']:,.0f} with clocks only "
             f"({share:.0%}), baseline bench with register stores alone {row['baseline']:,.0f}"
         )
     OUT.parent.mkdir(parents=True, exist_ok=True)

@@ -274,7 +274,7 @@ class Scoreboard:
             if message is not None and message.left:
                 raise differs(
                     where,
-                    f"{ring}, queue pair {qp_num:#x}: entry came before its payload\n"
+                    f"{ring}, queue pair {qp_num:#x}: CQE was written before its payload\n"
                     f"  expected {message.left} more bytes first\n  got      {entry.hex()}",
                 )
         if ring.bounds is not None:
@@ -419,7 +419,7 @@ class Scoreboard:
         missing = self.missing()
         if missing:
             shown = "\n  ".join(missing[:8])
-            raise Difference(f"at rest {len(missing)} things are missing\n  expected {shown}")
+            raise Difference(f"at rest {len(missing)} outputs are missing\n  expected {shown}")
         for predictor in self.predictors:
             predictor.rest()
 
@@ -460,7 +460,7 @@ class Scoreboard:
             owed.append(f"{wanted} admin interrupts, got {got}")
         if owed:
             shown = "\n  ".join(owed[:8])
-            raise Difference(f"device {number} still owes {len(owed)} things:\n  {shown}")
+            raise Difference(f"device {number} has {len(owed)} outputs outstanding:\n  {shown}")
 
     def _memory_equal(self, number, predictor):
         """Compares every page that device or model wrote; ring entries were compared before."""

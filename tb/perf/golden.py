@@ -86,7 +86,7 @@ def _line(stage, cycles):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--check", action="store_true", help="compare only, do not write")
     parser.add_argument("--sim", choices=SIMULATORS, default="verilator")
     options = parser.parse_args(arguments)
     old, new, changed = read(), {}, []

@@ -113,7 +113,7 @@ class Seen:
         entry = RECEIVE_ENTRY[cq.entry_bytes]
         if self._writes is None:
             if cq.posted > cq.depth:
-                raise PerfError(f"CQ {cq.number}: entries of wraps before were not kept")
+                raise PerfError(f"CQ {cq.number}: CQEs of earlier wraps were overwritten")
             data = memory.read(cq.base, cq.posted * cq.entry_bytes)
             slots = np.arange(cq.posted)
         else:

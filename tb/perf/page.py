@@ -18,7 +18,7 @@ MET, MISSED, FREE = "#059669", "#dc2626", "#2563eb"
 PANELS = (("per cycle", "Rates: more is better", "per clock cycle"),
           ("cycles", "Latencies on an idle device: less is better", "clock cycles"))  # fmt: skip
 LINES = ("#2563eb", "#d97706", "#059669")
-CURVES_TITLE = "What host memory's latency costs, and what a store into the device saves"
+CURVES_TITLE = "Rates and latencies over the latency of host memory"
 COLUMNS = ("what", "value", "unit", "target", "limit", "ratio_to_limit", "met", "messages",
            "limit_set_by", "busiest_port")  # fmt: skip
 
@@ -139,7 +139,7 @@ def _page(summary, title, pictures):
         f"<figure>{pictures['rows']}<figcaption>{html.escape(conditions)}. Line: the limit; "
         "dotted: the target.</figcaption></figure>",
         f"<figure>{pictures['curves']}<figcaption>Inline payload is in the device with its work "
-        "request; the rest waits for host memory. Dashed: what reads in flight and ports allow."
+        "request; other payload waits for host memory. Dashed: limit by reads in flight and ports."
         "</figcaption></figure>" if "curves" in pictures else "",
         f"<h2>All rows</h2><table><tr>{head}</tr>{body}</table>",
         f"<p class=dim>Made by <code>{html.escape(summary['command'])}</code>; the numbers are in "

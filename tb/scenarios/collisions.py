@@ -236,7 +236,7 @@ def reset_beside_a_query(backends, _rng, sends=60):
         done = stays.cq.wait_for(sends)
         assert sorted(done["wr_id"]) == list(range(sends)), f"turn {turn}"
         backend.settle()
-        assert not len(gone.cq.poll_array()), f"turn {turn}: a completion behind RESET"
+        assert not len(gone.cq.poll_array()), f"turn {turn}: a completion after RESET"
         peer.cq.poll_array()
         for end in (gone, stays, peer):
             end.qp.modify(STATE.RESET)

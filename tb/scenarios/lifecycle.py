@@ -178,7 +178,7 @@ def reset_behind_waiting_receives(backends, rng, messages=48):
         node = Node(backend)
         a, b = Endpoint(node), Endpoint(node)
         backend.settle()
-        assert native.counters(backend.device)["packets"] == sent, "a packet of an earlier life"
+        assert native.counters(backend.device)["packets"] == sent, "a packet of an earlier session"
         exchange(a, b, b"as new")
         node.driver.reset(REASONS[0])
 
@@ -264,5 +264,5 @@ def random_ends(backends, rng, knobs=None):
         backend.set_bus_master(True)
         backend.pause(QUIET_CYCLES)
         backend.settle()
-        assert backend.interrupts() == [], f"life {life}, {end.__name__}: a message behind its end"
-        assert memory_of(node) == before, f"life {life}, {end.__name__}: a write behind its end"
+        assert backend.interrupts() == [], f"session {life}, {end.__name__}: message after end"
+        assert memory_of(node) == before, f"session {life}, {end.__name__}: write after end"

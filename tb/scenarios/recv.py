@@ -68,7 +68,7 @@ def refused_srd(backends, _rng):
     assert status_of() == STATUS.REMOTE_ERROR_RNR
     b.receive(10, wr_id=1)
     assert status_of() == STATUS.REMOTE_ERROR_BAD_LENGTH
-    assert status_of(inline=pattern(10, 1)) == STATUS.OK, "the receive is still there"
+    assert status_of(inline=pattern(10, 1)) == STATUS.OK, "the receive WQE is still posted"
     b.cq.wait_for(1)
     b.qp.post_recv([key_of(read_only)], wr_id=2)
     assert status_of() == STATUS.REMOTE_ERROR_BAD_STATUS

@@ -89,13 +89,13 @@ class Victim:
                 if done["status"].any():
                     raise Intrusion(f"a victim's completion has status {done['status']}")
                 if done["receive"].tolist() != [wanted is not None] * len(sizes):
-                    raise Intrusion("completions of the victim's other queue came in between")
+                    raise Intrusion("unexpected completions of the victim's other queue")
                 # SRD sends may complete in any order, receives may not.
                 ids = done["wr_id"].tolist() if wanted else sorted(done["wr_id"].tolist())
                 if ids != list(range(first, first + len(sizes))):
                     raise Intrusion(f"the victim's work ended as {ids}, posted from {first} on")
                 if wanted and done["byte_len"].tolist() != wanted:
-                    raise Intrusion(f"{done['byte_len']} bytes came, {wanted} were sent")
+                    raise Intrusion(f"{done['byte_len']} bytes received, {wanted} were sent")
             for number, size in enumerate(sizes):
                 start = number * MESSAGE_STRIDE + b.skip
                 if b.buffer.read(start, size) != pattern(size, first + number):
@@ -285,7 +285,7 @@ def no_strays(backend, owned):
     for address, data in backend.writes():
         for page in range(address & -PAGE_BYTES, address + len(data), PAGE_BYTES):
             if page not in owned:
-                raise Intrusion(f"the device wrote {len(data)} bytes at {address:#x}, to nobody")
+                raise Intrusion(f"the device wrote {len(data)} bytes at {address:#x}, unowned")
 
 
 def untrusted_tenant(backends, rng, knobs=None, progress=None):
