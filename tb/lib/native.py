@@ -116,7 +116,7 @@ class NativeMemory:
         return np.frombuffer(array, np.uint8)
 
     def fail(self, address: int, size: int, fault: int = FAULT_ERROR) -> None:
-        """Makes DMA reads of the range fail, stay without completion, or complete late."""
+        """Makes DMA reads of the range fail, get no completion, or complete late."""
         self._library.efa_memory_fault(self._device, address, size, fault)
 
     def heal(self) -> None:

@@ -13,7 +13,7 @@ from tb.perf.work import INLINE
 PER_CYCLE, CYCLES = "per cycle", "cycles"
 HOST_STREAM = "the host stream"
 LARGE_QPN_W = 10
-# Share of the default build's rate at this number of queues.
+# Minimum share of the default build's rate on the large build.
 KEPT = 0.95
 
 

@@ -111,7 +111,7 @@ class Stream:
         self.add(doorbell(queue.sq_db, count & COUNTER_MASK))
 
     def _space(self, queue, count):
-        """Waits until the send ring has free slots for the outstanding completions of the CQ."""
+        """Waits until the CQ has at most `queue.depth - count` outstanding completions."""
         cq = queue.send_cq
         needed = cq.posted + count - queue.depth
         if needed <= 0:

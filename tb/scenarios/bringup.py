@@ -20,7 +20,7 @@ def both_flavours(backends, _rng):
 
 
 def registers(backends, _rng):
-    """Reads every register and unknown offsets through memory; loads return the same values."""
+    """Reads every register through memory and by loads, with equal values; tests ignored stores."""
     driver = Driver(backends[0])
     backends[0].set_bus_master(True)
     driver._set_response_address()
@@ -36,7 +36,7 @@ def registers(backends, _rng):
 
 
 def masked_admin_interrupt(backends, _rng):
-    """Unmasks the admin vector after two responses, which leads to one message."""
+    """Unmasks the admin vector after two polled responses, which leads to one message."""
     driver = Driver(backends[0]).probe()
     driver._mask_admin_interrupt(1)
     backends[0].settle()

@@ -117,7 +117,7 @@ class EventsCommandsAndKeepAlives(NicTest):
 
     work = staticmethod(async_events.events_and_commands)
     knobs = {**ROUGH, "keep_alive": KEEP_ALIVE_CYCLES}
-    # A too high consumer index depends on the time of the device's own keep-alive.
+    # The time of the device's own keep-alive decides whether a consumer index is ahead.
     shown = ("anomaly_host", "anomaly_net", "qperr")
 
 
