@@ -14,8 +14,8 @@ from cycle.gaps import Busy, Ledger
 
 SEND, RECEIVE = 0, 1
 ENTRY, WRITES, EMPTY = range(3)
-CAUSES = {ENTRY: "completion entries before its own", WRITES: "received bytes written before it",
-          EMPTY: "a gap behind completions that stood still"}  # fmt: skip
+CAUSES = {ENTRY: "earlier CQEs", WRITES: "received payload written first",
+          EMPTY: "gap after stalled completions"}  # fmt: skip
 # Cycles from the input to the output of the store of finished sends.
 THROUGH_STORE = 2
 
@@ -151,8 +151,8 @@ class Completing:
         before = -1
         bytes_out = self.receiving.bytes
         for message in self._receives:
-            bytes_out.until(message, before + 1, "packets before it that are not complete")
-            bytes_out.until(message, self.retired[message], "a place in the completion engine")
+            bytes_out.until(message, before + 1, "earlier packets that are not complete")
+            bytes_out.until(message, self.retired[message], "no free slot in the completion engine")
             before = int(self.timelines["rx_data_done"][message])
         self._wait(gaps["rx_data_done", "cqe"], self.entries[RECEIVE])
         sends = ("ack", "done") if ("ack", "done") in gaps else ("tx_last", "done")

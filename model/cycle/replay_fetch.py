@@ -9,11 +9,11 @@ from collections import deque
 
 from cycle.stages import LINE, REQUEST_BYTES
 
-OWN = "reads of entries before its own"
-PLACES = "as many reads of entries as there are places"
-TAGS = "as many host reads as there are tags"
-ANSWERS = "responses to reads before its own"
-LINES = "lines of its read before its own"
+OWN = "earlier WQE reads"
+PLACES = "no free WQE read slot"
+TAGS = "no free read tag"
+ANSWERS = "completions of earlier reads"
+LINES = "earlier lines of the same read"
 
 
 class Fetching:

@@ -12,8 +12,8 @@ from cycle.replay_check import OPEN, PASSING, QUIET, judge
 SPARE, A_BEAT, ALWAYS = 2, 4, -1
 # Maximum number of beats between the packet store and the write stream.
 STORED = 8
-BYTES = "bytes of packets before it"
-OLDER = "packets that waited for their descriptors go first"
+BYTES = "payload of earlier packets"
+OLDER = "parked packets first"
 
 
 class Receiving:
@@ -55,13 +55,14 @@ class Receiving:
             begin = rx_last[message] + at("efa_net_rx.packet")
             counts = ledger.count(begin, way.first)
             gap.book(message, counts.get(PASSING, 0) + counts.get(QUIET, 0), OLDER)
-            gap.until(message, way.first + to_end, "packets before it")
+            gap.until(message, way.first + to_end, "earlier packets")
             if way.parked is not None:
-                gap.until(message, min(way.here, way.response) + to_end - 2, "a receive descriptor")
+                fetched = min(way.here, way.response) + to_end - 2
+                gap.until(message, fetched, "receive descriptor fetch")
                 gap.until(message, way.claim + to_end, OLDER)
-            gap.until(message, way.step + to_end - 1, "the entry of its ring before it")
-            gap.until(message, way.response + to_end - 2, "checks of packets before it")
-            gap.until(message, way.job + check, "checks of packets before it")
+            gap.until(message, way.step + to_end - 1, "earlier WQE of the same ring")
+            gap.until(message, way.response + to_end - 2, "checks of earlier packets")
+            gap.until(message, way.job + check, "checks of earlier packets")
         self._statuses(gap, {message: ways[message].job + check for message in self.order})
 
     def _descriptors(self):
@@ -102,12 +103,12 @@ class Receiving:
             verdict = known[message]
             if number:
                 verdict = max(verdict, rx_validated[self.order[number - 1]] + 1)
-                gap.until(message, verdict, "checks of packets before it")
+                gap.until(message, verdict, "checks of earlier packets")
             if number >= line:
                 gap.until(message, rx_data_done[self.order[number - line]] + 1,
-                          "packets before it that are not complete")
+                          "earlier packets that are not complete")
             if scatter is not None:
-                gap.until(message, scatter.free, "a place behind the bytes of packets before it")
+                gap.until(message, scatter.free, "no free slot behind earlier payload")
                 last = scatter.take(message, rx_validated[message])
                 self.written[message] = last + self.table.latency("efa_dma_wr.beat")
         self.wrong = scatter.wrong if scatter is not None else []
@@ -135,9 +136,9 @@ class Receiving:
         before = -1
         for cycle, is_ack, message in left:
             gap = back if is_ack else inward
-            gap.until(message, before + 1, "packets before it in the fabric")
+            gap.until(message, before + 1, "earlier packets in the fabric")
             offered = max(cycle + away, before + 1)
-            gap.until(message, store.space(offered), "a full store at the receiver")
+            gap.until(message, store.space(offered), "receive buffer full")
             before = int(ack[message] if is_ack else rx_first[message])
             self.flit_stalls += before - offered
             if is_ack:
@@ -147,7 +148,7 @@ class Receiving:
                 came = store.space(before + 1)
                 self.flit_stalls += came - before - 1
                 through.until(message, came + self.made.flits - 1 - flit,
-                              "a full store at the receiver")
+                              "receive buffer full")
                 before = came if flit < self.made.flits - 1 else int(rx_last[message])
                 store.flit(before)
 
@@ -164,8 +165,8 @@ class Receiving:
         )
         before = -1
         for message in np.argsort(timelines["ackout"], kind="stable").tolist():
-            gap.until(message, before + 1, "acknowledgements before it")
-            gap.until(message, data.free(gap.at(message)), "packets of data on the wire")
+            gap.until(message, before + 1, "earlier acknowledgements")
+            gap.until(message, data.free(gap.at(message)), "data packets on the wire")
             before = int(timelines["ackout"][message])
 
 
@@ -257,13 +258,13 @@ class Scatter:
         self._late(message, issue + self._behind - due, BYTES)
         if place >= STORED:
             issue = max(issue, payload[place - STORED] + 1)
-            self._late(message, issue + self._behind - due, "bytes that wait for the write stream")
+            self._late(message, issue + self._behind - due, "payload waiting for the write stream")
         self._issued = issue
         beat = max(issue + self._behind, payload[place - 1] + 1 if place else 0)
         self._late(message, beat - due, BYTES)
         self.stalls += payload[place] - beat
         beat = self._entries.free(beat)
-        self._late(message, beat - due, "completion entries written first")
+        self._late(message, beat - due, "CQEs written first")
         if beat != payload[place]:
             self.wrong.append((("rx_validated", "rx_data_done"), message, beat, payload[place]))
         self._place += 1

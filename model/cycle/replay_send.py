@@ -13,19 +13,19 @@ from cycle.replay_fetch import Fetching
 from cycle.replay_schedule import CONTEXTS, DEBTS, HALVES, PLACE, TAKES, TURNS, schedule
 from cycle.stages import LINE, cut
 
-WAITS = {PLACE: "a place at the checks", CONTEXTS: "message contexts are used up",
-         HALVES: "first halves of entries before it", DEBTS: "turns that pay for long messages",
-         TURNS: "the scheduler goes from queue to queue"}  # fmt: skip
+WAITS = {PLACE: "no free slot at the checks", CONTEXTS: "no free message context",
+         HALVES: "first lines of earlier WQEs", DEBTS: "visits skipped to repay a deficit",
+         TURNS: "change of queue in the scheduler"}  # fmt: skip
 
 PACKET, ACKNOWLEDGEMENT, DATAGRAMS, IDLE = range(4)
-ON_WIRE = {PACKET: "packets before it on the wire",
+ON_WIRE = {PACKET: "earlier packets on the wire",
            ACKNOWLEDGEMENT: "acknowledgements on the wire",
-           DATAGRAMS: "datagrams that left and wait for their completions",
-           IDLE: "in order behind the response to an older message"}  # fmt: skip
+           DATAGRAMS: "datagrams waiting for their completions",
+           IDLE: "read completion of an older message"}  # fmt: skip
 
 
-OTHER_READS = {"payload": "reads of payload", "entries": "reads of send entries",
-               "descriptors": "reads of receive descriptors"}  # fmt: skip
+OTHER_READS = {"payload": "payload reads", "entries": "send WQE reads",
+               "descriptors": "receive descriptor reads"}  # fmt: skip
 
 
 class _Others:
@@ -82,8 +82,8 @@ class Sending:
             into = stages.ready(int(timelines["wqe"][message]) + skid)
             self.into_checks.append(into)
             shown = stages.enter(into)
-            check.until(message, shown, "entries before it stand at the checks")
-            check.until(message, space.left, "the message before it has no room yet")
+            check.until(message, shown, "earlier WQEs at the checks")
+            check.until(message, space.left, "earlier message without buffer space")
             checked = int(timelines["check"][message])
             stages.leave(shown, checked)
             past = inline and space.left < checked and wire.idle(checked)
@@ -130,7 +130,7 @@ class Sending:
             self.services["rd", "rd_cpl"], np.array(alone, np.int64) - rd)
         gap = self._gap("rd", "rd_cpl")
         for message in range(total):
-            gap.until(message, shared[message], "responses to reads before its own")
+            gap.until(message, shared[message], "completions of earlier reads")
         return begins
 
     def scheduler(self, freed, begins):
@@ -165,8 +165,8 @@ class Sending:
             begin = gap.at(message)
             counts = ledger.count(begin, cycle)
             own = consumes[queue].count(begin, cycle)
-            gap.book(message, own, "entries of its own queue before it")
-            gap.book(message, counts.pop(TAKES, 0) - own, "turns of other queues")
+            gap.book(message, own, "earlier WQEs of the same queue")
+            gap.book(message, counts.pop(TAKES, 0) - own, "visits to other queues")
             for kind, cycles in counts.items():
                 gap.book(message, cycles, WAITS[kind])
             place[queue] += 1
@@ -224,7 +224,7 @@ class _Asks:
     def request(self, message, checked, entered, space):
         """Replays the reads of a message; returns the cycle in which it entered the list."""
         begin = checked + self._service
-        self._late(message, entered - checked - 1, "room in the payload memory")
+        self._late(message, entered - checked - 1, "no free payload buffer")
         number, cycle = 0, entered
         for place, reads in enumerate(self._ranges):
             cycle, scans = self._straight(cycle)
@@ -234,13 +234,13 @@ class _Asks:
                 scans = scans if piece == 0 else self._scan.ready(0)
                 shown = self._scan.enter(scans)
                 self._late(message, shown + self._out - begin - number,
-                           "ranges of messages before it")
+                           "ranges of earlier messages")
                 tag = self._tag(message, number)
                 self._late(message, tag + self._out - begin - number,
-                           "as many host reads as there are tags")
+                           "no free read tag")
                 granted = max(shown, tag, self._granted + 1)
                 self._late(message, granted + self._out - begin - number,
-                           "reads before its own")
+                           "earlier reads")
                 while (cause := self._others.at(granted, "payload")) is not None:
                     granted += 1
                     self._late(message, granted + self._out - begin - number, cause)
@@ -337,7 +337,7 @@ class _Wire:
             for kind, cycles in ledger.count(self._gap.at(message), cycle).items():
                 cause = ON_WIRE[kind]
                 if kind == IDLE and self._inline:
-                    cause = "messages before it on their way to the wire"
+                    cause = "earlier messages before the wire"
                 self._gap.book(message, cycles, cause)
 
 

@@ -16,7 +16,7 @@ def shown(*latencies):
     stage = {"stage": "to the receiver", "place": "fabric", "service": 51}
     return {"name": "x", "load": None, "setting": "size 64", "messages": 8, "of": [
         {"percent": 50, "message": 3, "latency": latency, "stages": [
-            {**stage, "wait": latency - 51, "waits": {"packets before it": latency - 51}}]}
+            {**stage, "wait": latency - 51, "waits": {"earlier packets": latency - 51}}]}
         for latency in latencies]}  # fmt: skip
 
 

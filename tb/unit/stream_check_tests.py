@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests efa_stream_check: a valid stream passes (violations: tb/test_check_mutation.py)."""
+"""Tests efa_stream_check: a valid stream passes (violations: tb/test_stream_check.py)."""
 
 import cocotb
 from cocotb.triggers import RisingEdge
