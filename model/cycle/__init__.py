@@ -12,7 +12,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-# numba imports a package "coverage" if present, and would find tools/coverage.py.
+# numba imports a package "coverage" if present and would import tools/coverage.py.
 _known = sys.modules.get("coverage")
 sys.modules["coverage"] = None
 import numba  # noqa: E402
@@ -23,7 +23,7 @@ else:
     sys.modules["coverage"] = _known
 
 HERE = Path(__file__).parent
-# The cache of compiled code is keyed by the digest of all files: numba checks only one file, and
+# The cache of compiled code uses the digest of all files as its key: numba checks only one file and
 # would run an engine that has changed since.
 _DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(HERE.glob("*.py"))))
 numba.config.CACHE_DIR = str(HERE.parents[1] / "sim/out/numba" / _DIGEST.hexdigest()[:16])

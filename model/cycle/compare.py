@@ -24,14 +24,14 @@ def figures(timelines):
 
 
 def within(name, real, found):
-    """True if a measurement is within its bound of the real one."""
+    """Returns True if a measurement is within its bound of the RTL measurement."""
     share, least = BOUNDS[name]
     return abs(found - real) <= max(share * abs(real), least)
 
 
 def parting(real, found):
-    """The earliest milestone that differs: (name, cycle, number of messages that differ, maximum
-    difference in cycles), None if every milestone of every message is equal."""
+    """Returns the earliest milestone that differs: (name, cycle, number of messages that differ,
+    maximum difference in cycles), or None if every milestone of every message is equal."""
     earliest = None
     for name in MILESTONES:
         a, b = real[name], found[name]
@@ -45,7 +45,7 @@ def parting(real, found):
 
 
 def compare(work, real, found):
-    """The comparison of one point as plain values; `stages`: mean cycles of each stage in both."""
+    """Compares one point; returns plain values. `stages`: mean cycles of each stage in both."""
     a, b = figures(real), figures(found)
     parts = parting(real, found)
     return {
@@ -61,7 +61,7 @@ def compare(work, real, found):
 
 
 def stages(real, found):
-    """Mean cycles between consecutive milestones, for both runs of one workload."""
+    """Returns the mean cycles between consecutive milestones, for both runs of one workload."""
     passed = [name for name in MILESTONES if real[name][0] != NEVER]
     if real.work.kind == "UD":
         passed.remove("done")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines after packet validation: payload scatter, completion queues, host write stream (see
-cycle.sending)."""
+"""Executes the engines after packet validation: payload scatter, completion queues, host write
+stream (see cycle.sending)."""
 
 from cycle import engine
 from cycle.state import (
@@ -106,7 +106,7 @@ def scatter(now, c, r, write_beats, issued_at, taken_at, wake):
 @engine
 def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack_at,
            unseen, beat_log, wake):
-    """The host write stream: round robin of payload and completions, packet by packet."""
+    """Executes the host write stream: round robin of payload and completions, packet by packet."""
     payload, entry = FAR, FAR
     if r[TAKEN] < r[ISSUED]:
         payload = max(issued_at[r[TAKEN] & MASK] + c.store, r[WRITE_FREE])
@@ -169,8 +169,8 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
 
 @engine
 def _finished(now, c, r, at, sent, incoming):
-    """The next finished send, by acknowledgement or departure of its datagram: (message, cycle),
-    or (-1, cycle of the next)."""
+    """Returns the next finished send, by acknowledgement or departure of its datagram: (message,
+    cycle), or (-1, cycle of the next)."""
     if c.srd:
         if r[ACKED_N] == r[ACKS_IN]:
             return -1, FAR
@@ -193,9 +193,9 @@ def _finished(now, c, r, at, sent, incoming):
 @engine
 def completions(now, c, r, at, sent, incoming, jobs, out_at, gone_at, places, store, store_due,
                 wake):
-    """Round robin of finished sends and receives into the completion engine."""
+    """Passes finished sends and receives to the completion engine, round robin."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
-    # The completion engine moves as a whole; an unaccepted choice stays.
+    # The completion engine advances all stages together; an unaccepted choice stays.
     move = r[CQ2] < 0
     choice = r[CQ_HELD]
     if choice < 0:

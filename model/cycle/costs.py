@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collects the parameters of the network from spec/timing.yaml, spec/stages.yaml, workload."""
+"""Collects the parameters of the network from spec/timing.yaml, spec/stages.yaml and the workload.
+"""
 
 from typing import NamedTuple
 
@@ -120,7 +121,7 @@ class Costs(NamedTuple):
 
 
 def costs(table, work, log=False):
-    """Costs of a workload from Stages; log: record reads and beats."""
+    """Returns the costs of a workload from Stages; log: record reads and beats."""
     made, at, every = shape(work), table.latency, table.interval
     fixed = table.parameters
     read_descriptors = table.depth("efa_rq_fetch.read")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send WQEs in host memory: fetched when posted, visible to the scheduler when they arrive."""
+"""Fetches send WQEs from host memory when posted; the scheduler sees each WQE on its arrival."""
 
 from cycle import engine
 from cycle.state import AT_READS, AT_SCHEDULER, FAR, NOW, R
@@ -15,7 +15,8 @@ def entries(now, c, r, post_at, want, read_slot, want_free, waiting, entry_free,
             wake):
     """Requests reads for queues with posted lines not yet read: round robin, one read a cycle.
 
-    Next: the queue under examination; put: a queue whose last read left lines unread."""
+    Next: the queue under examination; put: a queue whose last read left lines unread.
+    """
     if not c.sq_host:
         return FAR
     while r[WANT_POST] < r[HOST_POST] and post_at[r[WANT_POST]] + c.count < now:

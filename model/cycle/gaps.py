@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Building blocks of the replays: a gap with its waits, pipelines that stall as a whole.
-
-A replay derives when each message leaves a stage, from the inputs of the stage and the other
-activity of the device, without the recorded departure of that message. `Gap.until` books each
-reason for a later departure than on an idle device, in the order in which the reasons apply.
-"""
+"""Provides building blocks of the replays: a gap with its waits, pipelines with a common stall."""
 
 from bisect import bisect_left
 
@@ -22,7 +17,7 @@ class Gap:
         self.waits = {}
 
     def at(self, message):
-        """The end of this message so far."""
+        """Returns the current end of this message."""
         return self._ends[message]
 
     def until(self, message, cycle, cause):
@@ -42,12 +37,12 @@ class Gap:
 
     @property
     def ends(self):
-        """The replayed cycle in which each message leaves."""
+        """Returns the replayed cycle in which each message leaves."""
         return np.array(self._ends, np.int64)
 
     @property
     def wait(self):
-        """Sum of the waits of each message."""
+        """Returns the sum of the waits of each message."""
         return sum(self.waits.values(), np.zeros(len(self._ends), np.int64))
 
 
@@ -66,7 +61,7 @@ class Ledger:
         self._rest, self._length = kinds[-1], length
 
     def count(self, begin, end):
-        """{kind: cycles} of [begin, end)."""
+        """Returns {kind: cycles} of [begin, end)."""
         if end <= begin:
             return {}
         first, last = (min(max(cycle - self._begin, 0), self._length) for cycle in (begin, end))
@@ -76,10 +71,11 @@ class Ledger:
 
 
 class Pipe:
-    """A pipeline whose stages all stall while the last stage keeps its item.
+    """A pipeline whose stages all stall while the last stage holds its item.
 
-    Items pass in order: `ready` and `enter` insert an item, `leave` reports how long the item was
-    kept at the end, which must be known before the next `ready`."""
+    Items pass in order: `ready` and `enter` insert an item, `leave` reports how long the last stage
+    held the item, which must be known before the next `ready`.
+    """
 
     def __init__(self, stages):
         self._stages = stages
@@ -93,7 +89,7 @@ class Pipe:
         return cycle
 
     def ready(self, cycle):
-        """The first cycle from `cycle` on in which an item can be inserted."""
+        """Returns the first cycle from `cycle` on in which an item can be inserted."""
         if self._entered is not None:
             cycle = max(cycle, self._entered + 1)
         return self._moves(cycle)
@@ -122,11 +118,11 @@ class Busy:
         return cycle in self._set
 
     def free(self, cycle):
-        """The first cycle from `cycle` on in which the port is free."""
+        """Returns the first cycle from `cycle` on in which the port is free."""
         while cycle in self._set:
             cycle += 1
         return cycle
 
     def count(self, begin, end):
-        """Number of occupied cycles in [begin, end)."""
+        """Returns the number of occupied cycles in [begin, end)."""
         return bisect_left(self._order, end) - bisect_left(self._order, begin)

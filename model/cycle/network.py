@@ -216,15 +216,16 @@ def _table():
 
 
 def simulate(work, beats=None, table=None):
-    """MessageTimelines of a Workload; cycle 0 is its first doorbell store.
+    """Returns the MessageTimelines of a Workload; cycle 0 is its first doorbell store.
 
     beats: bus beats of the stores before each doorbell, used cyclically (default: those of the
-    store buffer policy); table: Stages. Raises Stuck."""
+    store buffer policy); table: Stages. Raises Stuck.
+    """
     return _simulate(work, beats, table)[0]
 
 
 def recorded(work, beats=None, table=None):
-    """The Record of a run of the model, as cycle.record.from_rtl of the RTL; see `simulate`."""
+    """Returns the Record of a model run, like cycle.record.from_rtl for the RTL; see `simulate`."""
     timelines, state, base = _simulate(work, beats, table, log=True)
     log = state.read_log[: state.r[R["read_count"]]]
     reads = Reads(log[:, 0] - base, log[:, 1] - base, log[:, 2], log[:, 3])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The send engines after the scheduler (see cycle.sending): checks, host reads, packets."""
+"""Executes the send engines after the scheduler (see cycle.sending): checks, host reads, packets.
+"""
 
 from cycle import engine
 from cycle.fetching import incoming
@@ -54,7 +55,8 @@ PAST = -1  # left_at of a message that bypassed the list.
 
 @engine
 def _range(now, c, r, wake):
-    """Passes a buffer range to the cut stage, by bypass or through the queue; False if full."""
+    """Passes a buffer range to the cut stage, by bypass or through the queue; returns False if
+    full."""
     if r[CUT_1] == 0 and r[CUT_STUCK] == 0:
         r[CUT_1] = 1
     elif r[RANGES] + (1 if r[RANGE_OUT] == now else 0) < c.ranges:
@@ -67,7 +69,8 @@ def _range(now, c, r, wake):
 
 @engine
 def _space(now, c, r, at, sent, listed_at, wake):
-    """Inserts a message into the list when all of it has space; returns when the next may try."""
+    """Inserts a message into the list when all of it has space; returns the cycle of the next
+    attempt."""
     if r[RANGE_SECOND] == 1:
         if not _range(now, c, r, wake):
             return now + 1 if r[RANGE_OUT] == now else FAR
@@ -99,7 +102,7 @@ def _space(now, c, r, at, sent, listed_at, wake):
 
 @engine
 def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at, wake):
-    """WQEs through the skid and the checks into the allocation stage, or by bypass."""
+    """Passes WQEs through the skid and the checks into the allocation stage, or by bypass."""
     idle = r[SPACE_N] == r[CHECK_N]
     listed = r[LISTED_N] < r[SPACE_N]
     later = _space(now, c, r, at, sent, listed_at, wake)
@@ -140,9 +143,11 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at, wake):
 
 @engine
 def _cut(now, c, r, pieces, granted, wake):
-    """The stages that cut ranges into reads; all stall while the last stage keeps its read.
+    """Cuts ranges into reads; all stages stall while the last stage holds its read.
 
-    Stage 1: the range to cut; stage 3: a read with its page. Returns when a read is offered."""
+    Stage 1: the range to cut; stage 3: a read with its page. Returns the cycle in which a read is
+    offered.
+    """
     if r[CUT_3] == 1 and not granted:
         r[CUT_STUCK] = 1
         return FAR

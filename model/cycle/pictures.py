@@ -52,7 +52,7 @@ def _ticks(axis, rows):
 
 
 def called(row):
-    """The messages of a row in words: size and location of the send queues."""
+    """Describes the messages of a row: size and location of the send queues."""
     return f"{row['size']} bytes" + (", send queues in host memory" if row["sq_host"] else "")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The receive engines, cycle by cycle (see cycle.sending): link and packet validation."""
+"""Executes the receive engines, cycle by cycle (see cycle.sending): link and packet validation."""
 
 from cycle import engine
 from cycle.state import (
@@ -81,7 +81,7 @@ def link(now, c, r, at, link_msg, link_ack, link_due, arrived, incoming, gone_at
 
 @engine
 def _checked(now, c, r, at, jobs, job_at, out_at, wake):
-    """The oldest job leaves the checks when the scatter and the job line have space."""
+    """Moves the oldest job out of the checks when the scatter and the job line have space."""
     j = r[JOB_N]
     if j == r[CHECKED_N]:
         return False, FAR
@@ -109,8 +109,8 @@ def _checked(now, c, r, at, jobs, job_at, out_at, wake):
 
 @engine
 def _offered(now, c, r, at, arrived, front_due, parked):
-    """The packet that validation may take next: from the list of parked packets during a pass, else
-    a new packet; -1 if there is none."""
+    """Returns the next packet to validate: from the list of parked packets during a pass, else a
+    new packet; -1 if there is none."""
     if r[PASS] == PASSING:
         if r[PARK_HEAD] < r[PARK_TAIL] and r[PARK_AT] <= now:
             return parked[r[PARK_HEAD] % c.parked_places]
@@ -162,7 +162,7 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jo
         r[CHECKED_N] += 1
         r[J3] = NONE
         changed = True
-    # Response of the claim.
+    # Response to the claim.
     two = r[J2]
     two_ring = ring_of[arrived[two]] if two >= 0 else NONE
     parks = NONE
@@ -201,7 +201,7 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jo
             r[PACKET_N] += 1
     came, due = _front(now, c, r, at, arrived, front_due, front, wake)
     changed, later = changed or came, min(later, due)
-    # Parked packets, and the pass over them after descriptors have arrived.
+    # Parked packets, and the pass over them after the arrival of descriptors.
     offers = offered >= 0 and not ready
     begins = False
     if r[PASS] == PASSING:

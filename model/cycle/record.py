@@ -43,18 +43,18 @@ class Reads:
 
     @property
     def of_entries(self):
-        """True for reads of send WQEs."""
+        """Returns True for reads of send WQEs."""
         return self.message == ENTRIES
 
     @property
     def of_rings(self):
-        """True for reads of receive descriptors."""
+        """Returns True for reads of receive descriptors."""
         return (self.message < 0) & ~self.of_entries
 
 
 @dataclass(frozen=True)
 class Record:
-    """A run.
+    """One run: milestones, host reads, payload writes.
 
     payload  cycles in which beats of received payload were handed to the host write stream
     passes   cycle, modulo 64, in which packets that wait for descriptors are examined again
@@ -68,7 +68,7 @@ class Record:
 
 
 def from_rtl(work, run):
-    """Record of a tb.cycle.timed.Timed; raises LifelineError if events are missing."""
+    """Returns the Record of a tb.cycle.timed.Timed; raises LifelineError if events are missing."""
     timelines = from_events(work, run.events, run.marks, run.queues, run.numbers)
     made, base = shape(work), int(run.marks[0])
     # The counter of these cycles starts at the end of the core reset.
@@ -78,7 +78,7 @@ def from_rtl(work, run):
 
 
 def idle(work, table):
-    """Record of a single message on an idle device, from the tables of Stages."""
+    """Returns the Record of a single message on an idle device, from the tables of Stages."""
     work = replace(work, queues=1, depth=1, batch=1, messages=1, gap=0)
     made, at = shape(work), table.moments(work)
     timelines = MessageTimelines(work, {name: np.array([at.get(name, NEVER)], np.int64)
@@ -129,8 +129,8 @@ def _reads(timelines, made, run, base):
 
 
 def _payload(timelines, made, pins, base):
-    """Beats of the write port that are not CQEs; a beat is at the pins one cycle after its
-    handover."""
+    """Returns the beats of the write port that are not CQEs; a beat is at the pins one cycle after
+    its handover."""
     handed = pins["cycle"][pins["port"] == WRITE_PORT].astype(np.int64) - base - 1
     entries = np.concatenate([timelines["cqe"], timelines["done"]])
     missing = np.setdiff1d(entries, handed)

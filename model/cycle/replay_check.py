@@ -24,7 +24,7 @@ class _Store:
         return len(self._stored) + (self.head is not None)
 
     def step(self, consumed, item):
-        """Executes one cycle; taken: the output is consumed, item: the input or None."""
+        """Executes one cycle; consumed: the output is consumed, item: the input or None."""
         if self._stored and (self.head is None or consumed):
             self.head = self._stored.popleft()
         elif consumed:
@@ -36,9 +36,9 @@ class _Store:
 class Way:
     """Cycles of each step of a packet.
 
-    front    arrival at the front of the validation; past: it bypassed the store
-    parked   it was parked, None: it was not; here: arrival of its descriptor
-    claim, step, response, job  last claim accepted, looked up, answered; move to the checks
+    front    arrival at the front of the validation; past: the packet bypassed the store
+    parked   cycle of parking, None if not parked; here: arrival of the packet's descriptor
+    claim, step, response, job  last claim accepted, looked up, responded; move to the checks
     """
 
     __slots__ = ("front", "past", "first", "parked", "here", "claim", "step", "response", "job")
@@ -49,9 +49,9 @@ class Way:
 
 def judge(enters, ring_of, here, passes, over, verdicts, places):
     """Replays packet validation; returns {message: Way}, messages in the order of their jobs, and
-    {cycle: state} of the cycles in which new packets were stopped for older ones.
+    {cycle: state} of the cycles in which older packets stopped new packets.
 
-    comes     [(cycle of the last flit, message)] in order
+    enters    [(cycle of the last flit, message)] in order
     here      of (ring, number of the packet in its ring): cycle in which its descriptor is visible
     passes    cycle, modulo PERIOD, of the periodic pass over the list
     over      cycles in which a descriptor read has ended
@@ -60,7 +60,7 @@ def judge(enters, ring_of, here, passes, over, verdicts, places):
     ways = {message: Way() for _, message in enters}
     enters, over = deque(enters), deque(over)
     store, front, waiting = _Store(), deque(), _Store()
-    one = two = job = None  # Stages: claim to look up, claim to response, job.
+    one = two = job = None  # Stages: claim to look up, response to the claim, job.
     stopped = False  # The packet in `two` is behind parked packets of its ring.
     claimed, number_of = {}, {}
     blocked, inside, order, held = set(), deque(), [], {}

@@ -2,8 +2,8 @@
 """Replays completions: from finished sends and receives to their CQEs (see cycle.gaps).
 
 Receives arrive in the order of their packets, sends in that of their acknowledgements (datagrams:
-of departure). The completion engine takes them round robin and stalls while the host write stream
-carries other beats.
+of departure). The completion engine consumes them round robin and stalls while the host write
+stream carries other beats.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ class _Finished:
         self._store = deque()
         self._looked = self._second = self.last = None
         self._inside = 0
-        self.consumed = []  # Cycle in which each send was taken.
+        self.consumed = []  # Cycle in which each send was consumed.
         self.left = []  # Cycle in which each send moved on, which frees its context.
 
     @property
@@ -41,11 +41,11 @@ class _Finished:
 
     @property
     def due(self):
-        """Arrival of the next send, None after the last."""
+        """Returns the arrival of the next send, None after the last."""
         return self._arrives[self._next] if self._next < len(self._arrives) else None
 
     def step(self, cycle, consumed):
-        """Executes one cycle; taken: the item of the last stage is consumed."""
+        """Executes one cycle; consumed: the item of the last stage is consumed."""
         enters, self._looked = self._looked, None
         inside = self._inside
         moves = self.last is None or consumed
@@ -75,7 +75,7 @@ class _Finished:
 class Completing:
     """Replay of the completions of one run.
 
-    freed  cycles in which message contexts are freed; looked_at: cycles in which sends were taken
+    freed  cycles in which message contexts are freed; looked_at: cycles in which sends were consumed
     """
 
     def __init__(self, record, table, receiving):
@@ -101,7 +101,7 @@ class Completing:
         self.freed, self.looked_at = self._sends.left, self._sends.consumed
 
     def _run(self, total):
-        """Executes cycle by cycle, until `total` CQEs are written."""
+        """Executes cycle by cycle until `total` CQEs are written."""
         ready, sends, done = self._ready, self._sends, 0
         place, last = 0, None
         first = second = None  # Stages of the completion engine.

@@ -47,7 +47,7 @@ class Fetching:
         self.known.sort()
 
     def _circle(self):
-        """Round robin over queues with unread lines, one queue examined a cycle."""
+        """Scans queues with unread lines round robin, one queue a cycle."""
         work, queues = self._work, self._work.queues
         want, requested, late = [0] * queues, [0] * queues, [-1] * queues
         inside, last, looks, left, since = set(), queues - 1, None, None, None
@@ -98,14 +98,15 @@ class Fetching:
             cycle += 1
 
     def _place_free(self):
-        """First cycle with a free place for the next read."""
+        """Returns the first cycle with a free place for the next read."""
         if self._number < self._most:
             return -1
         ended = self._reads.ended[self._places[self._number - self._most]]
         return int(ended) + self._place_back
 
     def _read(self, queue, first, lines, since, cycle):
-        """Replays one read; False if the run has no more. since: its turn; cycle: place free."""
+        """Replays one read; returns False if the run has no more reads. since: cycle in which the
+        round robin selects the queue; cycle: cycle with a free place."""
         if self._number == len(self._places):
             return False
         place = self._places[self._number]

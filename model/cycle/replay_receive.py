@@ -34,8 +34,8 @@ class Receiving:
         return gap
 
     def judge(self):
-        """rx_last to rx_validated: packet validation with claimed descriptors, and the check of the
-        buffers."""
+        """Replays rx_last to rx_validated: packet validation with claimed descriptors, and the
+        check of the buffers."""
         timelines, at, work = self.timelines, self.table.latency, self.work
         gap = self._gap("rx_last", "rx_validated")
         rx_last, rx_validated = timelines["rx_last"].tolist(), timelines["rx_validated"].tolist()
@@ -90,7 +90,7 @@ class Receiving:
         return sorted(reads.ended[reads.of_rings].tolist())
 
     def _statuses(self, gap, known):
-        """Jobs leave the checks in order, when the scatter and the job line have space."""
+        """Replays the checks: jobs leave in order, when the scatter and the job line have space."""
         rx_validated, rx_data_done = (
             self.timelines[name].tolist() for name in ("rx_validated", "rx_data_done")
         )
@@ -115,8 +115,8 @@ class Receiving:
         self.write_stalls = scatter.stalls if scatter is not None else 0
 
     def fabric(self):
-        """tx_last to rx_first to rx_last, and ackout to ack: in the order of transmission, one flit
-        a cycle, while the packet store has space."""
+        """Replays tx_last to rx_first to rx_last, and ackout to ack: in the order of transmission,
+        one flit a cycle, while the packet store has space."""
         timelines, work = self.timelines, self.work
         away = work.net_latency + self.table.parameters["bus"]
         inward, through = self._gap("tx_last", "rx_first"), self._gap("rx_first", "rx_last")
@@ -154,7 +154,7 @@ class Receiving:
 
 
     def acknowledge(self, gap):
-        """cqe to ackout: after earlier acknowledgements, between data packets."""
+        """Replays cqe to ackout: after earlier acknowledgements, between data packets."""
         timelines = self.timelines
         data = Busy(
             cycle
@@ -205,7 +205,7 @@ class _Store:
         return lines < self._lines and slots < self._slots and line < self._places
 
     def space(self, cycle):
-        """The first cycle from `cycle` on in which a flit is accepted."""
+        """Returns the first cycle from `cycle` on in which a flit is accepted."""
         while not self._fits(cycle):
             cycle += 1
         return cycle

@@ -2,8 +2,8 @@
 """Replays the scheduler: from doorbells and free places after it to the cycle of each WQE.
 
 The inputs are the cycles of the doorbells, of the stalls of the next stage and of freed message
-contexts, not the cycles in which WQEs were taken. The replayed cycle of each WQE is compared with
-the recording; the activity in each cycle gives the wait causes of the others.
+contexts, not the cycles in which WQEs were consumed. The replayed cycle of each WQE is compared
+with the recording; the activity in each cycle gives the wait causes of the others.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ TAKES, PLACE, CONTEXTS, DEBTS, HALVES, TURNS = range(6)
 
 
 def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
-    """Returns the WQEs in the order in which they are taken, and the activity of each cycle.
+    """Returns the WQEs in the order of consumption, and the activity of each cycle.
 
     bells    (cycle, queue) of each doorbell, in order; each for `batch` messages of `flits` flits
     lines    64-byte lines of a WQE, one a cycle
@@ -20,8 +20,9 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
     contexts number of message contexts, None if messages need none
     blocked  of a cycle: True if the next stage has no space
     freed    cycles in which a context is freed, in order
-    Returns [(cycle, queue)], {cycle: activity} without idle cycles, and
-    [(cycle, contexts in use or reserved from then on)]."""
+    Returns [(cycle, queue)], {cycle: activity} without idle cycles, and [(cycle, contexts in use or
+    reserved from then on)].
+    """
     bells, freed = deque(bells), deque(freed)
     total = len(bells) * batch
     queues = 1 + max(queue for _, queue in bells)
@@ -29,9 +30,9 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
     credits = contexts if counted else most
     posted, consumed, deficit = ([0] * queues for _ in range(3))
     inside, last = set(), (1 << 30)
-    # Pipeline stages of efa_sq_sched: the queue looked up; the rest of a visit as [queue, left,
-    # more than the visit takes, second half next]; the line being read and whether it ends a WQE;
-    # the WQE counted one and two cycles ago.
+    # Pipeline stages of efa_sq_sched: the queue looked up; the rest of a visit as [queue, WQEs
+    # left, more than the visit consumes, second half next]; the line being read and whether it ends
+    # a WQE; the WQE counted one and two cycles ago.
     looked, fresh = None, False
     visit = None
     read, whole, read_queue, first, its_turn, pays = False, True, None, False, turn, False

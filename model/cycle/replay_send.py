@@ -39,7 +39,7 @@ class _Others:
         self._kind = dict(zip(granted, kinds, strict=True))
 
     def at(self, cycle, mine):
-        """The wait cause if a read of another kind was granted in that cycle, else None."""
+        """Returns the wait cause if a read of another kind was granted in that cycle, else None."""
         kind = self._kind.get(cycle, mine)
         return None if kind == mine else OTHER_READS[kind]
 
@@ -65,9 +65,10 @@ class Sending:
         return gap
 
     def checks(self):
-        """wqe to check, and to the last host read request or (inline) the first flit.
+        """Replays wqe to check, and to the last host read request or (inline) the first flit.
 
-        All steps from the scheduler's skid to the wire keep one order, so one loop is enough."""
+        All steps from the scheduler's skid to the wire keep one order, so one loop is enough.
+        """
         timelines, made, work, at = self.timelines, self.made, self.work, self.table.latency
         check = self._gap("wqe", "check")
         inline = work.inline
@@ -101,9 +102,9 @@ class Sending:
         wire.book()
 
     def responses(self):
-        """rd to rd_cpl: the host completes in order, one beat a cycle. Of a message's reads, the
-        one completed last counts; overlap with its own other reads is no wait. Returns the cycle of
-        the first beat of each host read."""
+        """Replays rd to rd_cpl: the host completes in order, one beat a cycle. Of a message's
+        reads, the one completed last counts; overlap with its own other reads is no wait. Returns
+        the cycle of the first beat of each host read."""
         reads, work = self.record.reads, self.work
         wait = work.read_latency + self.table.parameters["bus"]
         back = self.table.latency("efa_dma_rd.beat")
@@ -134,8 +135,8 @@ class Sending:
         return begins
 
     def scheduler(self, freed, begins):
-        """db to wqe; freed: cycles in which a message context is freed; begins: first beats of the
-        completions of all host reads."""
+        """Replays db to wqe; freed: cycles in which a message context is freed; begins: first beats
+        of the completions of all host reads."""
         timelines, work = self.timelines, self.work
         gap = self._gap("db", "wqe")
         consumed = timelines["wqe"][self.order].tolist()
@@ -184,7 +185,8 @@ class _Room:
         self.left = -1  # Cycle in which the previous message left the input.
 
     def enter(self, checked, ended):
-        """Cycle in which a message gets its entry; ended: end of each earlier message."""
+        """Returns the cycle in which a message gets its entry; ended: end of each earlier message.
+        """
         cycle = max(checked + self._latency, self.left + 1)
         for most in (self._places, self._most):
             if most is not None and len(self._inside) >= most:
@@ -193,7 +195,7 @@ class _Room:
         return cycle
 
     def took(self, past):
-        """Advances to the next message; `past`: it bypassed the list."""
+        """Advances to the next message; `past`: the message bypassed the list."""
         if not past:
             self._inside.append(self.number)
         self.number += 1
@@ -255,7 +257,8 @@ class _Asks:
         return entered
 
     def _tag(self, message, number):
-        """Cycle in which the tag of this read is free again: the host completes in order."""
+        """Returns the cycle in which the tag of this read is free again: the host completes in
+        order."""
         place = self._place[message][number] - self._tags
         return self._ended[place] + 1 if place >= 0 else -1
 
@@ -264,7 +267,8 @@ class _Asks:
         gap.until(message, int(gap.begins[message] + gap.service[message]) + cycles, cause)
 
     def _straight(self, cycle):
-        """Cycles in which a range is accepted and its cut begins: by bypass or through a queue."""
+        """Returns the cycles in which a range is accepted and its cut begins: by bypass or through
+        a queue."""
         while len(self._waiting(cycle)) >= self._most:
             cycle += 1
         if not self._waiting(cycle) and self._scan.ready(cycle) == cycle:
@@ -303,7 +307,7 @@ class _Wire:
         self._leaves = {}
 
     def idle(self, cycle):
-        """True if a message of that cycle can bypass the list."""
+        """Returns True if a message of that cycle can bypass the list."""
         return self._loaded < cycle and (not self.ended or self.ended[-1] <= cycle)
 
     def load(self, message, checked, entered):
@@ -342,7 +346,7 @@ class _Wire:
 
 
 class _Datagrams:
-    """Space for transmitted datagrams until their completions are taken."""
+    """Space for transmitted datagrams until their completions are consumed."""
 
     def __init__(self, sending):
         datagrams = sending.work.kind == "UD"
@@ -352,7 +356,7 @@ class _Datagrams:
         self._most = sending.table.depth("efa_net_tx.done") - 1
 
     def free(self, cycle):
-        """The first cycle from `cycle` on in which a flit may be sent."""
+        """Returns the first cycle from `cycle` on in which a flit may be sent."""
         while bisect_left(self._left, cycle) - bisect_left(self._taken, cycle) >= self._most:
             cycle += 1
         return cycle

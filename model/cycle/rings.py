@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefetch of receive descriptors (see cycle.sending)."""
+"""Prefetches receive descriptors (see cycle.sending)."""
 
 from cycle import engine
 from cycle.state import (
@@ -24,7 +24,8 @@ NONE = -1
 
 @engine
 def _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again):
-    """The ring to examine now, round robin of both kinds, or -1 and the cycle of the next."""
+    """Returns the ring to examine now, round robin of both kinds, or -1 and the cycle of the next.
+    """
     if r[FETCH_WAITS] == 1:
         return NONE, FAR
     if r[FETCH_RING] >= 0:
@@ -66,7 +67,8 @@ def fetch(
     req_end,
     wake,
 ):
-    """Examines rings, one at a time: those whose consumer index moved, those whose read ended."""
+    """Examines rings, one at a time: rings with a new consumer index, and rings whose read ended.
+    """
     look, later = _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again)
     if r[MOVED] >= 0:
         if r[MOVED_AT] <= now:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The send engines, cycle by cycle: host and scheduler.
+"""Executes the send engines, cycle by cycle: host and scheduler.
 
 Each function executes its engine in cycle `now` and returns the next cycle in which the engine can
 act without another engine; an engine on which it depends wakes it. A register visible only in the
@@ -32,7 +32,8 @@ FREED_AT, NEWS_N = R["freed_at"], R["news_n"]
 
 @engine
 def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count, wake):
-    """Stores the WQEs of each doorbell in turn, once the host sees free slots or at its time."""
+    """Stores the WQEs of each doorbell in order, once the host sees free slots or at the scheduled
+    time."""
     while r[HOST_POST] < c.posts:
         post = r[HOST_POST]
         queue, turn = post % c.queues, post // c.queues
@@ -71,7 +72,8 @@ def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count, wake):
 
 @engine
 def _rung(now, c, r, news_at, news_queue, news_count, posted):
-    """Counts visible news; returns the cycle of the next effect, and its queue if that is now."""
+    """Counts visible doorbells and WQEs; returns the cycle of the next effect, and its queue if
+    that is now."""
     while r[COUNT_POST] < r[NEWS_N] and news_at[r[COUNT_POST]] + c.count < now:
         posted[news_queue[r[COUNT_POST]]] += news_count[r[COUNT_POST]]
         r[COUNT_POST] += 1
@@ -87,7 +89,7 @@ def _rung(now, c, r, news_at, news_queue, news_count, posted):
 
 @engine
 def _next_queue(r, c, inside):
-    """The next queue with work after the last one, round robin by number; -1 if none."""
+    """Returns the next queue with work after the last one, round robin by number; -1 if none."""
     if r[INSIDE] == 0:
         return -1
     queue = r[LAST]
@@ -122,10 +124,11 @@ def scheduler(
     skid_in,
     wake,
 ):
-    """Takes one line a cycle; a quantum lets a queue send `quantum` flits minus its deficit.
+    """Reads one line a cycle; a quantum lets a queue send `quantum` flits minus its deficit.
 
-    P: the next queue with its counts; A: the rest of a visit; S: the line being read; C: a WQE
-    taken, counted against its quantum; D: the deficit being written."""
+    P: the next queue with its counts; A: the rest of a visit; S: the line being read; C: a consumed
+    WQE, counted against its quantum; D: the deficit being written.
+    """
     due, fresh = _rung(now, c, r, news_at, news_queue, news_count, posted)
     busy = r[P_QUEUE] >= 0 or r[A_QUEUE] >= 0 or r[S_QUEUE] >= 0 or r[C_QUEUE] >= 0
     if not busy and r[INSIDE] == 0 and fresh < 0:
@@ -169,7 +172,7 @@ def scheduler(
     commit = s >= 0 and move and not kill_s and r[S_PAYS] == 0 and r[S_END] == 1
     paid = s >= 0 and move and r[S_PAYS] == 1
     next_ready = p < 0 or p_go
-    # Reserved contexts of WQEs that are not taken now are released.
+    # Reserved contexts of WQEs that are not consumed now are released.
     if kill_a:
         r[CREDITS] += r[A_LEFT]
     if kill_s and r[S_END] == 1:

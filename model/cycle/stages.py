@@ -40,7 +40,7 @@ class Shape:
 
     @property
     def counts(self):
-        """The counts that `each` of a stage refers to."""
+        """Returns the counts that `each` of a stage refers to."""
         return {
             "flits": self.flits,
             "entry": self.entry,
@@ -51,12 +51,12 @@ class Shape:
 
 
 def cut(length, request=REQUEST_BYTES):
-    """Beats of the requests into which an aligned memory range is split."""
+    """Returns the beats of the requests into which an aligned memory range is split."""
     return tuple(-(-min(request, length - at) // LINE) for at in range(0, length, request))
 
 
 def shape(work):
-    """The Shape of every message of a workload; its buffers are aligned."""
+    """Returns the Shape of every message of a workload; its buffers are aligned."""
     reads = () if work.inline else tuple(b for piece in work.pieces for b in cut(piece))
     srd = work.kind == "SRD"
     # The GRH of a datagram is a separate first write; the payload then begins at byte 40.
@@ -69,7 +69,8 @@ def shape(work):
 
 
 def cut_at(start, length, request=REQUEST_BYTES):
-    """Beats of the requests for a range that starts `start` bytes after a request boundary."""
+    """Returns the beats of the requests for a range that starts `start` bytes after a request
+    boundary."""
     beats, at, end = [], start, start + length
     while at < end:
         step = min(request - at % request, end - at)
@@ -140,25 +141,26 @@ class Stages:
             raise StageError(f"spec/timing.yaml: no {key} of {path}") from None
 
     def latency(self, path):
-        """Latency of a path through an idle module, in cycles."""
+        """Returns the latency of a path through an idle module, in cycles."""
         return self._entry(path, "latency")
 
     def interval(self, path):
-        """Cycles between two items at full load, of a module's path or of a fixed parameter."""
+        """Returns the cycles between two items at full load, of a module's path or of a fixed
+        parameter."""
         value = self.parameters.get(path)
         return value if value is not None else self._entry(path, "interval")
 
     def depth(self, path):
-        """Number of items that a module holds before it stalls."""
+        """Returns the number of items that a module holds before it stalls."""
         return self._entry(path, "depth")
 
     @cached_property
     def early(self):
-        """Cycles by which the event of each milestone precedes the end of its stage."""
+        """Returns the cycles by which the event of each milestone precedes the end of its stage."""
         return {name: entry.get("early", 0) for name, entry in self.milestones.items()}
 
     def cycles(self, stage, work, made):
-        """Cycles between the milestones of a stage, as shown by their events."""
+        """Returns the cycles between the milestones of a stage, as shown by their events."""
         total = self.early[stage.start] - self.early[stage.end]
         if stage.early:
             total -= self.latency(stage.early)
@@ -171,22 +173,22 @@ class Stages:
         return total + sum(self.interval(path) * max(0, counts[of] - 1) for path, of in stage.each)
 
     def passed(self, made):
-        """The stages of a message of this Shape, in order."""
+        """Returns the stages of a message of this Shape, in order."""
         return [stage for stage in self.stages if stage.when <= made.facts]
 
     def rest(self, stage):
-        """The stage that continues a stage with a `first`; None for a stage without."""
+        """Returns the stage that continues a stage with a `first`; None for a stage without."""
         when = stage.when - {"fetched"} | {"stored"}
         same = [one for one in self.stages if (one.start, one.end) == (stage.start, stage.end)]
         return next((one for one in same if stage.first and one.when == when), None)
 
     def way(self, work):
-        """Each stage of a message on an idle device, with its cycles."""
+        """Returns each stage of a message on an idle device, with its cycles."""
         made = shape(work)
         return [(stage, self.cycles(stage, work, made)) for stage in self.passed(made)]
 
     def moments(self, work):
-        """Cycle of each milestone; the doorbell store is cycle 0."""
+        """Returns the cycle of each milestone; the doorbell store is cycle 0."""
         at = {"bell": 0}
         for stage, cycles in self.way(work):
             at[stage.end] = at[stage.start] + cycles
@@ -195,5 +197,5 @@ class Stages:
 
 @cache
 def standard():
-    """The Stages of spec/, read once."""
+    """Returns the Stages of spec/, read once."""
     return Stages()

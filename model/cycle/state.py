@@ -37,8 +37,8 @@ ENGINES = 12
  AT_CHECKS, AT_SCHEDULER, AT_HOST, AT_ENTRIES) = range(ENGINES)  # fmt: skip
 NOW = 0  # Before any cycle.
 
-# Registers. _PT: local time of a pipeline that stalls as a whole; it stops while the last stage
-# keeps its item. _N: number of items passed.
+# Registers. _PT: local time of a pipeline that stalls as a whole; the time stops while the last
+# stage holds its item. _N: number of items passed.
 REGISTERS = (
     "host_post",
     "host_free",
@@ -216,7 +216,7 @@ class State(NamedTuple):
     entry_free: np.ndarray
     read_beats: np.ndarray
     write_beats: np.ndarray
-    # Scheduler: queues with work, posted and taken WQEs, deficit in flits
+    # Scheduler: queues with work, posted and consumed WQEs, deficit in flits
     inside: np.ndarray
     posted: np.ndarray
     consumed: np.ndarray
@@ -262,7 +262,7 @@ class State(NamedTuple):
     parked: np.ndarray
     park_due: np.ndarray
     blocked: np.ndarray
-    # Scatter: beats issued and taken
+    # Scatter: beats issued and consumed
     issued_at: np.ndarray
     taken_at: np.ndarray
     # Completions: received acknowledgements; stored sends

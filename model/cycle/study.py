@@ -17,7 +17,7 @@ from efa.defs import Perf, PerfStream
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 DEPTHS = (1, 4, 16, 64)
 PERCENTS = (50, 99)
-ALONE = 8  # Messages, one after the other.
+ALONE = 8  # Messages sent one after the other.
 BUCKETS = 16
 HISTOGRAMS = {"RD_LATENCY": "cycles from a host read's request to its last beat, reads",
               "RD_OUT": "host reads outstanding, cycles",
@@ -34,21 +34,22 @@ class Point:
 
 
 def closed(work, depths=DEPTHS):
-    """Closed loops of a workload with these numbers of outstanding messages per queue."""
+    """Returns the closed loops of a workload with these numbers of outstanding messages per queue.
+    """
     return [Point(replace(work, depth=depth, batch=min(work.batch, depth), gap=0), f"{depth} open")
             for depth in depths]
 
 
 def opened(work, capacity, loads=LOADS):
-    """Open loops at shares of a rate in messages per cycle."""
+    """Returns the open loops at shares of a rate in messages per cycle."""
     return [Point(replace(work, gap=max(1, round(work.batch / (capacity * load)))), f"{load:.0%}",
                   load)
             for load in loads]
 
 
 def ways(work, runner):
-    """Data of a single message on the device, and of the median and 99th-percentile message of a
-    closed loop, in the form of `study`. Raises WaterfallError."""
+    """Returns the data of a single message on the device, and of the median and 99th-percentile
+    message of a closed loop, in the form of `study`. Raises WaterfallError."""
     alone = Point(replace(work, queues=1, depth=1, batch=1, messages=ALONE, gap=0), "alone")
     found = zip(((50,), PERCENTS),
                 _attributed([alone, *closed(work, (work.depth,))], runner), strict=True)
@@ -57,11 +58,12 @@ def ways(work, runner):
 
 
 def study(work, sizes, runner, say, loads=LOADS, depths=DEPTHS):
-    """All data of the report as plain values, and the trace of the first run of `work`.
+    """Returns all data of the report as plain values, and the trace of the first run of `work`.
 
     work: closed loop of the single messages; its last open loop is shown too, and the same closed
     loop with send queues in host memory. sizes: message sizes against load. Raises WaterfallError
-    if a message of a run cannot be attributed."""
+    if a message of a run cannot be attributed.
+    """
     rows, shown, text, perf_counters, total = [], [], None, None, 0
     bases = [replace(work, size=size) for size in dict.fromkeys((work.size, *sizes))]
     if not work.sq_host:
@@ -113,7 +115,7 @@ def _attributed(points, runner):
 
 
 def _messages(point, record, attribution, row, percents=PERCENTS):
-    """The median and the 99th-percentile message, stage by stage."""
+    """Describes the median and the 99th-percentile message, stage by stage."""
     found = []
     for percent in percents:
         number = message_at(record.timelines, percent)
@@ -126,7 +128,7 @@ def _messages(point, record, attribution, row, percents=PERCENTS):
 
 
 def _perf_counters(record, attribution, counters):
-    """The device's counters beside the counts at the pins and of the replays."""
+    """Lists the device's counters with the counts at the pins and of the replays."""
     counted, own = (side.tolist() for side in counters)
     streams, outside = [], int(PerfStream.S_NET)
     for stream in PerfStream:

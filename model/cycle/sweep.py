@@ -18,16 +18,17 @@ SMALL, LARGE, LARGE_BYTES = defs.LIMITS.max_rq_depth, 1024, 1024
 
 
 def simulated(works):
-    """MessageTimelines of Workloads from the cycle model."""
+    """Returns the MessageTimelines of Workloads from the cycle model."""
     return [simulate(work) for work in works]
 
 
 def measure(job, timelines_of=simulated):
-    """Measurements of a Job of efa.grid: latency of one message at a time; per queue count, rate
-    and latency in a closed loop with `depth` outstanding messages per queue and `batch` WQEs per
+    """Measures a Job of efa.grid: latency of one message at a time; per queue count, rate and
+    latency in a closed loop with `depth` outstanding messages per queue and `batch` WQEs per
     doorbell.
 
-    timelines_of returns the MessageTimelines of a list of Workloads."""
+    timelines_of returns the MessageTimelines of a list of Workloads.
+    """
     works = workloads(job)
     found = []
     for work, timelines in zip(works, timelines_of(works), strict=True):
@@ -58,7 +59,7 @@ def measure(job, timelines_of=simulated):
 
 
 def workloads(job):
-    """The Workloads of a job; the workload of the latency comes first."""
+    """Returns the Workloads of a job; the workload of the latency comes first."""
     same = {"kind": job.kind, "size": job.size, "read_latency": job.host_read_latency,
             "policy": job.store_buffer, "seed": job.seed, "sq_host": job.sq_host}  # fmt: skip
     found = [Workload(**same, messages=MESSAGES)] if LATENCY in job.measure else []
@@ -73,19 +74,21 @@ def workloads(job):
 
 
 def least_latency(work):
-    """Lower limit of a message's latency in cycles, from host and fabric only: the reads of its
-    WQE and payload, the packet over the fabric, and for SRD the way back."""
+    """Returns the lower limit of a message's latency in cycles, from host and fabric only: the
+    reads of its WQE and payload, the packet over the fabric, and for SRD the way back."""
     return least_departure(work) + (2 if work.kind == "SRD" else 1) * work.net_latency
 
 
 def least_departure(work):
-    """Lower limit in cycles until the last flit is sent, when the send of a datagram completes."""
+    """Returns the lower limit in cycles until the last flit is sent, when the send of a datagram
+    completes."""
     reads = (0 if work.inline else 1) + work.sq_host
     return reads * work.read_latency + flits(work.size) - 1
 
 
 def most_rate(job, work):
-    """Upper limit of messages per cycle, from the busiest port and the host's window."""
+    """Returns the upper limit of messages per cycle, from the busiest port and the host's window.
+    """
     complete = least_latency(work) if work.kind == "SRD" else least_departure(work)
     round_trip = complete + work.write_latency
     return min(rate_limit(job.kind_number, work.size, work.batch, work.sq_host),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timelines of all messages of a run as one table: a row per message, a column per milestone.
+"""Holds the timelines of all messages of a run as one table: a row per message, a column per
+milestone.
 
 Milestones are events of the ev_* ports (spec/events.yaml), assigned by queue and order: each queue
 of a workload sends to one neighbour, and all events of a queue keep their order. The cycle model
@@ -54,27 +55,28 @@ class MessageTimelines:
 
     @property
     def end(self):
-        """Cycle of the last milestone of each message: the send completion, or the receive
-        completion if later (datagrams)."""
+        """Returns the cycle of the last milestone of each message: the send completion, or the
+        receive completion if later (datagrams)."""
         return np.maximum(self["done"], self["cqe"])
 
     @property
     def latency(self):
-        """Cycles from the validated doorbell to the send completion (SRD) or the receive
-        completion (UD)."""
+        """Returns the cycles from the validated doorbell to the send completion (SRD) or the
+        receive completion (UD)."""
         return (self["done"] if self.work.kind == "SRD" else self["cqe"]) - self["db"]
 
 
 def order(work):
-    """Queue of each message and its number within the queue, in the order of the host's program."""
+    """Returns queue of each message and its number within the queue, in the order of the host's
+    program."""
     turns = np.arange(work.total) // (work.queues * work.batch)
     queue = np.arange(work.total) // work.batch % work.queues
     return queue, turns * work.batch + np.arange(work.total) % work.batch
 
 
 def from_events(work, events, marks, indices, numbers):
-    """MessageTimelines of an RTL run from events, cycles of the doorbell stores, index and number
-    of each queue pair. Raises LifelineError."""
+    """Returns the MessageTimelines of an RTL run from events, cycles of the doorbell stores, index
+    and number of each queue pair. Raises LifelineError."""
     queue, place = order(work)
     srd = work.kind == "SRD"
     data = int(defs.PktOpcode.SRD_SEND if srd else defs.PktOpcode.UD_SEND)

@@ -11,13 +11,13 @@ MICROSECONDS_PER_CYCLE = 0.004  # 250 MHz
 
 
 def message_at(timelines, percent):
-    """The first message whose latency is the percentile."""
+    """Returns the first message whose latency is the percentile."""
     wanted = np.percentile(timelines.latency, percent, method="nearest")
     return int(np.flatnonzero(timelines.latency == wanted)[0])
 
 
 def of_message(parts, number):
-    """Rows of one message: stage, service in cycles, its waits as {cause: cycles}."""
+    """Returns the rows of one message: stage, service in cycles, its waits as {cause: cycles}."""
     return [_row(part, int(part.service[number]),
                  {cause: int(cycles[number]) for cause, cycles in part.waits.items()
                   if cycles[number]})
@@ -25,8 +25,8 @@ def of_message(parts, number):
 
 
 def shares(parts):
-    """Mean service and waits of each stage, in cycles; the fetch of a WQE from host memory is a
-    separate row."""
+    """Returns mean service and waits of each stage, in cycles; the fetch of a WQE from host memory
+    is a separate row."""
     rows = []
     for part in parts:
         service = float(part.service.mean())
@@ -48,7 +48,8 @@ def _row(part, service, waits):
 
 
 def causes(parts):
-    """Mean wait per message for each cause, the longest first: (cause, stage, cycles)."""
+    """Returns the mean wait per message for each cause, the longest first: (cause, stage, cycles).
+    """
     found = [(cause, part.doc, float(cycles.mean()))
              for part in parts for cause, cycles in part.waits.items()]
     return sorted(found, key=lambda one: -one[2])
@@ -58,7 +59,8 @@ BUCKETS = 16
 
 
 def histogram(steps, end):
-    """Cycles per bucket of spec/perf_counters.yaml for a number given as [(from cycle, number)]."""
+    """Returns the cycles per bucket of spec/perf_counters.yaml for a number given as [(from cycle,
+    number)]."""
     counts = [0] * BUCKETS
     for (cycle, number), (until, _) in zip(steps, [*steps[1:], (end, 0)], strict=True):
         counts[min(int(number).bit_length(), BUCKETS - 1)] += max(0, until - cycle)
@@ -66,11 +68,12 @@ def histogram(steps, end):
 
 
 def trace(record, parts, most=2000):
-    """JSON trace events (Perfetto, chrome://tracing) of the first `most` messages.
+    """Returns JSON trace events (Perfetto, chrome://tracing) of the first `most` messages.
 
     A process per stage; in it a track per queue, and more tracks if several messages of the queue
     are in the stage at once; a slice per wait, then a slice for the service. A further process
-    shows the host's ports: reads until completion, beats of received payload."""
+    shows the host's ports: reads until completion, beats of received payload.
+    """
     timelines, work, events = record.timelines, record.timelines.work, []
     shown = range(min(most, work.total))
     for number, part in enumerate(parts, 1):
@@ -126,7 +129,8 @@ class _Tracks:
         self._free, self._next = {}, first
 
     def take(self, key, begin, end):
-        """A track of `key` that is free from `begin` on; it is occupied until `end`."""
+        """Returns a track of `key` that is free from `begin` on; the track is occupied until `end`.
+        """
         rows = self._free.setdefault(key, [])
         for row in rows:
             if row[0] <= begin:

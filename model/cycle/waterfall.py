@@ -46,7 +46,7 @@ class Part:
 
     @property
     def wait(self):
-        """Sum of the waits of each message."""
+        """Returns the sum of the waits of each message."""
         return sum(self.waits.values(), np.zeros(len(self.begins), np.int64))
 
 
@@ -65,10 +65,11 @@ class Attribution:
 
 
 def attribute(record, table=None):
-    """The Attribution of a Record.
+    """Returns the Attribution of a Record.
 
     Raises WaterfallError if a replay does not match the recording, the parts do not sum to the
-    latency of a message, or the table's services differ from the replays on an idle device."""
+    latency of a message, or the table's services differ from the replays on an idle device.
+    """
     table = table or standard()
     for part in _attribute(idle(record.timelines.work, table), table).parts:
         for cause, cycles in part.waits.items():

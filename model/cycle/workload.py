@@ -94,22 +94,22 @@ class Workload:
 
     @property
     def rounds(self):
-        """Number of doorbells of each queue."""
+        """Returns the number of doorbells of each queue."""
         return self.messages // (self.queues * self.batch)
 
     @property
     def total(self):
-        """Number of messages actually sent."""
+        """Returns the number of messages actually sent."""
         return self.rounds * self.queues * self.batch
 
     @property
     def per_queue(self):
-        """Number of messages of one queue."""
+        """Returns the number of messages of one queue."""
         return self.rounds * self.batch
 
     @property
     def pieces(self):
-        """Bytes of each buffer of a message from host memory."""
+        """Returns the bytes of each buffer of a message from host memory."""
         if self.buffers == 1:
             return (self.size,)
         first = -(-self.size // 2 // FLIT_BYTES) * FLIT_BYTES or self.size
@@ -117,11 +117,11 @@ class Workload:
 
     @property
     def inline(self):
-        """True if the payload is inline in the send WQE."""
+        """Returns True if the payload is inline in the send WQE."""
         return self.size <= INLINE[self.entry_bytes]
 
     def as_dict(self):
-        """Plain values for JSON."""
+        """Returns plain values for JSON."""
         return asdict(self)
 
     def __str__(self):
@@ -134,8 +134,8 @@ class Workload:
 
 
 def consumer_index(workload, must):
-    """Consumer index of the CQ doorbell before a post that waited for `must` completions of its
-    queue; 0 if there is no CQ doorbell."""
+    """Returns the consumer index of the CQ doorbell before a post that waited for `must`
+    completions of its queue; 0 if there is no CQ doorbell."""
     if workload.cq_batch == 0 or must <= 0:
         return 0
     seen, before = must // workload.cq_batch, (must - workload.batch) // workload.cq_batch
@@ -143,9 +143,10 @@ def consumer_index(workload, must):
 
 
 def store_beats(workload):
-    """Bus beats of the stores of each doorbell, without the doorbell itself.
+    """Returns the bus beats of the stores of each doorbell, without the doorbell itself.
 
-    An array to be used cyclically: the result of the policy for SAMPLED_POSTS posts by one CPU."""
+    An array to be used cyclically: the result of the policy for SAMPLED_POSTS posts by one CPU.
+    """
     if workload.sq_host:
         return np.zeros(1, np.int64)
     lines = workload.batch * workload.entry_bytes // FLIT_BYTES

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices that most tests of the model begin with; a file that needs another one says so itself."""
+"""Provides the devices that most model tests use; a file that needs another device defines its own.
+"""
 
 import pytest
 from rig import Host
@@ -7,11 +8,11 @@ from rig import Host
 
 @pytest.fixture
 def host():
-    """A device that a driver has brought up."""
+    """Returns a device after driver initialization."""
     return Host()
 
 
 @pytest.fixture
 def recorded():
-    """The same with the profile of the recorded sessions."""
+    """Returns an initialized device with the profile of the recorded sessions."""
     return Host(profile="recorded")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the golden values (model/tests/golden) and brings spec/*.yaml into their form.
+"""Reads the golden values (model/tests/golden) and converts spec/*.yaml to their form.
 
     golden = read_golden()          # section: {name: values}, of the fact sheet and of this device
     differences(golden, as_golden(documents("spec")))
 
-No part of the generator is used, so both sides of a comparison never share a mistake.
+The module uses no part of the generator, so both sides of a comparison cannot share an error.
 """
 
 import re
@@ -16,12 +16,12 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).resolve().parent / "golden"
 FILES = ("bus", "enums", "structs", "device")
-# Text for the reader of the YAML and the place a fact was read in; no value of the interface.
+# Prose in the YAML and the source of each fact. These keys hold no value of the interface.
 PROSE = {
     "desc", "doc", "src", "note", "since", "used_for", "when", "over", "legacy_name",
     "access_note", "reset_note", "revision_and_subsystem", "eq_vectors", "requested",
 }  # fmt: skip
-# Sections that the host cannot see, with what holds them (tests that fail on a changed value).
+# Sections that the host cannot observe, with the tests that fail when a value changes.
 ELSEWHERE = {
     "sources": "prose: the public files the facts were read in",
     "internal_structs": "make lint (widths against the RTL) and the unit benches of the bundles",
@@ -36,15 +36,16 @@ ELSEWHERE = {
     "untimed": "make lint and model/tests/test_tree.py",
     "refused": "make lint and model/tests/test_tree.py",
 }
-# Where the place of a row counts: an event's is its number, of two names of one value the first is
-# the name that Python gives.
+# Places where the order of rows matters: the row of an event is its number; if two enum names have
+# one value, Python uses the first name.
 ORDERED = re.compile(r"events\.|enums\.\w+\.")
 BYTE_STRING = re.compile(r"u8\[\d+\]")
 
 
 @cache
 def read_golden():
-    """The golden values by section; enums and structs of the fact sheet come before our own."""
+    """Returns the golden values by section; enums and structs of the fact sheet precede the local
+    ones."""
     whole = {}
     for name in FILES:
         for section, values in yaml.safe_load((GOLDEN / f"{name}.yaml").read_text()).items():
@@ -56,18 +57,19 @@ def read_golden():
 
 @cache
 def read_images():
-    """The golden images: `golden_vectors` of the fact sheet, `struct_images` of each struct."""
+    """Returns the golden images: `golden_vectors` of the fact sheet, `struct_images` of each
+    struct."""
     return yaml.safe_load((GOLDEN / "images.yaml").read_text())
 
 
 def image_bytes(image):
-    """The bytes of a golden image; a number in a list stands for so many zero bytes."""
+    """Returns the bytes of a golden image; a number in a list stands for that many zero bytes."""
     pieces = image if isinstance(image, list) else [image]
     return b"".join(bytes(p) if isinstance(p, int) else bytes.fromhex(p) for p in pieces)
 
 
 def _rest(raw, *used):
-    """What a row says beyond the keys that have a place of their own and beyond prose."""
+    """Returns the keys of a row that are neither prose nor handled elsewhere."""
     return {key: value for key, value in raw.items() if key not in used and key not in PROSE}
 
 
@@ -164,9 +166,11 @@ SECTIONS = {
 
 
 def as_golden(parsed):
-    """Parsed files of spec/ in the form of the golden values; sections of ELSEWHERE are left out.
+    """Converts parsed files of spec/ to the form of the golden values, without the ELSEWHERE
+    sections.
 
-    Raises KeyError, TypeError, AttributeError or AssertionError on files of another form."""
+    Raises KeyError, TypeError, AttributeError or AssertionError on files of another form.
+    """
     whole = {}
     for label, document in parsed.items():
         for section, raw in document.items():
@@ -182,7 +186,7 @@ def as_golden(parsed):
 
 
 def differences(golden, ours, place=""):
-    """Each place at which two trees differ, in words; the order counts where ORDERED says."""
+    """Returns each difference between two trees as text; the order counts where ORDERED matches."""
     if isinstance(golden, dict) and isinstance(ours, dict):
         wrong = [f"{place}{name}: missing in spec/" for name in golden if name not in ours]
         wrong += [f"{place}{name}: has no golden value" for name in ours if name not in golden]
@@ -204,10 +208,11 @@ def differences(golden, ours, place=""):
 
 
 def flat(structs, name, base=0):
-    """Path, lowest bit and width of each named range of a golden struct, as the headers name it.
+    """Yields path, lowest bit and width of each named range of a golden struct, with header names.
 
-    Bits keep their own name where nothing else in the struct has it; arrays of up to 8 elements
-    have a range for each element."""
+    A bit keeps its own name if the name is unique in the struct; an array of up to 8 elements has
+    one range per element.
+    """
     fields = structs[name]["fields"]
     consumed = [field.split(".")[0] for field in fields]
     consumed += [bits for row in fields.values() for bits in extras(row).get("bits", {})]
@@ -230,11 +235,11 @@ def flat(structs, name, base=0):
 
 
 def extras(row):
-    """What a golden field says beyond offset, size and type."""
+    """Returns the attributes of a golden field other than offset, size and type."""
     return row[3] if len(row) > 3 else {}
 
 
 def macros(path):
-    """Every macro of a generated header with its text; continued lines are joined."""
+    """Returns every macro of a generated header with its text; continued lines are joined."""
     text = (ROOT / path).read_text().replace("\\\n", " ")
     return dict(re.findall(r"^[`#]define (\w+) +(\S.*)$", text, re.M))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes each value of spec/*.yaml by itself and checks that the golden values notice the change.
+"""Changes each value of spec/*.yaml separately and checks that the golden values detect the change.
 
     make flips                  # all changes, reports/flips/summary.json
 
-A change is noticed when the generator refuses the description or when the description differs from
-the golden values. Values that the host cannot see are counted beside the tests that hold them.
+A change is detected if the generator rejects the description or if the description differs from the
+golden values. Values that the host cannot observe are counted with the tests that check them.
 """
 
 import json
@@ -32,8 +32,8 @@ ANSWERS = ("refused", "golden", "elsewhere", "missed")
 
 
 class Flip(NamedTuple):
-    """One change: `apply` makes it and returns the function that takes it back; `holder` names what
-    holds the value where the host cannot see it."""
+    """One change: `apply` makes the change and returns the function that reverts it; `holder` names
+    the test of a value that the host cannot observe."""
 
     file: str
     place: str
@@ -43,7 +43,7 @@ class Flip(NamedTuple):
 
 
 def other(value):
-    """A value of the same form that is another one."""
+    """Returns a different value of the same form."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -58,12 +58,12 @@ def other(value):
 
 
 def bare(node):
-    """A row without its prose."""
+    """Returns a row without its prose."""
     return {k: v for k, v in node.items() if k not in PROSE} if isinstance(node, dict) else node
 
 
 def putting(container, key, value):
-    """Sets an element; the function returned puts the old one back."""
+    """Sets an element; the returned function restores the old element."""
 
     def apply():
         old = container[key]
@@ -74,7 +74,7 @@ def putting(container, key, value):
 
 
 def remaking(mapping, items):
-    """Gives a mapping other items; the function returned puts the old ones back."""
+    """Replaces the items of a mapping; the returned function restores the old items."""
 
     def apply():
         old = dict(mapping)
@@ -101,7 +101,7 @@ def exchanging(first, second, key):
 
 
 def dropping(rows, index):
-    """Takes a row out of a list."""
+    """Removes a row from a list."""
 
     def apply():
         row = rows.pop(index)
@@ -111,7 +111,7 @@ def dropping(rows, index):
 
 
 def scan(file, node, place, holder):
-    """Every change below a node, as flips."""
+    """Yields every change below a node."""
     if isinstance(node, list):
         yield from scan_list(file, node, place, holder)
         return
@@ -139,13 +139,14 @@ def scan(file, node, place, holder):
                 after, following = items[index + 1]
                 pair = [(key, following), (after, value)]
                 both = [*items[:index], *pair, *items[index + 2 :]]
-                # Where the statuses stay, it is their tests that are exchanged.
+                # If the statuses stay, the change exchanges their tests.
                 shown = TESTS if section == "command_statuses" else held
                 yield Flip(file, here, f"exchanged with {after}", remaking(node, both), shown)
 
 
 def scan_list(file, rows, place, holder):
-    """Changes of a list: each row, a row less, and names and numbers exchanged between rows."""
+    """Yields the changes of a list: each row changed, a row removed, names and numbers exchanged.
+    """
     for index, row in enumerate(rows):
         name = row.get("name", index) if isinstance(row, dict) else index
         here = f"{place}.{name}"
@@ -165,13 +166,13 @@ def scan_list(file, rows, place, holder):
 
 
 def flips(parsed):
-    """Every change of the parsed files."""
+    """Yields every change of the parsed files."""
     for file, document in parsed.items():
         yield from scan(file, document, "", None)
 
 
 def scalars(node, section=None):
-    """Number of scalars below a node: values, and prose."""
+    """Counts the scalars below a node: values and prose."""
     count = Counter()
     pairs = node.items() if isinstance(node, dict) else ((section, row) for row in node)
     for key, value in pairs:
@@ -185,18 +186,18 @@ def scalars(node, section=None):
 
 
 class Judge:
-    """Says of a change who notices it; the files as they are have the golden values."""
+    """Reports which check detects a change; the unchanged files match the golden values."""
 
     def __init__(self):
         self.parsed = documents(ROOT / "spec")
         golden = read_golden()
         wrong = differences(golden, as_golden(self.parsed))
         assert not wrong, wrong
-        # A copy, since the changes are made in the parsed files themselves.
+        # A copy, because the changes are made in the parsed files themselves.
         self.whole = {file: deepcopy(as_golden({file: d})) for file, d in self.parsed.items()}
 
     def verdict(self, flip):
-        """One of ANSWERS; the change is taken back."""
+        """Applies a change, returns one of ANSWERS and reverts the change."""
         back = flip.apply()
         try:
             try:
@@ -215,7 +216,7 @@ class Judge:
 
 
 def report(counts, held, missed, seconds):
-    """reports/flips/summary.json; returns its path."""
+    """Writes reports/flips/summary.json; returns its path."""
     path = ROOT / "reports/flips/summary.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = {"files": counts, "elsewhere": held, "missed": missed, "seconds": round(seconds, 1)}

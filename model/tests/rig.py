@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host in miniature for the model's tests: admin commands, queues and entries, nothing hidden."""
+"""Provides a minimal host for the model tests: admin commands, queues and WQEs."""
 
 import os
 
@@ -23,7 +23,7 @@ SRD, UD = defs.AdminQpType.SRD, defs.AdminQpType.UD
 
 
 class Refused(Exception):
-    """An admin command did not succeed."""
+    """Reports an admin command that completed with an error status."""
 
     def __init__(self, status):
         super().__init__(status)
@@ -31,10 +31,10 @@ class Refused(Exception):
 
 
 def shown(opcode, status):
-    """A command ended so: spec/statuses.yaml must know it; reported to whoever holds the two
-    together.
+    """Checks that spec/statuses.yaml lists this status of the command, and logs the pair.
 
-    EFA_STATUSES names a file that gets a line for each: test, opcode, status."""
+    EFA_STATUSES names a log file; each pair appends one line: test, opcode, status.
+    """
     known = defs.COMMAND_STATUSES.get(opcode, [Status.UNSUPPORTED_OPCODE])
     assert status in known, f"{opcode!r}: {status!r} is not in spec/statuses.yaml"
     if "EFA_STATUSES" in os.environ:
@@ -44,7 +44,7 @@ def shown(opcode, status):
 
 
 class Host:
-    """One device with its memory and what its owner hears; brought up unless reported otherwise."""
+    """One device with its memory and all its outputs; initialized unless `up` is False."""
 
     def __init__(
         self, node_id=1, profile="default", limits=None, *, up=True, wide=False, **straps
@@ -64,7 +64,7 @@ class Host:
             self.bring_up()
 
     def allocate(self, size, alignment=4096):
-        """Address of fresh zeroed memory."""
+        """Allocates zeroed memory; returns its address."""
         start = -(-self._next_address // alignment) * alignment
         self._next_address = start + size
         return start
@@ -73,7 +73,7 @@ class Host:
         self.device.store(0, offset, value.to_bytes(4, "little"))
 
     def read_less(self, offset, sequence=1):
-        """Value of a register by the way the driver reads it."""
+        """Returns the value of a register through a readless register read."""
         address = self.allocate(8, 8)
         self.reg(Reg.MMIO_RESP_HI, address >> 32)
         self.reg(Reg.MMIO_RESP_LO, address & 0xFFFFFFFF)
@@ -88,7 +88,7 @@ class Host:
         self.reg(high, address >> 32)
 
     def bring_up(self, depth=QUEUE_DEPTH):
-        """Admin queues, and MSI-X with every vector unmasked."""
+        """Creates the admin queues and unmasks every MSI-X vector."""
         self.depth, self.commands = depth, 0
         self.entry = 2 * ENTRY if self.wide else ENTRY
         self.aq, self.acq = self.allocate(self.entry * depth), self.allocate(ENTRY * depth)
@@ -107,7 +107,7 @@ class Host:
         self.device.store(0, start, b"".join(w.to_bytes(4, "little") for w in words))
 
     def write_command(self, opcode, flags=None, **values):
-        """Writes the next AQ entry without the doorbell; returns its id."""
+        """Writes the next AQE without a doorbell; returns its command id."""
         layout = defs.COMMANDS[opcode][0] if opcode in defs.COMMANDS else defs.AdminAqCommonDesc
         entry = layout()
         for path, value in values.items():
@@ -127,7 +127,8 @@ class Host:
         self.reg(Reg.AQ_PROD_DB, self.commands & 0xFFFF)
 
     def response(self, number):
-        """The ACQ entry of the number-th command (from 1), checked in every header field."""
+        """Returns the ACQE of the number-th command (from 1) after a check of every header field.
+        """
         slot, phase = (number - 1) % self.depth, 1 ^ ((number - 1) // self.depth & 1)
         raw = self.memory.read(self.acq + ENTRY * slot, ENTRY)
         header = defs.AdminAcqCommonDesc.unpack(raw)
@@ -138,7 +139,7 @@ class Host:
         return header, raw
 
     def command(self, opcode, flags=None, **values):
-        """Carries out one command; its response layout, or Refused with its status."""
+        """Executes one command; returns the response layout or raises Refused with its status."""
         command_id = self.write_command(opcode, flags, **values)
         self.ring_aq()
         header, raw = self.response(self.commands)
@@ -150,7 +151,7 @@ class Host:
         return defs.COMMANDS[opcode][1].unpack(raw)
 
     def refusal(self, opcode, flags=None, **values):
-        """Status of a command that must be refused and must change nothing."""
+        """Returns the status of a command that must fail and must change no state."""
         before = self.device.snapshot(), self.device.digest()
         try:
             self.command(opcode, flags, **values)
@@ -181,7 +182,7 @@ class Host:
         return eq
 
     def aenq(self, depth=16, vector=0, groups=0x1E):
-        """An AENQ with these groups enabled."""
+        """Creates an AENQ with these groups enabled."""
         ring = Aenq(self, depth)
         self.base(Reg.AENQ_BASE_LO, Reg.AENQ_BASE_HI, ring.base)
         caps = defs.REG_BITS.AENQ_CAPS
@@ -191,12 +192,12 @@ class Host:
         return ring
 
     def enable(self, groups):
-        """SET_FEATURE of the AENQ groups."""
+        """Executes SET_FEATURE of the AENQ groups."""
         values = {"feature_common.feature_id": 2, "u.aenq.enabled_groups": groups}
         self.command(Opcode.SET_FEATURE, **values)
 
     def counter(self, uar):
-        """An event counter; its number and where its value is."""
+        """Creates an event counter; returns its number and the address of its value."""
         address = self.allocate(8, 8)
         rsp = self.command(Opcode.CREATE_EVENT_COUNTER, uar=uar, paddr=address)
         return rsp.cntr_handle, address
@@ -215,7 +216,7 @@ class Host:
         return cq
 
     def mr(self, pd, address, length, pages=None, shift=12, local_write=1, iova=None, **values):
-        """Registers host memory; without a page list, memory that lies in one piece."""
+        """Registers host memory; without a page list, the memory is contiguous."""
         iova = address if iova is None else iova
         if pages is None:
             first = address & -(1 << shift)
@@ -243,14 +244,14 @@ class Host:
         self.device.store(self.device.limits.db_bar, offset, value.to_bytes(4, "little"))
 
     def names(self, *wanted):
-        """Observed events of these names since the last look."""
+        """Returns the events with these names since the last call."""
         found = [values for name, values in self.events if name in wanted]
         self.events.clear()
         return found
 
 
 class Ring:
-    """A ring that the device fills: poll gives each new entry once."""
+    """A ring that the device fills; `poll` returns each new entry once."""
 
     def __init__(self, host, depth, entry_bytes, base):
         self.host, self.depth, self.entry_bytes, self.base = host, depth, entry_bytes, base
@@ -291,7 +292,7 @@ class Aenq(Ring):
         return defs.AdminAenqEntry.unpack(raw).aenq_common_desc.phase
 
     def events(self):
-        """(group, syndrome, data) of new entries."""
+        """Returns (group, syndrome, data) of each new entry."""
         entries = [defs.AdminAenqEntry.unpack(raw) for raw in self.poll()]
         heads = [entry.aenq_common_desc for entry in entries]
         return [
@@ -300,7 +301,7 @@ class Aenq(Ring):
         ]
 
     def consume(self, count=None):
-        """AENQ_CONS_DB."""
+        """Writes AENQ_CONS_DB."""
         self.host.reg(Reg.AENQ_CONS_DB, self.consumed if count is None else count)
 
 
@@ -311,7 +312,7 @@ class Sub(Ring):
 
 
 class Cq:
-    """A CQ; poll gives the entries of one sub-CQ, decoded."""
+    """A CQ; `poll` returns the decoded CQEs of one sub-CQ."""
 
     def __init__(self, host, depth, entry_bytes, subs):
         self.host, self.entry_bytes = host, entry_bytes
@@ -325,7 +326,7 @@ class Cq:
         return [layout.unpack(raw) for raw in self.subs[sub].poll()]
 
     def results(self, sub=0):
-        """(request id, status, queue type) of new entries."""
+        """Returns (request id, status, queue type) of each new CQE."""
         entries = self.poll(sub)
         commons = [e.base.common if self.entry_bytes == 32 else e.common for e in entries]
         return [(c.req_id, c.status, int(c.q_type)) for c in commons]
@@ -336,7 +337,7 @@ class Cq:
 
 
 class Qp:
-    """A QP with the provider's counters."""
+    """A QP with the counters of the provider."""
 
     def __init__(
         self, host, pd, uar, scq, rcq, kind=SRD, sq_depth=8, rq_depth=8, wqe_bytes=64, **values
@@ -372,7 +373,7 @@ class Qp:
         return self
 
     def to(self, state, qkey=QKEY):
-        """From RESET along the usual way."""
+        """Moves the QP from RESET to a state through the normal transitions."""
         for step in (State.INIT, State.RTR, State.RTS, State.SQD):
             extra = {State.INIT: {"qkey": qkey}, State.RTS: {"sq_psn": 0}}.get(step, {})
             self.modify(step, **extra)
@@ -387,12 +388,12 @@ class Qp:
         self.host.command(Opcode.DESTROY_QP, qp_handle=self.handle)
 
     def slot(self, number=None):
-        """BAR offset of a WQE slot."""
+        """Returns the BAR offset of a WQE slot."""
         number = self.sent if number is None else number
         return self.llq + number % self.sq_depth * self.wqe_bytes
 
     def store(self, image, number=None):
-        """Stores a WQE where the device looks for it, without the doorbell."""
+        """Stores a WQE in LLQ memory or host memory without a doorbell."""
         if self.sq_base:
             number = self.sent if number is None else number
             at = self.sq_base + number % self.sq_depth * self.wqe_bytes
@@ -413,7 +414,7 @@ class Qp:
             self.ring()
 
     def post(self, *buffers, req_id=0, last=True, ring=True):
-        """Posts one receive of (address, length, lkey) buffers."""
+        """Posts one receive WQE with (address, length, lkey) buffers."""
         for number, (address, length, lkey) in enumerate(buffers):
             descriptor = defs.IoRxDesc(
                 buf_addr_lo=address & 0xFFFFFFFF, buf_addr_hi=address >> 32, length=length,
@@ -432,7 +433,7 @@ class Qp:
 
 
 def words(path, address):
-    """The two halves of an address under a path."""
+    """Returns the two halves of an address as fields under a path."""
     return {
         f"{path}.mem_addr_low": address & 0xFFFFFFFF,
         f"{path}.mem_addr_high": address >> 32,
@@ -447,7 +448,7 @@ def put(layout, path, value):
 
 
 def wqe(dest, ah, buffers=(), inline=None, size=64, req_id=0, imm=None, qkey=QKEY, **meta):
-    """A correct send entry; meta overrides fields of its first half."""
+    """Returns a valid send WQE; meta overrides fields of its first half."""
     layout = defs.IoTxWqe if size == 64 else defs.IoTxWqe128
     entry = layout()
     values = {
@@ -469,7 +470,7 @@ def wqe(dest, ah, buffers=(), inline=None, size=64, req_id=0, imm=None, qkey=QKE
 
 
 class Pair:
-    """Two QPs that can talk: on one device to itself, or on two devices of a fabric."""
+    """Two connected QPs: on one device in loopback, or on two devices of a fabric."""
 
     def __init__(self, kind=SRD, two=False, profile="default", limits=None, **options):
         self.a = Host(1, profile, limits)
@@ -507,12 +508,12 @@ class Pair:
         return wqe(self.rx.number, self.ah, buffers, **values)
 
     def send(self, *buffers, **values):
-        """Sends one message and lets the fabric run."""
+        """Sends one message and runs the fabric."""
         self.tx.send(self.wqe(*buffers, **values))
         self.fabric.run()
 
     def status(self):
-        """Status of the one new send completion."""
+        """Returns the status of the one new send completion."""
         [(_, status, queue)] = self.cq.results()
         assert queue == defs.IoQueueType.SEND_QUEUE
         return status

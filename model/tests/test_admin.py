@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every admin command: its normal response, and each refusal with nothing changed."""
+"""Tests every admin command: the success response, and each error without a state change."""
 
 import pytest
 from rig import SRD, UD, Host, Opcode, Reg, State, Status, words
@@ -184,7 +184,7 @@ def test_bad_ahs_are_refused(small):
 
 
 def qp_values(host, **change):
-    """A good CREATE_QP of PD 0, UAR 0 and CQ 0, and what to change in it."""
+    """Returns the values of a valid CREATE_QP of PD 0, UAR 0 and CQ 0, with these changes."""
     values = {
         "pd": 0, "qp_type": SRD, "uar": 0, "send_cq_idx": 0, "recv_cq_idx": 0,
         "rq_base_addr": 0x8000, "qp_alloc_size.send_queue_ring_size": 512,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asynchronous events: groups, ring, consumer doorbell, keep-alives, interrupts."""
+"""Tests asynchronous events: groups, ring, consumer doorbell, keep-alives, interrupts."""
 
 import pytest
 from rig import Opcode, Reg
@@ -147,7 +147,7 @@ def test_a_consumer_ahead_or_behind_is_ignored_and_reported(host, value):
     ring.consume(value)
     assert anomaly(host) == [CONSUMER]
     assert host.device.digest() == before
-    # Where it stands, and up to what was written, is as good as ever.
+    # The current consumer index and every index up to the producer index stay valid.
     for good in (1, 3, 5):
         ring.consume(good)
     assert anomaly(host) == []

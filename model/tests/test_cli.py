@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program: what it prints, what it writes, and by which code it exits."""
+"""Tests the command line: output, written files and exit codes."""
 
 import gzip
 import json
@@ -148,11 +148,11 @@ def test_a_signal_is_one_line_and_its_code(number, code, word, tmp_path):
     pipe = tmp_path / "session.gz"
     os.mkfifo(pipe)
     environment = {**os.environ, "PYTHONPATH": str(MODEL)}
-    # Who runs the tests in the background may ignore interrupts, and hand that down.
+    # A shell that runs the tests in the background may ignore SIGINT; child processes inherit that.
     process = subprocess.Popen([sys.executable, "-m", "efa.cli", "play", str(pipe)],
                                env=environment, stderr=subprocess.PIPE, text=True,
                                preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
-    # Opening for writing ends when the program has opened for reading: it is at work now.
+    # open() for writing returns when the program has opened the pipe for reading: it is running.
     with open(pipe, "wb"):
         process.send_signal(number)
         _, err = process.communicate(timeout=60)

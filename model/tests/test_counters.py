@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Event counters: made, attached, counted into host memory, and each refusal."""
+"""Tests event counters: creation, attachment, updates in host memory, and each error."""
 
 import pytest
 from rig import UD, Host, Opcode, Pair, Reg, State, Status
@@ -28,7 +28,7 @@ def value(host, address):
 
 
 class Bench:
-    """Two QPs of one UAR with a counter, and a QP and counter of another UAR."""
+    """Two QPs of one UAR with a counter, and a QP and a counter of another UAR."""
 
     def __init__(self, **options):
         self.host = host = Host(**options)
@@ -97,7 +97,7 @@ def test_an_event_has_one_counter(bench):
         values = attachment(second, bench.qp, events)
         assert host.refusal(Opcode.ATTACH_EVENT_COUNTER, **values) == BUSY
     attach(host, second, bench.qp, SEND_ERR)
-    # The same once more changes nothing; one more event is added.
+    # A second attachment of the same events changes nothing; a further event is added.
     before = host.device.digest()
     attach(host, bench.counter, bench.qp, SEND)
     assert host.device.digest() == before
@@ -160,7 +160,7 @@ def test_a_counter_is_set_and_added_to(bench, before, operation, number, after):
     host.writes.clear()
     host.command(Opcode.MODIFY_EVENT_COUNTER, **name, operation=operation, value=number)
     assert host.writes[0] == (bench.address, after.to_bytes(8, "little"))
-    # The response comes behind the value.
+    # The device writes the response after the value.
     assert len(host.writes) == 2
 
 

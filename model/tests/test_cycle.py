@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cycle model without the RTL: its numbers come from the table and nowhere else."""
+"""Tests the cycle model without the RTL: the tables are the only source of its latencies."""
 
 import shutil
 
@@ -18,14 +18,14 @@ SIZES = (0, 1, 32, 33, 64, 65, 512, 513, 1024, 4096)
 
 
 def idle(work, table=None):
-    """Moments of the second message, its doorbell's store being 0."""
+    """Returns the milestones of the second message relative to its doorbell store."""
     timelines = simulate(work, table=table)
     start = int(timelines["bell"][1])
     return {name: int(timelines[name][1]) - start for name in MILESTONES if timelines[name][1] >= 0}
 
 
 def altered(folder, module, path, key, by):
-    """The tables with one number changed."""
+    """Writes the tables with one number changed."""
     for name in ("timing.yaml", "stages.yaml"):
         shutil.copy(ROOT / "spec" / name, folder)
     timing = yaml.safe_load((folder / "timing.yaml").read_text())

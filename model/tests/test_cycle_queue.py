@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send queues in host memory on the cycle model: what the read of an entry costs, and when."""
+"""Tests send queues in host memory on the cycle model: cost and time of each WQE read."""
 
 from dataclasses import replace
 
@@ -68,7 +68,8 @@ def test_a_batch_pays_once():
     work = Workload(size=32, queues=1, depth=8, batch=8, messages=8, read_latency=500)
     llq, host = simulate(work), simulate(replace(work, sq_host=1))
     later = int(host["wqe"].max()) - int(llq["wqe"].max()) - 500 - crossover.BUS
-    # The first line begins a visit before the others are there; they share the next ones.
+    # The first line starts a scheduler visit before the other lines arrive; they share later
+    # visits.
     assert 0 < later < 2 * MOST_K
 
 

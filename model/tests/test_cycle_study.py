@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The waterfall report: what it is made of, and its pictures."""
+"""Tests the waterfall report: its data and its pictures."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -19,7 +19,7 @@ WORK = Workload(size=64, queues=4, depth=4, batch=4, messages=256)
 
 
 def counters(record):
-    """What a device would count: nothing but the cycles in which nothing is open."""
+    """Returns zero for every device counter."""
     return np.zeros((2, Perf.STREAM + 2 * len(PerfStream)), np.int64)
 
 
@@ -51,11 +51,11 @@ def test_the_read_of_an_entry_is_a_share_of_its_own(found):
             assert stages[0]["service"] > WORK.read_latency
             assert "read" in stages[0]["stage"] and "scheduled" not in stages[0]["stage"]
             assert not stages[0]["waits"].keys() & stages[1]["waits"].keys()
-        # Each share has a colour, and one only.
+        # Each share has exactly one colour.
         for stage in row["stages"]:
             keys = {stage["to"], (stage["to"], stage["place"])}
             assert sum(bool(keys & set(ends)) for _, _, ends in pictures.GROUPS) == 1
-    # The scheduler's own is the same wherever the entries lie.
+    # The scheduler stage is the same for both locations of the send queue.
     assert len(consumed) == 1
 
 

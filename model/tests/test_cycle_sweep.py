@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps on the cycle model: the same figures, files and refusals as those on the RTL."""
+"""Tests sweeps on the cycle model: the same measurements, files and errors as sweeps on the RTL."""
 
 import json
 from dataclasses import replace
@@ -88,7 +88,7 @@ def test_more_of_a_value_is_drawn_against_that_value_alone():
     assert curves.varied(rows) == ["size", "depth", "batch"]
     assert curves.usual(rows) == {"queues": 1, "depth": 1, "batch": 1, "size": 64,
                                   "host_read_latency": 125, "store_buffer": "ideal"}
-    # A doorbell of eight with one message open is a doorbell of one.
+    # With one outstanding message, a batch of eight equals a batch of one.
     assert curves._stands(rows[0], "batch", 8) and not curves._stands(rows[1], "batch", 1)
     both = curves.rates([*rows, row(64, 1, 1, 0.1, "verilator")])
     assert "SRD, RTL (verilator)" in both and "SRD, cycle model" in both

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every message's service and named waits sum to its latency, replayed stage by stage."""
+"""Tests that service and named waits of every message sum to its latency, replayed per stage."""
 
 import json
 
@@ -114,7 +114,7 @@ def test_a_pipe_stands_still_as_a_whole():
     pipe = Pipe(3)
     assert pipe.enter(pipe.ready(10)) == 13
     pipe.leave(13, 20)
-    # The bubble behind the first stays: nothing moved from 13 to 20.
+    # The bubble after the first item stays: no stage moves from cycle 13 to cycle 20.
     assert pipe.ready(12) == 12
     assert pipe.enter(12) == 22
     assert pipe.ready(13) == 20

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues: doorbells, LLQ memory, flushes, states, and the wrap of every counter."""
+"""Tests the queues: doorbells, LLQ memory, flushes, states, and the wrap of every counter."""
 
 import random
 
@@ -14,7 +14,7 @@ TAKEN, FOREIGN, BEYOND, WRONG_STATE = range(4)
 
 
 class Quiet(Pair):
-    """A pair whose packets go nowhere, so that SRD sends stay unfinished."""
+    """A pair whose packets are dropped, so SRD sends stay outstanding."""
 
     def __init__(self, kind=SRD, **options):
         super().__init__(kind, **options)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver half against the reference model: bring-up, admin queue, events, failure."""
+"""Tests the driver side against the reference model: initialization, admin queue, events, errors.
+"""
 
 import pytest
 
@@ -15,7 +16,7 @@ Status = defs.AdminAqCompletionStatus
 
 
 class Spy(ModelBackend):
-    """A model whose register stores are remembered, and can be corrupted."""
+    """A model that records its register stores and can corrupt them."""
 
     def __init__(self, **options):
         self.log = []
@@ -261,7 +262,7 @@ def test_memory_regions_inline_and_by_page_list(driver, pages):
 @pytest.mark.parametrize(("list_pages", "chunks", "length"), [
     (1, 1, 20), (2, 1, 28), (509, 1, 4084), (510, 1, 12), (511, 2, 4092), (1020, 2, 4092)])
 def test_chained_lists_are_those_of_the_kernel(list_pages, chunks, length):
-    """A full last chunk says 12 bytes; the device finds its way all the same."""
+    """A full last chunk has length 12; the device still follows the list correctly."""
     limits = {"mtt_w": 20, "max_mr_pages": 1 << 20}
     driver = Driver(ModelBackend(limits=limits)).probe()
     driver.list_bytes = 0

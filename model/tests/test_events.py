@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion events, event queues, and interrupts with all their masks."""
+"""Tests completion events, event queues, and interrupts with all their masks."""
 
 import pytest
 from rig import UD, Opcode, Pair, Reg, State
@@ -8,7 +8,7 @@ from efa import defs
 
 
 class Events(Pair):
-    """A pair whose send CQ reports an event queue; one() is one completion on it."""
+    """A pair whose send CQ reports to an event queue; one() generates one completion."""
 
     def __init__(self, **options):
         super().__init__(UD, **options)

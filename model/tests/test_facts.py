@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The golden values against the spec as read and against every file that is made of it."""
+"""Compares the golden values with the parsed spec and with every generated file."""
 
 import re
 from enum import IntEnum
@@ -28,7 +28,7 @@ STRUCTS, ENUMS, LIMITS = GOLDEN["structs"], GOLDEN["enums"], GOLDEN["limits"]
 REGISTERS = GOLDEN["registers"]["list"]
 VERILOG = macros("rtl/gen/efa_defs.vh")
 NATIVE = macros("tb/native/efa_defs.h")
-# What has no golden value: bundles inside the RTL.
+# Items without a golden value: bundles inside the RTL.
 INTERNAL = tuple(
     f"EFA_{bundle['name'].upper()}__"
     for bundle in documents(ROOT / "spec")["spec/internal.yaml"]["internal_structs"]
@@ -40,17 +40,17 @@ def bare(name):
 
 
 def camel(name):
-    """Name of the Python class of a struct or an enum."""
+    """Returns the name of the Python class of a struct or an enum."""
     return "".join(part.capitalize() for part in bare(name).split("_"))
 
 
 def value_of(row):
-    """Number of an enum's golden value; a completion status has its verbs code beside it."""
+    """Returns the number of an enum's golden value; a completion status also has a verbs code."""
     return row[0] if isinstance(row, list) else row
 
 
 def scalars(tree):
-    """Name and value of every golden limit of a tree; bytes as the number of their image."""
+    """Yields name and value of every golden limit of a tree; bytes as the number of their image."""
     for name, value in tree.items():
         number = int.from_bytes(bytes.fromhex(value), "little") if isinstance(value, str) else value
         yield name.upper(), number
@@ -98,12 +98,13 @@ def powers_of_two(*numbers):
 
 @pytest.mark.parametrize("name", GOLDEN["profiles"])
 def test_the_limits_keep_the_rules_of_the_fact_sheet(name):
-    """Section 18 of the fact sheet, limits that must hold together; and section 3.2, 6.1."""
+    """Checks the constraints between limits in section 18 of the fact sheet, and sections 3.2 and
+    6.1."""
     profile, low12 = GOLDEN["profiles"][name], 0x1000
     depths = [LIMITS[f"max_{queue}_depth"] for queue in ("sq", "rq", "cq", "eq")]
     assert powers_of_two(*depths) and max(depths) <= 32768
     assert powers_of_two(LIMITS["llq_bytes"], LIMITS["llq_page_bytes"], LIMITS["db_page_bytes"])
-    # A ring of max_sq_depth entries fits LLQ memory; doorbells of all CQs fit a UAR's page.
+    # A ring of max_sq_depth WQEs fits LLQ memory; doorbells of all CQs fit the page of a UAR.
     assert LIMITS["max_sq_depth"] * 64 <= LIMITS["llq_bytes"]
     assert LIMITS["db_cq_base"] + (4 << LIMITS["cqn_w"]) <= LIMITS["db_page_bytes"]
     assert 8 << LIMITS["qpn_w"] <= LIMITS["db_cq_base"]
@@ -151,7 +152,7 @@ def test_the_reader_gives_the_golden_values():
 
 
 def ranges_of(cls, base=0):
-    """Path, lowest bit and width of each attribute of a generated class."""
+    """Yields path, lowest bit and width of each attribute of a generated class."""
     for name, attribute in cls.FIELDS.items():
         if isinstance(attribute, BitField):
             lsb = base + cls.FIELDS[attribute.container].offset * 8 + attribute.lsb
@@ -223,7 +224,8 @@ def test_every_python_struct_and_enum_is_golden():
 
 
 def held(golden, ours, name):
-    """Asserts that names without their shared prefix have the golden values, each name once."""
+    """Asserts that the names, without their shared prefix, have the golden values, each name once.
+    """
     assert list(ours.values()) == [value_of(row) for row in golden.values()], name
     for full, short in zip(golden, ours, strict=True):
         assert full.endswith(f"_{short}"), (full, short)
@@ -299,7 +301,7 @@ def test_python_events_have_the_golden_values():
 
 
 def v_value(text):
-    """The number of a Verilog literal."""
+    """Returns the number of a Verilog literal."""
     width, _, digits = text.rpartition("'")
     if not width:
         return int(text)
@@ -309,13 +311,13 @@ def v_value(text):
 
 
 def v_range(text):
-    """Lowest bit and width of a Verilog range."""
+    """Returns the lowest bit and the width of a Verilog range."""
     high, _, low = text.partition(":")
     return int(low or high), int(high) - int(low or high) + 1
 
 
 def c_value(text):
-    """The number of a C constant, or the number of the image of a byte string."""
+    """Returns the number of a C constant, or of the image of a byte string."""
     if text.startswith("{"):
         return int.from_bytes(
             bytes(int(byte, 16) for byte in text.strip("{}").split(", ")), "little"
@@ -324,7 +326,7 @@ def c_value(text):
 
 
 def places():
-    """Macro and range of every bit field that both headers have."""
+    """Returns macro and range of every bit field that both headers define."""
     for name in STRUCTS:
         for path, lsb, width in flat(STRUCTS, name):
             yield f"EFA_{bare(name).upper()}__{path.upper()}", (lsb, width)
@@ -342,7 +344,7 @@ def places():
 
 
 def numbers():
-    """Macro and value of every number that both headers have; enums aside."""
+    """Returns macro and value of every number that both headers define, without enums."""
     yield from GOLDEN["constants"].items()
     for prefix, tree in {"EFA_LIMITS": LIMITS, **{
         f"EFA_PROFILE_{name.upper()}": profile for name, profile in GOLDEN["profiles"].items()
@@ -407,7 +409,8 @@ def test_every_struct_has_an_image():
 
 
 def places_of(name, values, base=0):
-    """Lowest bit, width and value of all that an image sets, found by the golden offsets alone."""
+    """Yields lowest bit, width and value of each value of an image, from the golden offsets only.
+    """
     for path, value in values.items():
         struct, lsb, (*outer, last) = name, base, path.split("/")
         for step in outer:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A changed value of spec/ is noticed by the golden values: a sample here, all in `make flips`."""
+"""Tests on a sample that the golden values detect a change of spec/; `make flips` runs all changes.
+"""
 
 import flips
 import pytest
 from facts import as_golden, differences, read_golden
 from spec_read import check, documents
 
-STEP = 61  # one change in so many, from a different first one in each file
+STEP = 61  # every STEP-th change; the first one differs per file
 
 
 @pytest.fixture(scope="module")

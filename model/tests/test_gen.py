@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator: what it refuses, that it sees stale files, and that its ranges are right."""
+"""Tests the generator: rejected descriptions, detection of stale files, and bit ranges."""
 
 import shutil
 from pathlib import Path
@@ -229,7 +229,7 @@ NATIVE = macros("tb/native/efa_defs.h")
 
 
 def span(prefix):
-    """Lowest bit and width of a range macro."""
+    """Returns the lowest bit and the width of a range macro."""
     high, _, low = VERILOG[prefix].partition(":")
     return int(low or high), int(high) - int(low or high) + 1
 

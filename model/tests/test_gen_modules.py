@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of modules says what headers and the table of cycles say, and refuses a wrong one."""
+"""Tests the module page: it repeats the headers and the timing table and rejects invalid ones."""
 
 import sys
 from pathlib import Path

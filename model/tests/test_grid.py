@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweep files: what they mean, and that each mistake is reported with its line and key."""
+"""Tests sweep files: their meaning, and the line and key that each error message names."""
 
 from pathlib import Path
 

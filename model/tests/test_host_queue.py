@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send queues in host memory: what is read when, and what becomes of entries that cannot be."""
+"""Tests send queues in host memory: the time of each WQE read, and invalid WQEs."""
 
 import pytest
 from rig import SRD, UD, Comp, Host, Opcode, Pair, State, Status
@@ -13,7 +13,7 @@ ENTRY_READ = 8
 
 
 class HostPair(Pair):
-    """A pair on a device with send queues in host memory, packets kept."""
+    """A pair on a device with send queues in host memory; packets are held, not delivered."""
 
     def __init__(self, kind=SRD, **options):
         super().__init__(kind, limits=IN_HOST, **options)
@@ -34,7 +34,7 @@ class HostPair(Pair):
 
 
 def ends(pair):
-    """(req_id, status) of new send completions, in their order."""
+    """Returns (req_id, status) of the new send completions in order."""
     return [(req_id, status) for req_id, status, queue in pair.cq.results() if queue == SEND]
 
 
@@ -55,7 +55,7 @@ def test_an_entry_is_read_once_after_its_doorbell():
     pair.tx.store(pair.entry(1))
     pair.tx.store(pair.entry(2))
     pair.tx.ring(1)
-    # Rung: what the host writes now comes too late.
+    # The WQE was posted, so a later store of the host to its slot has no effect.
     pair.tx.store(pair.entry(3))
     pair.tx.modify(State.RTS)
     assert pair.packets[0][-1] == 2

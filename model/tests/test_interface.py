@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface versions 0.1 to 0.3: VERSION, the checksum of responses, entries of 128 bytes."""
+"""Tests interface versions 0.1 to 0.3: VERSION, the checksum of responses, AQEs of 128 bytes."""
 
 import pytest
 from rig import ENTRY, Host, Opcode, Reg, Status
@@ -14,7 +14,7 @@ RESET = defs.REG_BITS.DEV_CTL.pack(DEV_RESET=1)
 
 
 def corrupt(host, command, at, value=0xFF):
-    """Changes one byte of a command's entry that was written and not posted."""
+    """Changes one byte of an AQE that is written but not posted."""
     place = host.aq + (command - 1) % host.depth * host.entry + at
     [byte] = host.memory.read(place, 1)
     host.memory.write(place, bytes([byte ^ value]))
@@ -67,7 +67,7 @@ def test_rings_of_both_entry_sizes_wrap_at_every_depth(wide, exponent):
     host.bring_up(1 << exponent)
     for _ in range(2 * host.depth + 1):
         host.command(Opcode.GET_FEATURE, **HINTS)
-    # As many as the ring holds, all behind one doorbell that wraps.
+    # One command per slot of the ring, all posted by one doorbell that wraps.
     for _ in range(host.depth):
         host.write_command(Opcode.GET_FEATURE, **HINTS)
     host.ring_aq()
@@ -86,7 +86,7 @@ def test_a_wrong_checksum_is_malformed_wherever_the_byte_is(at, interface):
     host.ring_aq()
     header, raw = host.response(1)
     assert header.status == Status.MALFORMED_REQUEST
-    # The id as it stands, the corrupted one too.
+    # The response carries the command id as received, even if corrupted.
     assert header.command_id == (0x0FF if at == 0 else 0)
     assert not any(raw[8:])
     assert host.device.digest() == before

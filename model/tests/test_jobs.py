@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs: run, sweep and their processes, on the reference model in place of the RTL."""
+"""Tests the jobs `run` and `sweep` and their processes, with the reference model instead of the
+RTL."""
 
 import csv
 import json
@@ -29,7 +30,7 @@ GRID = "sizes: [8, 64]\nkinds: SRD\n"
 
 
 def opened(name, profile="default", record=False, **_knobs):
-    """The model under every name, with a clock where a simulator was requested."""
+    """Opens the model under every backend name, with a clock if a simulator was requested."""
     kind = open_model if name == "model" else TimedModel
     return kind(profile=profile, record=record)
 
@@ -156,7 +157,8 @@ def test_a_job_that_fails_says_so_in_one_line(monkeypatch, capsys, error, code):
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """Makes a module of one job; its name. The job's JSON is `job` there."""
+    """Writes a module with one job; returns its name. The JSON of the job is `job` in that module.
+    """
     monkeypatch.syspath_prepend(tmp_path / "modules")
     (tmp_path / "modules").mkdir()
 
@@ -247,7 +249,7 @@ def test_a_failed_job_fails_the_sweep_and_the_rest_is_reported(module, monkeypat
 
 
 def counted(module, monkeypatch, tmp_path, text=""):
-    """Each job leaves a file with its size; the files."""
+    """Runs the job, which writes one file with its size; returns the files."""
     (tmp_path / "ran").mkdir(exist_ok=True)
     folder = str(tmp_path / "ran")
     mark = f"open('/'.join([{folder!r}, str(job['size']) + '-' + str(os.getpid())]), 'w')"

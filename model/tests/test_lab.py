@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The write-combine laboratory: every bug is found and named, correct code raises no alarm, and
-what nobody can see is shown to be a trace of correct code."""
+"""Tests the write-combine laboratory: every bug is found and named, correct code raises no alarm,
+and a bug without observable effect leaves a trace that correct code can produce."""
 
 import json
 
@@ -17,14 +17,14 @@ from efa.lab.verdict import VERDICTS
 from efa.wc import POLICIES, StoreBuffer
 
 SEEDS = 3
-# Correct code has no business with these: their trace is another one whatever lies between.
+# Bugs that no store buffer hides: their trace differs from a correct trace under each policy.
 ALWAYS_SEEN = [bug for bug in BUGS if bug not in ("no_fence", "fence_early")]
 DEVICE_REPORTS = [bug for bug in BUGS if bug not in ("batch_over", "doorbell_lost")]
 
 
 @pytest.fixture
 def seed():
-    """Fixed: `make wc-lab SEED=` looks elsewhere."""
+    """A fixed seed; `make wc-lab SEED=` uses other seeds."""
     return 1
 
 
@@ -75,7 +75,7 @@ def test_a_missing_fence_that_nothing_needs_leaves_the_trace_of_correct_code(row
 
 
 def test_two_threads_can_mix_entries_in_a_slot_and_the_device_cannot_know(seed):
-    # Two threads write at the same time: sooner or later a packet carries a mixture of both.
+    # Two threads write at the same time: after enough runs, a packet carries bytes of both.
     garbage = [played("two_threads", StoreBuffer("ideal"), seed + n).garbage for n in range(10)]
     assert any(garbage)
 

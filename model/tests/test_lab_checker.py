@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checker, namer and the law of correct code, on traces made by hand: each rule alone."""
+"""Tests checker, classifier and ordering rules on hand-written traces, one rule at a time."""
 
 import pytest
 
@@ -29,21 +29,21 @@ IMAGES = [defs.IoTxWqe(meta=defs.IoTxMetaDesc(phase=phase)).pack() * 2 for phase
 
 
 class Trace:
-    """A trace of one queue, by hand; with watch at its begin and its end at the end."""
+    """A hand-written trace of one queue, from the start of the observation to its end."""
 
     def __init__(self, shape=SHAPE):
         self.shape = shape
         self.items = [Item(WATCHED, shape)]
 
     def store(self, number, part=WHOLE, phase=None):
-        """Bytes from, to of an entry, in its slot, with the phase of its wrap."""
+        """Stores the bytes part[0] to part[1] of a WQE in its slot, with the phase of its wrap."""
         phase = number // self.shape.depth % 2 if phase is None else phase
         slot = self.shape.llq + number % self.shape.depth * self.shape.entry_bytes
         self.items.append(Item(LLQ, slot + part[0], IMAGES[phase][part[0] : part[1]]))
         return self
 
     def entries(self, first, end):
-        """Whole entries in their order, line by line."""
+        """Stores complete WQEs in order, line by line."""
         for number in range(first, end):
             for at in range(0, self.shape.entry_bytes, 64):
                 self.store(number, (at, at + 64))
@@ -63,13 +63,13 @@ class Trace:
         return self
 
     def wraps(self, entries):
-        """So many entries, one by one, each completed."""
+        """Posts this number of WQEs one by one; each completes."""
         for number in range(entries):
             self.entries(number, number + 1).ring(number + 1).completed(1)
         return self
 
     def seen(self):
-        """Evidence by kind, verdict, breach."""
+        """Returns the kinds of evidence, the verdict and the broken rule."""
         items = [*self.items, Item(GONE, self.shape)]
         findings = Checker().check(items)
         kinds = {kind for kind, count in findings.counts.items() if count}
@@ -142,10 +142,10 @@ BUT_LAST, LAST = (0, 56), (56, 64)
 @pytest.mark.parametrize(("trace", "verdict"), [
     (Trace().store(0, HALF).ring(1), "half_entry"),
     (Trace().entries(0, 2).store(2, HALF).ring(3), "half_entry"),
-    # Always the last store, and at once.
+    # The last store is always late, and follows the doorbell at once.
     (Trace().entries(0, 1).store(1, BUT_LAST).ring(2).store(1, LAST), "doorbell_early"),
     (Trace().store(0, BUT_LAST).ring(1).store(0, (56, 60)).store(0, (60, 64)), "doorbell_early"),
-    # The same, but not at once, or not always.
+    # The last store is late, but not at once or not always.
     (Trace().entries(0, 1).store(1, BUT_LAST).ring(2).entries(2, 3).store(1, LAST).ring(3),
      "fence_early"),
     (Trace().entries(0, 2).ring(2).entries(2, 3).store(3, BUT_LAST).ring(4).store(3, LAST),
@@ -162,7 +162,8 @@ def test_how_entries_are_incomplete_names_the_mistake(trace, verdict):
 
 
 def test_another_thread_that_stores_where_this_one_rang():
-    # It began before the doorbell for two, stores three from the same slot on and rings for them.
+    # The thread started before the doorbell for two WQEs, stores three from the same slot and posts
+    # them.
     trace = Trace().entries(0, 2).ring(2).store(8, phase=0).store(9, phase=0).entries(2, 3).ring(3)
     kinds, named, broken = trace.seen()
     assert kinds == {IN_FLIGHT, PHASE, LEFT_OUT} and named == "two_threads"

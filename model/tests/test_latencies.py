@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latencies and rates from events: of each message, over a whole burst; less is refused."""
+"""Tests latencies and rates from events, per message and per burst; missing events are an error."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_latency_of_each_message_in_turn():
 
 
 def burst(messages, apart=5):
-    """Every message leaves, is received and completes `apart` cycles after the one before."""
+    """Every message is sent, received and completed `apart` cycles after the previous message."""
     return [(cycle + apart * number, name, fields) for number in range(messages)
             for cycle, name, fields in ((100, "tx_first", {}), (200, "cqe", {"q_type": 2}),
                                         (250, "cqe", {"q_type": 1}))]

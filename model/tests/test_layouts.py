@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts, checksums and register words against the golden images and the fact sheet."""
+"""Tests layouts, checksums and register words against the golden images and the fact sheet."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def spec_file(name):
 
 
 def locate(cls, path):
-    """Attribute names that lead to a path of the golden vectors (a/b nests, a.b selects bits)."""
+    """Returns the attribute names of a path of the golden vectors (a/b nests, a.b selects bits)."""
     names = []
     for part in path.split("/"):
         name, _, sub = part.partition(".")
@@ -40,7 +40,7 @@ def locate(cls, path):
 
 
 def plain(cls, value):
-    """A golden value as our attributes take it."""
+    """Converts a golden value to the form of the attributes."""
     if isinstance(value, str):
         return bytes.fromhex(value)
     if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -55,7 +55,7 @@ def reach(struct, names):
 
 
 def values_of(image):
-    """Attribute path and value of everything an image sets."""
+    """Returns attribute path and value of every value that an image sets."""
     cls = defs.STRUCTS[image["struct"]]
     for path, value in image["values"].items():
         names = locate(cls, path)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of every kind of object: reached, refused without a trace, freed and reached again; and
-that the digest of the control plane sees every change."""
+"""Tests the limits of every kind of object: reached, exceeded without a state change, freed and
+reached again. Also tests that the digest of the control plane covers every change."""
 
 import pytest
 from rig import SRD, Host, Opcode, Reg, State, Status, words
@@ -9,14 +9,15 @@ NO_SPACE, ILLEGAL = Status.RESOURCE_ALLOCATION_FAILURE, Status.ILLEGAL_PARAMETER
 
 
 class Maker:
-    """How objects of one kind are made, and ended by what their response says."""
+    """Commands that create an object of one kind and destroy it by the fields of the create
+    response."""
 
     def __init__(self, make, end, count, prepare=lambda host: None):
         self.make, self.end, self.count, self.prepare = make, end, count, prepare
 
 
 def base(host):
-    """What queues need: PD 0, UAR 0, CQ 0."""
+    """Creates the objects that queues need: PD 0, UAR 0, CQ 0."""
     host.pd()
     host.cq(host.uar())
 
@@ -74,7 +75,7 @@ def test_a_limit_is_reached_and_freed(kind):
         host.ring_aq()
         assert host.response(host.commands)[0].status == NO_SPACE, wrap
         assert host.device.digest() == digest
-        # One in the middle goes, and comes again; the number that died stays dead.
+        # Destroys an object in the middle and creates another; the destroyed number stays invalid.
         opcode, values = maker.end(made[maker.count // 2])
         host.command(opcode, **values)
         again = make(maker.count + 1)
@@ -97,7 +98,8 @@ def test_the_digest_sees_what_is_made_and_ended(kind):
     seen.add(host.device.digest())
     opcode, values = maker.end(rsp)
     host.command(opcode, **values)
-    # Generations and touched numbers remember: even the end is not the beginning where they do.
+    # Generations and UAR-touched numbers are state: for some kinds, the final digest differs from
+    # the first.
     seen.add(host.device.digest())
     assert len(seen) >= 2 + (kind in ("mr", "allocated mr", "qp", "cq"))
 
@@ -166,7 +168,7 @@ def test_completion_queues_of_every_depth_wrap(exponent, words_):
     host.qp(host.pd(), uar, cq, rq_depth=0)
     live = host.device.objects.qps.get(0)
     wrap = min(depth, 600)
-    # Deep rings begin before the end of their second wrap, so that each wraps.
+    # Deep rings start before the end of their second wrap, so that each ring wraps.
     first = 0 if wrap == depth else 2 * depth - wrap // 2
     host.device.objects.cqs.get(cq.number).rings[0].written = cq.subs[0].consumed = first
     for turn in range(3):

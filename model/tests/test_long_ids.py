@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""64-bit request ids: who may have them, and that all their bits come back, whatever became of a
-send."""
+"""Tests 64-bit request ids: the QPs that can use them, and that each completion returns all bits.
+"""
 
 import numpy as np
 import pytest
@@ -22,24 +22,24 @@ WIDTHS = pytest.mark.parametrize("entry_words", [4, 8])
 
 
 def words(number):
-    """The upper three words of an id."""
+    """Returns the upper three words of an id."""
     return [number >> at & 0xFFFF for at in (16, 32, 48)]
 
 
 def named(number):
-    """What makes a send entry one with this id."""
+    """Returns the WQE fields that carry this id."""
     upper = defs.IoReqIdEx(w=words(number))
     return {"inline": b"x", "req_id": number & 0xFFFF, "req_id_ex": upper}
 
 
 def entry(pair, number=ID, **values):
-    """A send entry with this id."""
+    """Returns a send WQE with this id."""
     made = {"size": pair.tx.wqe_bytes, "ah": pair.ah, **named(number), **values}
     return wqe(pair.rx.number, **made)
 
 
 def ends(pair):
-    """(id, status) of new send completions; everything behind the id is zero."""
+    """Returns (id, status) of new send completions; all bytes after the id are zero."""
     [sub] = pair.cq.subs
     found = []
     for raw in sub.poll():
@@ -59,7 +59,7 @@ def test_all_64_bits_come_back_whatever_became_of_the_send(kind, entry_words, li
     pair.rx.post(pair.sink(0, 64))
     pair.tx.send(entry(pair))
     pair.fabric.run()
-    # Receives are as ever: their completions keep the length where sends have the id.
+    # Receive completions do not change: they carry the length where send completions carry the id.
     assert [status for _, status, _ in pair.rcq.results()] == [Comp.OK]
     assert ends(pair) == [(ID, Comp.OK)]
     pair.tx.send(entry(pair, ID + 1, ah=99))
@@ -72,7 +72,7 @@ def test_all_64_bits_come_back_whatever_became_of_the_send(kind, entry_words, li
     if kind == SRD:
         pair.send(**named(ID + 4))
         assert ends(pair) == [(ID + 4, Comp.REMOTE_ERROR_RNR)]
-        # In flight when its queue goes to ERR.
+        # In flight when its queue enters ERR.
         pair.tx.send(entry(pair, ID + 5))
     pair.tx.modify(State.ERR)
     pair.tx.send(entry(pair, ID + 6))
@@ -172,7 +172,7 @@ def test_the_library_requests_long_ids_where_there_are_some(profile):
 
 
 def test_a_device_that_drops_upper_bits_is_found(monkeypatch):
-    """A planted bug: FLUSHED completions carry 16 bits."""
+    """Plants a bug: FLUSHED completions carry only 16 bits."""
     send = Completions.send
 
     def short(self, qp, req_id, status, op):

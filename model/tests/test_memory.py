@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host memory: sparse pages, crossings, failing ranges, hooks and foreign buffers."""
+"""Tests host memory: sparse pages, page crossings, failing ranges, hooks and foreign buffers."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interrupt moderation: a message that comes too early is held, merged and never lost."""
+"""Tests interrupt moderation: an early message is delayed and merged, never lost."""
 
 import pytest
 from rig import Host, Opcode, Reg

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which number an object gets: free numbers, UAR-touched numbers, LLQ pages, keys, translations."""
+"""Tests object numbers: free numbers, UAR-touched numbers, LLQ pages, keys, translations."""
 
 import pytest
 from hypothesis import given

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves two devices is compared: each kind of difference is found and reported with its
-place."""
+"""Tests the comparison of the outputs of two devices: each kind of difference is reported with its
+location."""
 
 from pathlib import Path
 
@@ -19,13 +19,14 @@ COMPLETION_BYTES = 32
 
 
 class Spoilt:
-    """A model whose record of what left it, or whose memory, is changed by one of the below."""
+    """A model whose output record or memory is corrupted by one of the changes below."""
 
     def __init__(self, kind, change):
         self.kind, self.change, self.done = kind, change, False
 
     def open(self):
-        """The backend; its record is changed once, where `change` first does something."""
+        """Returns the backend; its record is changed once, at the first place where `change`
+        applies."""
         backend = open_model(record=True, profile="recorded")
         take = getattr(backend, self.kind)
 
@@ -59,14 +60,14 @@ def flipped(data, at):
 
 
 def grh(write):
-    """A byte of a datagram's routing header, which no recording holds."""
+    """Changes a byte of the GRH of a datagram, which no recording contains."""
     address, data = write
     header = len(data) >= defs.LIMITS.grh_bytes and data[8:10] == b"\xfe\x80"
     return (address, flipped(data, 39)) if header and not any(data[:8]) else write
 
 
 def feature(write):
-    """The first byte of a feature's response, which says what device this is, under its
+    """Changes the first byte of a feature response, which identifies the device, and fixes the
     checksum."""
     address, data = write
     if len(data) != defs.AdminAcqEntry.SIZE or not any(data[8:]):
@@ -135,7 +136,7 @@ def test_host_memory_that_differs_unseen_is_named(model):
 
 
 def sent(name="rtl", writes=(), packets=(), interrupts=()):
-    """Outputs made by hand; writes are (region or None, address, bytes)."""
+    """Builds outputs by hand; writes are (region or None, address, bytes)."""
     outputs = Outputs(name)
     for line, (region, address, data) in enumerate(writes, 1):
         at = 0 if region is None else (address - region.base) % region.entry_bytes

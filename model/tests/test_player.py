@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded sessions of unmodified software pass; every kind of change to one is noticed."""
+"""Tests the replay of recorded sessions: unmodified sessions pass, every kind of change is
+detected."""
 
 import gzip
 import json
@@ -45,14 +46,14 @@ def written(folder, rows):
 
 
 def flip(text, at=0):
-    """The hex text with one bit of byte `at` turned over."""
+    """Returns the hex text with one bit of byte `at` inverted."""
     data = bytearray.fromhex(text)
     data[at] ^= 1
     return data.hex()
 
 
 def command_index(rows, opcode, number=0):
-    """Index of the AQ entry of the number-th command of an opcode."""
+    """Returns the index of the AQE of the number-th command of an opcode."""
     found = [i for i, row in enumerate(rows) if row[0] == "m"
              and rows[i - 1][:3] == ["w", 0, Reg.AQ_PROD_DB] and int(row[2][4:6], 16) == opcode]
     return found[number]
@@ -78,10 +79,11 @@ def test_control_alone_leaves_the_data_path_out():
     ("perftest", 178, 141), ("efatests", 2479, 1249)])
 @pytest.mark.parametrize("node_id", [1, 5])
 def test_the_control_plane_of_large_programs_passes(name, stores, responses, node_id):
-    """Their sessions without the data path: BAR 0 alone, hundreds of objects made and unmade."""
+    """Replays sessions without the data path: BAR 0 only, hundreds of objects created and
+    destroyed."""
     path = SESSIONS.parent / "control" / f"{name}.jsonl.gz"
     result = play(path, model(node_id=node_id), control_only=True)
-    # What is left out is what the host stored for keep-alives of the recording device.
+    # Host stores for keep-alives of the recording device are left out.
     consumed = [step for step in read_session(path)
                 if step.data and step.offset == Reg.AENQ_CONS_DB and step.value]
     assert (result.stores, result.skipped) == (stores, len(consumed))
@@ -103,7 +105,8 @@ def test_a_session_plays_twice_on_one_device():
 
 
 def test_numbers_of_another_device_are_translated(monkeypatch):
-    """A device that hands its numbers out from the top differs from the recorded one in all."""
+    """A device that allocates numbers from the top differs from the recorded device in every
+    number."""
     def highest_free(table, uar=None):
         free = (n for n in reversed(range(table.count))
                 if n not in table.live and table.touched.get(n, uar) == uar)
@@ -122,7 +125,8 @@ def is_completion_head(row, rows, i):
 
 
 EDITS = {
-    # An expected effect changed: the difference is at the changed line or its entry's first.
+    # Changes an expected effect: the difference is reported at the changed line or the first line
+    # of its entry.
     "request id of a completion": (is_completion_head, lambda row: flip(row[2], 0), -1),
     "status of a completion": (is_completion_head, lambda row: flip(row[2], 2), -1),
     "length of a receive": (

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets that come in: who refuses them and how, where the bytes go, what both sides are
-reported."""
+"""Tests received packets: validation errors, payload placement, and the completions of both sides.
+"""
 
 import pytest
 from rig import QKEY, SRD, UD, Comp, Opcode, Pair, State, wqe
@@ -24,7 +24,8 @@ class Receiver(Pair):
         self.kind = kind
 
     def refused(self, expected, *, completion=None, cause=None, **values):
-        """The sender's status, the receive completion if any, and no byte written but that."""
+        """Checks the sender's status and the receive completion, if any; no other byte may be
+        written."""
         values.setdefault("inline", b"payload")
         self.b.writes.clear()
         self.b.names()
@@ -220,7 +221,7 @@ def test_a_receive_that_is_too_short_stays_for_the_next(kind, split):
 
 
 def bad_sinks(pair):
-    """A sink for each way in which a receive buffer can be wrong."""
+    """Returns an invalid receive buffer for each kind of error."""
     space, key = pair.space_b, pair.key_b
     foreign = pair.b.mr(pair.b.pd(), space, 0x1000)
     read_only = pair.b.mr(pair.pd_b, space, 0x1000, local_write=0)

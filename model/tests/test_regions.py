@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory regions: page lists in every form, page sizes, translations, allocated regions, keys."""
+"""Tests memory regions: all page list forms, page sizes, translations, allocated regions, keys."""
 
 import pytest
 from rig import Host, Opcode, Pair, Status, words, wqe
@@ -124,7 +124,8 @@ def test_a_key_must_match_in_all_32_bits(host, bit):
 
 
 class Chain:
-    """A chained list in host memory: list pages and chunks lie offset bytes into their pages."""
+    """A chained list in host memory: list pages and chunks start `offset` bytes into their pages.
+    """
 
     def __init__(self, host, addresses, offset=0):
         self.host = host
@@ -147,7 +148,7 @@ class Chain:
         self.host.memory.write(chunk + LINK, link)
 
     def values(self, count, **change):
-        """REG_MR of count pages; its list length is a lie that nobody looks at."""
+        """Returns a REG_MR of count pages with a wrong list length, which the device ignores."""
         values = {
             "mr_length": count * PAGE, "phys_page_size_shift": 12, "iova": 0x5000,
             "pbl.pbl.length": 3, **words("pbl.pbl.address", self.chunks[0]),
@@ -156,7 +157,7 @@ class Chain:
 
 
 def addresses(count):
-    """Page addresses that tell where they stand."""
+    """Returns page addresses that encode their position in the list."""
     return [(7 * n + 1) * PAGE for n in range(count)]
 
 
@@ -182,7 +183,7 @@ def test_chunks_are_linked_as_needed(count):
     host = Host(limits=LARGE)
     host.pd()
     chain = Chain(host, addresses(count))
-    # The last link leads nowhere: it must not be followed.
+    # The last link is invalid; the device must not follow it.
     chain.link(chain.chunks[-1], 0x1001)
     host.command(Opcode.REG_MR, CHAINED, **chain.values(count))
     assert host.device.objects.mrs.get(0).pages == tuple(addresses(count))
@@ -238,7 +239,7 @@ def test_a_chain_needs_its_pointer_and_pages(host):
     chain = Chain(host, addresses(4))
     alone = ("ctrl_data_indirect",)
     assert host.refusal(Opcode.REG_MR, alone, **chain.values(4)) == MALFORMED
-    # Malformed before anything else that is wrong.
+    # A malformed command is reported before every other error.
     assert host.refusal(Opcode.REG_MR, alone, **chain.values(4, mr_length=0)) == MALFORMED
     physical = {"mem_addr_phy_mode_en": 1, "phys_page_size_shift": 0, "iova": 0}
     for flags in (CHAINED, alone):
@@ -281,7 +282,7 @@ def test_regions_of_every_page_size_translate_to_the_byte(shift, inside):
     host.command(Opcode.REG_MR, **values, **{"pbl.inline_pbl_array": pages[:count]})
     region = host.device.objects.mrs.get(0)
     assert region.pieces(iova, 1) == [(9 * size + inside, 1)]
-    # Over the end of the first page.
+    # Beyond the end of the first page.
     end = iova - inside + size
     assert region.pieces(end - 2, 5) == [(10 * size - 2, 2), (3 * size, 3)]
     last = iova + length - 1
@@ -292,7 +293,7 @@ def test_regions_of_every_page_size_translate_to_the_byte(shift, inside):
 
 def test_the_sixth_bit_of_the_page_shift_counts(host):
     host.pd()
-    # 44 without its sixth bit is 12, a legal page size.
+    # 44 without its sixth bit is 12, a valid page size.
     assert host.refusal(Opcode.REG_MR, **(MR | {"phys_page_size_shift": 44})) == ILLEGAL
     wide = type(defs.PROFILES)({**defs.PROFILES.default, "page_size_cap": 1 << 12 | 1 << 32})
     host.device.profile = wide

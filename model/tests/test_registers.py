@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BAR 0: identity, read-less reads, partial stores, the reset handshake, FLR and bus mastering."""
+"""Tests BAR 0: identity, readless reads, partial stores, the reset handshake, FLR and bus
+mastering."""
 
 import pytest
 from rig import QUEUE_DEPTH, Host, Opcode, Refused, Reg, Status

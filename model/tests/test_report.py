@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: whole or not at all, every figure on the page, refusals that name the path."""
+"""Tests the report: written completely or not at all, every picture on the page, errors with paths.
+"""
 
 import json
 

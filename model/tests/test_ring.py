@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ring counters against an unbounded count, over their 16-bit wrap."""
+"""Tests ring counters against an unbounded count, across their 16-bit wrap."""
 
 import pytest
 from hypothesis import given

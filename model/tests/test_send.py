@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send work requests: what is checked in which order, what leaves, and how each one ends."""
+"""Tests send work requests: the order of checks, the packets sent, and each completion status."""
 
 import pytest
 from rig import QKEY, SRD, UD, Comp, Host, Opcode, Pair, State, wqe
@@ -21,7 +21,7 @@ def state_of(pair):
 
 
 class Sender(Pair):
-    """A pair whose packets are kept instead of delivered."""
+    """A pair whose packets are held instead of delivered."""
 
     def __init__(self, kind=SRD, **options):
         super().__init__(kind, **options)
@@ -29,7 +29,7 @@ class Sender(Pair):
         self.a.device.on_packet = self.packets.append
 
     def refused(self, *buffers, **values):
-        """Status of a send that must fail alone: no packet, QP still in RTS."""
+        """Returns the status of a send that must fail without a packet; the QP stays in RTS."""
         self.tx.send(self.wqe(*buffers, **values))
         assert self.packets == []
         assert state_of(self) == State.RTS

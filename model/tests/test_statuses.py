@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What spec/statuses.yaml says the tests show is what they show, no more and no less."""
+"""Tests that the tests named in spec/statuses.yaml show exactly the statuses that it lists."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ SUCCESS = defs.AdminAqCompletionStatus.SUCCESS
 
 
 def claimed():
-    """(test, opcode, status) of every row, those of every command aside."""
+    """Returns (test, opcode, status) of every row, without the statuses common to all commands."""
     text = (ROOT / "spec/statuses.yaml").read_text()
     for command, rows in yaml.safe_load(text)["command_statuses"].items():
         for status, row in rows.items() if command != "every" else ():
@@ -28,7 +28,7 @@ def claimed():
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
-    """The same as the tests that are claimed show it."""
+    """Returns (test, opcode, status) as shown by the named tests."""
     file = tmp_path_factory.mktemp("statuses") / "seen"
     names = sorted({test for test, _, _ in claimed()})
     files = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever the plan, the tree and the tables say of each other fits; each misfit is named."""
+"""Tests the tree check: plan, tree and tables are consistent, and each inconsistency is named."""
 
 import shutil
 import sys
@@ -18,7 +18,7 @@ STATUSES = "spec/statuses.yaml"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """What the check reads of this tree, in a folder of its own."""
+    """Copies the files that the check reads into a folder of their own."""
     root = tmp_path_factory.mktemp("tree")
     for folder in ("docs", "spec", "rtl", "tb", "model"):
         leave = shutil.ignore_patterns("__pycache__", "*.gz", "*.egg-info")
@@ -29,7 +29,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def tree(whole):
-    """`edit(path, old, new)` on a tree that is put back afterwards."""
+    """Provides `edit(path, old, new)` on a tree that is restored after the test."""
     before = {}
 
     def edit(path, old, new):

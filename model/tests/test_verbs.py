@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The provider half on two reference models joined by a fabric, through every store buffer."""
+"""Tests the provider side on two reference models joined by a fabric, with every store buffer."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ GRH = defs.LIMITS.grh_bytes
 
 
 class Side:
-    """One process on one node: everything needed to send and to receive."""
+    """One process on one node: all objects needed to send and to receive."""
 
     def __init__(self, backend, buffer="ideal", kind=SRD, depth=64, entry_bytes=32, events=False,
                  seed=1, **qp_options):
@@ -56,7 +56,7 @@ class Side:
 
 
 def pair(profile="default", **options):
-    """Two sides that know each other."""
+    """Returns two connected sides."""
     left, right = (Side(backend, seed=n, **options)
                    for n, backend in enumerate(open_backend("model", nodes=2, profile=profile)))
     return left.towards(right), right.towards(left)
@@ -169,7 +169,7 @@ def test_completion_events_wake_once_for_each_arm(entry_bytes):
     a.qp.post_send(SendWr(**a.to, inline=b"two"))
     with pytest.raises(DeviceTimeout):
         b.cq.get_event()
-    # Armed late: what is already there raises the event at once.
+    # Armed late: completions that are already in the CQ raise the event at once.
     b.cq.req_notify()
     b.cq.get_event()
     assert [c.byte_len for c in b.cq.poll()] == [3]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store buffer: whatever the policy, memory ends as stored and nothing leaves after a flush."""
+"""Tests the store buffer: under each policy, memory ends as stored and a flush leaves no stores."""
 
 import random
 
@@ -12,7 +12,7 @@ RING_BYTES = 2048
 
 
 def stored(items):
-    """The memory that these stores leave behind."""
+    """Returns the memory after these stores."""
     memory = bytearray(RING_BYTES)
     for _, offset, data in items:
         memory[offset : offset + len(data)] = data
@@ -85,7 +85,7 @@ def test_a_partial_line_leaves_as_its_contiguous_pieces():
 
 
 def offsets(policy, seed=7):
-    """Where pieces of 1 KB left, and how long they were."""
+    """Returns offset and length of each burst of a 1 KB store."""
     items = []
     buffer = WcBuffer(items.extend, policy, seed)
     buffer.copy(0, noise(1024))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sweeps: every message is checked, every figure says over how many, none beats its limit."""
+"""Tests the sweeps: every message is checked, every measurement names its message count and limit.
+"""
 
 import pytest
 from timed import TimedModel
@@ -34,7 +35,7 @@ def node(**options):
 
 
 def spoiling(change):
-    """A node whose device writes something else where `change(data)` says so."""
+    """Returns a node whose device writes corrupted data where `change(data)` applies."""
     made = node()
     device = made.backend.device
     write = device.dma_write
@@ -103,7 +104,7 @@ def test_flits_hold_header_and_payload(size, beats):
 
 @pytest.mark.parametrize(("kind", "size", "beats"), [
     (SRD, 4096, 66),  # 64 of payload and two completions; 65 flits and an acknowledgement
-    (UD, 4096, 67),   # the routing header is a write of its own
+    (UD, 4096, 67),   # the GRH is a separate write
     (SRD, 8, 3), (UD, 8, 4), (SRD, 256, 6),
 ])  # fmt: skip
 def test_limit_is_that_of_the_busiest_port(kind, size, beats):

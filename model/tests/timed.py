@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference model with a clock of its own: every event is a cycle after the one before.
+"""Provides the reference model with a clock: each event is one cycle after the previous event.
 
-Enough for what reads events to be tested without a simulator; the cycles mean nothing."""
+This tests readers of events without a simulator; the cycles have no meaning.
+"""
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from efa.events import DTYPE
 
 
 class TimedModel(ModelBackend):
-    """Events as the RTL shows them. `spoil(name, values)` may change or drop (None) one."""
+    """Reports events like the RTL. `spoil(name, values)` may change an event or drop it (None)."""
 
     def __init__(self, corrupt=None, **options):
         super().__init__(**options)
@@ -36,7 +37,7 @@ class TimedModel(ModelBackend):
                                 int(defs.Ev[name.upper()]), 0))
 
     def events(self):
-        """What was shown since the last call."""
+        """Returns the events since the last call."""
         shown, self._shown = self._shown, []
         return np.array(shown, DTYPE)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The write-combine laboratory: planted provider bugs, a checker that finds and names them."""
+"""Write-combine laboratory: planted provider bugs, a checker that finds and names them."""

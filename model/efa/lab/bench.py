@@ -52,21 +52,22 @@ class Run:
 
     @property
     def right(self):
-        """True if each message arrived once, in order and unchanged."""
+        """Returns True if each message arrived once, in order and unchanged."""
         return self.sent == self.arrived and not self.garbage
 
     @property
     def found(self):
-        """True if checker or device report an error."""
+        """Returns True if checker or device report an error."""
         return self.verdict != CLEAN or bool(self.device)
 
     @property
     def hidden(self):
-        """True if the bug is not observable: a permitted trace, correct results, no error."""
+        """Returns True if the bug is not observable: a permitted trace, correct results, no error.
+        """
         return not self.breach and self.right and not self.device
 
     def as_dict(self):
-        """Plain values for JSON."""
+        """Returns plain values for JSON."""
         return asdict(self)
 
 
@@ -79,7 +80,7 @@ def run(backend, bug, buffer, seed):
     node = Node(tap, buffer, seed, planted(bug, seed))
     shapes = rng.sample(SHAPES, len(SHAPES))
     while shapes:
-        # One queue alone, or two whose WQEs share the lines of the store buffer.
+        # One separate queue, or two queues whose WQEs share the lines of the store buffer.
         together, shapes = shapes[:2], shapes[2:]
         flows = [_Flow(node, tap, rng, *shape) for shape in together]
         _play(node.context, tap, rng, flows)
@@ -106,7 +107,7 @@ def _digest(items):
 
 
 def _play(context, tap, rng, flows):
-    """Keeps the rings full, queue by queue, until each queue has sent everything or is stuck."""
+    """Fills the rings, queue by queue, until each queue has sent everything or is stuck."""
     going = list(flows)
     while going:
         flow = rng.choice(going)
@@ -144,7 +145,7 @@ class _Flow:
         self._shape = tap.watch(self._sender)
 
     def post(self):
-        """Posts messages while slots are free; True if more can be posted now."""
+        """Posts messages while slots are free; returns True if more can be posted now."""
         rng, left = self._rng, self._total - len(self._posted)
         count = min(self._sender.sq.space, left, rng.randint(1, self._sender.sq_depth))
         if not count:
@@ -165,7 +166,8 @@ class _Flow:
                 self._went.append(packet[defs.PktHdr.SIZE :][: head.length])
 
     def poll(self):
-        """Consumes completions; False if all messages are sent, a send failed or is stuck."""
+        """Consumes completions; returns False if all messages are sent, a send failed or is stuck.
+        """
         self._receiver.recv_cq.poll_array()
         try:
             ended = self._sender.send_cq.poll_array()

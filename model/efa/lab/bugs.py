@@ -173,7 +173,7 @@ BUGS = (
 
 
 def planted(bug, seed):
-    """A provider with one bug, or the correct provider for None."""
+    """Returns a provider with one bug, or the correct provider for None."""
     if bug is None:
         return Provider()
     if bug in _PLAIN:

@@ -27,7 +27,7 @@ _PHASE_DWORD, _PHASE_BYTE = divmod(_META.ctrl2.offset, DWORD_BYTES)
 class Announced:
     """One doorbell: posts WQEs first to end - 1. missing: their unwritten dwords, as masks.
 
-    late: missing dwords not stored since. followed: all missing dwords came in the next store.
+    late: missing dwords not stored since. followed: the next store wrote all missing dwords.
     """
 
     shape: object
@@ -39,7 +39,7 @@ class Announced:
 
     @property
     def only_last_store(self):
-        """True if exactly the last eight bytes were missing."""
+        """Returns True if exactly the last eight bytes were missing."""
         dwords = self.shape.entry_bytes // DWORD_BYTES
         return self.missing == {self.end - 1: 3 << dwords - 2}
 
@@ -60,7 +60,7 @@ class Findings:
 
     @property
     def incomplete(self):
-        """Doorbells that posted incomplete WQEs."""
+        """Returns the doorbells that posted incomplete WQEs."""
         return [one for one in self.doorbells if one.missing]
 
 
@@ -79,7 +79,8 @@ class _Watch:
         self.findings.add(kind, f"queue {self.shape.index}: {text}")
 
     def store(self, offset, data):
-        """Adds a store inside one slot; True if all its dwords were missing at a doorbell."""
+        """Adds a store inside one slot; returns True if all its dwords were missing at a doorbell.
+        """
         shape = self.shape
         slot, inside = divmod(offset - shape.llq, shape.entry_bytes)
         mask = (1 << len(data) // DWORD_BYTES) - 1 << inside // DWORD_BYTES
@@ -115,7 +116,7 @@ class _Watch:
                               f"{number // self.shape.depth} wraps")
 
     def ring(self, value):
-        """Checks a doorbell; returns what it posts, None if the doorbell is invalid."""
+        """Checks a doorbell; returns the posted WQEs, None if the doorbell is invalid."""
         shape = self.shape
         ready = self.posted
         while self.stored.get(ready) == self.whole:

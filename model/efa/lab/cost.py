@@ -15,7 +15,7 @@ INLINE = {64: 32, 128: 80}
 
 
 def costs(backend):
-    """A row per policy, WQE size and batch; the backend must be opened with record=True."""
+    """Returns a row per policy, WQE size and batch; the backend must be opened with record=True."""
     return [_cost(backend, policy, entry_bytes, batch)
             for policy in POLICIES for entry_bytes in INLINE for batch in BATCHES]
 
@@ -82,11 +82,11 @@ def _cycles(items, name):
 
 
 def _span(items, name):
-    """Cycles from the first to the last occurrence of an event, both included."""
+    """Returns the cycles from the first to the last occurrence of an event, both included."""
     cycles = _cycles(items, name)
     return max(cycles) - min(cycles) + 1
 
 
 def _first_to_out(items):
-    """Cycles from the first store of a WQE to the last flit of its packet."""
+    """Returns the cycles from the first store of a WQE to the last flit of its packet."""
     return _cycles(items, "tx_last")[0] - min(_cycles(items, "llq"))

@@ -27,11 +27,11 @@ class _Queue:
         self.first_phase = None
 
     def number(self, slot):
-        """The next WQE that may be stored into a slot."""
+        """Returns the next WQE that may be stored into a slot."""
         return self.posted + (slot - self.posted) % self.shape.depth
 
     def store(self, offset, data):
-        """The violation of a store inside the ring, None if there is none."""
+        """Returns the violation of a store inside the ring, None if there is none."""
         shape = self.shape
         for at in range(offset - shape.llq, offset - shape.llq + len(data), DWORD):
             slot, inside = divmod(at, shape.entry_bytes)
@@ -48,7 +48,7 @@ class _Queue:
         return None
 
     def ring(self, value):
-        """The violation of a doorbell, None if there is none."""
+        """Returns the violation of a doorbell, None if there is none."""
         shape, new = self.shape, (value - self.posted) & 0xFFFF
         end = self.posted + new
         if not new:
@@ -74,7 +74,7 @@ class _Queue:
 
 
 def breach(items):
-    """The first violation in a trace, None if correct code can produce the trace."""
+    """Returns the first violation in a trace, None if correct code can produce the trace."""
     queues = {}
     for item in items:
         wrong = None

@@ -42,23 +42,23 @@ class Job:
                f"seeds {self.first} to {self.end - 1}"
 
     def as_dict(self):
-        """Plain values for JSON."""
+        """Returns plain values for JSON."""
         return asdict(self)
 
 
 def row_name(policy, overtakes):
-    """A row as readable text."""
+    """Returns a row as readable text."""
     return f"{policy.replace('_', ' ')}, doorbell {'overtakes' if overtakes else 'drains'}"
 
 
 def buffer_of(bug, policy, overtakes, seed):
-    """The store buffer of one run of a row; the seed selects the number of lines."""
+    """Returns the store buffer of one run of a row; the seed selects the number of lines."""
     lines = LINES_OF_BUGS if bug else LINES
     return StoreBuffer(policy, lines[seed % len(lines)], overtakes)
 
 
 def jobs(seeds, correct, rtl, rtl_seeds, bugs=BUGS, first=0):
-    """All jobs: many seeds on the model, fewer on a simulator (rtl None: none)."""
+    """Returns all jobs: many seeds on the model, fewer on a simulator (rtl None: none)."""
     found = [Job("model", cost=True)]
     if rtl:
         found.append(Job(rtl, cost=True))
@@ -70,7 +70,7 @@ def jobs(seeds, correct, rtl, rtl_seeds, bugs=BUGS, first=0):
 
 
 def _cut(backend, bug, first, seeds, most):
-    """Every row with so many seeds, split into jobs of at most `most` runs if possible."""
+    """Yields every row with that many seeds, split into jobs of at most `most` runs if possible."""
     rows_a_job = max(1, min(len(ROWS), most // seeds))
     return [Job(backend, bug, ROWS[row : row + rows_a_job], at, min(first + seeds, at + most))
             for row in range(0, len(ROWS), rows_a_job)
@@ -78,7 +78,7 @@ def _cut(backend, bug, first, seeds, most):
 
 
 def outcome(run):
-    """The outcome of a run with a bug."""
+    """Returns the outcome of a run with a bug."""
     if run["hidden"]:
         return HIDDEN
     if run["verdict"] == run["bug"]:
@@ -89,7 +89,7 @@ def outcome(run):
 
 
 def false_alarm(run):
-    """Why a run of correct code is a false alarm, empty if it is none."""
+    """Returns the reason why a run of correct code is a false alarm, empty if it is none."""
     if run["verdict"] != CLEAN:
         return f"verdict {run['verdict']}: {run['why']}"
     if run["device"]:
@@ -100,7 +100,7 @@ def false_alarm(run):
 
 
 def summary(runs):
-    """cells, correct and confusion of all runs; each run is a dictionary of the worker."""
+    """Returns cells, correct and confusion of all runs; each run is a dictionary of the worker."""
     groups = defaultdict(list)
     for run in runs:
         buffer = StoreBuffer.of(run["buffer"])
@@ -163,14 +163,14 @@ def _correct(key, runs):
 
 
 def repeat(run):
-    """The command that repeats one run."""
+    """Returns the command that repeats one run."""
     bug = f" --bug {run['bug']}" if run["bug"] else ""
     return (f"efa-cosim lab --one{bug} --buffer {run['buffer']} --seed {run['seed']} "
             f"--backend {run['backend']}")
 
 
 def failures(found, failed_jobs, bugs=BUGS):
-    """All reasons why the laboratory fails, as texts."""
+    """Returns all reasons why the laboratory fails, as texts."""
     wrong = list(failed_jobs)
     for cell in found["cells"]:
         if cell["state"] == FAILED:

@@ -30,14 +30,14 @@ class Shape:
 
     @classmethod
     def of(cls, qp):
-        """The shape of a queue pair."""
+        """Returns the shape of a queue pair."""
         attr = qp.driver.queue_attr
         index = qp.number & ((1 << defs.LIMITS.qpn_w) - 1)
         return cls(index, qp.llq, qp.sq_depth, qp.wqe.SIZE, qp.sq_db, attr.max_tx_batch)
 
     @property
     def end(self):
-        """First offset after the ring."""
+        """Returns the first offset after the ring."""
         return self.llq + self.depth * self.entry_bytes
 
 

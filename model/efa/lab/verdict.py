@@ -38,7 +38,7 @@ VERDICTS = (
 
 
 def name(findings):
-    """(verdict, reason) of findings; CLEAN without findings."""
+    """Returns (verdict, reason) of findings; CLEAN without findings."""
     for verdict, kinds in _BY_ITSELF:
         for kind in kinds:
             if findings.counts[kind]:

@@ -17,10 +17,10 @@ from efa.lab.matrix import Job, buffer_of, repeat
 
 
 def work(job):
-    """The runs of a job as dictionaries, or its cost rows."""
+    """Returns the runs of a job as dictionaries, or its cost rows."""
     with ExitStack() as stack:
         if job.backend == "model":
-            # The model starts at once: each run has a fresh device.
+            # The model has no start-up time: each run gets a new device.
             def device():
                 return open_backend("model", record=True)
         else:
@@ -36,7 +36,8 @@ def work(job):
 
 
 def one(device, bug, buffer, seed):
-    """One run; if its bug is not observable, also whether its trace equals that of correct code."""
+    """Executes one run; if its bug is not observable, also compares its trace with that of correct
+    code."""
     try:
         text = run(device(), bug, buffer, seed)
         record = text.as_dict() | {"hidden": text.hidden, "right": text.right, "identical": False}
