@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether each protection check of the RTL has a test that notices when it is gone.
+"""Removes each protection check of the RTL and verifies that its test then fails.
 
     tools/check_mutation.py [--check ID ...] [--sim icarus] [--seed 1] [--jobs 2] [--find]
 
-tb/check_mutations.yaml lists the checks and the test of each. A test first runs on the RTL as it is
-and must pass, then on a copy of it (sim/out/check_mutation) without the check, and must fail, by
-itself: what does not build, or does not end, kills nothing. Where another check refuses the same,
-the test must still pass without this one alone. --check takes patterns; --find runs every test of
-the bench and says which of them fail. Without --sim it is Icarus, which builds in no time, or
-Verilator where that is not installed. Results: reports/check_mutation/summary.json, summary.svg.
+tb/check_mutations.yaml lists the checks and the test of each check. A test first runs on the
+unmodified RTL and must pass. The test then runs on a copy of the RTL (sim/out/check_mutation)
+without the check and must fail; a build error or a timeout does not count as a failure. If a second
+check rejects the same input, the test must still pass when only the first check is removed. --check
+accepts patterns; --find runs every test of the bench and prints the tests that fail. The default
+simulator is Icarus because of its short builds, or Verilator where Icarus is not installed.
+Results: reports/check_mutation/summary.json, summary.svg.
 
-Exit status 1 when a check survives or its test fails on the RTL as it is; 2 when the list does not
-fit the tree, or the simulator is missing.
+Exit status 1 if a check survives or its test fails on the unmodified RTL; 2 if the list does not
+match the tree, or the simulator is missing.
 """
 
 import argparse
@@ -38,17 +39,17 @@ from tb.unit.units import UNITS  # noqa: E402
 OUT = ROOT / "sim/out/check_mutation"
 REPORT = ROOT / "reports/check_mutation"
 KILLED, SURVIVED, BROKEN = "killed", "survived", "error"
-# The builds of areas that are not the default one, as tb/system/test_system.py has them.
+# Non-default builds of areas, as in tb/system/test_system.py.
 BUILDS = {"pair": {"DEVICES": 2}, "sq_host": {"SQ_HOST": 1}}
-LIMIT = 900  # seconds of a build and its run: a net under what a bench leaves without an end
+LIMIT = 900  # seconds for a build and its run, against benches that do not end
 
 
 def attempt(check, changes, folder, sim, seed, name):
-    """Runs a test, all of its bench without `name`, on the RTL with these changes. What failed as
-    (test, why) and what kept it from running."""
+    """Runs a test, or the bench without `name`, on the RTL with these changes. Returns the failed
+    tests as (test, reason), and the error that prevented the run."""
     shutil.rmtree(folder, ignore_errors=True)
     files = planted(changes, folder)
-    # Builds and runs of what is changed leave with it.
+    # Builds and runs of the modified RTL are deleted with their folder.
     runner.OUT = folder if changes else runner.OUT
     test = name and rf"\b{name}\b"
     try:
@@ -61,33 +62,33 @@ def attempt(check, changes, folder, sim, seed, name):
         else:
             from tb.system_run import run_system
 
-            # The whole device takes minutes on Icarus.
+            # The complete device takes minutes on Icarus.
             run_system(check.module, "verilator", seed, BUILDS.get(check.bench), test,
                        extra=tuple(files))  # fmt: skip
     except runner.RunFailed as error:
         if not error.wrong:
             return [], str(error)
-        # What a check of the RTL says stands in the log alone.
+        # Only the log contains the message of an EFA_CHECK.
         said = re.search(r"CHECK FAILED .*", str(error))
         lines = [line.partition(": ") for line in error.wrong]
         kinds = {one: why.partition(" ")[0] for one, _, why in lines}
         if set(kinds.values()) - {"failure", "error"} or "simulator" in kinds:
-            return [], str(error)  # tests that did not run, a simulator that fell
+            return [], str(error)  # tests did not run, or the simulator crashed
         return [(one, said.group() if said else why.partition(" ")[2]) for one, _, why in lines], ""
     return [], ""
 
 
 def _child(pipe, arguments):
-    """A run in a session of its own, so that it can be ended with all it started."""
+    """Executes a run in a process session of its own, so that all its processes can be ended."""
     os.setsid()
     try:
         pipe.send(attempt(*arguments))
-    except Exception as error:  # whatever it is, the parent tells it
+    except Exception as error:  # any exception is reported to the parent
         pipe.send(([], f"{type(error).__name__}: {error}"))
 
 
 def guarded(*arguments):
-    """`attempt` with an end."""
+    """Executes `attempt` with a time limit."""
     ours, theirs = multiprocessing.Pipe()
     child = multiprocessing.Process(target=_child, args=(theirs, arguments), daemon=True)
     child.start()
@@ -104,7 +105,7 @@ def guarded(*arguments):
 
 
 def judge(check, sim, seed):
-    """(verdict, what was seen) of a check whose test passes on the RTL as it is."""
+    """Returns (verdict, evidence) of a check whose test passes on the unmodified RTL."""
     folder = OUT / check.id
     if check.beside:
         failed, error = guarded(check, [check.own], folder, sim, seed, check.name)
@@ -120,12 +121,12 @@ def judge(check, sim, seed):
 
 
 def ran_by(check):
-    """Its test, and the parameters that it runs with."""
+    """Returns the test of a check and the parameters of the run."""
     return " ".join([check.test, *(f"{name}={value}" for name, value in check.params.items())])
 
 
 class Progress:
-    """A line for each run that ended, with the time left."""
+    """Prints a line for each finished run, with the remaining time."""
 
     def __init__(self, total):
         self.total, self.done, self.started = total, 0, time.monotonic()
@@ -138,7 +139,7 @@ class Progress:
 
 
 def examine(checks, args):
-    """A row of the summary for each check, baselines first."""
+    """Returns a summary row for each check; the runs on the unmodified RTL come first."""
     tests = {ran_by(check): check for check in checks}
     progress = Progress(len(tests) + len(checks))
     unfit, rows = {}, []
@@ -177,7 +178,7 @@ def examine(checks, args):
 
 
 def find(checks, args):
-    """Prints which tests of its bench notice that a check is gone."""
+    """Prints the tests of the bench that fail without the check."""
     with ThreadPoolExecutor(args.jobs) as pool:
         waiting = {pool.submit(guarded, check, check.changes, OUT / check.id, args.sim, args.seed,
                                None): check for check in checks}  # fmt: skip

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of protection checks, tb/check_mutations.yaml: what each protects, where it stands, who
-kills it.
+"""Reads the list of protection checks, tb/check_mutations.yaml: purpose, location and test of each.
 
     entries = read_checks()
     wrong = problems(entries)
 
-An entry takes one check out of the RTL: `old`, found once in `file`, becomes `new`, and the test
-`unit.UNIT.TEST` or `system.AREA.TEST` must fail then, with those `params` of the unit's variants
-(else the first). Where another check refuses the same, `beside` takes that one out too, and
-`because` says which it is.
+An entry removes one check from the RTL: `old`, found once in `file`, becomes `new`, and the test
+`unit.UNIT.TEST` or `system.AREA.TEST` must then fail, with those `params` of the unit's variants
+(default: the first). If a second check rejects the same input, `beside` removes that check too, and
+`because` names it.
 """
 
 import functools
@@ -28,7 +27,7 @@ LIST = "tb/check_mutations.yaml"
 
 @dataclass(frozen=True)
 class Change:
-    """One text of an RTL file and what becomes of it."""
+    """One text of an RTL file and its replacement."""
 
     file: str
     old: str
@@ -36,13 +35,13 @@ class Change:
 
     @property
     def line(self):
-        """Where the text begins in its file, 0 when it is not there."""
+        """Returns the line where the text begins in its file, 0 if the text is missing."""
         before, found, _ = (ROOT / self.file).read_text().partition(self.old)
         return before.count("\n") + 1 if found else 0
 
     @property
     def place(self):
-        """File and line."""
+        """Returns file and line."""
         return f"{self.file}:{self.line}"
 
 
@@ -62,47 +61,47 @@ class Check:
 
     @property
     def kind(self):
-        """unit or system."""
+        """Returns unit or system."""
         return self.test.split(".")[0]
 
     @property
     def bench(self):
-        """The unit, or the area of the system tests."""
+        """Returns the unit, or the area of the system tests."""
         return self.test.split(".")[1]
 
     @property
     def name(self):
-        """The test by itself."""
+        """Returns the name of the test without its bench."""
         return self.test.split(".")[2]
 
     @property
     def module(self):
-        """The Python module that holds the test."""
+        """Returns the Python module of the test."""
         return UNITS[self.bench].module(self.bench) if self.kind == "unit" else (
             f"tb.system.{self.bench}_tests")  # fmt: skip
 
     @property
     def top(self):
-        """The module that the test is about."""
+        """Returns the RTL module under test."""
         return UNITS[self.bench].top if self.kind == "unit" else "efa_tb"
 
     @property
     def own(self):
-        """The check itself."""
+        """Returns the change that removes the check."""
         return Change(self.file, self.old, self.new)
 
     @property
     def changes(self):
-        """All that is taken out."""
+        """Returns all changes of the entry."""
         return [self.own, *(Change(**each) for each in self.beside)]
 
 
 class ListFault(Exception):
-    """The list is not in the expected form; the text names the entry."""
+    """Reports a list that is not in the expected form; the text names the entry."""
 
 
 def read_checks(path=None):
-    """Entries of the list; raises ListFault."""
+    """Returns the entries of the list; raises ListFault."""
     message = yaml.safe_load((path or ROOT / LIST).read_text()) or []
     try:
         return [Check(**each) for each in message]
@@ -112,31 +111,31 @@ def read_checks(path=None):
 
 @functools.cache
 def _parts(top):
-    """The files that a module is made of."""
+    """Returns the source files of a module and its submodules."""
     return set(closure(top))
 
 
 @functools.cache
 def _tests(module):
-    """Names of the tests of a Python module, None when it is not there."""
+    """Returns the names of the tests of a Python module, None if the module does not exist."""
     return None if importlib.util.find_spec(module) is None else set(planned_tests(module))
 
 
 @functools.cache
 def _digest(top, module):
-    """Digest of a module with all that it is made of, and of the tests of a Python module."""
+    """Returns the digest of a module with its submodules, and of the tests of a Python module."""
     files = [*sorted(_parts(top)), Path(importlib.util.find_spec(module).origin)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def state(check):
-    """What a verdict belongs to: the entry, the RTL and the test."""
+    """Returns the digest to which a verdict belongs: the entry, the RTL and the test."""
     message = f"{check} {_digest(check.top, check.module)}"
     return hashlib.sha256(message.encode()).hexdigest()[:16]
 
 
 def _of_change(check, change):
-    """What is wrong with one change."""
+    """Returns the errors of one change."""
     if not (ROOT / change.file).exists():
         yield f"{change.file} is not there"
         return
@@ -151,7 +150,7 @@ def _of_change(check, change):
 
 
 def _of_test(check):
-    """What is wrong with the name of its test."""
+    """Returns the errors in the name of the test."""
     parts = check.test.split(".")
     if len(parts) != 3 or parts[0] not in ("unit", "system"):
         yield f"{check.test!r}: write unit.UNIT.TEST or system.AREA.TEST"
@@ -166,7 +165,7 @@ def _of_test(check):
 
 
 def problems(checks):
-    """Everything that is wrong with the list, as lines."""
+    """Returns all errors of the list, as lines."""
     wrong, ids = [], [check.id for check in checks]
     for name in sorted({one for one in ids if ids.count(one) > 1}):
         wrong.append(f"{LIST}: {name} stands there twice: give one another id")
@@ -187,7 +186,7 @@ def problems(checks):
 
 
 def planted(changes, folder):
-    """Copies of the changed files below `folder`; their paths relative to the project."""
+    """Writes the changed files below `folder`; returns their paths relative to the project."""
     texts = {}
     for change in changes:
         text = texts.get(change.file) or (ROOT / change.file).read_text()

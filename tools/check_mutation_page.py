@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The summary of make check-mutation: reports/check_mutation/summary.json and summary.svg."""
+"""Writes the summary of make check-mutation: reports/check_mutation/summary.json and summary.svg.
+"""
 
 import json
 from html import escape
 
 INK, GREY, LINE = "#374151", "#6b7280", "#e5e7eb"
 COLOURS = {"killed": "#059669", "survived": "#dc2626", "error": "#d97706"}
-# Left edge and head of each column, pixels; letters that fit into it.
+# Left edge (pixels), heading and maximum number of characters of each column.
 COLUMNS = ((12, "check", 34), (250, "what it protects", 118), (930, "where", 40),
            (1185, "test that must fail without it", 68), (1590, "verdict", 10))  # fmt: skip
 WIDTH, ROW, TOP = 1680, 18, 74
 
 
 def _cut(text, letters):
-    """A text that ends where its column does."""
+    """Cuts a text to the width of its column."""
     return text if len(text) <= letters else text[: letters - 1] + "\u2026"
 
 
 def picture(rows):
-    """The table of all checks as SVG text."""
+    """Draws the table of all checks as SVG text."""
     killed = sum(row["verdict"] == "killed" for row in rows)
     height = TOP + ROW * len(rows) + 14
     message = [
@@ -44,8 +45,8 @@ def picture(rows):
 
 
 def write(folder, rows, states):
-    """Puts rows into the summary in place of older ones of the same checks, in the order of the
-    list ({id: state}); those that belong to another state go. The picture's path."""
+    """Replaces the rows of the same checks in the summary, in the order of the list ({id: state});
+    removes rows of another state. Returns the path of the picture."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "summary.json"
     older = json.loads(file.read_text())["checks"] if file.exists() else []

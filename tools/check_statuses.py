@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statuses of admin commands (spec/statuses.yaml) against the tests that show them, by name."""
+"""Compares the statuses of admin commands (spec/statuses.yaml) with the tests that show them, by
+name."""
 
 import ast
 
@@ -11,7 +12,7 @@ EVERY = "every"
 
 
 def statuses(root, refused, tests):
-    """Every command has its rows, every row its tests, every test that refuses stands in one."""
+    """Checks that every command has its rows, every row its tests, and every error test its row."""
     path = root / STATUSES
     rows = (yaml.safe_load(path.read_text()) or {}).get("command_statuses") or {}
     commands = (yaml.safe_load((root / "spec/admin.yaml").read_text()) or {}).get("commands") or []
@@ -38,7 +39,7 @@ def statuses(root, refused, tests):
 
 
 def _refusing(root):
-    """(file, test) of every test function that asks for a refusal."""
+    """Returns (file, test) of every test function that expects an error status."""
     for path in sorted((root / FOLDER).glob("test_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the tree is whole: plan against tests and bins, sources, benches, timing, opcodes.
+"""Checks the consistency of the tree: plan, tests, bins, sources, benches, timing, opcodes.
 
     tools/check_tree.py [ROOT]
 
-Text only, nothing is built or run. A line for each thing that is missing, with what to do; exit
-status 1 when there is one.
+The check reads text only; nothing is built or run. Prints a line for each inconsistency, with the
+correction; exit status 1 if there is one.
 """
 
 import ast
@@ -40,7 +40,8 @@ FOLDERS = ("formal", "model", "rtl", "sim/sweeps", "spec", "tb", "tools")
 
 
 def levels(root):
-    """Level by RTL file, in the order of rtl/files.f, and each file's place."""
+    """Returns the level of each RTL file, in the order of rtl/files.f, and the position of each
+    file."""
     result, level = {}, 0
     for line in (root / "rtl/files.f").read_text().splitlines():
         if line.startswith("# level"):
@@ -51,12 +52,13 @@ def levels(root):
 
 
 def modules(root):
-    """Path of every RTL module by its name; a file holds the module it is named after."""
+    """Returns the path of every RTL module by its name; a file holds the module of the same name.
+    """
     return {path.stem: path for path in sorted((root / "rtl").rglob("*.v"))}
 
 
 def sources(root):
-    """Every RTL source is in rtl/files.f, once, in a level below those of the modules it uses."""
+    """Checks that rtl/files.f lists every RTL source once, in a level below its users."""
     listed, wrong = levels(root), []
     there = {place_of(root, p): p for p in modules(root).values()}
     wrong += [f"rtl/files.f: add {name} to its level" for name in there if name not in listed]
@@ -76,7 +78,7 @@ def sources(root):
 
 
 def plan_and_tests(plan, tests):
-    """Every test is planned, every line of the plan has its tests."""
+    """Checks that the plan names every test, and that every line of the plan has its tests."""
     wrong = []
     for entries in (plan.features, plan.modules):
         ids = [entry.id for entry in entries]
@@ -112,7 +114,8 @@ def plan_and_tests(plan, tests):
 
 
 def plan_and_bins(plan, points):
-    """Every bin is declared and named; `point` names all of a point, `point bin` one of it."""
+    """Checks that every bin is declared and named; `point` names all bins of a point, `point bin`
+    one."""
     wrong, named = [], set()
     for entry in plan.entries:
         for reference in entry.bins:
@@ -129,7 +132,7 @@ def plan_and_bins(plan, points):
 
 
 def declared_bins(root):
-    """Point: bins, as tb/env/coverage.py of the tree declares them."""
+    """Returns {point: bins} as declared in tb/env/coverage.py of the tree."""
     path = root / BINS
     if not path.exists():
         return {}
@@ -144,7 +147,7 @@ def declared_bins(root):
 
 
 def unit_rows(root):
-    """Top module of each row of tb/unit/units.py, and the names of the rows."""
+    """Returns the top module of each row of tb/unit/units.py, and the names of the rows."""
     tree = ast.parse((root / UNITS).read_text())
     tops, files = set(), set()
     for node in ast.walk(tree):
@@ -161,7 +164,7 @@ def unit_rows(root):
 
 
 def names_of_modules(root, plan):
-    """Whatever the plan says of a module, it says of one that is there; all have an entry."""
+    """Checks that every module named in the plan exists, and that every module has an entry."""
     there = modules(root)
     planned = {entry.module for entry in plan.modules}
     named = planned.union(plan.wires, plan.through, plan.untimed)
@@ -173,7 +176,8 @@ def names_of_modules(root, plan):
 
 
 def benches(root, plan, tests):
-    """Every module has a bench or a reason to have none; every bench is run by something."""
+    """Checks that every module has a bench or a reason to have none, and that every bench is run.
+    """
     tops, files = unit_rows(root)
     there = modules(root)
     wrong = [f"{UNITS}: {name} is no module of rtl/" for name in sorted(tops - set(there))]
@@ -194,7 +198,7 @@ def benches(root, plan, tests):
 
 
 def timing(root, plan):
-    """Every module has its cycles, or is listed as having none; a test names each path."""
+    """Checks that every module has its cycles or is listed without; a test names each path."""
     table = (yaml.safe_load((root / TIMING).read_text()) or {}).get("modules") or {}
     there = modules(root)
     wrong = [f"{TIMING}: {name} is no module of rtl/" for name in table if name not in there]
@@ -212,12 +216,13 @@ def timing(root, plan):
 
 
 def place_of(root, path):
-    """A path as a message names it."""
+    """Returns a path as shown in messages."""
     return path.relative_to(root).as_posix()
 
 
 def opcodes(root, plan):
-    """Every command is done by RTL and model, or refused by both and listed as refused."""
+    """Checks that RTL and model both implement a command, or both reject it and the plan lists it.
+    """
     commands = (yaml.safe_load((root / "spec/admin.yaml").read_text()) or {}).get("commands") or []
     names = [command["name"] for command in commands]
     rtl = set(re.findall(r"`EFA_ADMIN_AQ_OPCODE__(\w+)", (root / DISPATCH).read_text()))
@@ -239,7 +244,7 @@ def opcodes(root, plan):
 
 
 def licences(root):
-    """Every source says its licence in its first line, or behind the line of its interpreter."""
+    """Checks that the first line of every source, or the line after `#!`, states the licence."""
     wrong = []
     for path in sorted(path for folder in FOLDERS for path in (root / folder).rglob("*")):
         if path.suffix in SOURCES and LICENCE not in "".join(path.read_text().split("\n")[:2]):
@@ -248,8 +253,8 @@ def licences(root):
 
 
 def glossary(root):
-    """Every place in the glossary exists; no file outside it and the changelog uses a retired
-    name."""
+    """Checks that every location in the glossary exists, and that no file outside it and the
+    changelog uses a retired name."""
     text = (root / GLOSSARY).read_text()
     _, _, renamed = text.partition("## Renamed modules")
     targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.M)
@@ -272,7 +277,7 @@ def glossary(root):
 
 
 def check(root):
-    """Everything that is wrong with the tree, as lines."""
+    """Returns all inconsistencies of the tree, as lines."""
     root = Path(root)
     try:
         plan = read_plan(root)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merges what runs reached of the RTL, judges it with its waivers, writes reports/coverage/code*.
+"""Merges the RTL coverage of all runs, applies the waivers, writes reports/coverage/code*.
 
     tools/code_coverage.py FOLDER [--some]
 
-FOLDER holds the counts that tb/code_coverage.py has runs write. A point is a line, a branch, a term
-of an expression or an edge of a bit; it counts once, however many instances and parameter sets it
-has. tb/coverage_waivers.yaml names the points that cannot be reached, each with its reason; one
-that a run did reach, or that matches nothing, is an error. With --some, only some benches ran: the
-holes are printed, goals and waivers without a match are not judged.
+FOLDER holds the counts that runs write through tb/code_coverage.py. A point is a line, a branch, a
+term of an expression or an edge of a bit; it counts once for all instances and parameter sets.
+tb/coverage_waivers.yaml names the unreachable points, each with its reason; a waiver for a reached
+point, or without a match, is an error. With --some, only some benches ran: the holes are printed,
+goals and waivers without a match are not checked.
 
-Exit status 1 when a waiver is wrong or a folder misses its goal, 2 when there is nothing to merge.
+Exit status 1 if a waiver is wrong or a folder misses its goal, 2 if there is nothing to merge.
 """
 
 import argparse
@@ -32,15 +32,15 @@ GOALS = {
     for folder in ("rtl", "rtl/admin", "rtl/common", "rtl/data", "rtl/host", "rtl/queue",
                    "rtl/transport")
 }  # fmt: skip
-# What Verilator calls a point, and the kinds that counts as.
+# Form of a point in Verilator's files; NAMED: the kind of point for each Verilator page.
 POINT = re.compile(r"C '([^']*)' (\d+)$", re.MULTILINE)
 BIT = re.compile(r"(.*)\[(\d+)\]:(.*)")
 NAMED = {"toggle": "toggle", "expr": "expression", "branch": "branch"}
 
 
 def read(path):
-    """All points of one run and those it reached, as {(file, kind, line, name)}; the bits of a bus
-    as {(file, line, bus, edge): mask}, since there are many."""
+    """Returns all points of one run and the reached ones, as {(file, kind, line, name)}; the bits
+    of a bus as {(file, line, bus, edge): mask}, because there are many."""
     points, reached = set(), set()
     bits, moved = defaultdict(int), defaultdict(int)
     for attributes, count in POINT.findall(path.read_text()):
@@ -74,7 +74,7 @@ def read(path):
 
 
 def single(buses):
-    """The points of single bits."""
+    """Returns the points of single bits."""
     return {
         (file, "toggle", line, f"{bus}[{bit}]:{edge}")
         for (file, line, bus, edge), mask in buses.items()
@@ -83,8 +83,8 @@ def single(buses):
 
 
 def merge(paths):
-    """Points of all runs and those that some run reached. A line with several blocks of
-    statements is one point, reached when all of them were."""
+    """Returns the points of all runs and the points that some run reached. A line with several
+    blocks of statements is one point, reached when all of its blocks are reached."""
     points, reached = set(), set()
     bits, moved = defaultdict(int), defaultdict(int)
     with ProcessPoolExecutor() as pool:
@@ -109,8 +109,8 @@ def merge(paths):
 
 @dataclass
 class Waiver:
-    """Points that no run can reach: a file, a pattern for the source line, one for the point and
-    one for that line with its neighbours where those tell it from others."""
+    """Points that no run can reach: a file, a pattern for the source line, a pattern for the point,
+    and a pattern for that line with its neighbours where the others are ambiguous."""
 
     file: str
     line: str
@@ -119,10 +119,11 @@ class Waiver:
     points: str = ""
     near: str = ""
     bits: str = ""
-    at_power_up: bool = False  # a run may begin there, before its first reset
+    at_power_up: bool = False  # a run may reach the point before its first reset
 
     def _has_bit(self, name):
-        """Whether a point is an edge of one of `bits`, ranges as "15:8,3"; all when it is empty."""
+        """Returns True if a point is an edge of one of `bits`, ranges as "15:8,3"; empty means all
+        bits."""
         if not self.bits:
             return True
         found = BIT.fullmatch(name)
@@ -144,14 +145,14 @@ class Waiver:
 
 
 def read_waivers(path):
-    """The waivers of a file."""
+    """Returns the waivers of a file."""
     entries = yaml.safe_load(path.read_text()) or [] if path.exists() else []
     return [Waiver(**{**entry, "kinds": tuple(entry.get("kinds", KINDS))}) for entry in entries]
 
 
 def waive(points, reached, waivers, sources, whole=True):
-    """The points that are waived, and what is wrong with the waivers; only a whole run can say
-    that one matches nothing."""
+    """Returns the waived points and the errors of the waivers; only a complete run can detect a
+    waiver without a match."""
     by_file = defaultdict(list)
     for point in points:
         by_file[point[0]].append(point)
@@ -171,7 +172,7 @@ def waive(points, reached, waivers, sources, whole=True):
 
 
 def shares(points, reached, waived):
-    """{kind: {points, reached, waived, percent}}; what is waived does not count."""
+    """Returns {kind: {points, reached, waived, percent}}; waived points do not count."""
     found = {}
     for kind in KINDS:
         mine = {point for point in points if point[1] == kind}
@@ -184,7 +185,8 @@ def shares(points, reached, waived):
 
 
 def holes_of(points, sources):
-    """{file: [{line, source, kind, points}]} of what nobody reached; bits of a bus in one row."""
+    """Returns {file: [{line, source, kind, points}]} of unreached points; bits of a bus in one row.
+    """
     rows = defaultdict(lambda: defaultdict(list))
     for file, kind, number, name in points:
         rows[file][number, kind].append(name)
@@ -199,7 +201,7 @@ def holes_of(points, sources):
 
 
 def bits(names):
-    """["a[3:0] 0->1", ...] from single bits and edges."""
+    """Returns ["a[3:0] 0->1", ...] from single bits and edges."""
     found = defaultdict(list)
     for name in names:
         signal, _, edge = name.rpartition(":")
@@ -222,7 +224,7 @@ def bits(names):
 
 
 def lcov(points, reached):
-    """Lines and branches as lcov's tools read them (genhtml)."""
+    """Returns lines and branches in the format of lcov tools (genhtml)."""
     text = []
     for file in sorted({point[0] for point in points}):
         text.append(f"SF:{ROOT / file}")
@@ -237,7 +239,7 @@ def lcov(points, reached):
 
 
 def table(rows):
-    """One line a folder or file."""
+    """Returns one line per folder or file."""
     text = [f"{'':34}" + "".join(f"{kind:>12}" for kind in KINDS) + "   waived"]
     for name, share in rows:
         values = "".join(f"{share[kind]['percent']:10.2f} %" for kind in KINDS)
@@ -246,8 +248,8 @@ def table(rows):
 
 
 def report(points, reached, waived, wrong, runs, sources, whole):
-    """Writes the summary, the table with its holes and lcov's file; returns what to print and what
-    fails."""
+    """Writes the summary, the table with its holes and lcov's file; returns the printed lines and
+    the failures."""
     files = sorted({point[0] for point in points})
     by_file = defaultdict(lambda: (set(), set(), set()))
     for at, group in enumerate((points, reached, waived)):

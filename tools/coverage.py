@@ -3,8 +3,8 @@
 
     tools/coverage.py FOLDER [POINT ...]
 
-FOLDER holds what tb/env/coverage.py saved. With points named, those alone are told, and a hole in
-one is exit status 1. Exit status 2 when there is nothing to merge.
+FOLDER holds the files that tb/env/coverage.py saved. With points named, the report covers only
+those points, and a hole in one gives exit status 1. Exit status 2 if there is nothing to merge.
 """
 
 import json
@@ -16,7 +16,7 @@ OUT = Path(__file__).resolve().parent.parent / "reports/coverage"
 
 
 def merge(files):
-    """Point: bin: hits, added up over the files."""
+    """Returns {point: {bin: hits}}, summed over the files."""
     points = defaultdict(Counter)
     for path in files:
         for point, bins in json.loads(path.read_text()).items():

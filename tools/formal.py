@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proves the statements of formal/ about the RTL, and that each of them can fail.
+"""Proves the properties of formal/ about the RTL, and checks that each property can fail.
 
     tools/formal.py [--block NAME ...] [--bugs] [--quick] [--changed SECONDS] [--fresh] [--jobs 2]
 
 formal/BLOCK.v is a wrapper with assumptions `a_<label>`, assertions `p_<property>` and covers
 `c_<property>`. formal/BLOCK.yaml states the claim of the block, its properties, the sizes and the
-engine of each proof, the assumptions, the constant inputs, what is outside, and the planted bugs
+engine of each proof, the assumptions, the constant inputs, the exclusions, and the planted bugs
 (textual changes of the RTL) that must break each property. A property proven at three sizes is one
-property and three proofs. A bug is hunted from reset; one with `step: true`, which a run from reset
-reaches too late for the solver, must break the induction step of its job instead.
+property and three proofs. A bug is searched from reset. A bug with `step: true` is too many cycles
+from reset for the solver; it must break the induction step of its job instead.
 
---changed proves the blocks whose inputs changed last, as many as fit into that many seconds and at
-least one. --fresh proves everything from nothing and compares it with formal/proven.json, which it
-does not write; any other whole run of a block writes it. Results: reports/formal/summary.json and
-claims.md, traces in sim/out/formal. Exit status 1 when a property fails, a cover is not reached, a
-planted bug survives, or formal/proven.json notes something else than what --fresh proved; 2 when
-something cannot run.
+--changed proves the most recently changed blocks, as many as fit into that many seconds and at
+least one. --fresh proves all blocks without earlier results and compares with formal/proven.json,
+which it does not write; any other complete run of a block writes that file. Results:
+reports/formal/summary.json and claims.md, traces in sim/out/formal. Exit status 1 if a property
+fails, a cover is not reached, a planted bug survives, or formal/proven.json differs from the result
+of --fresh; 2 if a job cannot run.
 """
 
 import argparse
@@ -51,13 +51,13 @@ STATUS = ("proven", "bounded", "failed")
 
 
 def rows_of(block, job, verdict):
-    """A row of the summary for each property of a job that has ended."""
+    """Returns a summary row for each property of a finished job."""
     rows = []
     for name in kept(block, job):
         own = f"p_{name}"
         status = verdict.status
         why = verdict.why
-        # What fails names the assertion; the others of the same run are then undecided.
+        # The failed assertions are named; the other assertions of the same run are then undecided.
         if verdict.broken:
             others = ", ".join(label for label in verdict.broken if label != own)
             why = why or ("" if own in verdict.broken else f"undecided, for {others} fails")
@@ -77,12 +77,12 @@ def rows_of(block, job, verdict):
 
 
 def bad(row):
-    """Whether a row of the summary makes the run fail."""
+    """Returns True if a row of the summary makes the run fail."""
     return row["status"] == "failed" or "not reached" in row["why"]
 
 
 def tell(row):
-    """One line for a property, more when it failed."""
+    """Prints one line for a property, more if it failed."""
     depth = f"{row['depth']} cycles" if row["status"] == "bounded" else ""
     place = f"{row['name']} [{row['job']}]"
     print(f"  {row['status']:8} {place:44} {row['engine']:9} {depth}".rstrip(), flush=True)
@@ -92,7 +92,7 @@ def tell(row):
 
 
 def run(jobs, tasks, work):
-    """Yields (task, result) as the tasks end, `jobs` at a time; a progress line for each."""
+    """Yields (task, result) as the tasks end, `jobs` at a time; prints a progress line for each."""
     started = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         futures = {pool.submit(work, *task): task for task in tasks}
@@ -105,9 +105,9 @@ def run(jobs, tasks, work):
 
 
 def proofs(blocks, options):
-    """Runs the jobs; rows of the summary."""
+    """Runs the jobs; returns the summary rows."""
     tasks = [(b, j) for b in blocks for j in b.jobs if j.get("quick") or not options.quick]
-    # What takes longest begins first.
+    # The longest task starts first.
     tasks.sort(key=lambda task: -task[1].get("seconds", 300))
     rows, seconds = [], dict.fromkeys(blocks, 0.0)
     for (block, job), verdict in run(options.jobs, tasks, prove):
@@ -119,7 +119,8 @@ def proofs(blocks, options):
 
 
 def verdict_of(rows):
-    """The last lines of a run: properties and proofs counted apart, covers, what is missing."""
+    """Returns the last lines of a run: properties and proofs counted separately, covers, missing
+    items."""
     names = {row["name"]: [] for row in rows}
     for row in rows:
         names[row["name"]].append(row["status"])
@@ -136,9 +137,9 @@ def verdict_of(rows):
 
 
 def break_step(block, name, number):
-    """Plants a bug marked `step` and tries the induction step of its job with all invariants: a
-    Verdict, failed with the labels that the bug breaks, or with none where the proof stands.
-    Raises PlanFault when it does not build."""
+    """Plants a bug marked `step` and tries the induction step of its job with all invariants.
+    Returns a Verdict: failed with the labels that the bug breaks, or with no labels if the proof
+    passes. Raises PlanFault if the RTL does not build."""
     started = time.monotonic()
     bug = block.properties[name]["bugs"][number]
     job = next(job for job in block.jobs if job["name"] == bug["job"])
@@ -153,13 +154,13 @@ def break_step(block, name, number):
 
 
 def find(block, name, number):
-    """Hunts a planted bug as its description says."""
+    """Searches a planted bug with the engine that its description names."""
     step = block.properties[name]["bugs"][number].get("step")
     return (break_step if step else hunt)(block, name, number)
 
 
 def bugs(blocks, options):
-    """Plants every bug; rows of the summary."""
+    """Plants every bug; returns the summary rows."""
     tasks = [(b, name, number) for b in blocks for name, each in b.properties.items()
              for number in range(len(each["bugs"]))]  # fmt: skip
     rows = []
@@ -181,7 +182,7 @@ def bugs(blocks, options):
 
 
 def write(key, rows, names, path):
-    """Puts rows into the summary in place of older ones of the same blocks."""
+    """Replaces the rows of the same blocks in the summary."""
     message = json.loads(path.read_text()) if path.exists() else {}
     field = "block" if key == "properties" else "property"
     old = [row for row in message.get(key, []) if row[field].split(".")[0] not in names]

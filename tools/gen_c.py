@@ -6,7 +6,7 @@ from spec_model import bare
 
 
 def literal(value):
-    """A number, or a byte string as an initialiser."""
+    """Formats a number, or a byte string as an initialiser."""
     if isinstance(value, str):
         return "{" + ", ".join(f"0x{byte:02x}" for byte in bytes.fromhex(value)) + "}"
     value = int(value)
@@ -14,13 +14,13 @@ def literal(value):
 
 
 def place(prefix, lsb, width):
-    """Lowest bit and width of a field."""
+    """Returns the lowest bit and the width of a field."""
     yield f"{prefix}__LSB", f"{lsb}u"
     yield f"{prefix}__WIDTH", f"{width}u"
 
 
 def defines(spec):
-    """Name and value of every constant; an empty name starts a group."""
+    """Yields name and value of every constant; an empty name starts a group."""
     yield "", "numbers of this device"
     for name, constant in spec.constants.items():
         yield name, literal(constant["value"])
@@ -60,7 +60,7 @@ def defines(spec):
 
 
 def header(spec):
-    """Text of tb/native/efa_defs.h."""
+    """Returns the text of tb/native/efa_defs.h."""
     lines = [f"// {LICENCE}", f"/* {TITLE} */", "#ifndef EFA_DEFS_H", "#define EFA_DEFS_H"]
     for name, value in defines(spec):
         lines += [f"#define {name} {value}"] if name else ["", f"/* {value} */"]

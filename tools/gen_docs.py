@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the reference pages: the place of each bit and its names in Verilog and Python."""
+"""Writes the reference pages: the position of each bit and its names in Verilog and Python."""
 
 from gen_python import camel, named_unions
 from gen_verilog import TITLE, bit_range, literal_widths, scalar_macros, struct_macro

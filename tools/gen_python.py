@@ -8,17 +8,17 @@ from spec_model import EVERY_COMMAND, bare, sub_field_name
 
 
 def camel(name):
-    """Class name of a struct or enum."""
+    """Returns the class name of a struct or enum."""
     return "".join(part.capitalize() for part in bare(name).split("_"))
 
 
 def union_class(struct, group):
-    """Class name of a union that has a name of its own."""
+    """Returns the class name of a union that has a name of its own."""
     return camel(struct.name) + camel(group)
 
 
 def named_unions(struct):
-    """Fields of each union written as group.member, by group."""
+    """Returns the fields of each union written as group.member, by group."""
     groups = {}
     for item in struct.fields:
         if "." in item.name:
@@ -27,7 +27,7 @@ def named_unions(struct):
 
 
 def attribute(item, name, base):
-    """The line that declares one field; base is where its class starts in the struct."""
+    """Returns the line that declares one field; base is the offset of its class in the struct."""
     offset = item.offset - base
     if item.struct and item.count is None:
         value = f"Nested({offset}, {camel(item.struct)})"
@@ -45,7 +45,7 @@ def attribute(item, name, base):
 
 
 def docstring(sentence):
-    """A docstring inside a class, on as many lines as it needs."""
+    """Formats a docstring inside a class."""
     line = f'    """{sentence}"""'
     if len(line) <= WIDTH:
         return [line]
@@ -54,7 +54,7 @@ def docstring(sentence):
 
 
 def statement(indent, opening, parts, closing):
-    """An expression in one line, or one part a line where it is too long."""
+    """Formats an expression in one line, or one part per line if the line is too long."""
     pad = " " * indent
     line = f"{pad}{opening}{', '.join(parts)}{closing}"
     if len(line) <= WIDTH:
@@ -63,7 +63,7 @@ def statement(indent, opening, parts, closing):
 
 
 def class_lines(name, public_name, size, desc, rows):
-    """A class from its already written rows."""
+    """Formats a class from its already written rows."""
     title = f"{desc} ({size} bytes)." if desc else f"{size} bytes."
     return [
         "",
@@ -79,7 +79,7 @@ def class_lines(name, public_name, size, desc, rows):
 
 
 def struct_lines(spec, struct):
-    """The classes of a struct: one for each named union, then its own."""
+    """Formats the classes of a struct: one for each named union, then its own."""
     lines, unions, placed = [], named_unions(struct), set()
     for group, items in unions.items():
         base = items[0].offset
@@ -110,14 +110,14 @@ def struct_lines(spec, struct):
 
 
 def enum_lines(enum):
-    """An IntEnum."""
+    """Formats an IntEnum."""
     lines = ["", "", f"class {camel(enum.name)}(IntEnum):"]
     lines += [*docstring(f"{enum.desc or enum.name}."), ""]
     return lines + [f"    {value.short} = {value.value}" for value in enum.values]
 
 
 def layout_line(layout):
-    """A BitLayout, one field a line."""
+    """Formats a BitLayout, one field a line."""
     lines = ["    BitLayout(", f'        "{layout.name}",', f"        {layout.width},"]
     fields = []
     for bits in layout.bits:
@@ -130,7 +130,7 @@ def layout_line(layout):
 
 
 def layout_table(name, layouts):
-    """A read-only table of BitLayouts by name."""
+    """Formats a read-only table of BitLayouts by name."""
     lines = ["", f"{name} = layouts("]
     for layout in layouts:
         lines += layout_line(layout)
@@ -138,14 +138,14 @@ def layout_table(name, layouts):
 
 
 def shown(value):
-    """A scalar as Python writes it, large numbers in hex."""
+    """Formats a scalar as Python source, large numbers in hex."""
     if isinstance(value, int) and value > 0xFFFF:
         return f"0x{value:X}"
     return repr(value)
 
 
 def tree_lines(tree, indent):
-    """Nested numbers as a literal; strings of hex digits become bytes."""
+    """Formats nested numbers as a literal; strings of hex digits become bytes."""
     pad = " " * indent
     for key, value in tree.items():
         if isinstance(value, dict):
@@ -159,7 +159,7 @@ def tree_lines(tree, indent):
 
 
 def table_lines(spec):
-    """Constants, registers, limits, internal buses, events and the command tables."""
+    """Formats constants, registers, limits, internal buses, events and the command tables."""
     lines = ["", ""]
     lines += [f"{name} = {shown(c['value'])}" for name, c in spec.constants.items()]
     for name in ("poly", "init", "xorout"):
@@ -188,7 +188,7 @@ def table_lines(spec):
             lines += statement(4, f"AdminAqOpcode.{command['name']}: (", classes, "),")
         lines += ["}"]
     if spec.command_statuses:
-        # What a command answers for its own sake, in the order of refusal.
+        # Statuses of a command, in the order of its checks.
         lines += ["", "COMMAND_STATUSES = {"]
         for name, rows in spec.command_statuses.items():
             if name != EVERY_COMMAND:
@@ -207,7 +207,7 @@ def table_lines(spec):
 
 
 def module(spec):
-    """Text of model/efa/defs.py."""
+    """Returns the text of model/efa/defs.py."""
     lines = [
         f"# {LICENCE}",
         f'"""{TITLE}."""',

@@ -9,30 +9,30 @@ WIDTH = 100
 
 
 def bit_range(lsb, width):
-    """A part select, or a single index for one bit."""
+    """Formats a part select, or a single index for one bit."""
     return f"{lsb}" if width == 1 else f"{lsb + width - 1}:{lsb}"
 
 
 def number(value):
-    """A scalar as the narrowest spelling that no tool truncates."""
+    """Formats a scalar as the narrowest literal that no tool truncates."""
     if value < 1 << 31:
         return str(value)
     return f"32'h{value:08x}" if value < 1 << 32 else f"64'h{value:016x}"
 
 
 def byte_string(text):
-    """A string of hex digits as one constant whose lowest byte comes first in memory."""
+    """Formats a string of hex digits as one constant whose lowest byte has the lowest address."""
     data = bytes.fromhex(text)
     return f"{8 * len(data)}'h{data[::-1].hex()}"
 
 
 def struct_macro(name):
-    """Prefix of every macro of a struct or enum."""
+    """Returns the prefix of every macro of a struct or enum."""
     return f"EFA_{bare(name).upper()}"
 
 
 def scalars(prefix, tree):
-    """Name and value of each number or byte string in nested mappings and lists."""
+    """Yields name and value of each number or byte string in nested mappings and lists."""
     for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
         name = f"{prefix}__{str(key).upper()}"
         if isinstance(value, (dict, list)):
@@ -42,21 +42,21 @@ def scalars(prefix, tree):
 
 
 def scalar_macros(prefix, tree):
-    """Macros for what scalars() finds."""
+    """Returns the macros of the results of scalars()."""
     for name, value in scalars(prefix, tree):
         yield name, byte_string(value) if isinstance(value, str) else number(int(value))
 
 
 def literal_widths(enum):
-    """Widths of an enum's literals: the widest field first, then the others in use and the
-    smallest that holds every value, so that no comparison needs a cast."""
+    """Returns the widths of an enum's literals: the widest field first, then the other field widths
+    and the smallest width that holds every value, so that no comparison needs a cast."""
     widest, *others = enum.widths or [32]
     smallest = max(1, max(value.value for value in enum.values).bit_length())
     return [widest, *sorted({*others, smallest} - {widest}, reverse=True)]
 
 
 def enum_macros(enum):
-    """The literals of an enum; those of other widths than the widest end in _W<n>."""
+    """Returns the literals of an enum; narrower literals end in _W<n>."""
     widest, *others = literal_widths(enum)
     for value in enum.values:
         name = f"{struct_macro(enum.name)}__{value.short}"
@@ -66,7 +66,7 @@ def enum_macros(enum):
 
 
 def struct_macros(spec, struct):
-    """Size of a struct and the range of every field in its little-endian image."""
+    """Returns the size of a struct and the range of every field in its little-endian image."""
     prefix = struct_macro(struct.name)
     yield f"{prefix}__BYTES", str(struct.size)
     yield f"{prefix}__BITS", str(struct.size * 8)
@@ -75,13 +75,13 @@ def struct_macros(spec, struct):
 
 
 def bits_macros(prefix, layout):
-    """The range of every named run of bits."""
+    """Returns the range of every named bit range."""
     for bits in layout.bits:
         yield f"{prefix}__{bits.name.upper()}", bit_range(bits.lsb, bits.width)
 
 
 def register_macros(register):
-    """Offset, reset value and fields of a register."""
+    """Returns offset, reset value and fields of a register."""
     prefix = f"EFA_REG__{register.name}"
     yield prefix, f"16'h{register.raw['offset']:04x}"
     yield f"{prefix}__RESET", f"{register.width}'h{register.raw['reset']:08x}"
@@ -89,13 +89,13 @@ def register_macros(register):
 
 
 def packed_macros(prefix, layout):
-    """Width and fields of an internal bus or an event."""
+    """Returns width and fields of an internal bus or an event."""
     yield f"{prefix}__W", str(layout.width)
     yield from bits_macros(prefix, layout)
 
 
 def sections(spec):
-    """Headings with their macros, in the order of the file."""
+    """Yields headings with their macros, in the order of the file."""
     if spec.pci:
         yield (
             "PCI identity",
@@ -142,7 +142,7 @@ def sections(spec):
 
 
 def header(spec):
-    """Text of rtl/gen/efa_defs.vh; refuses two macros of one name."""
+    """Returns the text of rtl/gen/efa_defs.vh; rejects two macros of one name."""
     lines = [
         f"// {LICENCE}",
         f"// {TITLE}",

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lints everything: generated files, the tree, what was proven, RTL through four tools, Python
-through ruff.
+"""Lints everything: generated files, tree, proof digests, RTL with four tools, Python with ruff.
 
     tools/lint.py [--fix] [--only verilator]
 
-Each tool accepts something that another refuses, so all of them run. Prints a line a step and
-the complaints of those that fail; exit status 1 when any failed. --fix formats instead.
+The tools accept different subsets of Verilog, so all of them run. Prints a line per step and the
+output of failed steps; exit status 1 if any step failed. --fix formats instead.
 """
 
 import argparse
@@ -27,30 +26,30 @@ BIN = Path(sys.executable).parent
 TOP = "efa_nic"
 INCLUDES = ["-Irtl/gen", "-Irtl/include"]
 PYTHON = ["model", "tb", "tools"]
-# Builds of the top that are linted: the default one, and those with other blocks in them.
+# Builds of the top that are linted: the default one, and builds that contain other blocks.
 BUILDS = ({}, {"SQ_HOST": 1})
 
 
 def sources():
-    """RTL files in the order of rtl/files.f, relative to the project."""
+    """Returns the RTL files in the order of rtl/files.f, relative to the project."""
     lines = (ROOT / "rtl/files.f").read_text().splitlines()
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
 
 
 def wrappers():
-    """What the proofs are written in, relative to the project."""
+    """Returns the wrappers of the proofs, relative to the project."""
     return sorted(path.relative_to(ROOT) for path in (ROOT / "formal").glob("*.v"))
 
 
 def run(command):
-    """Exit status and output of a command in the project's folder."""
+    """Returns exit status and output of a command in the project's folder."""
     done = subprocess.run([str(part) for part in command], cwd=ROOT, capture_output=True, text=True)
     return done.returncode, (done.stdout + done.stderr).strip()
 
 
 def each_build(check):
-    """Exit status and output of a check of all builds, run side by side; the build is named where
-    it is not the default one."""
+    """Runs a check on all builds in parallel; returns exit status and output. The output names the
+    build where it is not the default one."""
     failed, message = False, []
     with ThreadPoolExecutor() as pool:
         done = list(pool.map(check, BUILDS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The summary of make mutate: reports/mutate/summary.json, summary.txt and summary.svg."""
+"""Writes the summary of make mutate: reports/mutate/summary.json, summary.txt and summary.svg."""
 
 import json
 from collections import Counter
@@ -26,7 +26,7 @@ def _line(name, row):
 
 
 def folders(blocks):
-    """{folder: sums of its rows}, with the score of the sum."""
+    """Returns {folder: sums of its rows}, with the score of the sum."""
     found = {}
     for row in blocks.values():
         total = found.setdefault(row["folder"], Counter())
@@ -39,7 +39,7 @@ def folders(blocks):
 
 
 def table(blocks):
-    """{name: row} as a table by folder and one by row."""
+    """Formats {name: row} as a table by folder and a table by row."""
     columns = (f"{'mutants':>9}{'killed':>9}{'timeouts':>9}{'survived':>9}{'equal':>7}"
                f"{'score':>10}")  # fmt: skip
     text = [f"{'folder':22}{columns}"]
@@ -52,7 +52,7 @@ def table(blocks):
 
 
 def _page(blocks):
-    """The tables, which benches kill, each survivor and timeout."""
+    """Formats the tables, the benches that kill, each survivor and timeout."""
     text = [table(blocks), "Which bench killed how many:"]
     for block, row in blocks.items():
         benches = ", ".join(f"{bench} {count}" for bench, count in row.get("killed_by", {}).items())
@@ -76,7 +76,7 @@ def _page(blocks):
 
 
 def _draw(blocks, goal):
-    """A bar for each block: what became of its mutants; the goal's line beside its score."""
+    """Draws a bar for each block with the results of its mutants, and the goal beside its score."""
     with plt.rc_context(DEFAULTS):
         figure, (bars, scores) = plt.subplots(
             1, 2, figsize=(11, 0.3 * len(blocks) + 1.4), sharey=True,
@@ -109,7 +109,8 @@ def _draw(blocks, goal):
 
 
 def write(folder, block, row, holds, goal):
-    """Puts a block's row into the summary that is there; `holds` says which of those still do."""
+    """Replaces the row of a block in the summary; `holds` tells which other rows are still valid.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "summary.json"
     text = json.loads(file.read_text())["blocks"] if file.exists() else {}

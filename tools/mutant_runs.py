@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs benches on the mutants of a block, and keeps what was found.
+"""Runs benches on the mutants of a block and stores the results.
 
-A block runs under its unit benches (`Bench`), the wiring under the tests of the whole device
+A block runs under its unit benches (`Bench`), the wiring under the tests of the complete device
 (`SystemBench`). A simulator is loaded once for a batch and forks for each mutant
-(tb/mutant_server.py), before the first test has started a transactor. The tests that killed most in
-least time come first; the block itself, mutant 0, begins each batch in the same order and must
-pass. A mutant ends at the first test that fails.
+(tb/mutant_server.py), before the first test has started a transactor. The tests with the most kills
+in the least time run first. The unmutated block, mutant 0, starts each batch in the same order and
+must pass. The run of a mutant ends at the first test that fails.
 
-A mutant is killed when a test, a check of the RTL or the simulator names a difference. A mutant
-that exceeds the limit of a test (three times the simulated time on the block itself, and some
-more) or of the run is a timeout: nothing says what is wrong, so it does not count as killed. A
+A mutant is killed if a test, a check of the RTL or the simulator names a difference. A mutant that
+exceeds the limit of a test (three times the simulated time on the unmutated block, plus a constant)
+or of the run is a timeout: no message names the fault, so a timeout does not count as killed. A
 test whose own bounded wait ends with a message names a difference.
 
-What is kept in reports/mutate/blocks belongs to a state of the sources: a kill to the RTL, the
-bench without its tests, and the test that killed; a survivor to all of the bench; a proof to the
-RTL and how it is done alone.
+The results in reports/mutate/blocks belong to a state of the sources: a kill to the RTL, the bench
+without its tests, and the test that killed; a survivor to the complete bench; a proof to the RTL
+and the proof method only.
 """
 
 import ast
@@ -52,22 +52,22 @@ from tb.simulators import ROOT, make_runner
 from tb.unit.units import INSIDE, UNITS
 
 KEPT = ROOT / "reports/mutate/blocks"
-# Mutants behind one run of the block itself, which takes as long as ten kills or more. The kills in
-# the first batch give the order of the tests for the next.
+# Mutants per run of the unmutated block, which takes as long as ten kills or more. The kills in the
+# first batch determine the order of the tests for the next batches.
 FIRST_BATCH, BATCH = 50, 400
 KILLED, SURVIVED, TIMEOUT = "killed", "survived", "timeout"
-# What a test of a mutant may take beyond three times what it takes unmutated: longer than the
-# bounded waits of the unit benches (up to 100,000 cycles), which say what is missing.
+# Time of a test of a mutant beyond three times its unmutated time: longer than the bounded waits of
+# the unit benches (up to 100,000 cycles), which report the missing item.
 SPARE_NS = 600_000
 SERVER = "tb.mutant_server"
-NOT_RUN = "RegressionTerminated"  # what cocotb says of a test behind the last one
-# What a system test may take beyond that: a device that does nothing is reported by the bench
-# after 100,000 cycles (DEAD_CYCLES of tb/lib/host.py), several of them in some scenarios.
+NOT_RUN = "RegressionTerminated"  # cocotb's message for tests after the last test
+# The same for a system test: the bench reports a device without activity after 100,000 cycles
+# (DEAD_CYCLES of tb/lib/host.py), several times in some scenarios.
 SYSTEM_SPARE_NS = 2_000_000
 
 
 def _hash(*parts):
-    """A short digest of texts and bytes."""
+    """Returns a short digest of texts and bytes."""
     state = hashlib.sha256()
     for part in parts:
         state.update(part if isinstance(part, bytes) else part.encode())
@@ -77,7 +77,7 @@ def _hash(*parts):
 
 @cache
 def plain(text):
-    """The tokens of Python source, without comments, docstrings and empty lines."""
+    """Returns the tokens of Python source, without comments, docstrings and empty lines."""
     kept, statement = [], []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in (tokenize.COMMENT, tokenize.NL):
@@ -94,8 +94,8 @@ def plain(text):
 
 
 def _rtl(top):
-    """Texts of a block, of all below it and of what they include, without comments; of the
-    generated header only what they use of it."""
+    """Returns the texts of a block, its submodules and included files, without comments; of the
+    generated header only the macros in use."""
     texts = [bare(path.read_text()) for path in closure(top)]
     named = {path.name: path.read_text() for folder in INCLUDES for path in folder.glob("*.vh")}
     defines = dict(re.findall(r"^`define (\w+) (.*)$", named.pop("efa_defs.vh"), re.MULTILINE))
@@ -113,10 +113,11 @@ def _rtl(top):
 
 
 def _imported(module, found):
-    """Adds the files of a module of tb or efa, and of all it imports from there, to `found`.
+    """Adds the files of a module of tb or efa, and of its imports from there, to `found`.
 
-    Not of efa.defs: what a bench takes from it, the RTL has from the generated header. Not of
-    tb.simulators: how a simulator is found and started decides no verdict."""
+    Excludes efa.defs: the RTL uses the same values from the generated header. Excludes
+    tb.simulators: the discovery of a simulator changes no verdict.
+    """
     if module in ("efa.defs", "tb.simulators"):
         return
     spec = importlib.util.find_spec(module)
@@ -139,7 +140,7 @@ def _imported(module, found):
 
 
 class State:
-    """Digests of what the results of some tests belong to: `rtl` parts, and modules of tests."""
+    """Digests to which the results of tests belong: `rtl` parts, and modules of tests."""
 
     def __init__(self, rtl, modules):
         self.rtl = _hash(*rtl)
@@ -166,7 +167,8 @@ class State:
         self.whole = _hash(self.rtl, *(f"{key} {value}" for key, value in self._tests.items()))
 
     def of(self, test):
-        """That of a kill by a test; a case of a parametrized test has its name first."""
+        """Returns the digest of a kill by a test; a case of a parametrized test begins with the
+        test's name."""
         for name, state in self._tests.items():
             if test == name or (test.startswith(name) and not test[len(name)].isidentifier()):
                 return state
@@ -174,7 +176,8 @@ class State:
 
 
 def unit_state(block, units, count, seed):
-    """The State of a block under its unit benches; of a block inside another, to all of that."""
+    """Returns the State of a block under its unit benches; of a block inside another, all of that
+    block."""
     top, parameters = UNITS[units[0]].top, UNITS[units[0]].mutated
     mine = [] if top == block else [f"{block} {INSIDE[block][1]}"]
     rtl = [netlists.FORM, *_rtl(top), *mine, repr(sorted(parameters.items())), f"{count} {seed}"]
@@ -182,17 +185,18 @@ def unit_state(block, units, count, seed):
 
 
 def system_state(block, areas, count, seed):
-    """The State of a wiring module under areas of tb/system."""
+    """Returns the State of a wiring module under areas of tb/system."""
     native = [bare(path.read_text()) for path in sorted(system_run.NATIVE.iterdir())]
     rtl = [wiring.FORM, block, *_rtl(system_run.TOP), *native, f"{count} {seed}"]
     return State(rtl, [f"tb.system.{area}_tests" for area in areas])
 
 
 def read_results(results):
-    """([{name, seconds, ns}, ...], (test, what it said) of the first failure or None).
+    """Returns ([{name, seconds, ns}, ...], (test, message) of the first failure or None).
 
-    cocotb sorts a results file by module. What did not run because an earlier test failed, or
-    because the simulation ended, stands there as failed, too: it took no simulated time."""
+    cocotb sorts a results file by module. A test that did not run because an earlier test failed,
+    or because the simulation ended, is listed as failed, too: its simulated time is 0.
+    """
     cases, failures = [], []
     for case in ElementTree.parse(results).iter("testcase"):
         name = f"{case.get('classname')}.{case.get('name')}"
@@ -236,7 +240,7 @@ class Bench:
         self.build = None
 
     def _build(self):
-        """Folder of the built netlist."""
+        """Builds the netlist; returns its folder."""
         control = ROOT / f"sim/out/control/{self.top}.vlt"
         write_once(control, f'`verilator_config\npublic_flat_rw -module "{self.top}" -var "*"\n')
         return build(
@@ -245,7 +249,7 @@ class Bench:
         )  # fmt: skip
 
     def _prepare(self):
-        """Builds the netlist and runs the block itself: its times and limits."""
+        """Builds the netlist and runs the unmutated block: its times and limits."""
         self.build = self._build()
         shutil.rmtree(self.folder, ignore_errors=True)
         (found,) = self._run([0], 1)
@@ -256,7 +260,7 @@ class Bench:
         self.seconds = 20 + 8 * found["seconds"]
 
     def _check(self, found):
-        """Raises RunFailed unless the block itself passed."""
+        """Raises RunFailed unless the unmutated block passed."""
         planned = [name for module in self.modules for name in planned_tests(module)]
         _, wrong = judge(self.folder / "0/results.xml", planned)
         if wrong or found["late"]:
@@ -264,7 +268,7 @@ class Bench:
             raise RunFailed(f"{self.block}: its benches fail on it unmutated: {note}")
 
     def _run(self, numbers, jobs):
-        """Yields what was found of each mutant as they end."""
+        """Yields the results of the mutants as they end."""
         self.folder.mkdir(parents=True, exist_ok=True)
         done = self.folder / "done.jsonl"
         done.unlink(missing_ok=True)
@@ -305,7 +309,7 @@ class Bench:
             raise RunFailed(f"{self.block}: the simulator ended early {crashed}\n{log}")
 
     def _read(self, found):
-        """Adds the cases that ran and, if one failed, which and how."""
+        """Adds the cases that ran and, if one failed, its name and message."""
         results = self.folder / str(found["number"]) / "results.xml"
         found |= {"cases": [], "by": None, "what": None}
         if not results.exists():
@@ -326,7 +330,7 @@ class Bench:
         return found
 
     def judge(self, numbers, jobs):
-        """Yields (number, verdict, by which test, what it said) for each mutant of a list."""
+        """Yields (number, verdict, test, message) for each mutant of a list."""
         if numbers:
             self._prepare()
         batch = FIRST_BATCH
@@ -374,7 +378,7 @@ class SystemBench(Bench):
 
 
 class Kept:
-    """What earlier runs found of a block's mutants, in reports/mutate/blocks."""
+    """Results of earlier runs for a block's mutants, in reports/mutate/blocks."""
 
     def __init__(self, name, state, fresh=False):
         self.path, self.state = KEPT / f"{name}.json", state
@@ -386,12 +390,12 @@ class Kept:
                            if value["state"] == state.proof}  # fmt: skip
 
     def kills(self):
-        """How many mutants each test killed, {test: count}."""
+        """Returns the number of mutants that each test killed, {test: count}."""
         return Counter(row["by"] for row in self.rows.values() if row["verdict"] == KILLED)
 
     def _holds(self, row):
-        """Whether a verdict is that of the sources as they are, and names a test that ran. A
-        timeout depends on the limits and on the load of the machine: it is tried again."""
+        """Returns True if a verdict belongs to the current sources and names a test that ran. A
+        timeout depends on the limits and on the load of the machine: it runs again."""
         if row["verdict"] == TIMEOUT or NOT_RUN in row["what"]:
             return False
         if row["verdict"] == SURVIVED or not row["by"]:
@@ -399,14 +403,14 @@ class Kept:
         return row["state"] == self.state.of(row["by"])
 
     def add(self, number, verdict, by, what):
-        """Keeps a verdict."""
+        """Stores a verdict."""
         state = self.state.whole if verdict == SURVIVED or not by else self.state.of(by)
         self.rows[number] = {"number": number, "verdict": verdict, "by": by, "what": what,
                              "state": state}  # fmt: skip
         self._write()
 
     def proved(self, number, equal):
-        """Keeps what a proof gave."""
+        """Stores the result of a proof."""
         self.proofs[number] = {"equal": equal, "state": self.state.proof}
         self._write()
 

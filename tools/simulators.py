@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says which simulators there are; as root, installs Icarus and ccache from the system's packages.
+"""Lists the installed simulators; as root, installs Icarus and ccache from the system's packages.
 
-ccache is not needed, but the unit benches build a hundred small simulations that share most of
-their C++.
+ccache is optional; the unit benches build a hundred small simulations that share most of their C++.
 """
 
 import os
@@ -19,7 +18,8 @@ PACKAGES = {"iverilog": "iverilog", "ccache": "ccache"}
 
 
 def install(packages):
-    """Debian's packages; a failure is told, not fatal: Verilator is what must be."""
+    """Installs Debian packages; reports a failure and continues, because only Verilator is
+    required."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     print(f"installing {' and '.join(packages)} through apt-get", flush=True)
     for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", *packages]):

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the description consists of, and how its parts are named."""
+"""Defines the parts of the description and their names."""
 
 from dataclasses import dataclass, field
 
 MAX_NAMED_ELEMENTS = 8
-# The rows of command_statuses that hold for every command.
+# The rows of command_statuses that are valid for every command.
 EVERY_COMMAND = "every"
 
 
 class SpecError(Exception):
-    """The description contradicts itself; the text names each place."""
+    """Reports contradictions in the description; the text names each place."""
 
 
 @dataclass
 class Bits:
-    """A run of bits: part of a register, of a field, of a bus or of an event."""
+    """A bit range: part of a register, of a field, of a bus or of an event."""
 
     name: str
     lsb: int
@@ -41,7 +41,7 @@ class Field:
 
     @property
     def is_bytes(self):
-        """True for a byte string, which has no numeric meaning."""
+        """Returns True for a byte string, which has no numeric meaning."""
         return self.endian == "bytes" or (self.endian == "be" and self.count is not None)
 
 
@@ -71,7 +71,8 @@ class Layout:
 
 @dataclass
 class EnumValue:
-    """One named value; full is the name in the public headers, short the one we use."""
+    """One named value; `full` is the name in the public headers, `short` the name in this project.
+    """
 
     full: str
     short: str
@@ -92,7 +93,7 @@ class Enum:
 
 @dataclass
 class Flat:
-    """One addressable bit range of a layout after nesting is dissolved."""
+    """One addressable bit range of a layout without nesting."""
 
     path: str
     lsb: int
@@ -101,7 +102,7 @@ class Flat:
 
 @dataclass
 class Spec:
-    """Everything spec/ says, in the order of the files."""
+    """The contents of spec/, in the order of the files."""
 
     structs: dict[str, Struct] = field(default_factory=dict)
     enums: dict[str, Enum] = field(default_factory=dict)
@@ -119,7 +120,7 @@ class Spec:
     profiles: dict = field(default_factory=dict)
 
     def flat(self, struct):
-        """Every named bit range of a struct, nested structures dissolved into paths."""
+        """Returns every named bit range of a struct; nested structures become paths."""
         result = []
         for item in struct.fields:
             name = item.name.replace(".", "__")
@@ -144,7 +145,7 @@ class Spec:
         return [Flat(f"{path}__{f.path}", offset * 8 + f.lsb, f.width) for f in inner]
 
     def structs_inner_first(self):
-        """Structs ordered so that each follows the ones it contains."""
+        """Returns the structs in an order in which each struct follows the structs it contains."""
         done = {}
 
         def visit(struct):
@@ -159,12 +160,13 @@ class Spec:
 
 
 def bare(name):
-    """The name without the efa_ that every public name starts with."""
+    """Returns the name without the efa_ prefix of the public names."""
     return name.removeprefix("efa_")
 
 
 def sub_field_name(struct, item, bits):
-    """Name of a bit sub-field: its own where that is unique in the struct, else field__sub."""
+    """Returns the name of a bit sub-field: its own where that is unique in the struct, else
+    field__sub."""
     taken = [f.name.split(".")[0] for f in struct.fields]
     taken += [b.name for f in struct.fields for b in f.bits]
     if taken.count(bits.name) > 1:
@@ -173,7 +175,7 @@ def sub_field_name(struct, item, bits):
 
 
 def short_names(enum_name, names):
-    """Value names without the part that only repeats the enum or is shared by all values."""
+    """Returns value names without the part that repeats the enum or is shared by all values."""
     prefix = ""
     if all(name.startswith("EFA_") for name in names):
         parts = [name.split("_")[:-1] for name in names]

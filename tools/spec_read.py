@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads spec/*.yaml into one checked description; everything contradictory is refused here."""
+"""Reads spec/*.yaml into one checked description; rejects every contradiction."""
 
 import keyword
 import re
@@ -24,8 +24,8 @@ TYPE = re.compile(r"(u8|u16|u32|u64|struct (\w+))(?:\[(\d+)\])?")
 WORD_BITS = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
 MAX_EVENT_BITS = 64
 
-# Names we invent must be usable as Verilog and SystemVerilog identifiers; names taken from the
-# public headers only ever appear behind a prefix, so they keep their spelling.
+# Local names must be usable as Verilog and SystemVerilog identifiers; names from the public headers
+# appear only behind a prefix and are not changed.
 RESERVED_WORDS = frozenset(
     """
 accept_on alias always always_comb always_ff always_latch and assert assign assume automatic
@@ -52,14 +52,14 @@ wildcard wire with within wor xnor xor
 """.split()
 )
 
-# Keys of each kind of row; any other key is a misspelling and is refused.
+# Keys of each kind of row; any other key is a misspelling and is rejected.
 TEXT = {"desc", "doc", "src", "since", "note"}
 KEYS = {
     "file": {
         "enums", "structs", "pbl_chunk", "registers", "doorbells", "internal_structs", "events",
         "constants", "pci", "crc16", "limits", "profiles", "command_statuses", "commands",
         "features",
-        # Read by other tools and by the benches.
+        # Sections that other tools and the benches read.
         "sources", "modules", "parameters", "milestones", "stages", "plan", "units", "wires",
         "through", "untimed", "refused",
     },
@@ -84,7 +84,7 @@ KEYS = {
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """YAML keeps the last of two equal keys silently; we refuse them."""
+    """Rejects equal keys; YAML silently uses the last of two equal keys."""
 
 
 def _mapping(loader, node, deep=False):
@@ -102,7 +102,7 @@ _UniqueKeys.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _map
 
 
 def read_yaml(path, label):
-    """The parsed file, or an empty mapping; label is the name used in messages."""
+    """Returns the parsed file, or an empty mapping; label is the name used in messages."""
     loader = _UniqueKeys(path.read_text(encoding="utf-8"))
     loader.name = label
     try:
@@ -293,7 +293,7 @@ class _Reader:
             self.refuse(struct.source, struct.name, f"bytes from {end} have no name")
 
     def word(self, label, raw, width):
-        """A register or doorbell; bits without a name are reserved."""
+        """Reads a register or doorbell; bits without a name are reserved."""
         fields = raw.get("fields") or []
         self.check_keys(raw, "word", label, raw["name"])
         for item in fields:
@@ -302,7 +302,7 @@ class _Reader:
         return Layout(raw["name"], width, raw.get("desc", raw.get("value", "")), label, bits, raw)
 
     def packed(self, label, raw):
-        """Fields that follow each other from bit 0 up."""
+        """Reads fields that follow each other from bit 0 up."""
         self.check_name(raw["name"], label, raw["name"])
         self.check_keys(raw, "packed", label, raw["name"])
         placed, lsb = [], 0
@@ -339,7 +339,8 @@ class _Reader:
             enum.widths.sort(reverse=True)
 
     def check_statuses(self):
-        """What a command can answer names commands and statuses that there are, with a reason."""
+        """Checks that the statuses of a command name existing commands and statuses, with a reason.
+        """
         spec, label = self.spec, "spec/statuses.yaml"
         commands = [command["name"] for command in spec.commands]
         enum = spec.enums.get("efa_admin_aq_completion_status")
@@ -355,7 +356,7 @@ class _Reader:
                     self.refuse(label, name, status, "says not when")
 
     def contained(self, struct, found):
-        """Names of all structs inside a struct, at any depth."""
+        """Returns the names of all structs inside a struct, at any depth."""
         for item in struct.fields:
             inner = self.spec.structs.get(item.struct)
             if inner and inner.name not in found:
@@ -378,13 +379,13 @@ class _Reader:
 
 
 def documents(folder):
-    """The parsed YAML files of a folder by their label, not checked."""
+    """Returns the parsed YAML files of a folder by their label, not checked."""
     paths = sorted(Path(folder).glob("*.yaml"))
     return {f"spec/{path.name}": read_yaml(path, f"spec/{path.name}") for path in paths}
 
 
 def check(parsed):
-    """The checked description in parsed files; raises SpecError with every problem."""
+    """Returns the checked description in parsed files; raises SpecError with every problem."""
     reader = _Reader()
     for label, data in parsed.items():
         try:
@@ -399,5 +400,6 @@ def check(parsed):
 
 
 def load(folder):
-    """The checked description in a folder of YAML files; raises SpecError with every problem."""
+    """Returns the checked description in a folder of YAML files; raises SpecError with every
+    problem."""
     return check(documents(folder))

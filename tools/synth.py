@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the RTL costs: cells, flip-flops, RAM bits and logic depth per module, by Yosys.
+"""Measures the cost of the RTL: cells, flip-flops, RAM bits and logic depth per module, by Yosys.
 
     tools/synth.py [--module efa_tx_engine ...] [--qpn-w 6] [--sq-host] [--jobs 2]
 
-Each block is flattened and mapped to 6-input LUTs; `efa_ram` and `efa_ram_be` stay black boxes
-with a registered output, their bits are reported. Latches, combinational loops, undriven or
-multiply driven nets and paths of more than 14 levels fail. The result stands in
-reports/synth/summary.json.
+Each block is flattened and mapped to 6-input LUTs; `efa_ram` and `efa_ram_be` stay black boxes with
+a registered output, their bits are reported. Latches, combinational loops, undriven or multiply
+driven nets and paths of more than 14 levels fail. Result: reports/synth/summary.json.
 """
 
 import argparse
@@ -32,19 +31,19 @@ BLOCKS = (
     "efa_cq_engine",
     "efa_stats",
 )
-# Those that are others in the build with send queues in host memory.
+# Blocks that differ in the build with send queues in host memory.
 SQ_HOST_BLOCKS = ("efa_host", "efa_admin", "efa_tx_engine")
-MAX_DEPTH = 14  # LUT levels between registers that a block may have
+MAX_DEPTH = 14  # maximum LUT levels between registers of a block
 
 
 def sources():
-    """Source files in the order of rtl/files.f, relative to the project."""
+    """Returns the source files in the order of rtl/files.f, relative to the project."""
     lines = (ROOT / "rtl/files.f").read_text().splitlines()
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
 
 
 def script(module, output, parameters):
-    """The Yosys commands for one block."""
+    """Returns the Yosys commands for one block."""
     rams = [name for name in sources() if Path(name).stem in RAMS]
     rest = [name for name in sources() if Path(name).stem not in RAMS]
     flags = "-DSYNTHESIS -Irtl/gen -Irtl/include"
@@ -64,9 +63,10 @@ def script(module, output, parameters):
 
 
 def levels(cells):
-    """LUT levels of the longest path, and the nets it begins and ends on.
+    """Returns the LUT levels of the longest path, and the nets where it begins and ends.
 
-    Registers, black boxes and ports begin and end a path. Raises ValueError on a loop."""
+    Registers, black boxes and ports begin and end a path. Raises ValueError on a loop.
+    """
     driver = {}
     for name, cell in cells.items():
         if cell["type"] == "$lut":
@@ -97,7 +97,8 @@ def levels(cells):
 
 
 def measure(module, parameters, label):
-    """One block's figures under its label; `error` when Yosys or a check refuses it."""
+    """Returns the measurements of one block under its label; `error` if Yosys or a check rejects
+    the block."""
     output = OUT / f"{label.replace(' ', '_')}.json"
     (ROOT / output).parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
@@ -123,7 +124,7 @@ def measure(module, parameters, label):
         depth, start, end = levels(cells)
     except ValueError as error:
         return {**figures, "error": str(error)}
-    # A path that ends in a register is known by what the register holds.
+    # A path that ends in a register has the name of the register's output.
     for cell in cells.values():
         pins = cell["connections"]
         if "DFF" in cell["type"] and end in (pins["D"][0], pins.get("E", [None])[0]):
@@ -198,8 +199,8 @@ def main():
 
 
 def parameters_of(module, qpn_w=None, sq_host=False):
-    """Parameters that a block gets from the top of the default device, or of one of another size or
-    with send queues in host memory."""
+    """Returns the parameters that a block gets from the top of the default device, or of a device
+    of another size or with send queues in host memory."""
     limits = yaml.safe_load((ROOT / "spec/limits.yaml").read_text())["limits"]
     qpn_w = qpn_w or limits["qpn_w"]
     every = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan (spec/testplan.yaml) and the tests that the tree holds, read as text: nothing is run.
+"""Reads the plan (spec/testplan.yaml) and the tests of the tree as text; nothing is run.
 
     plan = read_plan(root)
     tests = find_tests(root)
@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+")
-# They run bench tests and have their verdict, so no entry names them.
+# Tests that run bench tests and report their results, so no entry names them.
 CARRIERS = ("test_area", "test_unit")
 FOLDERS = ("model/tests", "tb")
 SYNTAX = "spec/testplan.yaml"
@@ -22,9 +22,10 @@ SYNTAX = "spec/testplan.yaml"
 
 @dataclass(frozen=True)
 class Test:
-    """One test: `kind` is unit or system (cocotb) or pytest; `id` is None where it has none."""
+    """One test: `kind` is unit or system (cocotb) or pytest; `id` is None where the test has none.
+    """
 
-    __test__ = False  # no test itself, whatever pytest thinks of the name
+    __test__ = False  # pytest must not collect this class
 
     name: str
     file: str
@@ -53,7 +54,7 @@ class Entry:
     also: list[str] = field(default_factory=list)
 
     def covers(self, test_id):
-        """True when an id is this entry's, one below it, or below one of its other names."""
+        """Returns True if an id is this entry's, below it, or below one of its other names."""
         names = [self.id, *self.also]
         if self.module:
             names.append(self.id.split(".")[0] + "." + self.module.removeprefix("efa_"))
@@ -62,8 +63,8 @@ class Entry:
 
 @dataclass
 class Plan:
-    """Everything the file says; `wires`, `untimed` map a module to a reason, `through` to the
-    module whose bench reaches all its ports by wires."""
+    """Contents of the plan; `wires`, `untimed` map a module to a reason, `through` to the module
+    whose bench reaches all its ports by wires."""
 
     features: list[Entry]
     modules: list[Entry]
@@ -78,11 +79,11 @@ class Plan:
 
 
 class PlanError(Exception):
-    """The plan is not in the expected form; the text names the entry."""
+    """Reports a plan that is not in the expected form; the text names the entry."""
 
 
 def read_plan(root):
-    """The plan of the tree at `root`; raises PlanError."""
+    """Returns the plan of the tree at `root`; raises PlanError."""
     data = yaml.safe_load((Path(root) / SYNTAX).read_text(encoding="utf-8")) or {}
     try:
         return Plan(
@@ -98,7 +99,7 @@ def read_plan(root):
 
 
 def find_tests(root):
-    """Every test of the tree: cocotb and pyuvm tests of *_tests.py, pytest functions."""
+    """Returns every test of the tree: cocotb and pyuvm tests of *_tests.py, pytest functions."""
     found = []
     for folder in FOLDERS:
         for path in sorted((Path(root) / folder).rglob("*.py")):
@@ -122,16 +123,16 @@ def _tests_of(path, name, bench):
 
 
 def resolve(entry, tests):
-    """Tests that an entry of the plan names, and the names that do not fit exactly one.
+    """Returns the tests that an entry names, and the names that do not match exactly one test.
 
-    `name`, `file.name` and `file.*` (all of a file) are understood, the file without its ending.
+    Valid names are `name`, `file.name` and `file.*` (all tests of a file); the file has no suffix.
     """
     named, wrong = [], []
     for reference in entry.tests:
         stem, _, name = reference.rpartition(".")
         fits = [t for t in tests if name in ("*", t.name) and stem in ("", t.stem)]
         if len(fits) > 1 and not stem:
-            # An id of this entry tells namesakes of different benches apart.
+            # An id of this entry distinguishes tests of equal name in different benches.
             fits = [t for t in fits if t.id and entry.covers(t.id)] or fits
         if not fits or (name != "*" and len(fits) > 1):
             wrong.append((reference, fits))
@@ -140,7 +141,8 @@ def resolve(entry, tests):
 
 
 def tests_of(entry, tests):
-    """The tests of an entry: those it names, or for a module those whose id it covers."""
+    """Returns the tests of an entry: the named tests, or for a module the tests whose id it covers.
+    """
     if entry.module is None:
         return resolve(entry, tests)[0]
     return [t for t in tests if t.kind == "unit" and t.id and entry.covers(t.id)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutants of the wiring: wrong, exchanged and tied connections of the modules that join others.
+"""Builds mutants of the wiring: wrong, exchanged and tied connections of wiring modules.
 
 `make` reads a wiring module with Yosys, lists every fault of its connections, draws some of them,
 and writes the module with all drawn faults behind an input `mutsel`. The classes of faults:
@@ -26,7 +26,7 @@ from mutants import FLAGS, OUT, ROOT, Mutant, yosys
 
 WIRING = ("efa_nic", "efa_tx_engine", "efa_rx_engine", "efa_cq_engine", "efa_admin", "efa_host")
 NUMBERS = 1 << 12  # of each module
-FORM = "2"  # of list and netlist; what is kept of another form does not hold
+FORM = "2"  # of list and netlist; stored results of another form are invalid
 CLOCKS = ("clk",)
 TERMS = {"$logic_and": "1", "$and": "1", "$reduce_and": "1",
          "$logic_or": "0", "$or": "0", "$reduce_or": "0", "$reduce_bool": "0"}  # fmt: skip
@@ -34,13 +34,13 @@ TERMS = {"$logic_and": "1", "$and": "1", "$reduce_and": "1",
 
 @dataclass(frozen=True)
 class Fault(Mutant):
-    """A mutant that gives ports of cells other drivers: ((cell, port, bits), ...)."""
+    """A mutant that connects ports of cells to other drivers: ((cell, port, bits), ...)."""
 
     changes: tuple = ()
 
 
 class Netlist:
-    """A wiring module as Yosys's JSON has it, and the names of its bits."""
+    """A wiring module as Yosys's JSON netlist, and the names of its bits."""
 
     def __init__(self, top, module):
         self.top, self.module = top, module
@@ -54,7 +54,8 @@ class Netlist:
                 self.names.setdefault(bit, (name, at))
 
     def runs(self, bits):
-        """A bundle of bits as [(net or None, [index or constant, ...]), ...], lowest first."""
+        """Returns a bundle of bits as [(net or None, [index or constant, ...]), ...], lowest first.
+        """
         found = []
         for bit in bits:
             name, at = (None, bit) if isinstance(bit, str) else self.names[bit]
@@ -66,7 +67,7 @@ class Netlist:
         return found
 
     def text(self, bits):
-        """A bundle of bits as a reader of the source knows it."""
+        """Formats a bundle of bits with the names of the source."""
         parts = []
         for name, at in reversed(self.runs(bits)):
             if name is None:
@@ -79,7 +80,7 @@ class Netlist:
         return parts[0] if len(parts) == 1 else "{" + ", ".join(parts) + "}"
 
     def expression(self, bits):
-        """A bundle of bits as Yosys's command line takes it."""
+        """Formats a bundle of bits for Yosys's command line."""
         parts = []
         for name, at in reversed(self.runs(bits)):
             if name is None:
@@ -90,11 +91,11 @@ class Netlist:
         return "{" + ",".join(parts) + "}" if len(parts) > 1 else parts[0]
 
     def instances(self):
-        """Names of the cells that are modules of the project."""
+        """Returns the names of the cells that are modules of the project."""
         return [name for name, cell in self.module["cells"].items() if cell["type"][0] != "$"]
 
     def inputs(self, cell):
-        """{port: bits} of what a cell is given, clocks left out."""
+        """Returns {port: bits} of the inputs of a cell, without clocks."""
         cell = self.module["cells"][cell]
         return {
             port: tuple(bits) for port, bits in cell["connections"].items()
@@ -102,7 +103,7 @@ class Netlist:
         }  # fmt: skip
 
     def line(self, cell, port):
-        """Number of the line where a port of a cell is connected, or where the cell is."""
+        """Returns the number of the line where a port of a cell is connected, or of the cell."""
         place = self.module["cells"][cell]["attributes"]["src"].split("|")[0].rpartition(":")[2]
         numbers = [int(part.split(".")[0]) for part in place.split("-")]
         for number in range(numbers[0], numbers[-1] + 1):
@@ -112,7 +113,8 @@ class Netlist:
 
 
 def _similar(one, other):
-    """How much two names have in common; most between wires of one role, as two _valid are."""
+    """Returns the similarity of two names; highest between wires of one role, such as two _valid.
+    """
     role = one.rpartition("_")[2] == other.rpartition("_")[2]
     return SequenceMatcher(None, one, other, autojunk=False).ratio() + role / 2
 
@@ -127,8 +129,8 @@ def _ties(bits):
 
 
 def faults(net):
-    """{(cell, port): [(class, text, changes), ...]}: all faults of a module, by the input that they
-    are at."""
+    """Returns {(cell, port): [(class, text, changes), ...]}: all faults of a module, by their
+    input."""
     found = {}
     inputs = {cell: net.inputs(cell) for cell in net.instances()}
     for cell, ports in inputs.items():
@@ -177,7 +179,8 @@ def faults(net):
 
 
 def draw(found, top, count, seed):
-    """The faults of a list: at first one of each input, then the others; count None: the former."""
+    """Draws the faults of a list: first one of each input, then the others; count None: only the
+    first."""
     rng = random.Random(f"{top} {seed}")
     groups = [(place, rng.sample(there, len(there))) for place, there in found.items()]
     rng.shuffle(groups)
@@ -188,14 +191,15 @@ def draw(found, top, count, seed):
 
 
 def _change(net, changes):
-    """Commands of Yosys that make a fault in the module where they run."""
+    """Returns the Yosys commands that make a fault in the module where they run."""
     return "; ".join(
         f"connect -port {cell} {port} {net.expression(bits)}" for cell, port, bits in changes
     )
 
 
 def _planted(module, drawn):
-    """Puts each fault behind its number into a module: a multiplexer at each changed port."""
+    """Inserts each fault into a module: a multiplexer, selected by its number, at each changed
+    port."""
     used = [bit for net in module["netnames"].values() for bit in net["bits"]]
     fresh = max(bit for bit in used if isinstance(bit, int)) + 1
 
@@ -236,7 +240,7 @@ def _planted(module, drawn):
 
 
 def make(top, others, count, seed, folder=None):
-    """(faults drawn, sources to build instead of the module's own, all faults there are). A fault
+    """Returns (faults drawn, sources to build instead of the module's own, all faults). A fault
     that was not drawn has no number. `folder` of OUT gets the sources."""
     folder = OUT / (folder or f"{top}.wiring")
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
@@ -278,8 +282,8 @@ def make(top, others, count, seed, folder=None):
 
 
 class Below:
-    """What the modules in a wiring module do with their ports: inputs that nothing looks at,
-    outputs that are constant. Each kind of instance is asked once."""
+    """Analyses the ports of the modules in a wiring module: inputs without a reader, constant
+    outputs. Each kind of instance is analysed once."""
 
     def __init__(self, top, others, folder=None):
         self.top, self.others, self._requested = top, others, {}
@@ -289,7 +293,7 @@ class Below:
         self._constants = {}
 
     def _ask(self, kind, parameters):
-        """({input: mask of bits in use}, {output: bits, constants as text}) of a module."""
+        """Returns ({input: mask of bits in use}, {output: bits, constants as text}) of a module."""
         key = kind, tuple(sorted(parameters.items()))
         if key not in self._requested:
             chosen = "".join(f" -chparam {name} {int(value, 2)}"
@@ -323,7 +327,7 @@ class Below:
         return self._ask(cell["type"], cell["parameters"])
 
     def _known(self, bit):
-        """A bit, or the constant that the instance behind it drives it to."""
+        """Returns a bit, or the constant to which the instance that drives it sets it."""
         if bit not in self._constants:
             self._constants[bit] = bit
             for name, cell in self.module["cells"].items():
@@ -335,8 +339,8 @@ class Below:
         return self._constants[bit]
 
     def same(self, fault):
-        """Whether a fault changes nothing: each bit that differs is one that nothing looks at, or
-        has the same constant driver."""
+        """Returns True if a fault changes nothing: each changed bit has no reader or the same
+        constant driver."""
         for name, port, bits in fault.changes:
             cell = self.module["cells"][name]
             inner = cell["type"][0] != "$"
@@ -347,8 +351,8 @@ class Below:
         return True
 
     def proof(self):
-        """A function that says whether a fault is equal to the module: True, False, or None when
-        the solver takes too long. The netlists of the solver are written when one is asked for."""
+        """Returns a function that tells whether a fault is equal to the module: True, False, or
+        None on a timeout. The solver's netlists are written on first use."""
         written = []
 
         def equal(fault):

@@ -75,7 +75,8 @@ class _Finished:
 class Completing:
     """Replay of the completions of one run.
 
-    freed  cycles in which message contexts are freed; looked_at: cycles in which sends were consumed
+    freed      cycles in which message contexts are freed
+    looked_at  cycles in which sends were consumed
     """
 
     def __init__(self, record, table, receiving):
