@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // fv_admin_response - proves one response per admin command: efa_dispatch and efa_acq_write with
 // models of the units. As the bench of each unit checks, a unit accepts a command when idle,
-// responds once with its id after any time, and becomes idle. One command of the solver's choice is
-// followed from the dispatcher to its ACQ entry, and all commands are counted.
+// responds once with its id after any time, and becomes idle. The wrapper follows one command of
+// the solver's choice from the dispatcher to its ACQE, and counts all commands.
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -101,12 +101,12 @@ module fv_admin_response #(
   localparam [UNITS-1:0] ONE = 1;
 
   reg began_q = 1'b0;
-  reg [4:0] open_q;  // commands accepted, neither answered nor dropped since the ACQ is disabled
+  reg [4:0] open_q;  // commands accepted, without a response, not dropped since the ACQ is disabled
   reg followed_q;
   reg [1:0] at_q;
-  reg [UNITS-1:0] unit_q;  // unit that has the command
+  reg [UNITS-1:0] unit_q;  // unit that executes the command
   reg [11:0] what_q;
-  reg [1:0] rsps_q;  // ACQ entries written for the followed command, up to two
+  reg [1:0] rsps_q;  // ACQEs written for the followed command, up to two
   reg over_q;
   reg [3:0] lost_q;
 
@@ -214,7 +214,7 @@ module fv_admin_response #(
     end
   end
 
-  // A source of the solver's choice, and the number of others served while it waits.
+  // A source of the solver's choice, and the number of others served while its request is pending.
   (* anyconst *) wire [SOURCES-1:0] me;
   (* probe = "u_post.u_arb.after_q" *) wire [SOURCES-1:0] after;
   wire mine_requests = ({refusal_valid, ends_q} & me) != 0;

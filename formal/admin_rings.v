@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fv_admin_rings - proves the admin rings: efa_aq, efa_aq_fetch and efa_acq_write against the
-// interface sheet. Whatever registers are stored, in any order: only posted entries are read, in
-// order, each once, inside the ring; responses fill the slots of the ACQ in order.
+// interface sheet. For any register stores in any order: only posted AQEs are read, in order, each
+// once, inside the ring; responses fill the slots of the ACQ in order.
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -140,8 +140,7 @@ module fv_admin_rings #(
     fits = depth != 0 && depth <= MAX_DEPTH && (depth & (depth - 16'd1)) == 0;
   endfunction
 
-  // The AQ as configured: its posted, requested and forwarded entries, and reads of a previous
-  // ring.
+  // The AQ as configured: its posted, requested and forwarded AQEs, and reads of a previous ring.
   reg began_q = 1'b0;
   reg [63:0] reg_q;
   reg on_q;
@@ -221,7 +220,7 @@ module fv_admin_rings #(
 
   always @* begin
     if (!began_q) a_begin : assume (rst);
-    // A line comes only for a requested read; outstanding reads are at most those of
+    // A line is returned only for a requested read; outstanding reads are at most those of
     // efa_dma_line_rd.
     a_read : assume (!s_line_valid || requested_q + old_q != 0);
     a_reads : assume (!ask || requested_q + old_q < 16);

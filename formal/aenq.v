@@ -60,7 +60,7 @@ module fv_aenq (
       && reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_ENTRY_SIZE] == 64;
 
   // The ring as configured; entries formed for it (an offered entry included) and consumed by the
-  // host. An entry that is offered while the ring is configured again belongs to the old ring.
+  // host. An entry that is offered during a new configuration of the ring belongs to the old ring.
   reg began_q = 1'b0;
   reg [63:0] reg_q;
   reg on_q;

@@ -347,7 +347,7 @@ module fv_cmd_qp #(
   wire begins = drain_send_valid && !draining_q;
   wire [2:0] drained = begins && drained_q != PASSED ? 3'd1 : drained_q;
 
-  // efa_obj_table has allocated the number and the page, by its responses.
+  // efa_obj_table has allocated the number and the page, as its responses report.
   reg held_q;
   reg page_held_q;
   wire answers = obj_valid && obj_ready;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fv_cq - proves efa_cq for one ring of one CQ of the solver's choice: every slot is written once
-// per wrap, in order, with its phase. Every accepted completion leaves once. Only the host, a
+// per wrap, in order, with its phase. Every accepted completion produces one CQE. Only the host, a
 // stalled event and a context write delay it.
 `include "efa_defs.vh"
 
@@ -134,13 +134,13 @@ module fv_cq #(
   reg [15:0] to_count_q;  // CQEs of this CQ that are to be counted
   reg [15:0] counted_q;  // CQEs of this CQ that were reported as counted
   reg [1:0] inside_q;
-  reg [1:0] before_q;  // inside when the drain began and not yet left
-  reg pending_q;  // the commit of one of them is offered
+  reg [1:0] before_q;  // inside the block at the begin of the drain and not yet output
+  reg pending_q;  // the commit of one of those CQEs is offered
   reg drain_seen_q;
   reg followed_q;
   reg [1:0] ahead_q;
   reg [39:0] what_q;  // of the followed completion: request id, status, QP number
-  reg [1:0] went_q;  // cycles without a stall since it was accepted
+  reg [1:0] went_q;  // cycles without a stall since the CQE was accepted
   reg rx_left_q;
   reg lapped_q;
   reg tx_waits_q;
@@ -167,7 +167,7 @@ module fv_cq #(
   wire wide = ctx_q[`EFA_CQC__WIDE];
   wire [15:0] mask = (16'd1 << log) - 16'd1;
 
-  // Address of entry `number` of a ring, by the interface sheet.
+  // Address of CQE `number` of a ring, by the interface sheet.
   function [63:0] place(input [57:0] base, input [15:0] number, input sub);
     reg [63:0] slot;
     begin
@@ -242,8 +242,8 @@ module fv_cq #(
     if (!began_q) a_begin : assume (rst);
     // Commands wait for the init sweep.
     a_init : assume (init_done || !cqc_valid);
-    // A CQ is created and destroyed only while no QP names it, so none of its completions is
-    // inside.
+    // A CQ is created and destroyed only while no QP names it, so none of its completions is in the
+    // block.
     a_idle : assume (!told || !(s1_mine || s2_mine || s3_mine));
     a_created : assume (!take || accepted_number[CQN_W-1:0] != me || created_q);
     // An offered completion stays offered.

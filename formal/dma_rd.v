@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fv_dma_rd - proves efa_dma_rd for one tag of the solver's choice: the tag is in one place only,
-// so it is never given out twice. It returns with the last completion of its read, timed out or
-// not. Each read ends for its client once, with the cookie of the client.
+// so the block never allocates it twice. The tag is free again after the last completion of its
+// read, timed out or not. The client receives the end of each read once, with its cookie.
 `include "efa_defs.vh"
 
 module fv_dma_rd #(
@@ -156,9 +156,9 @@ module fv_dma_rd #(
   (* anyconst *) wire [TAG_W-1:0] me;
   reg began_q = 1'b0;
   reg phase_q;  // phase of its last use
-  reg held_q;  // its read left and the last completion has not come
-  reg back_q;  // the last completion came one cycle ago
-  reg ended_q;  // the end of the read was reported to the client
+  reg held_q;  // its read is sent and the last completion is missing
+  reg back_q;  // the last completion arrived one cycle ago
+  reg ended_q;  // the client received the end of the read
   reg [31:0] cookie_q;
   reg [2:0] client_q;
   reg [31:0] rsp_cookie_q;
@@ -253,8 +253,8 @@ module fv_dma_rd #(
     a_completed_later :
     assume (!(m_dma_rd_valid && m_dma_rd_ready && s_dma_rd_cpl_valid && s_dma_rd_cpl_ready
         && s_dma_rd_cpl_tag == m_dma_rd_tag));
-    // The proof of this tag holds for any tag. The first tag to break the property could be this
-    // one, so it is assumed of the others.
+    // The proof of this tag is valid for any tag. The first tag to break the property could be this
+    // one, so the property is assumed of the others.
     a_others_back : assume (s1_tag == me || !began_q || any_back_q == give);
     a_others_once :
     assume (!(m_dma_rd_valid && m_dma_rd_ready) || m_dma_rd_tag == me_tag

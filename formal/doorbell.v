@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fv_doorbell - proves efa_doorbell against the interface sheet, for one SQ, one RQ and one CQ of
-// the solver's choice: every valid count acts once, two cycles after its store. No other store and
-// no other queue changes their state.
+// the solver's choice: every valid count has its effect once, two cycles after its store. No other
+// store and no other queue changes their state.
 `include "efa_defs.vh"
 
 module fv_doorbell #(
@@ -107,7 +107,7 @@ module fv_doorbell #(
 
   reg began_q = 1'b0;
 
-  // The store of the previous cycle: its contexts are read, and it is validated.
+  // The store of the previous cycle: its contexts are read and the store is validated.
   reg b_valid_q;
   reg [31:0] b_offset_q;
   reg [31:0] b_data_q;

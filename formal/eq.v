@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fv_eq - proves efa_eq for one EQ and one CQ of the solver's choice: EQEs in order with their
-// phase, at most one of the CQ between two arms of its EQ, no event and no message lost, none
-// without an arm. A message comes only from an armed EQ with a new EQE.
+// phase, at most one EQE of the CQ between two arms of its EQ, no event and no message lost, none
+// without an arm. The block sends a message only for an armed EQ with a new EQE.
 //
 // The reference machine (ref_*) computes from the ports alone whether an event of the CQ, or a
 // message of the EQ, is due. Each doorbell and each commit adds cycles to work_q; a cycle in which
@@ -10,7 +10,7 @@
 
 module fv_eq #(
     parameter CQN_W = 6,
-    // Assumes the properties kept, pending, woken and work, to conclude met from them.
+    // Assumes the properties kept, pending, woken and work, to derive met from them.
     parameter COMPOSED = 0,
     // log2 of the cycles counted for one arm of an EQ. An arm takes at most 3 cycles, plus 2 per 32
     // CQs and 4 per CQ.
@@ -322,7 +322,7 @@ module fv_eq #(
   wire ring_changes = eqc_valid && eqc_eqn == eq;
   wire eq_arm_me = eq_arm && eqdb_number[EQN_W-1:0] == eq;
 
-  // Place of the CQ in the FIFO of arms, and of its last commit in the FIFO of commits.
+  // Position of the CQ in the FIFO of arms, and of its last commit in the FIFO of commits.
   reg [CQN_W+1:0] line_q;
   reg [4:0] mine_q;
   wire push_me = arm_push && cqdb_cqn == me;
@@ -370,7 +370,7 @@ module fv_eq #(
 
   always @* begin
     if (COMPOSED && began_q && !rst) begin
-      // Each is proven in its own job, under the other assumptions alone.
+      // Each of these is proven in its own job, without the other properties.
       a_deferred : assume (deferred_right);
       a_pending : assume (pending_right);
       a_woken : assume (woken_right);
@@ -389,7 +389,7 @@ module fv_eq #(
     assume (!commit_stood_q || (s_commit_valid && {s_commit_cqn, s_commit_total} == commit_data_q));
     // The FIFO of arms returns its items in order.
     a_line : assume (!arm_valid || (arm_cqn == me) == (queued[me] && line_q == 0));
-    // So does the FIFO of commits: the last commit of the CQ in it is the last accepted one of the
+    // The FIFO of commits, too: the last commit of the CQ in it is the last accepted commit of the
     // CQ.
     a_commits :
     assume (!take_commit || (mine_q == 0 ? commit_cqn != me

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_event_order - proves that no MSI-X message leaves before the write that it announces:
+// fv_event_order - proves that no MSI-X message is output before the write that it announces:
 // efa_acq_write, efa_aenq, efa_wr_arb, efa_aq, efa_eq, efa_irq and efa_dma_wr together, for one
-// vector of the solver's choice. Entries that use this vector and its messages are counted at the
-// port where both leave for the host in the order of their handshakes: at no time have more
-// messages left than entries before them.
+// vector of the solver's choice. The wrapper counts the entries that use this vector, and its
+// messages, at the port where both go to the host in the order of their handshakes: the number of
+// messages never exceeds the number of entries before them.
 //
-// Entries whose message may still come are counted up to CAP; further entries are not counted,
-// which makes the statement stronger. Possible causes of a message (a held note, a request, a
-// pending or held vector) are at most as many: each message has its own entry before it.
+// Entries with an outstanding message are counted up to CAP; further entries are not counted, which
+// makes the statement stronger. The number of possible causes of a message (a held note, a request,
+// a pending or held vector) is at most that count: each message has its own entry before it.
 //
-// The counts also agree when the message of one entry leaves too early and that of another too
-// late. Therefore one entry of the solver's choice is followed: from the cycle in which it is
-// written until a message of its vector leaves, that message is in flight (p_own). An earlier
-// message cannot be its message.
+// The counts are also equal if the message of one entry is too early and that of another too late.
+// Therefore one entry of the solver's choice is followed: from the write of the entry to the next
+// message of its vector, its message is in flight (p_own). An earlier message cannot be its
+// message.
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -324,11 +324,11 @@ module fv_event_order #(
   wire eq_reports = eq_valid && eq_ready && eq_vector == mine;
   wire sent = ev_irq_valid && ev_irq_data[`EFA_EV_IRQ__VECTOR] == mine;
 
-  // Entries whose message may still come, and possible causes of a message.
+  // Entries with an outstanding message, and possible causes of a message.
   reg began_q = 1'b0;
   reg [5:0] owing_q;
   wire [6:0] more = {1'b0, owing_q} + acq_reports + aenq_reports + eq_reports - sent;
-  reg [1:0] passed_q;  // responses written while an event waits
+  reg [1:0] passed_q;  // responses written while an event is pending
   reg [4:0] news;
   integer e;
   always @* begin
@@ -381,8 +381,8 @@ module fv_event_order #(
 
   always @* begin
     a_reset_first : assume (began_q || rst);
-    // The vector of a ring stays while an entry or message of it waits: rings are configured while
-    // idle.
+    // The vector of a ring is constant while an entry or message of it is pending: rings are
+    // configured while idle.
     a_acq_rests :
     assume (!(reg_wr_valid && reg_wr_offset == `EFA_REG__ACQ_CAPS) || !(due || acq_valid));
     a_aenq_rests :

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_fairness - proves that the shared ports of the host and admin sides starve no requester: one
-// that keeps requesting is passed by at most N - 1 grants of others (packets, reads, requests), and
-// in every cycle in which the port may grant, a requester is granted.
+// fv_fairness - proves that the shared ports of the host and admin sides starve no requester: a
+// pending request is passed by at most N - 1 grants of others (packets, reads, requests), and in
+// every cycle in which the port may grant, a requester is granted.
 `include "efa_defs.vh"
 
 // Counts, for one requester of the solver's choice at a round-robin port, the grants of others.
@@ -33,7 +33,7 @@ module fv_turn #(
     end
   end
 
-  // The round robin begins behind the last grant.
+  // The round robin begins after the last grant.
   assign bound = lost_q + before < N && ({after[N-2:0], 1'b0} & ~after) == 0;
 
   always @(posedge clk) begin
@@ -284,7 +284,7 @@ module fv_fairness (
     began_q <= 1'b1;
     if (rst) mid_q <= 1'b0;
     else if (wr_accepts != 0) mid_q <= (wr_accepts & {2'b11, wr_last}) == 0;
-    // Cycles of one message in which the write stream would have accepted it.
+    // Cycles of one message in which the write stream would have accepted the message.
     if (rst || irq_state == 2'd0) irq_busy_q <= 0;
     else irq_busy_q <= irq_busy_q + irq_ready;
   end

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_fifo - proves efa_fifo: no loss, no duplicate, in order, whatever both sides do.
+// fv_fifo - proves efa_fifo: no loss, no duplicate, in order, for any behaviour of both sides.
 //
-// The solver picks one item as it enters: `ahead_q` items leave before it, then it leaves,
-// unchanged. Any item may be the picked one, so this holds for all.
+// The solver picks one item at its input: `ahead_q` items are output before it, then the item is
+// output unchanged. Any item may be the picked one, so the proof covers all items.
 module fv_fifo #(
     parameter WIDTH = 2,
     parameter DEPTH_LOG2 = 2

@@ -4,13 +4,13 @@
 //
 // The wrapper has a reference machine with the state of one QP `me`, one CQ `cq` and one dword of
 // one line of LLQ memory. Its only inputs are stores to the doorbell page of the UAR `y` and stores
-// to that line while the page of the line belongs to `me`; it has no wire for other stores. The
-// state of `me` and `cq` in the blocks, while they belong to `y`, is proven equal to that of the
-// machine, in every cycle, whatever else is stored, whatever other queues do, over any number of
+// to that line while the page of the line belongs to `me`; it has no wire for other stores. While
+// `me` and `cq` belong to `y`, their state in the blocks is proven equal to that of the machine: in
+// every cycle, for all other stores, for all activity of other queues, and over any number of
 // lifetimes of the queue. Two histories that differ only in stores of others therefore leave the
-// same state: this is non-interference with the machine as the second copy. It is cheaper to prove
-// than two copies of the blocks, and it states the state. Timing: the machine receives a store when
-// efa_mmio lets it act, so stores of others can only delay it, as on the bus.
+// same state: this is non-interference with the machine as the second copy. The proof is cheaper
+// than a proof with two copies of the blocks, and it states the state. Timing: the machine receives
+// a store when efa_mmio outputs it, so stores of others can only delay it, as on the bus.
 `include "efa_defs.vh"
 
 module fv_isolation #(
@@ -491,8 +491,8 @@ module fv_isolation #(
 
   reg began_q = 1'b0;
 
-  // The lines that the host stored or loaded and that have not acted, as on the bus, and the dwords
-  // of the first that have acted.
+  // The lines that the host stored or loaded and that have no effect yet, in bus order, and the
+  // dwords of the first line that have taken effect.
   reg [1:0] lines_q;
   reg [613:0] first_q;
   reg [613:0] second_q;
@@ -539,7 +539,7 @@ module fv_isolation #(
   wire reported = (qperr_send_valid && qperr_send_ready && qperr_send_qpn == me)
       || (qperr_recv_valid && qperr_recv_ready && qperr_recv_qpn == me);
 
-  // The doorbells may act; they belong to another UAR.
+  // Doorbells of the queue are permitted; the context belongs to another UAR.
   function rings(input [QPC_W-1:0] ctx);
     rings = ctx[`EFA_QPC__LIVE] && ctx[`EFA_QPC__STATE] != RESET;
   endfunction
@@ -559,7 +559,7 @@ module fv_isolation #(
   wire to_rq = b_valid_q && b_place_q == {{13 - QPN_W{1'b0}}, me, 3'd4};
   wire to_cq = b_valid_q && b_place_q == CQ_BASE + {{14 - CQN_W{1'b0}}, cq, 2'd0};
 
-  // The count of the SQ since it was cleared as a queue of y, by the stores through the page of y.
+  // The count of the SQ since the queue of y was cleared, by the stores through the page of y.
   reg known_q;
   reg [15:0] prod_q;
   wire mine = rings(ctx1_q) && of_y(ctx1_q);
@@ -587,7 +587,7 @@ module fv_isolation #(
   reg cq_other_q;
   reg cq_q;
 
-  // Errors of the queue that efa_sq_flush received and that no report has carried yet.
+  // Errors of the queue that efa_sq_flush received and that no report contains yet.
   reg owed_q;
   reg error_q;
   reg offers_q;
@@ -602,7 +602,7 @@ module fv_isolation #(
   wire notice = qpchg_send_valid && qpchg_send_ready && qpchg_state == ERR && qpchg_qpn == me;
   wire fault_cleared = fault_clear_valid && fault_clear_qpn == me;
 
-  // The counts of the receive ring since it was cleared with its size: posted by its own doorbells,
+  // The counts of the receive ring since its clear with this size: posted by its own doorbells,
   // claimed and reported by inputs that name it. A doorbell or a report in the cycle of the clear
   // is lost or late (no ring in use is cleared), so the counts are unknown then.
   reg rq_known_q;
@@ -629,7 +629,7 @@ module fv_isolation #(
   wire [15:0] rq_would_be = rq_value_q - rq_done_q;
   wire rq_depth_ok = rq_would_be <= rq_depth && rq_would_be >= rq_prod_q - rq_done_q;
 
-  // The owner of the page of the line, by the ring requests, and the time since it has none.
+  // The owner of the page of the line, by the ring requests, and the time without an owner.
   reg own_q;
   reg [QPN_W-1:0] own_qpn_q;
   reg [19:0] own_first_q;
@@ -641,8 +641,8 @@ module fv_isolation #(
   reg op_waits_q;
   reg [QPC_W+QPN_W+1:0] op_q;
 
-  // A store to the line while its page belongs to the queue, by stage: against the ring size,
-  // against the counts, done. Also any store to the page, with its owner.
+  // A store to the line while its page belongs to the queue, by stage: check against the ring size,
+  // check against the counts, done. Also any store to the page, with its owner.
   reg l1_valid_q;
   reg l1_some_q;
   reg l1_mine_q;
@@ -814,7 +814,7 @@ module fv_isolation #(
     a_commands :
     assume ((db_init_done && llq_init_done && qp_init_done) || !(cqc_valid || clear_valid
         || s_op_valid || rq_clear_valid));
-    // From efa_cmd_qp, proven by formal/cmd_qp.v.
+    // Guaranteed by efa_cmd_qp, proven by formal/cmd_qp.v.
     a_clear : assume (!cleared || quiet);
     a_rings :
     assume (!(admin_writes && rings(

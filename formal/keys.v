@@ -2,7 +2,7 @@
 // fv_keys - proves efa_mr_check: a key validates only against its own MR, while the MR is live, for
 // the PD of that MR, with its rights and inside its bytes.
 //
-// The wrapper records one MR of the solver's choice, as the admin side wrote it last, and the
+// The wrapper records one MR of the solver's choice, as last written by the admin side, and the
 // requests that name its index, stage by stage. The table may hold any content for all other MRs,
 // which may be created and destroyed in any cycle.
 `include "efa_defs.vh"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fv_llq - proves efa_llq for one dword of one line of the solver's choice: the last permitted
-// store, invalidation or ring request decides its read value and whether it counts as written.
+// store, invalidation or ring request determines its read value and its written flag.
 `include "efa_defs.vh"
 
 module fv_llq #(
@@ -121,7 +121,7 @@ module fv_llq #(
   (* probe = "u_dut.op_step" *) wire op_step;
   wire op_mine = s_op_valid && (s_op_own || s_op_disown) && op_place[LINE_W-1:PAGE_LOG] == page;
 
-  // a: a store to the line; the owner of its page when the store came
+  // a: a store to the line; the owner of its page at the time of the store
   reg a_valid_q;
   reg a_own_q;
   reg [QPN_W-1:0] a_qpn_q;
@@ -134,7 +134,7 @@ module fv_llq #(
   wire [19:0] a_place = {{20 - LINE_W{1'b0}}, line} - a_first_q;
   wire [19:0] a_slot = a_place >> a_wide_q;
 
-  // b: against the counts of its owner
+  // b: check against the counts of its owner
   reg b_valid_q;
   reg b_inside_q;
   reg [15:0] b_slot_q;
@@ -251,16 +251,16 @@ module fv_llq #(
     a_word :
     assume (owner_place == page && half_place == line
         && half_void_place == line && other_place == line && other_store_place == line);
-    // Stores and ring requests come after the table of owners is cleared.
+    // Stores and ring requests wait until the table of owners is cleared.
     a_init : assume (init_done || !(llq_valid || s_op_valid));
-    // A ring begins at a page, ends inside the memory, and stays offered until it is done.
+    // A ring begins at a page and ends inside the memory; its request stays until done.
     a_ring :
     assume (!s_op_valid || (s_op_qpc[`EFA_QPC__SQ_LINE] % 64 == 0
         && s_op_qpc[`EFA_QPC__SQ_LINE] < (20'd1 << LINE_W) && op_end <= (20'd1 << LINE_W)
         && s_op_qpc[`EFA_QPC__SQ_LOG] <= 4'd10));
     a_op_stays :
     assume (!op_waits_q || (s_op_valid && op_q == {s_op_own, s_op_disown, s_op_qpn, s_op_qpc}));
-    // A consumed, incomplete WQE is not stored to in the cycle of its invalidation.
+    // No store reaches a consumed, incomplete WQE in the cycle of its invalidation.
     a_void : assume (!(step && c_write_q));
     if (began_q) begin
       h_halves : assert (equal <= {1'b0, line} || half_now[dword] == half_void_now[dword]);

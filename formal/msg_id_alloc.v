@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_msg_id_alloc - proves efa_msg_id_alloc: a context is given to one message at a time, ids only
-// increase, and the next context is ready within a bound, however many are in use.
+// fv_msg_id_alloc - proves efa_msg_id_alloc: a context belongs to one message at a time, ids only
+// increase, and the next context is ready within a bound for any number of contexts in use.
 module fv_msg_id_alloc #(
     parameter CTX_W = 4
 ) (
@@ -38,14 +38,14 @@ module fv_msg_id_alloc #(
 
   (* anyconst *) wire [CTX_W-1:0] me;
   reg began_q = 1'b0;
-  reg mine_q;  // given and not come back
+  reg mine_q;  // allocated and not freed
   reg ids_q;
   reg gave_q;
   reg [31:0] id_q;
   // Cycles without a ready context.
   reg waits_q;
   reg stood_q;
-  // The round robin skips it: it was in use when the scan pointer passed.
+  // The round robin skips the context: it was in use when the scan pointer passed.
   reg passed_q;
 
   wire give_me = give && next_id[CTX_W-1:0] == me;
@@ -67,7 +67,7 @@ module fv_msg_id_alloc #(
   always @* begin
     if (!began_q) a_begin : assume (rst && power_rst);
     a_power : assume (!power_rst || rst);
-    // A context is taken only while one is ready; a context that comes back was given.
+    // A context is allocated only while one is ready; a freed context was allocated.
     a_ready : assume (!give || next_ready);
     a_used : assume (!release_valid || used[release_place]);
     // There are more contexts than outstanding sends.

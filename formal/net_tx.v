@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_net_tx - proves efa_net_tx: packets leave whole, unchanged and in order, each
-// acknowledgement and each completion once, and neither side waits for more than one packet of the
+// fv_net_tx - proves efa_net_tx: packets are output complete, unchanged and in order, each
+// acknowledgement and each completion once. Neither side waits for more than one packet of the
 // other.
 `include "efa_defs.vh"
 
@@ -96,16 +96,16 @@ module fv_net_tx (
   (* probe = "u_dut.o_msg_q" *) wire [`EFA_TX_MSG__W-1:0] o_msg;
 
   reg began_q = 1'b0;
-  reg open_in_q;  // a packet is partly in
-  reg open_out_q;  // a packet is partly out
-  reg long_q;  // the packet that leaves has more than one flit
-  reg held_q;  // a flit is inside; its content
+  reg open_in_q;  // a packet is partly accepted
+  reg open_out_q;  // a packet is partly output
+  reg long_q;  // the packet at the output has more than one flit
+  reg held_q;  // a flit is in the block; its content
   reg held_first_q;
   reg held_last_q;
   reg [511:0] held_data_q;
   reg [63:0] held_keep_q;
-  reg [12:0] acks_held_q;  // acknowledgements inside
-  reg [5:0] dones_held_q;  // completions and barriers inside
+  reg [12:0] acks_held_q;  // acknowledgements in the block
+  reg [5:0] dones_held_q;  // completions and barriers in the block
   reg [1:0] packets_passed_q;  // packet ends while an acknowledgement waits
   reg [1:0] acks_passed_q;  // acknowledgements while a packet waits
   reg ack_stood_q;
@@ -161,7 +161,7 @@ module fv_net_tx (
 
   always @* begin
     if (!began_q) a_begin : assume (rst);
-    // A packet comes from its first flit to its last, with nothing in between.
+    // The flits of a packet are offered from the first to the last, without another flit between.
     a_packet : assume (!s_valid || (open_in_q ? s_net && !s_first : s_first && (s_net || s_last)));
     if (began_q && !rst) begin
       h_inside : assert (amid == open_in_q);

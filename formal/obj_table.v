@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_obj_table - proves efa_obj_table: a number is found only when it is free, an object with
-// references stays, and a number of a UAR is given to another UAR only when that UAR is gone.
+// fv_obj_table - proves efa_obj_table: only a free number is allocated, an object with references
+// is not freed, and a number of a UAR is allocated to another UAR only when the first UAR is
+// destroyed.
 //
-// The wrapper records one number of one kind of the solver's choice, by the responses to its
+// The wrapper records one number of one kind of the solver's choice, from the responses to its
 // requests: allocated, its UAR, its references, the UAR that can still reach it.
 `include "efa_defs.vh"
 `include "efa_admin.vh"
@@ -120,7 +121,7 @@ module fv_obj_table #(
 
   reg began_q = 1'b0;
 
-  // The request that is answered in this cycle.
+  // The request whose response is in this cycle.
   reg [2:0] r_op;
   reg [2:0] r_kind;
   reg [31:0] r_index;
@@ -205,7 +206,7 @@ module fv_obj_table #(
   wire there = state != ST_INIT || scan > word_addr;
   wire llq_request = kind == `EFA_OBJ_KIND__LLQ && op != `EFA_OBJ_OP__FIND;
 
-  // A command unit never changes a waiting request, never requests a block of objects other than
+  // A command unit never changes a pending request, never requests a block of objects other than
   // LLQ pages, and never an invalid block of pages.
   reg lets_go;
   reg requests_many;

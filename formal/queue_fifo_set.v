@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_queue_fifo_set - proves efa_queue_fifo_set: an inserted queue leaves once, after a bounded
+// fv_queue_fifo_set - proves efa_queue_fifo_set: an inserted queue is granted once, after a bounded
 // number of others.
 module fv_queue_fifo_set #(
     parameter QPN_W = 2

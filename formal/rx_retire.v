@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_rx_retire - proves efa_rx_retire: every job ends once, in order, its completion after its
-// data, its acknowledgement after both, the slot of its packet freed; a drain waits for the jobs
-// that were inside.
+// fv_rx_retire - proves efa_rx_retire: every job ends once, in order: its completion after its
+// data, its acknowledgement after both, the slot of its packet freed. A drain lasts until all jobs
+// present at its begin have ended.
 `include "efa_defs.vh"
 
 module fv_rx_retire #(
@@ -27,7 +27,7 @@ module fv_rx_retire #(
   localparam LOG2 = 6;
   localparam [LOG2:0] FULL = 1 << LOG2;
   localparam ITEM_W = 2 + `EFA_ACK_TX__W;
-  localparam [15:0] MOST = 16'd4096;  // packets, and flushed WQEs, inside at a time
+  localparam [15:0] MOST = 16'd4096;  // maximum number of packets, and of flushed WQEs, inside
 
   wire s_job_ready;
   wire m_rxc_valid;
@@ -109,22 +109,22 @@ module fv_rx_retire #(
   reg job_stood_q;
   reg [`EFA_RX_JOB__W-1:0] job_q;
   reg drain_stood_q;
-  reg [15:0] data_q;  // unfinished jobs whose data is out
+  reg [15:0] data_q;  // unfinished jobs whose data is written
   reg [LOG2:0] waits_q;  // acknowledgements (or jobs without one) that wait for a CQE
-  reg [LOG2:0] out_q;  // CQEs out that are not used yet
+  reg [LOG2:0] out_q;  // written CQEs not matched to a job yet
   reg followed_q;
   reg there_q;
   reg [LOG2:0] ahead_q;
-  reg [LOG2:0] waits_ahead_q;  // waits_q ahead of the followed job
+  reg [LOG2:0] waits_ahead_q;  // waits_q before the followed job
   reg [ITEM_W-1:0] item_q;
-  reg [15:0] completes_q;  // completions handed over, CQEs out
+  reg [15:0] completes_q;  // completions handed over, CQEs written
   reg [15:0] entries_q;
   reg [15:0] number_q;  // completions up to the followed job
-  reg [15:0] inside_p_q;  // packets inside, flushed WQEs inside
+  reg [15:0] inside_p_q;  // packets in the block, flushed WQEs in the block
   reg [15:0] inside_f_q;
-  reg [15:0] before_p_q;  // of those, inside when the drain began
+  reg [15:0] before_p_q;  // of those, in the block at the begin of the drain
   reg [15:0] before_f_q;
-  reg [15:0] passed_p_q;  // left since those have left
+  reg [15:0] passed_p_q;  // ended since the last of those ended
   reg [15:0] passed_f_q;
   reg [8:0] drops_left_q;
   reg drops_seen_q;
@@ -208,14 +208,14 @@ module fv_rx_retire #(
     if (!began_q) a_begin : assume (rst);
     a_job_stays : assume (!job_stood_q || (s_job_valid && s_job == job_q));
     a_drain_stays : assume (!drain_stood_q || s_drain);
-    // Only waiting jobs have data out; CQEs belong to completions.
+    // Only waiting jobs have written data; CQEs belong to completions.
     a_data : assume (!written || data_q < 16);
     a_entries : assume (!s_done_entry || out_q < waits_q);
     // Packets and WQEs enter before they leave; drops are fewer than stored packets.
     a_packets : assume ((!s_released || inside_p_q != 0) && inside_p_q <= MOST);
     a_flushes : assume ((!gone_f || inside_f_q != 0) && inside_f_q <= MOST);
     a_drops : assume (drops_left_q <= 255);
-    // During a drain fewer of either leave than half the range of the counters.
+    // During a drain, fewer packets and fewer WQEs end than half the range of the counters.
     a_passed : assume (passed_p_q < 16'd32000 && passed_f_q < 16'd32000);
     // The FIFO returns only items that entered, of either kind (fifo.order).
     a_store : assume (!pop || (head_waits ? waits_q != 0 : waits_q != level));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fv_send_tracker - proves efa_send_tracker for one context and one message of the solver's choice
 // among others without constraints: a message ends once, by its acknowledgement or a context scan,
-// with its own content and in order. A context is given to one message at a time and comes back
+// with its own content and in order. A context is allocated to one message at a time and freed
 // once.
 `include "efa_defs.vh"
 
@@ -34,7 +34,7 @@ module fv_send_tracker #(
   localparam MSG_W = `EFA_LIMITS__MSG_W;
   localparam CTX_W = MSG_W + 1;
   localparam N = 1 << CTX_W;
-  localparam [CTX_W:0] MOST = 1 << MSG_W;  // greatest number of outstanding sends
+  localparam [CTX_W:0] MOST = 1 << MSG_W;  // maximum number of outstanding sends
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam STORE_LOG2 = MSG_W + 1;
   localparam [STORE_LOG2:0] ROOM = 2 << MSG_W;
@@ -154,19 +154,20 @@ module fv_send_tracker #(
 
   (* anyconst *) wire [CTX_W-1:0] me;
   reg began_q = 1'b0;
-  // The context: given and not released; its message, and the fields that an acknowledgement must
+  // The context: allocated and not freed; its message, and the fields that an acknowledgement must
   // match.
   reg open_q;
   reg [31:0] id_q;
   reg [15:0] node_q;
   reg [`EFA_SEND_CTX__W-1:0] context_q;
-  // An acknowledgement of it was accepted one cycle ago; an acknowledgement of another message.
+  // An acknowledgement of this message was accepted one cycle ago; an acknowledgement of another
+  // message.
   reg ack_q;
   reg [7:0] ack_status_q;
   reg other_ack_q;
   reg seen_stale_q;
-  // The context scan: the context was open when the scan began, and the scan has covered it ever
-  // since.
+  // The context scan: the context was in use at the begin of the scan, and the scan covers it since
+  // then.
   reg old_q;
   reg meant_q;
   // The followed message, completion or barrier.
@@ -174,7 +175,7 @@ module fv_send_tracker #(
   reg [2:0] where_q;
   reg [STORE_LOG2:0] ahead_q;
   reg [ITEM_W-1:0] item_q;
-  // Totals: items inside, contexts not returned, kinds of items in the completion buffer.
+  // Totals: items in the block, contexts in use, kinds of items in the completion buffer.
   reg [STORE_LOG2+2:0] inside_q;
   reg [MSG_W+1:0] out_q;
   reg [MSG_W+1:0] open_sum_q;  // contexts in use
@@ -260,15 +261,15 @@ module fv_send_tracker #(
       : store_valid && store_item[ITEM_W-2]);
   wire ends_c3 = fence_valid || (txc_valid && txc_ready);
 
-  // Changed bits of the contexts in use: the bit of a given context is clear, that of a released
-  // one is set.
+  // Changed bits of the contexts in use: the bit of an allocated context is clear, that of a freed
+  // context is set.
   wire [N-1:0] one = 1;
   wire [N-1:0] given_bit = give ? one << ctx_id[CTX_W-1:0] : {N{1'b0}};
   wire [N-1:0] released_bit = release_ctx ? one << c1_index : {N{1'b0}};
   wire push_rest = push && c1_item[ITEM_W-1];
   wire pop_rest = pop && store_item[ITEM_W-1];
 
-  // A released context was counted when it was given, and not all are in use.
+  // A freed context was counted at its allocation, and not all contexts are in use.
   wire counted_right = (!release_ctx || open_sum_q != 0)
       && (open_sum_q > MOST || used != {N{1'b1}});
   wire [CTX_W:0] used_count;
@@ -393,7 +394,7 @@ module fv_send_tracker #(
     a_power_rst : assume (!power_rst || rst);
     // The chosen word of the contexts is that of the context.
     a_word : assume (ctx_place == me);
-    // The scheduler sends with a context reserved for the message (sq.contexts).
+    // The scheduler sends with a context reserved for the message (sq_sched.contexts).
     a_ctx : assume (!give || (ctx_ready && out_q < MOST));
     // Sources hold their offers.
     a_ack_rx_stays : assume (!ack_rx_stood_q || (ack_rx_valid && ack_rx_data == ack_rx_data_q));
@@ -446,7 +447,7 @@ module fv_send_tracker #(
           item_q
       )));
       h_is_c3 : assert (where_q != C3 || c3_valid);
-      // The last pass: every context behind the scan pointer is closed, or will be in c1.
+      // The last pass: every context behind the scan pointer is closed, or in c1 in the next cycle.
       o_scan :
       assert ((walk == SCAN_IDLE || seen <= N) && (!old_q || open_q) && (pass != PASS_LAST
           || !old_q || !meant_q

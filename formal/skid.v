@@ -28,7 +28,7 @@ module fv_skid #(
       .m_data(m_data)
   );
 
-  // The solver picks one item as it enters: `ahead_q` items leave before it.
+  // The solver picks one item at its input: `ahead_q` items are output before it.
   reg began_q = 1'b0;
   reg [1:0] held_q;
   reg followed_q;

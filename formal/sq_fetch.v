@@ -150,7 +150,8 @@ module fv_sq_fetch #(
   reg [57:0] clear_base_q;
   reg chg_stays_q;
   reg [QPN_W-1:0] chg_qpn_stays_q;
-  // Examined while it may not request; a state change or a doorbell resumes it.
+  // Examined while not permitted to request; a state change or a doorbell schedules the queue
+  // again.
   reg idle_q;
   reg [3:0] mrrs_q;
 
@@ -170,7 +171,7 @@ module fv_sq_fetch #(
   wire [16:0] lap = sent_q >> ring_log;
   wire [6:0] size = 7'd1 << (mrrs_log - 4'd6);
   wire [6:0] place = m_rd_addr[12:6] & (size - 7'd1);
-  // Its read is requested, but the table is not updated, or was read before.
+  // Its read is requested, but the table is not updated or was read before the update.
   wire [16:0] after = (sent_q + (x_me ? {10'd0, x_lines} : 17'd0)) & mask;
 
   always @(posedge clk) begin
@@ -210,7 +211,7 @@ module fv_sq_fetch #(
     // The chosen word of each table is that of the queue.
     a_words : assume (requested_place == me && base_place == me);
     a_log : assume (log <= 4'd10);
-    // Completions come in any order, late, with errors or not at all, each line in its own beat.
+    // Completions arrive in any order, late, with errors or not at all, each line in its own beat.
     a_beats :
     assume (!rd_cpl_valid || rd_cpl_err || (rd_cpl_bytes == 7'd64 && rd_cpl_offset[5:0] == 6'd0));
     // The end of a read only lowers the count behind m_drained, and no property covers m_drained.

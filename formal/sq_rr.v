@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_sq_rr - proves efa_sq_rr: an inserted queue leaves once, after at most one grant of
-// each other queue.
+// fv_sq_rr - proves efa_sq_rr: an inserted queue is granted once, after at most one grant of each
+// other queue.
 module fv_sq_rr #(
     parameter QPN_W = 2
 ) (
@@ -45,7 +45,7 @@ module fv_sq_rr #(
   wire put_s = s_valid && s_ready && s_qpn == me;
   wire take = m_valid && m_ready;
   wire take_me = take && m_qpn == me;
-  // A queue that arrives by now may be granted at once.
+  // A queue inserted in this cycle may be granted at once.
   wire there = inside_q || put_now;
 
   always @(posedge clk) begin

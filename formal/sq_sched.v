@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // fv_sq_sched - proves efa_sq_sched for one queue of the solver's choice among others without
 // constraints: its WQEs are consumed in order, each once, none before its doorbell. The queue stays
-// scheduled while WQEs wait. Message contexts are neither lost nor given twice. Its wait is
-// bounded.
+// scheduled while WQEs are pending. Message contexts are neither lost nor allocated twice. The wait
+// of the queue is bounded.
 //
 // The bound: `to_wait`, computed from the state, is the upper bound of the remaining wait of a
-// queue with work, in cycles that count. It falls in each such cycle and never rises, so its
+// queue with work, in cycles that count. The value falls in each such cycle and never rises, so its
 // greatest value is the bound. Parts: the rest of the current visit, the queue examined next, the
-// queues between that and the chosen one in the round robin, and whole rounds while a quantum only
-// pays the deficit.
+// queues between that and the chosen one in the round robin, and complete rounds while a quantum
+// only reduces the deficit.
 `include "efa_defs.vh"
 
 module fv_sq_sched #(
@@ -196,10 +196,10 @@ module fv_sq_sched #(
   wire counts = sink_q && m_void_ready && !s_clear_valid && !s_again_valid && !s_fence_valid;
   reg clear_stays_q;
   reg [QPN_W-1:0] clear_qpn_q;
-  reg [15:0] waited_q;  // cycles that counted since it has work, or since its last WQE
-  reg paid_q;  // a quantum of it only paid its deficit since then
+  reg [15:0] waited_q;  // cycles that counted since the queue has work, or since its last WQE
+  reg paid_q;  // a quantum of the queue only reduced its deficit since then
   wire waits = known_q && waiting != 0 && !idle_q;
-  // Examined while it may not send or no context is free: its wait begins again.
+  // Examined while not permitted to send or without a free context: the wait restarts.
   wire in_vain = p_go && p_me && (!p_may || p_stalls);
 
   // Cycles until its count and deficit are in the tables.
@@ -295,7 +295,7 @@ module fv_sq_sched #(
     assume (!requested_q || (known_q && !cleared && !cleared_q) || !qpc_data[`EFA_QPC__LIVE]);
     a_again_stays : assume (!again_stays_q || (s_again_valid && s_again_qpn == again_qpn_q));
     a_clear_stays : assume (!clear_stays_q || (s_clear_valid && s_clear_qpn == clear_qpn_q));
-    // Only used contexts come back.
+    // Only used contexts are freed.
     a_contexts : assume ({1'b0, credit_freed} + {1'b0, credit_unused} <= used_q);
     if (began_q && !rst) begin
       h_word : assert (!known_q || (word_known && word == consumed_q));
