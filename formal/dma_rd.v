@@ -249,7 +249,7 @@ module fv_dma_rd #(
     a_adm_within : assume (!rd_adm_valid || fits(rd_adm_addr[12:0], rd_adm_len, mrrs_log));
     a_rq_within : assume (!rd_rq_valid || fits(rd_rq_addr[12:0], rd_rq_len, mrrs_log));
     a_tx_within : assume (!rd_tx_valid || fits(rd_tx_addr[12:0], rd_tx_len, mrrs_log));
-    // A read is not completed in the cycle in which it leaves.
+    // A read is not completed in the cycle in which it is sent.
     a_completed_later :
     assume (!(m_dma_rd_valid && m_dma_rd_ready && s_dma_rd_cpl_valid && s_dma_rd_cpl_ready
         && s_dma_rd_cpl_tag == m_dma_rd_tag));

@@ -10,7 +10,7 @@
 
 module fv_eq #(
     parameter CQN_W = 6,
-    // Assumes the properties kept, pending, woken and work, to derive met from them.
+    // Assumes the properties deferred, pending, woken and work, to derive met from them.
     parameter COMPOSED = 0,
     // log2 of the cycles counted for one arm of an EQ. An arm takes at most 3 cycles, plus 2 per 32
     // CQs and 4 per CQ.
@@ -377,7 +377,7 @@ module fv_eq #(
       a_work : assume (work_right);
     end
     a_reset_first : assume (began_q || rst);
-    // A CQ is created and destroyed while none of its completions is inside and it is not examined.
+    // A CQ is created and destroyed while none of its completions is in the block and it is not examined.
     a_cq_rests :
     assume (!made || !((state == ST_CQ_ARM || state == ST_EVENT || state == ST_POST
         || state == ST_SCAN_CQ) && cqn == me) && !(rd_en && rd_cqn == me) && mine_q == 0 && !commit_me);

@@ -173,7 +173,7 @@ def examine(checks, args):
             text = rows[-1]
             progress(f"{text['id']}: {text['verdict']} by {text['test']} ({text['seconds']} s)")
             if text["verdict"] != KILLED:
-                print(f"  {text['place']}: {text['what'] or 'no test noticed'}", flush=True)
+                print(f"  {text['place']}: {text['what'] or 'no test failed'}", flush=True)
     return rows, unfit
 
 

@@ -23,7 +23,7 @@ def statuses(root, refused, tests):
     named = set()
     for command, by_status in rows.items():
         if "SUCCESS" not in by_status:
-            wrong.append(f"{STATUSES}: {command} never succeeds")
+            wrong.append(f"{STATUSES}: {command}: no row SUCCESS: add it")
         for status, row in by_status.items():
             shown = row.get("tests") or []
             named |= set(shown)

@@ -58,7 +58,7 @@ def modules(root):
 
 
 def sources(root):
-    """Checks that rtl/files.f lists every RTL source once, in a level below its users."""
+    """Checks that rtl/files.f lists every RTL source once, in a level after its submodules."""
     listed, wrong = levels(root), []
     there = {place_of(root, p): p for p in modules(root).values()}
     wrong += [f"rtl/files.f: add {name} to its level" for name in there if name not in listed]
@@ -72,7 +72,7 @@ def sources(root):
         own = level[Path(name).stem]
         for used in re.findall(r"^ +(efa_\w+) (?:#\(|u_)", there[name].read_text(), re.M):
             if level.get(used, 0) >= own:
-                wrong.append(f"{name}: uses {used}, which is not of a level above its own:"
+                wrong.append(f"{name}: uses {used}, which is not in an earlier level:"
                              " move one of them in rtl/files.f")  # fmt: skip
     return sorted(set(wrong))
 

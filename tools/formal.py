@@ -204,7 +204,7 @@ def main():
     names = sorted(path.stem for path in HOME.glob("*.yaml"))
     chosen = options.block or names
     if set(chosen) - set(names):
-        print(f"no such block: {set(chosen) - set(names)}; there are {', '.join(names)}")
+        print(f"no such block: {set(chosen) - set(names)}; known blocks: {', '.join(names)}")
         return 2
     if not (BIN / "yices-smt2").exists():
         print("yices is missing: run `make setup`")
@@ -214,7 +214,7 @@ def main():
         if options.changed is not None:
             slow = [block for block in blocks if not all(job.get("quick") for job in block.jobs)]
             blocks = proven.changed_last(slow, options.changed)
-            print(f"formal: proving anew what changed last: {', '.join(b.name for b in blocks)}")
+            print(f"formal: proving recently changed blocks: {', '.join(b.name for b in blocks)}")
         if options.bugs:
             rows = bugs(blocks, options)
             write("bugs", rows, chosen, options.out)
@@ -241,9 +241,9 @@ def main():
     wrong = [b.name for b in good if noted.get(b.name, {}).get("digest") != proven.digest(b)]
     wrong += sorted(set(noted) - {block.name for block in good}) if not options.block else []
     for name in sorted(set(wrong)):
-        print(f"formal/proven.json: {name} is not what was proven now")
+        print(f"formal/proven.json: {name} differs from the proofs of this run")
     message = f"{len(good)} blocks proven, {len(set(wrong))} differ from formal/proven.json"
-    print(f"formal: from nothing: {message}")
+    print(f"formal: without earlier results: {message}")
     return int(bool(failed or wrong))
 
 

@@ -29,7 +29,7 @@ def jobs(root):
         lines = [one[2:].strip() for one in header.group(1).splitlines()] if header else []
         name, _, job = " ".join(lines[: lines.index("") if "" in lines else 1]).partition(" - ")
         if name != path.stem or not job:
-            raise SpecError(f"{line}: behind the SPDX line must stand `// {path.stem} - job`")
+            raise SpecError(f"{line}: expected `// {path.stem} - job` after the SPDX line")
         found[name] = (line.strip(), job.rstrip("."))
     return found
 

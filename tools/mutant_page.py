@@ -109,8 +109,7 @@ def _draw(blocks, goal):
 
 
 def write(folder, block, row, holds, goal):
-    """Replaces the row of a block in the summary; `holds` tells which other rows are still valid.
-    """
+    """Replaces the row of a block in the summary; `holds` is True for other valid rows."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "summary.json"
     text = json.loads(file.read_text())["blocks"] if file.exists() else {}

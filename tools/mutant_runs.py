@@ -265,7 +265,7 @@ class Bench:
         _, wrong = judge(self.folder / "0/results.xml", planned)
         if wrong or found["late"]:
             note = f"no end in {self.seconds:.0f} s" if found["late"] else "; ".join(wrong)
-            raise RunFailed(f"{self.block}: its benches fail on it unmutated: {note}")
+            raise RunFailed(f"{self.block}: its benches fail on the unmutated block: {note}")
 
     def _run(self, numbers, jobs):
         """Yields the results of the mutants as they end."""
@@ -354,7 +354,7 @@ class Bench:
 
 
 class SystemBench(Bench):
-    """Tests of the whole device on the netlists of some wiring modules, in one simulation."""
+    """Tests of the complete device on the netlists of some wiring modules, in one simulation."""
 
     spare_ns, first_seconds = SYSTEM_SPARE_NS, 1800.0
 

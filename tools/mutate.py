@@ -342,7 +342,7 @@ def main(arguments=None):
         kept = {}
         if not args.block and not args.fresh and (args.count, args.seed) == (None, SEED):
             kept = {name: row for name in names if (row := noted(name, known[name]))}
-            print(f"{len(kept)} of {len(names)} rows are as {RECORD.relative_to(ROOT)} has them")
+            print(f"{len(kept)} of {len(names)} rows are unchanged in {RECORD.relative_to(ROOT)}")
         yield from kept.items()
         names = [name for name in names if name not in kept]
         for name in names:

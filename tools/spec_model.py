@@ -47,7 +47,7 @@ class Field:
 
 @dataclass
 class Struct:
-    """A layout that leaves or enters the device as bytes."""
+    """A byte layout at the interface of the device."""
 
     name: str
     size: int

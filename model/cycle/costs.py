@@ -219,7 +219,7 @@ def costs(table, work, log=False):
         - SRD_STAGES,
         stored=at("efa_fifo.large"),
         visible=at("efa_dma_wr.beat") + work.write_latency,
-        # Minimum delay of the completion of a read that leaves after a write.
+        # Minimum delay of the completion of a read that is sent after a write.
         pushes=work.write_latency > work.read_latency,
         log=log,
     )

@@ -33,7 +33,7 @@ class _Finished:
         self._looked = self._second = self.last = None
         self._inside = 0
         self.consumed = []  # Cycle in which each send was consumed.
-        self.left = []  # Cycle in which each send moved on, which frees its context.
+        self.left = []  # Cycle in which each send left the output, which frees its context.
 
     @property
     def empty(self):
