@@ -56,7 +56,7 @@ def test_this_tree_is_whole():
         (PLAN, "AnyStoreBufferDeliversWholeEntries, ", "", "is not in spec/testplan.yaml"),
         (PLAN, "nic.llq.status]", "nic.llq.status 77]", "is no bin"),
         (PLAN, "bins: [nic.llq.status]", "bins: []", "no entry of spec/testplan.yaml names"),
-        (PLAN, "id: send.llq", "id: send.incomplete", "send.torn is planned twice"),
+        (PLAN, "id: send.llq", "id: send.incomplete", "send.incomplete is planned twice"),
         (PLAN, "module: efa_skid,", "module: efa_skad,", "efa_skad is no module"),
         (PLAN, "refused: [SERVICE", "refused: [ALLOC_PD, SERVICE", "lists as refused"),
         (PLAN, "refused: [SERVICE", "refused: [", "does not know SERVICE"),

@@ -54,7 +54,7 @@ class OneBreaksWhileAnotherGoes(NicTest):
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class ForgottenSendsFreeTheirContexts(NicTest):
-    """send.contexts_used_up.forgotten"""
+    """send.contexts_used_up.cleared"""
 
     work = staticmethod(collisions.contexts_come_back)
     knobs = {"net_latency_min": 12_000, "net_latency_max": 12_000}
@@ -141,13 +141,13 @@ async def barriers_of_a_flush_and_a_drain_meet(dut):
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
 async def peers_are_cancelled_by_a_reset(dut):
-    """reset.forgotten.peers"""
+    """reset.cleared.peers"""
     await race(dut, lifecycle.peers_of_an_earlier_life)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
 async def old_acknowledgements_complete_nothing(dut):
-    """reset.forgotten.acknowledgements"""
+    """reset.cleared.acknowledgements"""
     await race(dut, lifecycle.acknowledgements_of_an_earlier_life)
 
 

@@ -29,7 +29,7 @@ class ResetsOnARoughHost(NicTest):
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class NothingRemains(NicTest):
-    """reset.forgotten"""
+    """reset.cleared"""
 
     work = staticmethod(lifecycle.nothing_remains)
     shown = ()

@@ -58,14 +58,14 @@ class EveryBitOfARequestIdComesBack(NicTest):
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class TornEntryBreaksOnlyItsQueue(NicTest):
-    """send.torn"""
+    """send.incomplete"""
 
     work = staticmethod(send.incomplete_entry)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class StoreToARungSlotBreaksOnlyItsQueue(NicTest):
-    """send.rung_slot"""
+    """send.posted_slot"""
 
     work = staticmethod(send.posted_slot_is_closed)
 

@@ -102,14 +102,14 @@ class WaitingQueuesHoldNobodyUp(NicTest):
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class FetchesInFlightAreForgotten(NicTest):
-    """sq_host.forget"""
+    """sq_host.clear"""
 
     work = staticmethod(sq_host.cancelled_in_flight)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class FetchesOfARoughHostAreForgotten(NicTest):
-    """sq_host.forget.rough"""
+    """sq_host.clear.rough"""
 
     work = staticmethod(sq_host.cancelled_in_flight)
     knobs = ROUGH

@@ -85,7 +85,7 @@ def expected(number, status, body, phase):
 
 @cocotb.test(timeout_time=50, timeout_unit="us")
 async def a_success_is_the_golden_image(dut):
-    """admin.post.golden"""
+    """admin.acq_write.golden"""
     bench = Bench(dut)
     await bench.start()
     golden = next(i for i in find(GOLDEN, "crc_images") if i["name"].startswith("acq"))
@@ -98,7 +98,7 @@ async def a_success_is_the_golden_image(dut):
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def random_responses_have_phase_place_and_checksum(dut):
-    """admin.post.wrap: random responses have the expected phase, address and checksum over
+    """admin.acq_write.wrap: random responses have the expected phase, address and checksum over
     several wraps"""
     bench = Bench(dut, stalls=0.4)
     await bench.start()
@@ -114,7 +114,7 @@ async def random_responses_have_phase_place_and_checksum(dut):
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def any_ring_and_any_response(dut):
-    """admin.post.rings: every depth with random base, status, body and source writes the
+    """admin.acq_write.rings: every depth with random base, status, body and source writes the
     expected ACQE and reports its event, with and without checksums."""
     bench = Bench(dut, stalls=0.3)
     events = StreamMonitor(dut, "ev_acq")
@@ -144,7 +144,7 @@ async def any_ring_and_any_response(dut):
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def the_deepest_ring_wraps(dut):
-    """admin.post.deep: address and phase are correct over two passes of the deepest ring with
+    """admin.acq_write.deep: address and phase are correct over two passes of the deepest ring with
     back-to-back responses."""
     bench = Bench(dut)
     await bench.start()
@@ -164,7 +164,7 @@ async def the_deepest_ring_wraps(dut):
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
 async def every_source_gets_its_turn(dut):
-    """admin.post.arbitration"""
+    """admin.acq_write.arbitration"""
     bench = Bench(dut)
     await bench.start()
     order = await bench.send({source: (source, 0, source) for source in range(SOURCES)})
@@ -175,7 +175,7 @@ async def every_source_gets_its_turn(dut):
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
 async def a_disabled_ring_swallows_responses(dut):
-    """admin.post.disabled: a disabled ring accepts and drops responses."""
+    """admin.acq_write.disabled: a disabled ring accepts and drops responses."""
     bench = Bench(dut)
     await bench.start()
     dut.acq_on.value = 0
@@ -190,7 +190,7 @@ async def a_disabled_ring_swallows_responses(dut):
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
 async def a_ring_goes_off_behind_a_response(dut):
-    """admin.post.off: a response accepted in the cycle before the ring is disabled is dropped
+    """admin.acq_write.off: a response accepted in the cycle before the ring is disabled is dropped
     and uses no slot."""
     bench = Bench(dut)
     await bench.start()
@@ -207,7 +207,7 @@ async def a_ring_goes_off_behind_a_response(dut):
 @cocotb.test(timeout_time=100, timeout_unit="us")
 @cocotb.parametrize(log=[2, 10])
 async def a_ring_changes_while_an_entry_is_made(dut, log):
-    """admin.post.disabled: a ring that is set up again or disabled in any cycle of a response
+    """admin.acq_write.disabled: a ring that is set up again or disabled in any cycle of a response
     writes only to a slot of the old or the new ring."""
     bench = Bench(dut)
     await bench.start()
@@ -240,7 +240,7 @@ async def a_ring_changes_while_an_entry_is_made(dut, log):
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
 async def its_cycles(dut):
-    """admin.post.time"""
+    """admin.acq_write.time"""
     promised = timing("efa_acq_write", "response")
     bench = Bench(dut)
     await bench.start()
@@ -255,7 +255,7 @@ async def its_cycles(dut):
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
 async def a_reset_in_mid_response_clears_it(dut):
-    """admin.post.reset"""
+    """admin.acq_write.reset"""
     bench = Bench(dut, stalls=lambda: True)
     await bench.start()
     await bench.send({1: (1, 0, 1)})

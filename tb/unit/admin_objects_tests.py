@@ -137,7 +137,7 @@ def names(bench):
 
 @cocotb.test(timeout_time=1000, timeout_unit="us")
 async def queues_keep_what_they_name(dut):
-    """admin.cq.life: a CQ holds its EQ and its UAR until its destruction, which drains before
+    """admin.cq.lifetime: a CQ holds its EQ and its UAR until its destruction, which drains before
     the response."""
     bench, make = await begin(dut)
     uar = [await make.uar(), await make.uar()][1]
@@ -222,7 +222,7 @@ def key(index, gen):
 
 @cocotb.test(timeout_time=2000, timeout_unit="us")
 async def regions_keep_their_domain(dut):
-    """admin.mr.life: a region holds its domain; its destruction drains all engines before the
+    """admin.mr.lifetime: a region holds its domain; its destruction drains all engines before the
     response."""
     bench, make = await begin(dut)
     pd = await make.pd()
@@ -278,7 +278,7 @@ async def queue_pair(dut):
 
 @cocotb.test(timeout_time=2000, timeout_unit="us")
 async def queue_pairs_keep_what_they_name(dut):
-    """admin.qp.life: a QP holds its objects; engine orders, drains and response occur in the
+    """admin.qp.lifetime: a QP holds its objects; engine orders, drains and response occur in the
     specified order"""
     bench, make = await queue_pair(dut)
     bench.reported.clear()

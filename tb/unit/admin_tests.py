@@ -310,7 +310,7 @@ async def wide_entries_do_what_short_ones_do(dut):
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def version_0_1_has_no_checksums(dut):
-    """admin.post.version"""
+    """admin.acq_write.version"""
     bench = AdminBench(dut)
     bench.crc = 0
     await bench.start()

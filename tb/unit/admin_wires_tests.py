@@ -124,7 +124,7 @@ async def events_of_every_bit(dut):
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def numbers_of_every_bit(dut):
-    """admin.wires.answers: ids, opcodes, statistics and the node address are correct in all
+    """admin.wires.responses: ids, opcodes, statistics and the node address are correct in all
     bits; the device reads exactly the requested host memory."""
     bench, rng = await begin(dut)
     make, read = Objects(bench), []

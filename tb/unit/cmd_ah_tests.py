@@ -52,7 +52,7 @@ class Handles(Unit):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def one_handle_for_each_pd_and_gid(dut, slow):
-    """admin.cmd_ah.life"""
+    """admin.cmd_ah.lifetime"""
     unit = Handles(dut, slow)
     await unit.start()
     far, other = gid(1 << LIMITS.node_w), bytes(14) + b"\0\3"

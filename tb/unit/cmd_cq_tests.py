@@ -67,7 +67,7 @@ class Queues(Unit):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def queues_live_and_go(dut, slow):
-    """admin.cmd_cq.life"""
+    """admin.cmd_cq.lifetime"""
     unit = Queues(dut, slow)
     await unit.start()
     assert [(await unit.create(eq(msix_vec=n))).eqn for n in (8, 0)] == [0, 1]

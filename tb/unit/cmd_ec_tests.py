@@ -88,7 +88,8 @@ def tie(handle, qp, events=1, kind=0):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def counters_live_by_the_rules(dut, slow):
-    """admin.cmd_ec.life: counter numbers, orders and the references on the UAR follow the rules."""
+    """admin.cmd_ec.lifetime: counter numbers, orders and the references on the UAR follow the
+    rules."""
     unit = Counters(dut, slow)
     await unit.start()
     assert [await unit.create(8 * n) for n in range(3)] == [0, 1, 2]
@@ -274,7 +275,7 @@ async def the_handle_of_a_qp_that_is_gone_is_refused(dut):
 
 @cocotb.test()
 async def a_qp_that_goes_is_reported_first(dut):
-    """admin.cmd_ec.forget: a QP destruction is reported to efa_ec before the next command."""
+    """admin.cmd_ec.clear: a QP destruction is reported to efa_ec before the next command."""
     unit = Counters(dut, slow=True)
     await unit.start()
     handles = [await unit.create() for _ in range(2)]

@@ -100,7 +100,7 @@ class Regions(Unit):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def regions_of_every_form(dut, slow):
-    """admin.cmd_mr.life"""
+    """admin.cmd_mr.lifetime"""
     unit = Regions(dut, slow)
     await unit.start()
     rng = unit.rng

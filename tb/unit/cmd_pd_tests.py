@@ -30,7 +30,7 @@ async def alloc_pd(unit):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def numbers_are_found_taken_and_given_back(dut, slow):
-    """admin.cmd_pd.life"""
+    """admin.cmd_pd.lifetime"""
     unit = Unit(dut, slow)
     await unit.start()
     assert [await alloc_pd(unit) for _ in range(3)] == [0, 1, 2]

@@ -185,7 +185,7 @@ class Pairs(Unit):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def pairs_live_and_go(dut, slow):
-    """admin.cmd_qp.life: numbers, LLQ positions and contexts are correct; a destruction drains
+    """admin.cmd_qp.lifetime: numbers, LLQ positions and contexts are correct; a destruction drains
     and releases all references."""
     unit = Pairs(dut, slow)
     await unit.start()

@@ -43,7 +43,7 @@ async def arm(dut, total):
 @cocotb.test()
 @cocotb.parametrize(stuck=["wr_cq", "value", "wr_eq", "irq_eq"])
 async def a_drain_waits_for_all_that_entries_lead_to(dut, stuck):
-    """queue.cpl.drain: a drain waits for a CQE, counter value, EQE or interrupt that the host
+    """queue.cq_engine.drain: a drain waits for a CQE, counter value, EQE or interrupt that the host
     does not accept."""
     await start(dut)
     if stuck == "value":

@@ -263,7 +263,7 @@ async def a_queue_that_was_never_made_takes_nothing(dut):
 @cocotb.test()
 @cocotb.parametrize(idle=[0, 1, 2, 3])
 async def sources_at_full_load_take_turns(dut, idle):
-    """cq.rings.turns: both sources alternate at full load for every pace of the host"""
+    """cq.rings.quanta: both sources alternate at full load for every pace of the host"""
     await start(dut)
     await create(dut, 3, log=6)
     for rx, side in enumerate(("tx", "rx")):

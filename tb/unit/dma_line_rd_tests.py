@@ -96,7 +96,7 @@ def requests(rng, count):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0, 1), (0.0, 0.7, 3), (0.5, 0.0, 12), (0.8, 0.0, 1)])
 async def lines_in_order_from_responses_in_any(dut, pace):
-    """admin.line_rd.order"""
+    """admin.dma_line_rd.order"""
     source, sink, host = await start(dut, pace[0], pace[1], patience=pace[2], busy=pace[1])
     wanted = list(requests(rng_for("asks"), 150))
     source.post(*wanted)
@@ -118,7 +118,7 @@ async def lines_in_order_from_responses_in_any(dut, pace):
 
 @cocotb.test()
 async def one_waits_at_each_end(dut):
-    """admin.line_rd.waits: one read request and one line are held at the ports; neither valid
+    """admin.dma_line_rd.waits: one read request and one line are held at the ports; neither valid
     depends on its ready."""
     source, sink, host = await start(dut)
     free, busy = host.reads._pause, lambda: True
@@ -135,7 +135,7 @@ async def one_waits_at_each_end(dut):
 
 @cocotb.test()
 async def as_many_as_slots(dut):
-    """admin.line_rd.depth"""
+    """admin.dma_line_rd.depth"""
     promised = timing("efa_dma_line_rd", "req")
     source, sink, host = await start(dut, responses=False)
     source.post(*requests(rng_for("asks"), 40))
@@ -150,7 +150,7 @@ async def as_many_as_slots(dut):
 
 @cocotb.test()
 async def its_cycles(dut):
-    """admin.line_rd.time"""
+    """admin.dma_line_rd.time"""
     request, response = timing("efa_dma_line_rd", "req"), timing("efa_dma_line_rd", "rsp")
     source, sink, host = await start(dut, responses=False)
     source.post(*[{"addr": 0, "len": 64}] * 8)
@@ -187,7 +187,7 @@ async def measure(dut, response):
 
 @cocotb.test()
 async def reset_in_traffic(dut):
-    """admin.line_rd.reset"""
+    """admin.dma_line_rd.reset"""
     source, sink, host = await start(dut, stalls=0.8, patience=4)
     source.post(*requests(rng_for("asks"), 60))
     await ClockCycles(dut.clk, 60)

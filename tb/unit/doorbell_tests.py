@@ -96,7 +96,7 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(gaps=[0.0, 0.6])
 async def every_store_is_checked_by_page_state_and_ring(dut, gaps):
-    """queue.doorbell.verdicts: random stores of all kinds, back to back and with gaps, have the
+    """queue.doorbell.statuses: random stores of all kinds, back to back and with gaps, have the
     expected outcomes."""
     bench = Bench(dut)
     await bench.start()
@@ -178,7 +178,7 @@ async def a_queue_pair_that_is_gone_is_not_posted(dut):
 
 @cocotb.test()
 async def counts_scan_anywhere(dut):
-    """queue.doorbell.walk: producer indices move forward, backward and beyond the free space, on
+    """queue.doorbell.scan: producer indices move forward, backward and beyond the free space, on
     one and several QPs; each index is read back"""
     bench = Bench(dut)
     await bench.start()

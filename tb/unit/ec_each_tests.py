@@ -64,7 +64,7 @@ async def every_queue_pair_has_counters_of_its_own(dut):
 
 @cocotb.test()
 async def orders_and_completions_without_a_pause_take_turns(dut):
-    """queue.ec.turns: orders and completions at full load alternate, independently of which came
+    """queue.ec.quanta: orders and completions at full load alternate, independently of which came
     first"""
     bench = Bench(dut)
     await clock_and_reset(dut)

@@ -432,7 +432,7 @@ async def a_queue_stands_in_line_once(dut):
 
 @cocotb.test()
 async def a_queue_made_anew_in_the_line_is_not_armed(dut):
-    """eq.random.forgotten: queued arms of a CQ created again are dropped; a CQ without interrupt
+    """eq.random.cleared: queued arms of a CQ created again are dropped; a CQ without interrupt
     mode posts no event"""
     env = Env(dut)
     await env.start_all()

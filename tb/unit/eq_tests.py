@@ -94,7 +94,7 @@ async def event_queue_not_armed_keeps_its_interrupt(dut):
 
 @cocotb.test()
 async def second_event_of_a_queue_waits_for_the_arm(dut):
-    """eq.eq.kept"""
+    """eq.eq.pending"""
     bench = Bench(dut)
     await bench.start()
     await bench.cq(1)

@@ -51,7 +51,7 @@ def response(feature, profile, node, groups, qpn_w, cqn_w):
 
 @cocotb.test()
 async def every_feature_as_the_spec_says(dut):
-    """admin.features.answers: all 256 ids in both profiles with random nodes and groups have the
+    """admin.features.responses: all 256 ids in both profiles with random nodes and groups have the
     specified bodies."""
     rng = rng_for("features")
     widths = int(dut.QPN_W.value), int(dut.CQN_W.value)

@@ -46,8 +46,8 @@ class Bench:
 
 @cocotb.test()
 async def each_report_once(dut):
-    """host.odd.each: reports of all kinds in random cycles give one event each; late tags stay
-    in order."""
+    """host.host_anomaly.each: reports of all kinds in random cycles give one event each; late tags
+    stay in order."""
     bench, rng = Bench(dut), rng_for("odd")
     await clock_and_reset(dut)
     stores, late, waiting = [], [], 0
@@ -74,7 +74,7 @@ async def each_report_once(dut):
 
 @cocotb.test()
 async def a_vector_waits_for_stores(dut):
-    """host.odd.vector"""
+    """host.host_anomaly.vector"""
     bench = Bench(dut)
     await clock_and_reset(dut)
     for vector in (9, 200):
@@ -86,7 +86,8 @@ async def a_vector_waits_for_stores(dut):
 
 @cocotb.test()
 async def any_vector(dut):
-    """host.odd.vectors: every vector is reported once, after the stores of consecutive cycles."""
+    """host.host_anomaly.vectors: every vector is reported once, after the stores of consecutive
+    cycles."""
     bench, rng = Bench(dut), rng_for("vectors")
     await clock_and_reset(dut)
     for vector in rng.sample(range(256), 256):
@@ -101,8 +102,8 @@ async def any_vector(dut):
 
 @cocotb.test()
 async def sixteen_wait(dut):
-    """host.odd.store: sixteen late completions wait during sixteen cycles of stores and follow
-    them."""
+    """host.host_anomaly.store: sixteen late completions wait during sixteen cycles of stores and
+    follow them."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     depth = timing("efa_host_anomaly", "late").depth
@@ -115,8 +116,8 @@ async def sixteen_wait(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """host.odd.cycles: the events of a store and of a late completion in an idle module have the
-    specified latency."""
+    """host.host_anomaly.cycles: the events of a store and of a late completion in an idle module
+    have the specified latency."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     for path, report in (("store", {"part": 64}), ("late", {"late": 3})):
@@ -127,7 +128,7 @@ async def cycles(dut):
 
 @cocotb.test()
 async def reset_cancels(dut):
-    """host.odd.reset: a reset discards pending reports."""
+    """host.host_anomaly.reset: a reset discards pending reports."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     for number in range(8):

@@ -185,7 +185,7 @@ async def cycles(dut, bar):
 
 @cocotb.test()
 async def response_cycles(dut):
-    """host.mmio.answer: a load of one dword completes with the specified latency."""
+    """host.mmio.response: a load of one dword completes with the specified latency."""
     Bench(dut)
     await clock_and_reset(dut)
     drive(dut, s_mmio_valid=1, s_mmio_write=0, s_mmio_bar=REG, s_mmio_addr=64, s_mmio_be=WHOLE)

@@ -63,7 +63,7 @@ def invalid(cmd, profile):
 
 @cocotb.test()
 async def pages_and_statuses_by_the_rule(dut):
-    """admin.mr_pages.rule: random commands at the specified interval match the rule in both
+    """admin.mr_geometry.rule: random commands at the specified interval match the rule in both
     profiles."""
     promised, rng = timing("efa_mr_geometry", "command"), rng_for("mr_pages")
     assert promised.latency == promised.interval
@@ -89,7 +89,7 @@ async def pages_and_statuses_by_the_rule(dut):
 
 @cocotb.test()
 async def every_page_size(dut):
-    """admin.mr_pages.sizes: exactly the page sizes of the profile are valid."""
+    """admin.mr_geometry.sizes: exactly the page sizes of the profile are valid."""
     start_clock(dut.clk)
     for shift in range(64):
         for profile in (0, 1):
@@ -103,7 +103,7 @@ async def every_page_size(dut):
 
 @cocotb.test()
 async def it_takes_three_cycles(dut):
-    """admin.mr_pages.time: the result is stable while the command is held, and changes with the
+    """admin.mr_geometry.time: the result is stable while the command is held, and changes with the
     specified latency."""
     latency = timing("efa_mr_geometry", "command").latency
     start_clock(dut.clk)

@@ -177,7 +177,7 @@ async def rows_become_free_while_all_others_are_used(dut):
 
 @cocotb.test()
 async def ids_count_wraps(dut):
-    """transport.msg_id_alloc.laps: two contexts alternate; the context number wraps every two
+    """transport.msg_id_alloc.wraps: two contexts alternate; the context number wraps every two
     allocations"""
     bench = Bench(dut)
     await bench.start()

@@ -535,7 +535,7 @@ async def each_bit_of_the_distance(dut):
 
 @cocotb.test()
 async def disabled_it_keeps_what_is_pending(dut):
-    """host.irq.kept: a disabled function keeps pending bits, also of a vector that loses its
+    """host.irq.pending: a disabled function keeps pending bits, also of a vector that loses its
     moderated message; a vector number without a request is not reported."""
     bench = await Bench(dut).start()
     await bench.fill()

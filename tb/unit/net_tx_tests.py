@@ -152,7 +152,7 @@ async def everything_leaves_in_order(dut, pace):
 
 @cocotb.test()
 async def they_take_turns(dut):
-    """transport.net_tx.turns: Packets and acknowledgements alternate; a packet counts as one
+    """transport.net_tx.quanta: Packets and acknowledgements alternate; a packet counts as one
     grant."""
     bench = Bench(dut, periodic(8, 1))
     await bench.start()

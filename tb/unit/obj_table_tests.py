@@ -153,8 +153,8 @@ class Bench:
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def lowest_numbers_first_until_none(dut):
-    """admin.objects.lowest_free: Find returns the lowest free number, and none when all numbers are
-    in use."""
+    """admin.obj_table.lowest_free: Find returns the lowest free number, and none when all numbers
+    are in use."""
     bench = Bench(dut)
     await bench.start()
     for number in range(1 << LIMITS.eqn_w):
@@ -171,8 +171,8 @@ async def lowest_numbers_first_until_none(dut):
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def references_keep_an_object(dut):
-    """admin.objects.references: A referenced object is not freed, and a reference requires the UAR
-    of the object."""
+    """admin.obj_table.references: A referenced object is not freed, and a reference requires the
+    UAR of the object."""
     bench = Bench(dut)
     await bench.start()
     await bench.take(CQ, await bench.find(CQ, 3), 3)
@@ -187,7 +187,7 @@ async def references_keep_an_object(dut):
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def a_number_stays_with_its_uar(dut):
-    """admin.objects.touched: A freed number returns only to its UAR until that UAR itself is
+    """admin.obj_table.touched: A freed number returns only to its UAR until that UAR itself is
     freed."""
     bench = Bench(dut)
     await bench.start()
@@ -208,7 +208,7 @@ async def a_number_stays_with_its_uar(dut):
 
 @cocotb.test()
 async def a_ring_gets_pages_that_are_all_free(dut):
-    """admin.objects.pages: An LLQ gets an aligned block of free pages: one used page excludes a
+    """admin.obj_table.pages: An LLQ gets an aligned block of free pages: one used page excludes a
     block, and a block larger than the memory is refused."""
     bench = Bench(dut)
     await bench.start()
@@ -223,7 +223,8 @@ async def a_ring_gets_pages_that_are_all_free(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def random_life_matches_the_account(dut):
-    """admin.objects.random: Random allocations, references and frees match the reference model."""
+    """admin.obj_table.random: Random allocations, references and frees match the reference
+    model."""
     bench = Bench(dut)
     await bench.start()
     rng, ref = bench.rng, bench.ref
@@ -267,7 +268,7 @@ async def random_life_matches_the_account(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def numbers_all_over(dut):
-    """admin.objects.all: Random operations on any number, with any UAR and many references, leave
+    """admin.obj_table.all: Random operations on any number, with any UAR and many references, leave
     other objects unchanged."""
     bench = Bench(dut)
     await bench.start()
@@ -307,7 +308,7 @@ async def numbers_all_over(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def every_number_of_a_kind(dut):
-    """admin.objects.whole: All numbers of a kind are allocated in order; freed numbers are found
+    """admin.obj_table.whole: All numbers of a kind are allocated in order; freed numbers are found
     again, lowest first, in time."""
     bench = Bench(dut)
     await bench.start()
@@ -334,7 +335,7 @@ async def every_number_of_a_kind(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def a_scan_is_for_one_uar(dut):
-    """admin.objects.walk: The scan for a freed UAR keeps numbers of a UAR that differs in one
+    """admin.obj_table.scan: The scan for a freed UAR keeps numbers of a UAR that differs in one
     bit."""
     bench = Bench(dut)
     await bench.start()
@@ -358,7 +359,7 @@ async def a_scan_is_for_one_uar(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def none_is_there_for_another_uar(dut):
-    """admin.objects.others: Numbers that one UAR used and freed are not available to another
+    """admin.obj_table.others: Numbers that one UAR used and freed are not available to another
     UAR."""
     bench = Bench(dut)
     await bench.start()
@@ -379,7 +380,7 @@ async def none_is_there_for_another_uar(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def blocks_of_any_size(dut):
-    """admin.objects.blocks: Blocks of any number of pages are allocated and freed at the expected
+    """admin.obj_table.blocks: Blocks of any number of pages are allocated and freed at the expected
     place."""
     bench = Bench(dut)
     await bench.start()
@@ -397,8 +398,8 @@ async def blocks_of_any_size(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def generations_of_queue_pairs(dut):
-    """admin.objects.generation: The generation of a queue pair exceeds the range of the generation
-    of a memory key."""
+    """admin.obj_table.generation: The generation of a queue pair exceeds the range of the
+    generation of a memory key."""
     bench = Bench(dut)
     await bench.start()
     wanted = (1 << 12) + 40
@@ -419,7 +420,8 @@ async def generations_of_queue_pairs(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def generations_turn(dut):
-    """admin.objects.generation: The generation of a memory key wraps to 1 after its last value."""
+    """admin.obj_table.generation: The generation of a memory key wraps to 1 after its last
+    value."""
     bench = Bench(dut)
     await bench.start()
     last = (1 << 20 - LIMITS.mr_w) - 1
@@ -431,7 +433,7 @@ async def generations_turn(dut):
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def units_wait_for_each_other(dut):
-    """admin.objects.arbitration: Concurrent requests of all units are granted in round-robin
+    """admin.obj_table.arbitration: Concurrent requests of all units are granted in round-robin
     order."""
     bench = Bench(dut)
     await bench.start()
@@ -453,8 +455,8 @@ async def units_wait_for_each_other(dut):
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def its_cycles(dut):
-    """admin.objects.time: Each request meets its specified latency; the next request follows in the
-    next cycle."""
+    """admin.obj_table.time: Each request meets its specified latency; the next request follows in
+    the next cycle."""
     request, find, number, free_uar = (
         timing("efa_obj_table", path) for path in ("request", "find", "number", "free_uar")
     )
@@ -489,7 +491,7 @@ async def its_cycles(dut):
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def a_reset_frees_everything(dut):
-    """admin.objects.reset: A reset frees every number and restarts the generations."""
+    """admin.obj_table.reset: A reset frees every number and restarts the generations."""
     bench = Bench(dut)
     await bench.start()
     await bench.take(QP, 0, 7)
@@ -515,7 +517,7 @@ async def a_reset_frees_everything(dut):
 
 @cocotb.test()
 async def references_never_wrap(dut):
-    """admin.objects.most: A saturated reference count refuses further references and never
+    """admin.obj_table.most: A saturated reference count refuses further references and never
     wraps."""
     bench = Bench(dut)
     await bench.start()

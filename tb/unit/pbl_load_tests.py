@@ -93,8 +93,8 @@ class Lister:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.7, 0.0), (0.2, 0.7)])
 async def lists_of_any_length_and_place(dut, pace):
-    """admin.mr_list.listed: Direct lists of any length and address are loaded; misaligned pages and
-    read errors are reported."""
+    """admin.pbl_load.listed: Direct lists of any length and address are loaded; misaligned pages
+    and read errors are reported."""
     lister, rng = Lister(dut, *pace), rng_for("lists")
     await clock_and_reset(dut)
     for count in (1, 2, 7, 8, 9, 16, 100, *(rng.randrange(1, 40) for _ in range(20))):
@@ -191,7 +191,7 @@ async def take_in_chunks(lister, count, fault=None, shift=12):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.7, 0.0), (0.2, 0.7)])
 async def lists_in_chunks(dut, pace):
-    """admin.mr_list.chunks: Chunks lie at any address; the first fault in list order ends the
+    """admin.pbl_load.chunks: Chunks lie at any address; the first fault in list order ends the
     list."""
     lister, rng = Lister(dut, *pace), rng_for("chunks")
     await clock_and_reset(dut)
@@ -214,8 +214,8 @@ async def lists_in_chunks(dut, pace):
 
 @cocotb.test()
 async def long_lists(dut):
-    """admin.mr_list.long: Direct and chunked lists of hundreds of pages, and of the whole pool, are
-    loaded."""
+    """admin.pbl_load.long: Direct and chunked lists of hundreds of pages, and of the whole pool,
+    are loaded."""
     lister = Lister(dut)
     await clock_and_reset(dut)
     await lister.take_in(lister.rng.randrange(1024, 1100), 12, 1)
@@ -229,7 +229,7 @@ async def long_lists(dut):
 
 @cocotb.test()
 async def each_bit_of_a_page(dut):
-    """admin.mr_list.bits: Each address bit of an inline page decides on alignment; `s_start` may
+    """admin.pbl_load.bits: Each address bit of an inline page decides on alignment; `s_start` may
     stay high until done."""
     lister = Lister(dut)
     await clock_and_reset(dut)
@@ -250,7 +250,7 @@ async def each_bit_of_a_page(dut):
 
 @cocotb.test()
 async def many_reads_are_on_their_way(dut):
-    """admin.mr_list.in_flight: List reads are outstanding up to the depth of efa_dma_line_rd, and
+    """admin.pbl_load.in_flight: List reads are outstanding up to the depth of efa_dma_line_rd, and
     pointer reads beside them."""
     lister = Lister(dut)
     await clock_and_reset(dut)
@@ -273,7 +273,7 @@ async def many_reads_are_on_their_way(dut):
 
 @cocotb.test()
 async def pages_in_the_command(dut):
-    """admin.mr_list.inline: One to four inline pages are loaded, and a misaligned page is
+    """admin.pbl_load.inline: One to four inline pages are loaded, and a misaligned page is
     reported."""
     lister = Lister(dut)
     await clock_and_reset(dut)
@@ -286,7 +286,7 @@ async def pages_in_the_command(dut):
 
 @cocotb.test()
 async def its_cycles(dut):
-    """admin.mr_list.time: Reads, lines, translations and done meet their specified cycles."""
+    """admin.pbl_load.time: Reads, lines, translations and done meet their specified cycles."""
     assert timing("efa_pbl_load", "read").latency == timing("efa_pbl_fetch", "piece").latency
     page, read = timing("efa_pbl_load", "page"), timing("efa_pbl_load", "read")
     line, done = timing("efa_pbl_load", "line"), timing("efa_pbl_load", "done")
@@ -318,7 +318,7 @@ async def its_cycles(dut):
 
 @cocotb.test()
 async def the_cycles_of_chunks(dut):
-    """admin.mr_list.time: Chunk requests meet their specified interval, and a list that ends early
+    """admin.pbl_load.time: Chunk requests meet their specified interval, and a list that ends early
     its latency."""
     piece, run = timing("efa_pbl_fetch", "piece"), timing("efa_pbl_fetch", "run")
     early = timing("efa_pbl_load", "early")
@@ -350,7 +350,7 @@ async def the_cycles_of_chunks(dut):
 
 @cocotb.test()
 async def a_list_that_ended_requests_no_more_pointers(dut):
-    """admin.mr_list.stopped: After an invalid pointer no further piece of pointers is requested,
+    """admin.pbl_load.stopped: After an invalid pointer no further piece of pointers is requested,
     even when the next piece would replace the invalid pointer."""
     if int(dut.ENTRIES.value) != 8:
         return
@@ -370,7 +370,7 @@ async def a_list_that_ended_requests_no_more_pointers(dut):
 
 @cocotb.test()
 async def a_list_ends_behind_its_last_piece(dut):
-    """admin.mr_list.last: A stalled piece before the invalid pointer is read and loaded before
+    """admin.pbl_load.last: A stalled piece before the invalid pointer is read and loaded before
     done."""
     if int(dut.ENTRIES.value) != 8:
         return
@@ -393,7 +393,7 @@ async def a_list_ends_behind_its_last_piece(dut):
 @cocotb.test()
 @cocotb.parametrize(idle=[1, 2, 3])
 async def a_link_is_requested_in_its_cycle(dut, idle):
-    """admin.mr_list.link: The link is requested in the first free request slot after the pointers
+    """admin.pbl_load.link: The link is requested in the first free request slot after the pointers
     of its chunk."""
     if int(dut.ENTRIES.value) != 8:
         return
@@ -420,7 +420,7 @@ async def a_link_is_requested_in_its_cycle(dut, idle):
 
 @cocotb.test()
 async def reset_in_a_list(dut):
-    """admin.mr_list.reset: A reset during a list stops reads and writes; the next list loads
+    """admin.pbl_load.reset: A reset during a list stops reads and writes; the next list loads
     correctly."""
     lister, rng = Lister(dut, gaps=0.5, stalls=0.5), rng_for("reset")
     await clock_and_reset(dut)

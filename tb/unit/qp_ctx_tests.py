@@ -188,7 +188,7 @@ async def an_error_moves_only_a_live_queue_out_of_reset(dut):
 
 @cocotb.test()
 async def sides_take_turns(dut):
-    """qp_ctx.turns: Errors of both sides alternate; the side that was granted last waits first."""
+    """qp_ctx.quanta: Errors of both sides alternate; the side that was granted last waits first."""
     bench = Bench(dut)
     await bench.start()
     for wrap in range(2):

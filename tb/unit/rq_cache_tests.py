@@ -84,7 +84,7 @@ class Ring:
 @cocotb.test()
 @cocotb.parametrize(first=[0, FIRST])
 async def readers_see_what_came_and_nothing_older(dut, first):
-    """queue.rq_cache.lap: Readers see arrived descriptors and none of an older wrap, with
+    """queue.rq_cache.wrap: Readers see arrived descriptors and none of an older wrap, with
     completions in any order and failed ones between them."""
     bench = Bench(dut)
     await bench.start()

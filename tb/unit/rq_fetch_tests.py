@@ -690,8 +690,8 @@ async def flushes_do_not_keep_a_doorbell_waiting(dut):
 
 @cocotb.test()
 async def rings_live_and_die(dut):
-    """queue.rq_fetch.life: Random posts, claims, errors, drains and restarts of many rings leave no
-    work undone."""
+    """queue.rq_fetch.lifetime: Random posts, claims, errors, drains and restarts of many rings
+    leave no work undone."""
     env = Env(dut, 0.2, 0.7, 0.5)
     await env.start()
     rng, rings = env.rng, [await env.ring(n * 7 % 64, n % 7) for n in range(12)]

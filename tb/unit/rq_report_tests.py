@@ -61,7 +61,7 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(stalls=[0.0, 0.7])
 async def each_is_reported_once_in_its_order(dut, stalls):
-    """queue.rq_err.order: Random errors of both causes, on few and many rings, are reported once
+    """queue.rq_report.order: Random errors of both causes, on few and many rings, are reported once
     and in order."""
     bench = Bench(dut, stalls)
     await bench.start()
@@ -82,7 +82,7 @@ async def each_is_reported_once_in_its_order(dut, stalls):
 
 @cocotb.test()
 async def every_ring_may_wait_for_both_reasons(dut):
-    """queue.rq_err.full: Every ring can be pending for both causes; the causes alternate."""
+    """queue.rq_report.full: Every ring can be pending for both causes; the causes alternate."""
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
@@ -101,7 +101,7 @@ async def every_ring_may_wait_for_both_reasons(dut):
 
 @cocotb.test()
 async def reports_take_their_time(dut):
-    """queue.rq_err.cycles: A report meets its specified cycles."""
+    """queue.rq_report.cycles: A report meets its specified cycles."""
     bench = Bench(dut)
     await bench.start()
     for name in CAUSES:
@@ -121,7 +121,7 @@ async def reports_take_their_time(dut):
 
 @cocotb.test()
 async def reset_empties_it(dut):
-    """queue.rq_err.reset: A reset discards pending reports; a ring that fails again is reported
+    """queue.rq_report.reset: A reset discards pending reports; a ring that fails again is reported
     again."""
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])

@@ -385,8 +385,8 @@ async def take_all(env, ring, limit=4000):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.9, 1.0, 0.9), (0.15, 0.4, 0.3)])
 async def rings_live_and_die(dut, pace):
-    """queue.rq.life: Random posts, claims, invalid doorbells, failed reads, flushes and restarts
-    match the model."""
+    """queue.rq.lifetime: Random posts, claims, invalid doorbells, failed reads, flushes and
+    restarts match the model."""
     env = Env(dut, *pace)
     await env.start()
     rng = env.rng
@@ -451,7 +451,7 @@ async def rings_live_and_die(dut, pace):
 
 @cocotb.test()
 async def a_ring_is_used_over_and_over(dut):
-    """queue.rq.laps: Each descriptor is delivered once and in order over many wraps of ring and
+    """queue.rq.wraps: Each descriptor is delivered once and in order over many wraps of ring and
     cache."""
     env = Env(dut, 0.9, 1.0, 1.0)
     await env.start()

@@ -146,27 +146,27 @@ MANY = [(0, 1, 4), (1, 1, 2), (7, 0, 6), (20, 0, 1), (33, 1, 12), (62, 1, 6), (6
 
 @cocotb.test()
 async def many_queues_on_a_fast_host(dut):
-    """recv.load.fast: Many queues complete all WQEs with a fast host."""
+    """rx_engine.load.fast: Many queues complete all WQEs with a fast host."""
     await machine(dut, MANY, 6000, False, latency=0.9)
 
 
 @cocotb.test()
 async def many_queues_on_a_slow_host(dut):
-    """recv.load.slow: Many queues complete all WQEs with a slow host."""
+    """rx_engine.load.slow: Many queues complete all WQEs with a slow host."""
     await machine(dut, MANY, 6000, False, stalls=0.5, latency=0.03)
 
 
 @cocotb.test()
 async def queues_break_in_traffic(dut):
-    """recv.load.breaks: Queues that enter ERR during traffic complete all WQEs."""
+    """rx_engine.load.breaks: Queues that enter ERR during traffic complete all WQEs."""
     for latency in (0.9, 0.1):
         await machine(dut, MANY, 4000, True, latency=latency)
 
 
 @cocotb.test()
 async def one_queue_breaks_at_every_moment(dut):
-    """recv.load.every_moment: A queue that enters ERR in any cycle after its doorbell completes
-    each WQE exactly once."""
+    """rx_engine.load.every_moment: A queue that enters ERR in any cycle after its doorbell
+    completes each WQE exactly once."""
     bench = Bench(dut, latency=0.9)
     await bench.start()
     qpn = 5
@@ -194,8 +194,8 @@ async def one_queue_breaks_at_every_moment(dut):
 
 @cocotb.test()
 async def packet_behind_an_endless_entry_is_refused(dut):
-    """recv.load.endless: A packet behind a WQE without a last descriptor is refused, and the queue
-    is flushed."""
+    """rx_engine.load.endless: A packet behind a WQE without a last descriptor is refused, and the
+    queue is flushed."""
     bench = Bench(dut, latency=0.9)
     await bench.start()
     await bench.qp(1)
@@ -213,7 +213,7 @@ async def packet_behind_an_endless_entry_is_refused(dut):
 
 @cocotb.test()
 async def waiting_packet_sees_its_queue_end(dut):
-    """recv.load.waiting_packet: A packet that waits for descriptors is refused when its queue
+    """rx_engine.load.waiting_packet: A packet that waits for descriptors is refused when its queue
     enters RESET or ERR."""
     bench = Bench(dut, latency=0.9)
     await bench.start()
@@ -242,7 +242,7 @@ async def waiting_packet_sees_its_queue_end(dut):
 
 @cocotb.test()
 async def ring_operation_does_not_wait_for_another_rings_packet(dut):
-    """recv.load.rq_ctrl: A ring operation does not wait for a packet of another ring."""
+    """rx_engine.load.rq_ctrl: A ring operation does not wait for a packet of another ring."""
     bench = Bench(dut, latency=0.0)
     await bench.start()
     await bench.qp(1)
@@ -268,7 +268,7 @@ async def ring_operation_does_not_wait_for_another_rings_packet(dut):
 
 @cocotb.test()
 async def nothing_completes_behind_a_drain(dut):
-    """recv.load.drain: After a drain no completion of a destroyed queue follows, and all its
+    """rx_engine.load.drain: After a drain no completion of a destroyed queue follows, and all its
     packets have completed."""
     bench = Bench(dut, 0.8, latency=0.9)
     await bench.start()
@@ -302,7 +302,7 @@ async def nothing_completes_behind_a_drain(dut):
 
 @cocotb.test()
 async def small_packets_pass_at_the_stated_rate(dut):
-    """recv.load.rate: Small packets are validated at the specified rate."""
+    """rx_engine.load.rate: Small packets are validated at the specified rate."""
     bench = Bench(dut, latency=1.0)
     await bench.start()
     await bench.qp(1, log=6)

@@ -136,8 +136,8 @@ def promised(path):
 @cocotb.test()
 @cocotb.parametrize(queues=[16, 64])
 async def small_receives_on_many_queues(dut, queues):
-    """recv.rate.small: 64-byte receives on many queues reach the specified rate with a read latency
-    of 250 cycles."""
+    """rx_engine.rate.small: 64-byte receives on many queues reach the specified rate with a read
+    latency of 250 cycles."""
     rate, host = await stream(dut, list(range(queues)), 64, 2000)
     assert rate == promised("small")
     # Most reads return a whole line of descriptors.
@@ -146,7 +146,7 @@ async def small_receives_on_many_queues(dut, queues):
 
 @cocotb.test()
 async def packets_of_one_flit(dut):
-    """recv.rate.flit: 32-byte receives with a separate completion stream reach one packet per
+    """rx_engine.rate.flit: 32-byte receives with a separate completion stream reach one packet per
     cycle."""
     rate, _ = await stream(dut, list(range(16)), 32, 2000, shared=False)
     assert rate == promised("flit")
@@ -154,22 +154,22 @@ async def packets_of_one_flit(dut):
 
 @cocotb.test()
 async def one_queue_alone(dut):
-    """recv.rate.one: One queue reaches the rate that its prefetched descriptors allow at a read
-    latency of 250 cycles."""
+    """rx_engine.rate.one: One queue reaches the rate that its prefetched descriptors allow at a
+    read latency of 250 cycles."""
     rate, _ = await stream(dut, [7], 64, 2000)
     assert 0.97 * promised("one") <= rate <= 1.03 * promised("one"), rate
 
 
 @cocotb.test()
 async def large_receives(dut):
-    """recv.rate.large: 4096-byte receives take 64 beats and one completion each."""
+    """rx_engine.rate.large: 4096-byte receives take 64 beats and one completion each."""
     rate, _ = await stream(dut, list(range(16)), 4096, 120)
     assert rate * 65 >= 0.99, rate * 65
 
 
 @cocotb.test()
 async def a_queue_without_descriptors_does_not_slow_the_others(dut):
-    """recv.rate.others: A queue that posts late does not slow the other queues."""
+    """rx_engine.rate.others: A queue that posts late does not slow the other queues."""
     host = Host(dut)
     await host.start()
     host.wr._pause = lambda: not host.wr_open
@@ -198,7 +198,7 @@ async def a_queue_without_descriptors_does_not_slow_the_others(dut):
 
 @cocotb.test()
 async def one_packet_on_an_idle_device(dut):
-    """recv.rate.idle: One packet on an idle device meets the specified latency to payload and
+    """rx_engine.rate.idle: One packet on an idle device meets the specified latency to payload and
     completion."""
     host = Host(dut)
     await host.start()

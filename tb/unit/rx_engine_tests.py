@@ -55,20 +55,20 @@ async def random_messages(dut, stalls, count=60):
 
 @cocotb.test()
 async def messages_arrive_byte_for_byte(dut):
-    """recv.unit.smooth: Messages arrive unchanged with an ideal host."""
+    """rx_engine.unit.smooth: Messages arrive unchanged with an ideal host."""
     await random_messages(dut, 0.0)
 
 
 @cocotb.test()
 async def messages_arrive_on_a_slow_host(dut):
-    """recv.unit.stalls: Messages arrive unchanged with a slow host."""
+    """rx_engine.unit.stalls: Messages arrive unchanged with a slow host."""
     await random_messages(dut, 0.6)
 
 
 @cocotb.test()
 async def acknowledgement_follows_the_entry(dut):
-    """recv.unit.order: The acknowledgement follows the CQE, the CQE the completion, the completion
-    the payload writes."""
+    """rx_engine.unit.order: The acknowledgement follows the CQE, the CQE the completion, the
+    completion the payload writes."""
     bench = Bench(dut)
     await bench.start()
     await bench.qp(1)
@@ -86,7 +86,7 @@ async def acknowledgement_follows_the_entry(dut):
 
 @cocotb.test()
 async def completions_wait_behind_their_data(dut):
-    """recv.unit.behind: Payload of many messages is written while completions stall; each
+    """rx_engine.unit.behind: Payload of many messages is written while completions stall; each
     completion then follows its payload."""
     bench = Bench(dut)
     await bench.start()
@@ -110,7 +110,7 @@ async def completions_wait_behind_their_data(dut):
 
 @cocotb.test()
 async def refusals_name_their_reason(dut):
-    """recv.unit.refusals: Each refused packet gets the status of its reason."""
+    """rx_engine.unit.refusals: Each refused packet gets the status of its reason."""
     bench = Bench(dut)
     await bench.start()
     await bench.qp(1)
@@ -158,7 +158,7 @@ async def refusals_name_their_reason(dut):
 
 @cocotb.test()
 async def doorbell_beyond_the_ring_breaks_the_queue(dut):
-    """recv.unit.overrun: A doorbell beyond the ring moves the queue to ERR and flushes it."""
+    """rx_engine.unit.overrun: A doorbell beyond the ring moves the queue to ERR and flushes it."""
     bench = Bench(dut)
     await bench.start()
     await bench.qp(4, log=2)
@@ -177,7 +177,7 @@ async def doorbell_beyond_the_ring_breaks_the_queue(dut):
 
 @cocotb.test()
 async def failed_descriptor_read_breaks_the_queue(dut):
-    """recv.unit.read_error: A failed descriptor read moves the queue to ERR."""
+    """rx_engine.unit.read_error: A failed descriptor read moves the queue to ERR."""
     bench = Bench(dut)
     await bench.start()
     await bench.qp(6)
@@ -191,7 +191,7 @@ async def failed_descriptor_read_breaks_the_queue(dut):
 
 @cocotb.test()
 async def malformed_packets_vanish(dut):
-    """recv.unit.malformed: Malformed packets are dropped and counted; the next valid packet is
+    """rx_engine.unit.malformed: Malformed packets are dropped and counted; the next valid packet is
     received."""
     bench = Bench(dut)
     await bench.start()
@@ -213,7 +213,7 @@ async def malformed_packets_vanish(dut):
 
 @cocotb.test()
 async def drain_waits_for_packets_and_fetches(dut):
-    """recv.unit.drain: A drain waits for packets and descriptor reads in flight."""
+    """rx_engine.unit.drain: A drain waits for packets and descriptor reads in flight."""
     bench = Bench(dut, 0.9)
     await bench.start()
     await bench.qp(1)
@@ -232,7 +232,7 @@ async def drain_waits_for_packets_and_fetches(dut):
 
 @cocotb.test()
 async def drain_waits_for_a_flush_that_has_begun(dut):
-    """recv.unit.drain_flush: No completion follows the drain, in whatever cycle of a flush the
+    """rx_engine.unit.drain_flush: No completion follows the drain, in whatever cycle of a flush the
     queue is reset."""
     held = {"on": False}
     bench = Bench(dut, lambda: held["on"])
@@ -263,7 +263,7 @@ async def drain_waits_for_a_flush_that_has_begun(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_a_packet(dut):
-    """recv.unit.reset: A core reset within a packet discards its remaining flits without a
+    """rx_engine.unit.reset: A core reset within a packet discards its remaining flits without a
     malformed-packet count."""
     bench = Bench(dut, 0.3)
     drops = bench.count("st_drop_valid")

@@ -61,7 +61,7 @@ async def both_arrive_whole_and_in_order(dut, pace):
 
 @cocotb.test()
 async def they_take_turns(dut):
-    """data.rx_job_arb.turns: Both inputs alternate; one input alone reaches one job per cycle."""
+    """data.rx_job_arb.quanta: Both inputs alternate; one input alone reaches one job per cycle."""
     packets, flushes, sink = await start(dut)
     rng = rng_for("turns")
     moments = Moments(dut, "s_job", "s_flush", "m_job")

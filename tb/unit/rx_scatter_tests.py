@@ -268,7 +268,7 @@ async def so_many_beats_are_on_their_way(dut):
 
 @cocotb.test()
 async def a_job_behind_a_long_one_enters_the_scan_with_its_end(dut):
-    """data.rx_scatter.walk: A job behind a long one enters the address translation when the long
+    """data.rx_scatter.scan: A job behind a long one enters the address translation when the long
     job ends, since the translation pipeline stalls as a whole."""
     bench = Bench(dut)
     await bench.start()

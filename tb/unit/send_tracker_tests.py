@@ -191,8 +191,8 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.5, 0.3)])
 async def acknowledged_sends_complete(dut, pace):
-    """transport.srd.ack: Acknowledged sends complete, in any order and with any status, among
-    completions of sent messages."""
+    """transport.send_tracker.ack: Acknowledged sends complete, in any order and with any status,
+    among completions of sent messages."""
     bench = Bench(dut, *pace)
     await bench.start()
     for _ in range(12):
@@ -214,7 +214,7 @@ async def acknowledged_sends_complete(dut, pace):
 
 @cocotb.test()
 async def foreign_acknowledgements_are_dropped(dut):
-    """transport.srd.stranger: Acknowledgements without a send, of another node, queue or
+    """transport.send_tracker.stranger: Acknowledgements without a send, of another node, queue or
     generation, and duplicates are dropped."""
     bench = Bench(dut)
     await bench.start()
@@ -236,8 +236,8 @@ async def foreign_acknowledgements_are_dropped(dut):
 
 @cocotb.test()
 async def flush_in_posting_order(dut):
-    """transport.srd.flush: A scan flushes the queues of its set in posting order across the wrap of
-    the contexts; other sends stay."""
+    """transport.send_tracker.flush: A scan flushes the queues of its set in posting order across
+    the wrap of the contexts; other sends stay."""
     bench = Bench(dut, 0.4)
     await bench.start()
     old = bench.message(5)
@@ -265,8 +265,8 @@ async def flush_in_posting_order(dut):
 
 @cocotb.test()
 async def flush_of_sends_that_the_circle_passed(dut):
-    """transport.srd.flush.old: Sends that stayed outstanding over several wraps of the contexts are
-    flushed in posting order."""
+    """transport.send_tracker.flush.old: Sends that stayed outstanding over several wraps of the
+    contexts are flushed in posting order."""
     bench = Bench(dut)
     await bench.start()
     old = {}
@@ -306,8 +306,8 @@ async def flush_of_sends_that_the_circle_passed(dut):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.3)])
 async def flush_among_other_completions(dut, pace):
-    """transport.srd.flush.busy: Scans, acknowledgements and completions of sent messages collide:
-    each send completes once, flushed sends in posting order, and only sends of the set are
+    """transport.send_tracker.flush.busy: Scans, acknowledgements and completions of sent messages
+    collide: each send completes once, flushed sends in posting order, and only sends of the set are
     flushed."""
     bench = Bench(dut, *pace, predicts=False)
     await bench.start()
@@ -366,8 +366,8 @@ async def flush_among_other_completions(dut, pace):
 
 @cocotb.test()
 async def sends_of_a_destroyed_handle_flush(dut):
-    """transport.srd.stale: A scan flushes sends whose handle generation differs from the current
-    one."""
+    """transport.send_tracker.stale: A scan flushes sends whose handle generation differs from the
+    current one."""
     bench = Bench(dut)
     await bench.start()
     gens = {3: 5, 255: 15}
@@ -389,8 +389,8 @@ async def sends_of_a_destroyed_handle_flush(dut):
 
 @cocotb.test()
 async def cancelled_sends_are_cancelled(dut):
-    """transport.srd.purge: A cancel frees the contexts of a queue without completion or count;
-    other sends stay."""
+    """transport.send_tracker.cancel: A cancel frees the contexts of a queue without completion or
+    count; other sends stay."""
     bench = Bench(dut, 0.5)
     await bench.start()
     messages = [bench.message(number % 3) for number in range(60)]
@@ -411,8 +411,8 @@ async def cancelled_sends_are_cancelled(dut):
 
 @cocotb.test()
 async def dead_queues_complete_nothing(dut):
-    """transport.srd.dead: Sends of a QP that is destroyed, in RESET or recreated complete nothing,
-    and their contexts are freed."""
+    """transport.send_tracker.dead: Sends of a QP that is destroyed, in RESET or recreated complete
+    nothing, and their contexts are freed."""
     bench = Bench(dut)
     await bench.start()
     bench.live[1]["live"] = 0
@@ -430,8 +430,8 @@ async def dead_queues_complete_nothing(dut):
 
 @cocotb.test()
 async def as_many_open_as_may_be(dut):
-    """transport.srd.full: The specified number of sends can be outstanding; a freed context is
-    reused one wrap later."""
+    """transport.send_tracker.full: The specified number of sends can be outstanding; a freed
+    context is reused one wrap later."""
     bench = Bench(dut)
     await bench.start()
     messages = [bench.message(number % QUEUES) for number in range(N)]
@@ -454,8 +454,8 @@ async def as_many_open_as_may_be(dut):
 
 @cocotb.test()
 async def counts_wrap(dut):
-    """transport.srd.wrap: One completion per cycle; the completed count of a queue wraps at
-    65,536."""
+    """transport.send_tracker.wrap: One completion per cycle; the completed count of a queue wraps
+    at 65,536."""
     bench = Bench(dut, predicts=False)
     await bench.start()
     bench.txc._task.cancel()
@@ -470,7 +470,8 @@ async def counts_wrap(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """transport.srd.time: Completions, acknowledgements and scans meet their specified cycles."""
+    """transport.send_tracker.time: Completions, acknowledgements and scans meet their specified
+    cycles."""
     bench = Bench(dut)
     await bench.start()
     moments = Moments(dut, "s_done", "ack_rx", "txc", "s_scan_valid", "s_scan")
@@ -497,7 +498,7 @@ async def cycles(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """transport.srd.reset: A reset discards outstanding sends and restarts the counts."""
+    """transport.send_tracker.reset: A reset discards outstanding sends and restarts the counts."""
     bench = Bench(dut, 0.5)
     await bench.start()
     for _ in range(3):
@@ -524,8 +525,8 @@ async def reset_in_the_middle_of_traffic(dut):
 
 @cocotb.test()
 async def acknowledgements_of_sends_before_a_reset(dut):
-    """transport.srd.epoch: Acknowledgements of sends before a reset complete nothing, although
-    queue, peer and context are reused."""
+    """transport.send_tracker.epoch: Acknowledgements of sends before a reset complete nothing,
+    although queue, peer and context are reused."""
     bench = Bench(dut)
     await bench.start()
     before = [bench.message(number % 2) for number in range(N - 5)]
@@ -553,8 +554,8 @@ async def acknowledgements_of_sends_before_a_reset(dut):
 
 @cocotb.test()
 async def an_old_acknowledgement_meets_a_new_send(dut):
-    """transport.srd.late: The acknowledgement of a flushed send completes nothing in the cycles
-    around the next use of its context."""
+    """transport.send_tracker.late: The acknowledgement of a flushed send completes nothing in the
+    cycles around the next use of its context."""
     bench = Bench(dut)
     await bench.start()
     for offset in range(-3, 4):
@@ -585,8 +586,8 @@ async def an_old_acknowledgement_meets_a_new_send(dut):
 
 @cocotb.test()
 async def a_host_that_takes_nothing(dut):
-    """transport.srd.held: With completions stalled, acknowledgements and a flush never wait; other
-    completions wait at their specified depth."""
+    """transport.send_tracker.held: With completions stalled, acknowledgements and a flush never
+    wait; other completions wait at their specified depth."""
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()

@@ -48,8 +48,8 @@ async def fill(dut, line, parity, data):
 
 @cocotb.test()
 async def lines_are_those_of_their_wrap(dut):
-    """queue.sq_buffer.laps: The parity of each line shows its wrap, for filled, unfilled and voided
-    lines over many wraps."""
+    """queue.sq_buffer.wraps: The parity of each line shows its wrap, for filled, unfilled and
+    voided lines over many wraps."""
     rng = rng_for("lines")
     await start(dut)
     rings = [(64, 3, 0), (128, 2, 1), (192, 0, 0), (1024, 4, 1)]

@@ -580,7 +580,7 @@ async def a_queue_that_ends_is_cancelled(dut):
 
 @cocotb.test()
 async def a_full_host_holds_nothing_else_up(dut):
-    """queue.sq_fetch.room: Without free read slots doorbells stay pending inside; all are served
+    """queue.sq_fetch.space: Without free read slots doorbells stay pending inside; all are served
     when slots become free."""
     env = Env(dut, 0.0, 1.0)
     await env.start()
@@ -832,7 +832,7 @@ async def reads_and_lines_follow_each_other(dut):
 
 @cocotb.test()
 async def queues_take_turns(dut):
-    """queue.sq_fetch.turns: A queue with many posted WQEs does not delay other queues."""
+    """queue.sq_fetch.quanta: A queue with many posted WQEs does not delay other queues."""
     env = Env(dut, 1.0, 0.5, mrrs=7)
     await env.start()
     queues = [Queue(n, n + 1 << 24, 9, 0, page=8 * n) for n in range(5)]

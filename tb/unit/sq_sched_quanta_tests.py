@@ -100,8 +100,8 @@ MIX = (1, 65, 2, 3, 65, 5, 9, 17, 33, 1)  # flits: 8 bytes to 4 KB
 @cocotb.test()
 @cocotb.parametrize((("count", "quanta"), [(2, 100), (7, 100), (63, 8)]))
 async def queues_share_the_wire_in_flits(dut, count, quanta):
-    """queue.sq.fair: Queues with mixed sizes share the wire within 1 % of 100 quanta, beside a
-    queue without contexts."""
+    """queue.sq_sched.fair: Queues with mixed sizes share the wire within 1 % of 100 quanta, beside
+    a queue without contexts."""
     quantum = int(dut.QUANTUM.value)
     stalled = count
     flits = {qpn: MIX[qpn % len(MIX)] for qpn in range(count)}
@@ -153,8 +153,8 @@ def turns_of(flits, turn, entries):
      [(0.0, 1, 0), (0.0, 2, 0), (0.4, 3, 0), (0.4, 4, 0), (0.0, 5, 0.3)])
 )  # fmt: skip
 async def turns_are_as_long_as_promised(dut, stalls, draw, looks):
-    """queue.sq.exact: WQEs of any size, narrow and wide, are consumed in the exact order of deficit
-    round robin.
+    """queue.sq_sched.exact: WQEs of any size, narrow and wide, are consumed in the exact order of
+    deficit round robin.
 
     A rescheduled queue may arrive between the two lines of a wide WQE.
     """
@@ -182,8 +182,8 @@ async def turns_are_as_long_as_promised(dut, stalls, draw, looks):
 
 @cocotb.test()
 async def turns_alternate_between_two_queues(dut):
-    """queue.sq.pairs: Two queues whose numbers differ in one bit alternate with equal quanta, for
-    each bit."""
+    """queue.sq_sched.pairs: Two queues whose numbers differ in one bit alternate with equal quanta,
+    for each bit."""
     bench = Bench(dut)
     await bench.start()
     turn = int(dut.QUANTUM.value) // 10
@@ -203,8 +203,8 @@ async def turns_alternate_between_two_queues(dut):
 
 @cocotb.test()
 async def a_message_that_is_too_long_counts_as_one_flit(dut):
-    """queue.sq.long: A message with any length bit beyond the MTU, in either buffer, counts as one
-    flit."""
+    """queue.sq_sched.long: A message with any length bit beyond the MTU, in either buffer, counts
+    as one flit."""
     bench = Bench(dut)
     await bench.start()
     turn = int(dut.QUANTUM.value) // 10
@@ -230,7 +230,7 @@ async def a_message_that_is_too_long_counts_as_one_flit(dut):
 
 @cocotb.test()
 async def a_flush_takes_its_turns(dut):
-    """queue.sq.flush: A flushed WQE counts as one flit against the quantum of its queue."""
+    """queue.sq_sched.flush: A flushed WQE counts as one flit against the quantum of its queue."""
     bench = Bench(dut)
     await bench.start()
     turn = int(dut.QUANTUM.value) // 10
@@ -249,7 +249,7 @@ async def a_flush_takes_its_turns(dut):
 
 @cocotb.test()
 async def no_queue_waits_longer_than_its_bound(dut):
-    """queue.sq.wait: Every queue waits at most for the specified bound, with long and short
+    """queue.sq_sched.wait: Every queue waits at most for the specified bound, with long and short
     messages on all queues."""
     turn = int(dut.QUANTUM.value) // 10
     count = 1 << len(dut.work_qpn)
@@ -278,7 +278,7 @@ async def no_queue_waits_longer_than_its_bound(dut):
 
 @cocotb.test()
 async def a_queue_alone_is_not_held_up(dut):
-    """queue.sq.alone: A queue without competitors is never delayed by its deficit; with a
+    """queue.sq_sched.alone: A queue without competitors is never delayed by its deficit; with a
     competitor the deficit applies."""
     bench = Bench(dut)
     await bench.start()
@@ -308,8 +308,8 @@ async def a_queue_alone_is_not_held_up(dut):
 
 @cocotb.test()
 async def a_queue_made_anew_owes_nothing(dut):
-    """queue.sq.debt: A restarted queue has no deficit, even when cleared beside WQEs of another
-    queue."""
+    """queue.sq_sched.deficit: A restarted queue has no deficit, even when cleared beside WQEs of
+    another queue."""
     bench = Bench(dut)
     await bench.start()
     turn = int(dut.QUANTUM.value) // 10
@@ -332,8 +332,8 @@ async def a_queue_made_anew_owes_nothing(dut):
 
 @cocotb.test()
 async def turns_go_around(dut):
-    """queue.sq.turns: Quanta of TURN flits alternate in round robin; a late queue waits at most one
-    round."""
+    """queue.sq_sched.quanta: Quanta of TURN flits alternate in round robin; a late queue waits at
+    most one round."""
     bench = Bench(dut)
     await bench.start()
     turn = int(dut.QUANTUM.value) // 10

@@ -15,8 +15,8 @@ from tb.unit.sq_sched_bench import INPUTS, RTS, SQD, Bench, Queue
 @cocotb.test()
 @cocotb.parametrize(stalls=[0.0, 0.6])
 async def entries_are_taken_once_and_in_order(dut, stalls):
-    """queue.sq.order: WQEs of all kinds of queues are consumed once and in order, with incomplete
-    WQEs, state changes, flushes and restarts."""
+    """queue.sq_sched.order: WQEs of all kinds of queues are consumed once and in order, with
+    incomplete WQEs, state changes, flushes and restarts."""
     bench = Bench(dut, stalls)
     await bench.start()
     rng = bench.rng
@@ -56,7 +56,8 @@ async def entries_are_taken_once_and_in_order(dut, stalls):
 
 @cocotb.test()
 async def every_queue_has_its_own_phase(dut):
-    """queue.sq.phase: Phase, halt and flush state of each queue are independent of other queues."""
+    """queue.sq_sched.phase: Phase, halt and flush state of each queue are independent of other
+    queues."""
     bench = Bench(dut)
     await bench.start()
     rng = bench.rng
@@ -81,7 +82,8 @@ async def every_queue_has_its_own_phase(dut):
 
 @cocotb.test()
 async def a_queue_does_not_depend_on_others(dut):
-    """queue.sq.others: Each queue is consumed while any other queue is halted and was just cleared.
+    """queue.sq_sched.others: Each queue is consumed while any other queue is halted and was just
+    cleared.
 
     Two queue numbers differ in at least one bit, so each pair is separated in one of the rounds.
     """
@@ -110,7 +112,7 @@ async def a_queue_does_not_depend_on_others(dut):
 
 @cocotb.test()
 async def only_a_live_queue_in_rts_is_taken_from(dut):
-    """queue.sq.states: Only a live queue in RTS is consumed."""
+    """queue.sq_sched.states: Only a live queue in RTS is consumed."""
     bench = Bench(dut)
     await bench.start()
     for state in AdminQpState:
@@ -129,7 +131,7 @@ async def only_a_live_queue_in_rts_is_taken_from(dut):
 
 @cocotb.test()
 async def a_queue_that_broke_is_not_taken_from(dut):
-    """queue.sq.down: A halted queue is not consumed, even while its context is still RTS."""
+    """queue.sq_sched.down: A halted queue is not consumed, even while its context is still RTS."""
     bench = Bench(dut)
     await bench.start()
     queue = Queue(7, 256, 3)
@@ -146,8 +148,8 @@ async def a_queue_that_broke_is_not_taken_from(dut):
 
 @cocotb.test()
 async def contexts_limit_srd_only(dut):
-    """queue.sq.contexts: SRD stops when all contexts are in use and consumes one WQE per freed
-    context; UD and flushes need none."""
+    """queue.sq_sched.contexts: SRD stops when all contexts are in use and consumes one WQE per
+    freed context; UD and flushes need none."""
     bench = Bench(dut)
     await bench.start()
     srd = [Queue(1, 0, 10), Queue(2, 1024, 6), Queue(3, 2048, 7, wide=1)]
@@ -179,8 +181,8 @@ async def contexts_limit_srd_only(dut):
 
 @cocotb.test()
 async def an_incomplete_entry_ends_its_visit(dut):
-    """queue.sq.torn: An incomplete WQE ends its visit, at any position, in SRD and UD queues, with
-    one or two lines."""
+    """queue.sq_sched.incomplete: An incomplete WQE ends its visit, at any position, in SRD and UD
+    queues, with one or two lines."""
     bench = Bench(dut)
     await bench.start()
     other = Queue(4, 512, 6, srd=0)
@@ -202,7 +204,7 @@ async def an_incomplete_entry_ends_its_visit(dut):
 
 @cocotb.test()
 async def a_clear_gives_way_to_entries(dut):
-    """queue.sq.clear: A clear waits for WQEs of another queue and sets the counts to 0."""
+    """queue.sq_sched.clear: A clear waits for WQEs of another queue and sets the counts to 0."""
     bench = Bench(dut)
     await bench.start()
     cleared, busy = (
@@ -227,8 +229,8 @@ async def a_clear_gives_way_to_entries(dut):
 
 @cocotb.test()
 async def a_barrier_comes_behind_what_was_taken(dut):
-    """queue.sq.barrier: A fence follows the WQEs consumed before it; no WQE is consumed while the
-    fence waits."""
+    """queue.sq_sched.barrier: A fence follows the WQEs consumed before it; no WQE is consumed while
+    the fence waits."""
     held = {"on": False}
     bench = Bench(dut)
     bench.stall = lambda: held["on"]
@@ -251,8 +253,8 @@ async def a_barrier_comes_behind_what_was_taken(dut):
 
 @cocotb.test()
 async def entries_leave_in_time(dut):
-    """queue.sq.cycles: WQEs meet their specified cycles, idle and at full load, with one queue and
-    several, narrow and wide."""
+    """queue.sq_sched.cycles: WQEs meet their specified cycles, idle and at full load, with one
+    queue and several, narrow and wide."""
     bench = Bench(dut)
     await bench.start()
     beats = Pulses(dut, "m_item", "data")
@@ -310,8 +312,8 @@ async def entries_leave_in_time(dut):
 @cocotb.test()
 @cocotb.parametrize((("wide", "near"), [(0, 0xFFF0), (1, 0x27F0)]))
 async def the_count_goes_on_past_its_end(dut, wide, near):
-    """queue.sq.wrap: The WQE count wraps at 65,536 while slots continue; with wide WQEs a shorter
-    range of counts is covered."""
+    """queue.sq_sched.wrap: The WQE count wraps at 65,536 while slots continue; with wide WQEs a
+    shorter range of counts is covered."""
     bench, queue = Bench(dut), Queue(12, 64, 10, wide, srd=0)
     # A flush consumes WQEs regardless of the content of their slots, so all inputs are constant.
     zero(dut, *INPUTS)
@@ -338,8 +340,8 @@ async def the_count_goes_on_past_its_end(dut, wide, near):
 
 @cocotb.test()
 async def reset_clears_queues_and_entries(dut):
-    """queue.sq.reset: A reset with WQEs in every stage, contexts in use and a void pending clears
-    all of them."""
+    """queue.sq_sched.reset: A reset with WQEs in every stage, contexts in use and a void pending
+    clears all of them."""
     bench = Bench(dut, 0.5)
     await bench.start()
     for cycles in range(2, 34, 5):

@@ -10,7 +10,7 @@ from tb.unit.tx_engine_bench import FREE, Bench
 
 @cocotb.test()
 async def a_drain_waits_for_reads_of_entries(dut):
-    """send.host.drain: A drain waits for outstanding WQE reads of a destroyed queue."""
+    """tx_engine.host.drain: A drain waits for outstanding WQE reads of a destroyed queue."""
     zero(dut, "rd_sq_ready", "rd_cpl_sq_valid")
     dut.sq_ctrl_base.value = 0x4_0000
     bench = Bench(dut)

@@ -42,7 +42,7 @@ async def rate(dut, count, batch, image, wide=False, messages=768, log=7):
     path=["inline_each", "inline_16", "inline_wide_8", "inline_one_queue", "gather_64"]
 )
 async def rates(dut, path):
-    """send.rates: Messages of one or two flits reach the specified rates."""
+    """tx_engine.rates: Messages of one or two flits reach the specified rates."""
     inline = entry(inline=bytes(32))
     wide = entry(wide=True, inline=bytes(32))
     value = {
@@ -58,7 +58,8 @@ async def rates(dut, path):
 
 @cocotb.test()
 async def latencies(dut):
-    """send.latency: Inline and gathered sends on an idle device meet their specified latencies."""
+    """tx_engine.latency: Inline and gathered sends on an idle device meet their specified
+    latencies."""
     bench = Bench(dut)
     await bench.start()
     queue = await bench.qp(25)
@@ -88,8 +89,8 @@ async def latencies(dut):
 @cocotb.test()
 @cocotb.parametrize(kind=["lines", "doorbells", "both"])
 async def endless_stores_hold_nothing(dut, kind):
-    """send.endless: A store in every cycle does not delay sends, flushes, creation or destruction
-    of queues."""
+    """tx_engine.endless: A store in every cycle does not delay sends, flushes, creation or
+    destruction of queues."""
     bench = Bench(dut)
     await bench.start()
     flood = await bench.qp(60, log=6, state=AdminQpState.RTR)
@@ -151,7 +152,7 @@ async def endless_stores_hold_nothing(dut, kind):
 
 @cocotb.test()
 async def counts_wrap(dut):
-    """queue.sq.wrap: The WQE count of a queue wraps at 65,536."""
+    """queue.sq_sched.wrap: The WQE count of a queue wraps at 65,536."""
     bench = Bench(dut)
     await bench.start()
     bench.read_rate = 1

@@ -56,7 +56,7 @@ def check_done(cpl, queue, req_id, status=OK, missing=0):
 
 @cocotb.test()
 async def inline_sends_leave_whole(dut):
-    """send.inline: Inline sends leave as complete packets, in order."""
+    """tx_engine.inline: Inline sends leave as complete packets, in order."""
     bench = Bench(dut, stalls=0.3)
     await bench.start()
     narrow = await bench.qp(1)
@@ -127,20 +127,20 @@ async def gather(dut, stalls, count, sizes, srd=1):
 
 @cocotb.test()
 async def gathered_sends_of_all_sizes(dut):
-    """send.gather: Gathered sends of all sizes leave with their payload."""
+    """tx_engine.gather: Gathered sends of all sizes leave with their payload."""
     sizes = lambda rng: rng.choice((0, 1, 31, 32, 33, 64, 96, rng.randrange(600)))  # noqa: E731
     await gather(dut, 0.3, 120, sizes)
 
 
 @cocotb.test()
 async def gathered_sends_up_to_the_mtu(dut):
-    """send.gather_mtu: Gathered sends up to the MTU leave with their payload."""
+    """tx_engine.gather_mtu: Gathered sends up to the MTU leave with their payload."""
     await gather(dut, 0.2, 12, lambda rng: rng.choice((8928, 8927, rng.randrange(8929))), srd=0)
 
 
 @cocotb.test()
 async def each_check_names_its_status(dut):
-    """send.checks: Each failed check completes the WQE with its own status."""
+    """tx_engine.checks: Each failed check completes the WQE with its own status."""
     bench = Bench(dut, stalls=0.2)
     await bench.start()
     queue = await bench.qp(4)
@@ -193,7 +193,7 @@ async def each_check_names_its_status(dut):
 
 @cocotb.test()
 async def ud_sends_complete_when_they_left(dut):
-    """send.ud: A UD send completes after its packet has left."""
+    """tx_engine.ud: A UD send completes after its packet has left."""
     bench = Bench(dut)
     await bench.start()
     queue = await bench.qp(6, srd=0)
@@ -213,7 +213,7 @@ async def ud_sends_complete_when_they_left(dut):
 
 @cocotb.test()
 async def acknowledgements_complete_their_send_only(dut):
-    """send.ack: An acknowledgement completes its own send only, once."""
+    """tx_engine.ack: An acknowledgement completes its own send only, once."""
     bench = Bench(dut, stalls=0.2, auto_ack=False)
     await bench.start()
     queue = await bench.qp(7)
@@ -416,7 +416,7 @@ async def a_flushed_entry_never_shows_what_its_slot_held(dut):
 
 @cocotb.test()
 async def failed_payload_read_breaks_the_queue(dut):
-    """send.read_error: A failed payload read moves its queue to ERR and flushes it."""
+    """tx_engine.read_error: A failed payload read moves its queue to ERR and flushes it."""
     bench = Bench(dut, stalls=0.2, auto_ack=False)
     await bench.start()
     bench.failing.add(0x4_0000_2000)
@@ -446,7 +446,7 @@ async def failed_payload_read_breaks_the_queue(dut):
 
 @cocotb.test()
 async def err_flushes_in_posting_order(dut):
-    """send.flush: A queue in ERR flushes its WQEs in posting order; other queues continue."""
+    """tx_engine.flush: A queue in ERR flushes its WQEs in posting order; other queues continue."""
     bench = Bench(dut, stalls=0.3, auto_ack=False)
     await bench.start()
     queue = await bench.qp(17, log=6)
@@ -470,7 +470,7 @@ async def err_flushes_in_posting_order(dut):
 
 @cocotb.test()
 async def sqd_holds_and_rts_goes_on(dut):
-    """send.states: SQD holds posted WQEs, RTS resumes them."""
+    """tx_engine.states: SQD holds posted WQEs, RTS resumes them."""
     bench = Bench(dut, auto_ack=False)
     await bench.start()
     queue = await bench.qp(19, state=STATE.RTR)
@@ -495,7 +495,7 @@ async def sqd_holds_and_rts_goes_on(dut):
 
 @cocotb.test()
 async def reset_clears_and_drain_waits(dut):
-    """send.reset_qp: A reset of a QP discards its sends, and a drain waits for its reads."""
+    """tx_engine.reset_qp: A reset of a QP discards its sends, and a drain waits for its reads."""
     bench = Bench(dut, stalls=0.2, auto_ack=False)
     await bench.start()
     queue = await bench.qp(20, log=4)
@@ -534,7 +534,8 @@ async def reset_clears_and_drain_waits(dut):
 
 @cocotb.test()
 async def a_destroyed_handle_flushes_its_sends(dut):
-    """send.ah_destroyed: Destroying an address handle flushes the outstanding sends through it."""
+    """tx_engine.ah_destroyed: Destroying an address handle flushes the outstanding sends through
+    it."""
     bench = Bench(dut, auto_ack=False)
     await bench.start()
     queue = await bench.qp(21)
@@ -556,7 +557,7 @@ async def a_destroyed_handle_flushes_its_sends(dut):
 
 @cocotb.test()
 async def contexts_run_out_for_srd_only(dut):
-    """send.contexts: SRD stops when all contexts are in use; UD continues."""
+    """tx_engine.contexts: SRD stops when all contexts are in use; UD continues."""
     bench = Bench(dut, auto_ack=False)
     await bench.start()
     queues = [await bench.qp(n, log=6) for n in range(30, 47)]
@@ -579,7 +580,7 @@ async def contexts_run_out_for_srd_only(dut):
 
 @cocotb.test()
 async def acknowledgements_take_turns_with_data(dut):
-    """send.acks_out: Acknowledgements and data packets alternate."""
+    """tx_engine.acks_out: Acknowledgements and data packets alternate."""
     bench = Bench(dut, stalls=0.2)
     await bench.start()
     queue = await bench.qp(22)
@@ -600,7 +601,7 @@ async def acknowledgements_take_turns_with_data(dut):
 
 @cocotb.test()
 async def full_rate(dut):
-    """send.rate: Sends reach full rate with inline payload and with payload from memory."""
+    """tx_engine.rate: Sends reach full rate with inline payload and with payload from memory."""
     bench = Bench(dut)
     await bench.start()
     queues = [await bench.qp(n, log=6) for n in (23, 24)]
@@ -634,7 +635,7 @@ async def full_rate(dut):
 
 @cocotb.test()
 async def idle_latency(dut):
-    """send.latency: An inline send on an idle device takes 10 cycles from doorbell to first
+    """tx_engine.latency: An inline send on an idle device takes 10 cycles from doorbell to first
     flit."""
     bench = Bench(dut)
     await bench.start()
@@ -649,7 +650,7 @@ async def idle_latency(dut):
 
 @cocotb.test()
 async def quiesce_ends_between_packets(dut):
-    """send.quiesce: After `quiesce` the current packet ends and no other packet follows."""
+    """tx_engine.quiesce: After `quiesce` the current packet ends and no other packet follows."""
     bench = Bench(dut, stalls=0.3)
     await bench.start()
     queue = await bench.qp(26)
@@ -666,7 +667,7 @@ async def quiesce_ends_between_packets(dut):
 
 @cocotb.test()
 async def reset_in_mid_traffic(dut):
-    """send.reset: A core reset during traffic discards all sends and restarts the sequence
+    """tx_engine.reset: A core reset during traffic discards all sends and restarts the sequence
     numbers."""
     bench = Bench(dut, stalls=0.3)
     await bench.start()

@@ -258,8 +258,8 @@ async def limits(dut):
 
 @cocotb.test()
 async def a_handle_changes_under_the_entries(dut):
-    """data.wqe_check.age: When a handle is recreated, every WQE gets state and generation of the
-    same handle."""
+    """data.wqe_check.generation: When a handle is recreated, every WQE gets state and generation of
+    the same handle."""
     bench = Bench(dut)
     await bench.start()
     bench.gen(0, 7)
