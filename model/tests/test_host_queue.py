@@ -150,7 +150,7 @@ def test_llq_pages_are_given_and_stores_to_them_change_nothing():
     for offset, data in ((0, bytes(64)), (0, b"\xff" * 4), (67, b"\xff" * 3)):
         pair.a.device.store(2, pair.tx.llq + offset, data)
     assert pair.a.device.snapshot() == before
-    assert [seen["verdict"] for seen in pair.a.names("llq")] == [1, 1, 1]
+    assert [seen["status"] for seen in pair.a.names("llq")] == [1, 1, 1]
     assert pair.tx.llq != pair.rx.llq
     pair.tx.modify(State.RTS)
     assert pair.packets[0][-1] == 1

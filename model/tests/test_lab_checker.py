@@ -171,8 +171,8 @@ def test_another_thread_that_stores_where_this_one_rang():
 
 
 def test_what_the_device_reports_is_kept():
-    trace = Trace().shown("qperr", cause=4).shown("db", kind=0, num=3, verdict=2)
-    trace.shown("llq", verdict=2, qpn=None).shown("wqe", wrong_phase=1).completed(1, status=2)
+    trace = Trace().shown("qperr", cause=4).shown("db", kind=0, num=3, status=2)
+    trace.shown("llq", status=2, qpn=None).shown("wqe", wrong_phase=1).completed(1, status=2)
     trace.shown("qperr", cause=4, qpn=9)
     findings = Checker().check(trace.items)
     assert dict(findings.device) == {

@@ -21,6 +21,8 @@ async def readers(dut):
     count = 1 << addr_w
     assert timing("efa_ram_1wnr", "read").latency == 1
     start_clock(dut.clk)
+    # The clock may rise before the first inputs take effect.
+    await RisingEdge(dut.clk)
     memory, shown = {}, None
     for step in range(80 * count):
         addr, data = step if step < count else rng.randrange(count), rng.getrandbits(width)
