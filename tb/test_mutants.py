@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests mutants: parsing of Yosys's list, verdicts of survivors, and faults of the wiring."""
+"""Tests mutants: parsing of Yosys's list, a complete run, verdicts of survivors, wiring faults."""
+
+import json
 
 import mutant_runs
 import mutants
@@ -8,6 +10,7 @@ import pytest
 import wiring
 
 from tb.runner import ROOT, closure
+from tb.simulators import simulator_missing
 from tb.unit.units import INSIDE, UNITS
 
 LINE = (
@@ -214,3 +217,15 @@ def test_all_of_rtl_is_in_the_list_by_folder():
     parts = (ROOT / "rtl").rglob("*.v")
     assert folders == {path.parent.relative_to(ROOT).as_posix() for path in parts}
     assert {mutate.folder_of(f"{name}.wiring") for name in ("efa_nic", "efa_cq_engine")} == {"rtl"}
+
+
+@pytest.mark.skipif(simulator_missing("verilator") is not None, reason="verilator is missing")
+def test_a_run_gives_each_fault_of_a_block_a_verdict(monkeypatch):
+    out = ROOT / "sim/out/mutate_test"
+    monkeypatch.setattr(mutant_runs, "KEPT", out / "blocks")
+    monkeypatch.setattr(mutate, "OUT", out)
+    options = ["--block", "efa_skid", "--count", "3", "--seed", "99", "--jobs", "1", "--fresh"]
+    assert mutate.main(options) == 0
+    rows = json.loads((out / "blocks/efa_skid.json").read_text())["rows"]
+    assert [row["verdict"] for row in rows] == [mutant_runs.KILLED] * 3
+    assert all(row["by"].startswith("tb.unit.skid_tests.") for row in rows)

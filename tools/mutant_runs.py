@@ -298,7 +298,7 @@ class Bench:
         note, ended = 0, False
         while not ended:
             thread.join(0.1)
-            ended = not thread.is_keep_alive()
+            ended = not thread.is_alive()
             lines = done.read_text().splitlines(True) if done.exists() else []
             for line in lines[note:]:
                 if line.endswith("\n"):
