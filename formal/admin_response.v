@@ -182,7 +182,8 @@ module fv_admin_response #(
           || entry[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__COMMAND_ID] == post_id);
       h_unread : assert (!(waits && unread) || refused);
       h_rsps : assert (rsps_q == 0 || over_q);
-      p_id : assert (!(followed_q && !over_q && at_q == AT_POST && written) || written_id == what_q);
+      p_id :
+      assert (!(followed_q && !over_q && at_q == AT_POST && written) || written_id == what_q);
       p_none : assert (!written || open_q != 0);
       p_all : assert (open_q == {4'd0, waits} + {1'b0, working} + (post != POST_IDLE));
       p_once :
@@ -192,10 +193,12 @@ module fv_admin_response #(
           && (unit_q & (unit_q - ONE)) == 0 && mine_id == what_q)
           || (at_q == AT_DISPATCH && waits && what_q == (unread ? 12'd0 : cmd_id))));
       p_refused : assert (!(waits && refused) || m_cmd_valid == 0);
-      p_order : assert ((m_cmd_valid & (m_cmd_valid - ONE)) == 0
+      p_order :
+      assert ((m_cmd_valid & (m_cmd_valid - ONE)) == 0
           && (!leaves || refused || unit_accepts != 0));
       p_turn : assert (lost_q < SOURCES);
-      c_id : cover (followed_q && at_q == AT_POST && written && unit_q == ONE << 4 && what_q == 12'd7);
+      c_id :
+      cover (followed_q && at_q == AT_POST && written && unit_q == ONE << 4 && what_q == 12'd7);
       c_none : cover (written && open_q == 5);
       c_all : cover (working == 4 && waits && post != POST_IDLE);
       c_once : cover (over_q && rsps_q == 1 && unit_q == ONE);
@@ -219,18 +222,18 @@ module fv_admin_response #(
   (* probe = "u_post.u_arb.after_q" *) wire [SOURCES-1:0] after;
   wire mine_requests = ({refusal_valid, ends_q} & me) != 0;
   wire mine_turn = (rsp_ready & me) != 0;
-  reg [3:0] before;
+  reg [3:0] earlier;
   integer k;
   always @* begin
     a_choice : assume (me != 0 && (me & (me - 1)) == 0);
     // Sources before it in the round robin.
-    before = 0;
+    earlier = 0;
     for (k = 0; k < SOURCES; k = k + 1) begin
-      if ((after & me) != 0 ? after[k] && (ONE << k) < me
-          : after[k] || (ONE << k) < me) before = before + 1;
+      if ((after & me) != 0 ? after[k] && (ONE << k) < me : after[k] || (ONE << k) < me)
+        earlier = earlier + 1;
     end
     if (began_q && !rst) begin
-      h_turn : assert (lost_q + before < SOURCES);
+      h_turn : assert (lost_q + earlier < SOURCES);
       h_after : assert (({after[SOURCES-2:0], 1'b0} & ~after) == {SOURCES{1'b0}});
     end
   end

@@ -19,22 +19,22 @@ module fv_turn #(
 
   (* anyconst *) wire [N-1:0] me;
   wire [N-1:0] others = served & ~me;
-  reg [4:0] before;
+  reg [4:0] earlier;
   integer k;
 
   always @* begin
     a_choice : assume (me != 0 && (me & (me - 1)) == 0);
     // Requesters before it in the round robin.
-    before = 0;
+    earlier = 0;
     for (k = 0; k < N; k = k + 1) begin
       if (!me[k] && ((after & me) != 0 ? after[k] && (me >> k) > 1 : after[k] || (me >> k) > 1)) begin
-        before = before + 1;
+        earlier = earlier + 1;
       end
     end
   end
 
   // The round robin begins after the last grant.
-  assign bound = lost_q + before < N && ({after[N-2:0], 1'b0} & ~after) == 0;
+  assign bound = lost_q + earlier < N && ({after[N-2:0], 1'b0} & ~after) == 0;
 
   always @(posedge clk) begin
     if (rst || (asks & me) == 0 || (served & me) != 0) lost_q <= 0;
@@ -296,7 +296,8 @@ module fv_fairness (
       h_held :
       assert (wr_held == wr_open && mid_q == wr_open && (!wr_open || ((wr_holder & (wr_holder - 6'd1)) == 0
           && wr_holder != 0 && wr_holder < 6'd16)) && !rd_held && !line_held && !irq_held && !drain_held);
-      h_irq : assert (irq_state <= 2'd2 && irq_busy_q <= 1 && (irq_state == 2'd0 || irq_busy_q == 0));
+      h_irq :
+      assert (irq_state <= 2'd2 && irq_busy_q <= 1 && (irq_state == 2'd0 || irq_busy_q == 0));
       p_write : assert (wr_lost < 6);
       p_write_goes : assert (!wr_may || wr_requests == 0 || wr_accepts != 0);
       p_read : assert (rd_lost < 3);

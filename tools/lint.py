@@ -113,7 +113,10 @@ def verible():
     rules = "--rules_config=lint/verible.rules"
     wrong, text = run([BIN / "verible-verilog-lint", rules, *sources()])
     unformatted, message = run([*formatter(), "--verify", *sources(), *wrappers()])
-    return wrong or unformatted, text + message + "\nmake fmt mends it" * bool(unformatted)
+    # The formatter leaves a file that it cannot read alone and ends with status 0.
+    unread = "syntax error" in message
+    note = "\nmake fmt mends it" * bool(unformatted)
+    return wrong or unformatted or unread, text + message + note
 
 
 def formatter():
