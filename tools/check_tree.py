@@ -36,6 +36,8 @@ MODEL = "model/efa/admin*.py"
 BINS = "tb/env/coverage.py"
 GLOSSARY = "docs/glossary.md"
 SOURCES = (".cpp", ".h", ".py", ".v", ".vh", ".yaml")
+# Generated from spec/, or about the past.
+NO_REFERENCES = ("CHANGELOG.md", "layouts.md")
 FOLDERS = ("formal", "model", "rtl", "sim/sweeps", "spec", "tb", "tools")
 
 
@@ -276,6 +278,38 @@ def glossary(root):
     return wrong
 
 
+def documents(root):
+    """Checks that the pages name only paths and names of the tree, targets of the Makefile, and
+    unit benches that exist. Names with a capital letter are left out: they stand for a choice."""
+    listed = [path for folder in FOLDERS for path in (root / folder).rglob("*")]
+    words = set()
+    for path in [*listed, root / "Makefile", root / "pyproject.toml"]:
+        words |= set(re.findall(r"\w+", path.relative_to(root).as_posix()))
+        if path.suffix in (*SOURCES, ".toml", ".rules") or path.name == "Makefile":
+            words |= set(re.findall(r"\w+", path.read_text()))
+    targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.M)
+    files = [Path(name).stem.removesuffix("_tests") for name in unit_rows(root)[1]]
+    wrong = []
+    pages = [path for path in [*root.glob("*.md"), *root.glob("docs/**/*.md")]
+             if path.name not in NO_REFERENCES]  # fmt: skip
+    for path in sorted(pages):
+        text, _, _ = path.read_text().partition("## Renamed modules")
+        for number, line in enumerate(text.split("\n"), 1):
+            missing = []
+            for quote in re.findall(r"`([^`]+)`", line):
+                place = quote.rstrip("/")
+                if re.fullmatch(rf"({'|'.join(FOLDERS)})/[a-z0-9_./*-]+", place):
+                    missing += [place] * (not any(root.glob(place)))
+                names = re.findall(r"(?<![\w.<=])[a-z]\w+_[a-z0-9]\w*\b(?![*<])", quote)
+                missing += [one for one in names if one not in words and one == one.lower()]
+            for target, unit in re.findall(r"(?:^|`)make ([a-z-]+)\b(?: UNIT=(\w+))?", line):
+                missing += [f"make {target}"] * (target not in targets)
+                missing += [f"UNIT={unit}"] * (bool(unit) and not any(unit in one for one in files))
+            wrong += [f"{place_of(root, path)}:{number}: {one} is not there: follow the tree"
+                      for one in missing]  # fmt: skip
+    return wrong
+
+
 def check(root):
     """Returns all inconsistencies of the tree, as lines."""
     root = Path(root)
@@ -285,8 +319,8 @@ def check(root):
         return [str(error)]
     tests = find_tests(root)
     wrong = sources(root) + names_of_modules(root, plan) + plan_and_tests(plan, tests)
-    wrong += licences(root) + glossary(root) + plan_and_bins(plan, declared_bins(root))
-    wrong += statuses(root, plan.refused, tests)
+    wrong += licences(root) + glossary(root) + documents(root)
+    wrong += plan_and_bins(plan, declared_bins(root)) + statuses(root, plan.refused, tests)
     return wrong + benches(root, plan, tests) + timing(root, plan) + opcodes(root, plan)
 
 

@@ -20,10 +20,11 @@ STATUSES = "spec/statuses.yaml"
 def whole(tmp_path_factory):
     """Copies the files that the check reads into a folder of their own."""
     root = tmp_path_factory.mktemp("tree")
-    for folder in ("docs", "spec", "rtl", "tb", "model"):
+    for folder in ("docs", *check_tree.FOLDERS):
         leave = shutil.ignore_patterns("__pycache__", "*.gz", "*.egg-info")
         shutil.copytree(ROOT / folder, root / folder, ignore=leave)
-    shutil.copy(ROOT / "Makefile", root)
+    for file in ("Makefile", "README.md", "CONTRIBUTING.md", "pyproject.toml"):
+        shutil.copy(ROOT / file, root)
     return root
 
 
@@ -70,6 +71,10 @@ def test_this_tree_is_whole():
         (UNITS, '"skid": Unit("efa_skid"', '"skad": Unit("efa_skid"', "skad_tests.py is not"),
         (UNITS, '"irq": Unit("efa_host"', '"irq": Unit("efa_hast"', "efa_hast is no module"),
         ("docs/glossary.md", "`efa_llq` |", "`efa_loq` |", "efa_loq is not there"),
+        ("docs/timing.md", "UNIT=tx_engine_load", "UNIT=tx_engine_loud", "UNIT=tx_engine_loud is"),
+        ("docs/timing.md", "`efa_net_tx`", "`efa_net_" "ty`", "18: efa_net_"),
+        ("CONTRIBUTING.md", "`make lint`", "`make lints`", "make lints is not there"),
+        ("docs/formal.md", "`formal/", "`formal/no_such_", "formal/no_such_"),
         ("rtl/common/efa_skid.v", "", "// efa_" "work_set\n", "was renamed"),
         ("rtl/common/efa_skid.v", check_tree.LICENCE, "", "efa_skid.v: add the line SPDX"),
         ("rtl/files.f", "rtl/common/efa_skid.v\n", "", "add rtl/common/efa_skid.v"),
