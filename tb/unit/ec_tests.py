@@ -59,6 +59,7 @@ class Counters:
 
 class Bench:
     """Drives orders and completions into efa_ec and compares all outputs with `Counters`."""
+
     def __init__(self, dut, gaps=0.0, stalls=0.0):
         self.dut, self.rng, self.rule, self.seen = dut, rng_for("ec"), Counters(), []
         self.qps = 1 << int(dut.QPN_W.value)
@@ -265,15 +266,15 @@ async def its_cycles(dut):
     async def span(done, **order):
         """Returns the cycles from an order until `done` is true."""
         drive(dut, s_ec_valid=1, **order)
-        cycles = 0
-        await ReadOnly()
-        while not done():
-            await RisingEdge(dut.clk)
+        cycles = accepted = None
+        for cycle in range(100):
             await ReadOnly()
-            cycles += 1
-        while dut.s_ec_ready.value == 0:
+            cycles = cycle if cycles is None and done() else cycles
+            accepted = cycles is not None and dut.s_ec_ready.value == 1
+            if accepted:
+                break
             await RisingEdge(dut.clk)
-            await ReadOnly()
+        assert accepted, f"an order did not end: {order}"
         await RisingEdge(dut.clk)
         dut.s_ec_valid.value = 0
         await RisingEdge(dut.clk)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests efa_net_rx: packet storage, drops with their reports, and reads of the packet buffer."""
 
+import itertools
 from collections import deque
 
 import cocotb
@@ -9,10 +10,9 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import EVENTS, INTERNAL, LIMITS, PktHdr, PktOpcode
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import high, pulse, until, zero
+from tb.lib.waits import high, pulse, steady, until, zero
 from tb.unit.data_bench import Moments, consumed
 
-NODE = 11
 LINES = timing("efa_net_rx", "line").depth
 ANOMALY_OPCODE, ANOMALY_NODE, ANOMALY_LENGTH = 1, 2, 3
 
@@ -21,7 +21,8 @@ class Bench:
     def __init__(self, dut, gaps=0.0, stalls=0.0, hold=lambda: False):
         self.dut, self.rng = dut, rng_for("net_rx")
         zero(dut, "quiesce", "s_win_pos", "s_free_valid", "s_free_slot")
-        dut.s_cfg_node_id.value = NODE
+        self.node = self.rng.randrange(1 << 14)
+        dut.s_cfg_node_id.value = self.node
         dut.core_rst.value = 1
         self.net = StreamDriver(dut, "s_net", gaps, ["data", "keep", "last"])
         hold = stalls if stalls else hold
@@ -42,11 +43,12 @@ class Bench:
 
     def header(self, size, **fields):
         rng = self.rng
-        return PktHdr(**{
-            "opcode": rng.choice((PktOpcode.UD_SEND, PktOpcode.SRD_SEND)), "length": size,
-            "src_qpn": rng.getrandbits(16), "dst_qpn": rng.getrandbits(16),
-            "psn": rng.getrandbits(32), "msg_id": rng.getrandbits(32), "dst_node": NODE,
-            "src_node": rng.getrandbits(16), **fields})  # fmt: skip
+        header = PktHdr.unpack(rng.randbytes(PktHdr.SIZE))
+        header.opcode = rng.choice((PktOpcode.UD_SEND, PktOpcode.SRD_SEND))
+        header.length, header.dst_node = size, self.node
+        for name, value in fields.items():
+            setattr(header, name, value)
+        return header
 
     def flits(self, raw):
         return [{"data": int.from_bytes(raw[at : at + 64], "little"),
@@ -76,7 +78,7 @@ class Bench:
         if what == "opcode":
             header.opcode, cause = rng.choice((0, 4, 255)), ANOMALY_OPCODE
         elif what == "node":
-            header.dst_node, cause = rng.choice((NODE ^ 1, NODE | 256, 0xFFFF)), ANOMALY_NODE
+            header.dst_node, cause = self.node ^ rng.choice((1, 256, 0x8000, 0xFFFF)), ANOMALY_NODE
         elif what == "short":
             header.length = size + rng.choice((1, 64, 200))
         elif what == "long":
@@ -172,7 +174,9 @@ async def malformed_packets_are_dropped(dut):
     await bench.start()
     faults = ["opcode", "node", "short", "long", "mtu", "acknowledgement", "keep", "hole"]
     lines = 0
-    for turn in range(10):
+    for turn in range(12):
+        if turn % 4 == 2:
+            await bench.complete()  # the write pointer wraps
         causes = []
         for what in bench.rng.sample(faults, len(faults)):
             cause, flits = bench.failed(what)
@@ -222,6 +226,30 @@ async def full_of_lines(dut):
 
 
 @cocotb.test()
+async def full_at_any_line(dut):
+    """transport.net_rx.exact: The buffer holds exactly its lines wherever its oldest packet
+    begins."""
+    bench = Bench(dut)
+    await bench.start()
+    for lines in (1, 2, 5, 16, 131, 3):
+        bench.send(64 * lines - 32)
+        await bench.free(await bench.check((await bench.pkt.take(1))[0]))
+        await bench.drained()
+        for count in (128, 128, 128, 127):
+            bench.send(64 * count - 32)
+        slots = [await bench.check(beat) for beat in await bench.pkt.take(4)]
+        bench.send(0)
+        bench.send(0)
+        (last,) = await bench.pkt.take(1)
+        slots.append(await bench.check(last))
+        await steady(dut, 12, s_net_ready=0, m_pkt_valid=0)
+        for slot in slots:
+            await bench.free(slot)
+        await bench.free(await bench.check((await bench.pkt.take(1))[0]))
+        await bench.drained()
+
+
+@cocotb.test()
 async def full_of_packets(dut):
     """transport.net_rx.depth: The device accepts the specified number of packets and
     acknowledgements while the consumer stalls."""
@@ -233,8 +261,8 @@ async def full_of_packets(dut):
     await ClockCycles(dut.clk, 150)
     assert bench.net.sent == timing("efa_net_rx", "packet").depth and dut.s_net_ready.value == 0
     held["on"] = False
-    await bench.pkt.take(70)
-    bench.wanted.clear()
+    for beat in await bench.pkt.take(70):
+        await bench.check(beat, 0)
     held["on"] = True
     await ClockCycles(dut.clk, 3)
     before = bench.net.sent
@@ -256,19 +284,38 @@ async def full_of_slots(dut):
     depth = timing("efa_net_rx", "slot").depth
     for _ in range(depth + 20):
         bench.send(0)
-    slots = [beat["slot"] for beat in await bench.pkt.take(depth)]
+    slots = [await bench.check(beat, 0) for beat in await bench.pkt.take(depth)]
     await ClockCycles(dut.clk, 20)
     assert len(bench.net.waiting) == 20 and sorted(slots) == list(range(depth))
-    bench.wanted.clear()
     bench.moments.clear()
     for slot in slots:
         await bench.free(slot)
-    await bench.pkt.take(20)
-    await bench.drained()
-    freed, gone = bench.moments["s_free"], bench.moments["released"]
+    await ClockCycles(dut.clk, 6)
+    freed, gone = list(bench.moments["s_free"]), list(bench.moments["released"])
     promised = timing("efa_net_rx", "slot")
+    slots = [await bench.check(beat, 0) for beat in await bench.pkt.take(20)]
     assert len(gone) == depth and gone[0] - freed[0] == promised.latency
-    assert bench.moments.intervals("released") == {promised.interval}
+    assert {b - a for a, b in itertools.pairwise(gone)} == {
+        promised.interval}  # fmt: skip
+    # Freed in any order, slots are released in the order of their packets.
+    for _ in range(2):
+        for _ in range(depth - len(slots)):
+            bench.send(0)
+        slots += [await bench.check(beat, 0) for beat in await bench.pkt.take(depth - len(slots))]
+        bench.moments.clear()
+        free, released = set(), 0
+        for slot in bench.rng.sample(slots, depth):
+            await bench.free(slot)
+            free.add(slot)
+            await ClockCycles(dut.clk, bench.rng.randrange(3))
+            while released < depth and slots[released] in free:
+                released += 1
+            now = len(bench.moments["released"])
+            assert now <= released, "a slot in use was released"
+        await ClockCycles(dut.clk, depth + 4)
+        assert len(bench.moments["released"]) == depth
+        slots = []
+    await bench.drained()
 
 
 @cocotb.test()

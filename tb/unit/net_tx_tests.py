@@ -8,12 +8,12 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, PktHdr, PktOpcode
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, periodic, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import high, until
+from tb.lib.waits import high, steady, until
 from tb.unit.data_bench import Moments, consumed
 
-NODE = 13
 PACKET, DONE, BARRIER = range(3)
 NET = ["data", "keep", "last"]
 
@@ -22,7 +22,8 @@ class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0, done=0.0):
         self.dut, self.rng = dut, rng_for("net_tx")
         dut.quiesce.value = 0
-        dut.s_cfg_node_id.value = NODE
+        self.node = self.rng.getrandbits(16)
+        dut.s_cfg_node_id.value = self.node
         self.source = StreamDriver(
             dut, "s", gaps, ["net", "done", "first", "last", "msg", *NET[:2]]
         )
@@ -38,11 +39,8 @@ class Bench:
     async def start(self):
         await clock_and_reset(self.dut)
 
-    def message(self, **fields):
-        rng = self.rng
-        fields = {"qpn": rng.getrandbits(12), "msg": rng.getrandbits(16),
-                  "length": rng.getrandbits(16), "fence": rng.getrandbits(1),
-                  "srd": rng.getrandbits(1), **fields}  # fmt: skip
+    def message(self, kind=PACKET):
+        fields = dont_care(INTERNAL.tx_msg, self.rng, kind=kind)
         return fields, INTERNAL.tx_msg.pack(**fields)
 
     def packet(self, count, done=0):
@@ -65,7 +63,7 @@ class Bench:
 
     def other(self, kind):
         """Posts a completion without a packet, or a barrier."""
-        _, msg = self.message(kind=kind)
+        _, msg = self.message(kind)
         self.source.post({"net": 0, "first": 1, "last": 1, "done": int(kind == DONE), "msg": msg})
         self.wanted_done.append(msg)
 
@@ -75,7 +73,7 @@ class Bench:
                   "src_qpn": rng.getrandbits(16), "status": rng.randrange(19),
                   "psn": rng.getrandbits(32), "msg_id": rng.getrandbits(32),
                   "path": rng.getrandbits(8)}  # fmt: skip
-        header = PktHdr(opcode=PktOpcode.SRD_ACK, src_node=NODE, **fields)
+        header = PktHdr(opcode=PktOpcode.SRD_ACK, src_node=self.node, **fields)
         self.acks.post({"data": INTERNAL.ack_tx.pack(**fields)})
         self.wanted_acks.append(
             (
@@ -231,6 +229,23 @@ async def quiet_between_packets(dut):
     await ClockCycles(dut.clk, 3)
     bench.other(DONE)
     bench.other(BARRIER)
+    await steady(dut, 8, net_quiet=1)
+    await bench.settle()
+
+
+@cocotb.test()
+async def a_network_that_takes_nothing(dut):
+    """transport.net_tx.stalled: Completions without a packet leave while the network stalls."""
+    held = {"on": True}
+    bench = Bench(dut, lambda: held["on"])
+    await bench.start()
+    await ClockCycles(dut.clk, 3)
+    for _ in range(3):
+        bench.other(DONE)
+        bench.other(BARRIER)
+    await until(dut, lambda: len(bench.done.beats) == 6, "completions", 50)
+    bench.packet(1)
+    held["on"] = False
     await bench.settle()
 
 

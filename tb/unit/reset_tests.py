@@ -239,10 +239,8 @@ async def flr_in_a_register_reset(dut, after):
     await bench.store(1)
     await ClockCycles(dut.clk, after + 1)
     await bench.flr()
-    seen = False
-    while dut.m_cfg_flr_done.value == 0 or not seen:
-        await RisingEdge(dut.clk)
-        seen = seen or dut.host_rst.value == 1
+    await until(dut, high(dut.host_rst), cycles=100)
+    await until(dut, high(dut.m_cfg_flr_done), cycles=100)
     await RisingEdge(dut.clk)
     assert (dut.sts_progress.value, dut.sts_finished.value) == (0, 0)
     assert bench.steps[0] == BEGUN and bench.steps[-1] == DONE

@@ -5,7 +5,7 @@ import itertools
 from collections import deque
 
 import cocotb
-from cocotb.triggers import RisingEdge, with_timeout
+from cocotb.triggers import RisingEdge, SimTimeoutError, with_timeout
 
 from efa.defs import INTERNAL, AdminQpState
 from tb.lib.dont_care import dont_care
@@ -368,7 +368,10 @@ async def counts_go_through_their_wrap(dut):
     dut.s_prod.value = prod = 64
     few = 0
     while ring.requested < 65536 + 64:
-        await with_timeout(RisingEdge(dut.m_rd_valid), 100, "ns")
+        try:
+            await with_timeout(RisingEdge(dut.m_rd_valid), 100, "ns")
+        except SimTimeoutError:
+            raise AssertionError(f"no read after {ring.requested} descriptors") from None
         number = min(8 - ring.requested % 8, prod - ring.requested)
         assert dut.m_rd_count.value == ring.requested % 65536
         assert dut.m_rd_addr.value == ring.base + 16 * (ring.requested % ring.size)

@@ -252,6 +252,26 @@ async def the_answer_follows_from_the_ring(dut):
 
 
 @cocotb.test()
+async def needs_of_every_size_are_compared(dut):
+    """queue.rq_pop.need: A need of any size is compared with buffers of any two sizes, bit by
+    bit."""
+    env = Env(dut)
+    await env.start()
+    for number in range(400):
+        ring = env.rings.pop(number % 64, None)
+        ring = env.ring(number % 64, number)
+        env.post(ring, number & 1, 1, here=False)
+        ring.here = {ring.cons, ring.cons + 1}
+        step = 1 << env.rng.randrange(17)
+        differs = env.rng.choice((-1, 0, 1, step, -step))
+        size = space(ring)
+        need = min(max(0, size + differs), (1 << 17) - 1)
+        env.claim(number % 64, 0, need)
+        await env.settle()
+        assert env.kinds[-1] == (SHORT if need > size else WHOLE), (number, size, need)
+
+
+@cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0, 0.0), (0.3, 0.5, 0.2), (0.0, 0.9, 0.0)])
 async def packets_share_their_rings(dut, pace):
     """queue.rq_pop.stream: Each descriptor is assigned once and in order, whatever blocks."""
