@@ -161,7 +161,7 @@ async def packets_are_stored_and_seen(dut, pace):
     assert not bench.anomaly.beats and len(bench.moments["stored"]) == sent
     while pending:
         await bench.free(pending.popleft())
-    await ClockCycles(dut.clk, 5)
+    await ClockCycles(dut.clk, 20)
     assert len(bench.moments["released"]) == sent
     assert len(bench.rx_last.beats) == len(bench.rx_first.beats) >= sent
 
@@ -256,10 +256,13 @@ async def full_of_packets(dut):
     held = {"on": True}
     bench = Bench(dut, hold=lambda: held["on"])
     await bench.start()
-    for _ in range(70):
-        bench.send(0)
-    await ClockCycles(dut.clk, 150)
-    assert bench.net.sent == timing("efa_net_rx", "packet").depth and dut.s_net_ready.value == 0
+    sizes = [bench.rng.choice((0, 31, 33, 160, 600)) for _ in range(70)]
+    sizes[bench.rng.randrange(10, 60)] = LIMITS.max_mtu
+    for size in sizes:
+        bench.send(size)
+    await ClockCycles(dut.clk, LINES + 150)
+    stored = len(bench.moments["stored"])
+    assert stored == timing("efa_net_rx", "packet").depth and dut.s_net_ready.value == 0
     held["on"] = False
     for beat in await bench.pkt.take(70):
         await bench.check(beat, 0)
@@ -298,16 +301,16 @@ async def full_of_slots(dut):
     assert {b - a for a, b in itertools.pairwise(gone)} == {
         promised.interval}  # fmt: skip
     # Freed in any order, slots are released in the order of their packets.
-    for _ in range(2):
+    for reach in (1, 8, depth):
         for _ in range(depth - len(slots)):
             bench.send(0)
         slots += [await bench.check(beat, 0) for beat in await bench.pkt.take(depth - len(slots))]
         bench.moments.clear()
         free, released = set(), 0
-        for slot in bench.rng.sample(slots, depth):
-            await bench.free(slot)
-            free.add(slot)
-            await ClockCycles(dut.clk, bench.rng.randrange(3))
+        for at in sorted(range(depth), key=lambda at: at + reach * bench.rng.random()):
+            await bench.free(slots[at])
+            free.add(slots[at])
+            await ClockCycles(dut.clk, bench.rng.randrange(3) if reach > 1 else promised.latency)
             while released < depth and slots[released] in free:
                 released += 1
             now = len(bench.moments["released"])

@@ -181,8 +181,11 @@ async def references_keep_an_object(dut):
     assert await bench.request(FREE, CQ, 0) == BUSY
     assert await bench.request(UNREF, CQ, 0) == OK
     assert await bench.request(FREE, CQ, 0) == OK
-    assert await bench.request(FREE, CQ, 0) == ABSENT
-    assert await bench.request(REF, CQ, 0) == ABSENT
+    # A freed object takes no reference, not even from its last UAR.
+    for _ in range(2):
+        assert await bench.request(REF_OF_UAR, CQ, 0, 3) == ABSENT
+        assert await bench.request(REF, CQ, 0) == ABSENT
+        assert await bench.request(FREE, CQ, 0) == ABSENT
 
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
