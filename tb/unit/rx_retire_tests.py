@@ -82,7 +82,7 @@ class Bench:
         else:
             complete = int(rng.random() < 0.7)
             self.job(write=rng.getrandbits(1), complete=complete, ack=rng.getrandbits(1),
-                     status=OK if rng.random() < 0.8 else 5)  # fmt: skip
+                     status=OK if rng.random() < 0.5 else 1 << rng.randrange(8))  # fmt: skip
 
     def _completion(self, beat):
         cpl, writes = self.cpls.popleft()
@@ -192,10 +192,19 @@ async def entries_are_late(dut):
     await bench.start()
     bench.reports = False
     depth = timing("efa_rx_retire", "acknowledgement").depth
+    # A job with neither completion nor acknowledgement waits for none.
+    bench.job(complete=1, ack=1)
+    for _ in range(2 * depth):
+        bench.job()
+    await until(dut, lambda: bench.jobs.sent == 1 + 2 * depth, "jobs", 4 * depth)
+    bench.reports = True
+    await bench.settle()
+    bench.reports, before = False, (bench.jobs.sent, bench.ack_tx.consumed)
     for _ in range(depth + 4):
         bench.job(complete=1, ack=1)
     await ClockCycles(dut.clk, depth + 30)
-    assert bench.jobs.sent == depth and bench.ack_tx.consumed == 0 and dut.s_job_ready.value == 0
+    assert (bench.jobs.sent, bench.ack_tx.consumed) == (before[0] + depth, before[1])
+    assert dut.s_job_ready.value == 0
     bench.reports = True
     await bench.settle()
 
@@ -223,13 +232,15 @@ async def the_data_of_a_whole_line_is_out(dut):
 
 @cocotb.test()
 async def a_drain_waits_for_each_power_of_two(dut):
-    """data.rx_retire.powers: Each bit of both counts holds back a drain."""
-    entries = ("s_stored", "s_flushed")
+    """data.rx_retire.powers: Each bit of both counts holds back a drain until the last one has
+    left."""
+    entries = {"s_stored": "s_released", "s_flushed": "s_job_valid"}
     zero(dut, "written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_ack_tx_ready")
-    zero(dut, *entries, "s_released", "s_job_valid")
+    zero(dut, *entries, *entries.values())
+    dut.s_job.value = INTERNAL.rx_job.pack(packet=0)
     dut.s_fetches_drained.value = 1
     await clock_and_reset(dut)
-    for entry in entries:
+    for entry, leaves in entries.items():
         for inside in (1 << bit for bit in range(15)):
             drive(dut, **{entry: 1})
             await ClockCycles(dut.clk, inside)
@@ -238,6 +249,13 @@ async def a_drain_waits_for_each_power_of_two(dut):
             dut.s_drain.value = 1
             await ClockCycles(dut.clk, 2)
             await steady(dut, 3, m_drained=0)
+            drive(dut, **{leaves: 1})
+            await ClockCycles(dut.clk, inside - 1)
+            zero(dut, leaves)
+            await RisingEdge(dut.clk)
+            await steady(dut, 3, m_drained=0)
+            await pulse(dut, leaves)
+            await until(dut, high(dut.m_drained), "the last one", 3)
             dut.s_drain.value = 0
             await reset(dut, 1)
 
@@ -366,6 +384,13 @@ async def each_drop_counts(dut):
     dut.s_drops.value = 0
     await ClockCycles(dut.clk, 150)
     assert len(seen["st_drop_valid"]) == dropped
+    for cycles_of_two in range(1, 20):
+        seen.clear()
+        dut.s_drops.value = 3
+        await ClockCycles(dut.clk, cycles_of_two)
+        dut.s_drops.value = 0
+        await ClockCycles(dut.clk, 2 * cycles_of_two + 4)
+        assert len(seen["st_drop_valid"]) == 2 * cycles_of_two
 
 
 @cocotb.test()
@@ -415,3 +440,11 @@ async def reset_in_the_middle_of_traffic(dut):
             bench.random_job()
         await bench.settle()
         assert not drops["st_drop_valid"]
+    # A drain that waits for packets begins again after the reset.
+    for name, cycles_high in (("s_stored", 3), ("s_drain", 5)):
+        getattr(dut, name).value = 1
+        await ClockCycles(dut.clk, cycles_high)
+        dut.s_stored.value = 0
+    await reset(dut)
+    dut.s_fetches_drained.value = 1
+    await bench.drain(6)
