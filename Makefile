@@ -12,6 +12,7 @@ $(error SIM=$(SIM): $(or $(SIM_UNKNOWN),nothing) is no simulator; expected veril
 endif
 JOBS ?= 2
 PYTEST := $(BIN)/pytest -q -rs --dist load --maxschedchunk 1 --sim $(SIM) $(if $(SEED),--seed $(SEED))
+CHOICES := PYTHONPATH=model:tools $(BIN)/python -m tb.choices
 
 .DEFAULT_GOAL := help
 # A failure prints the line that repeats it.
@@ -45,12 +46,14 @@ fmt: $(STAMP) ## format Verilog and Python
 	$(BIN)/python tools/lint.py --fix
 
 model: $(STAMP) ## tests of the model, the host's software and the generator
-	$(BIN)/pytest -q -n $(JOBS) model/tests tb/env
+	$(BIN)/pytest -q -n $(JOBS) model/tests tb/tests
 
 unit: $(STAMP) simulators ## unit benches, all or UNIT=name
+	$(if $(UNIT),@$(CHOICES) unit '$(UNIT)')
 	$(PYTEST) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)')
 
 system: $(STAMP) simulators ## the whole device, all areas or TEST=area
+	$(if $(TEST),@$(CHOICES) system '$(TEST)')
 	$(PYTEST) -n $(JOBS) tb/system $(if $(TEST),-k '$(TEST)')
 
 test: lint formal-quick ## everything that must hold before a commit lands; reports/test: the plan's verdicts

@@ -56,6 +56,7 @@ module fv_admin_response #(
       .s_cmd_bad(s_cmd_bad),
       .m_cmd_valid(m_cmd_valid),
       .m_cmd_ready(~busy_q),
+      .unit_idle(~busy_q),
       .m_cmd_data(m_cmd_data),
       .m_rsp_valid(refusal_valid),
       .m_rsp_ready(rsp_ready[UNITS]),

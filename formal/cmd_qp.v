@@ -17,7 +17,7 @@ module fv_cmd_qp #(
     parameter SQ_HOST = 0
 ) (
     input wire clk,
-    input wire power_rst,
+    input wire rst_por,
     input wire rst,
     input wire s_cfg_profile,
     input wire s_cmd_valid,
@@ -113,19 +113,23 @@ module fv_cmd_qp #(
   wire qpc_admin_lock;
   wire qpc_admin_valid;
   wire qpc_admin_ready;
-  wire qpc_admin_write;
-  wire [QPN_W-1:0] qpc_admin_qpn;
-  wire [QPC_W-1:0] qpc_admin_wdata;
+  wire [`EFA_QPC_ADMIN__W-1:0] qpc_admin_data;
+  wire qpc_admin_write = qpc_admin_data[`EFA_QPC_ADMIN__WRITE];
+  wire [11:0] qpc_admin_index = qpc_admin_data[`EFA_QPC_ADMIN__QPN];
+  wire [QPN_W-1:0] qpc_admin_qpn = qpc_admin_index[QPN_W-1:0];
+  wire [QPC_W-1:0] qpc_admin_wdata = qpc_admin_data[`EFA_QPC_ADMIN__WDATA];
   wire qpc_admin_rvalid;
   wire [QPC_W-1:0] qpc_admin_rdata;
   wire sq_ctrl_valid;
   wire sq_ctrl_ready;
-  wire [1:0] sq_ctrl_kind;
-  wire [QPN_W-1:0] sq_ctrl_qpn;
-  wire [QPC_W-1:0] sq_ctrl_qpc;
-  wire sq_ctrl_busy;
   wire rq_ctrl_valid;
-  wire [QPN_W-1:0] rq_ctrl_qpn;
+  wire [`EFA_QUEUE_OP__W-1:0] queue_op_data;
+  wire [1:0] sq_ctrl_kind = queue_op_data[`EFA_QUEUE_OP__KIND];
+  wire [11:0] queue_op_index = queue_op_data[`EFA_QUEUE_OP__QPN];
+  wire [QPN_W-1:0] sq_ctrl_qpn = queue_op_index[QPN_W-1:0];
+  wire [QPN_W-1:0] rq_ctrl_qpn = sq_ctrl_qpn;
+  wire [QPC_W-1:0] sq_ctrl_qpc = queue_op_data[`EFA_QUEUE_OP__QPC];
+  wire queue_op_busy;
   wire clear_prod_valid;
   wire clear_consumed_valid;
   wire clear_completed_valid;
@@ -165,23 +169,16 @@ module fv_cmd_qp #(
       .cqc_valid(cqc_valid),
       .cqc_cqn(cqc_cqn),
       .cqc_long_id(cqc_long_id),
-      .qpc_admin_lock(qpc_admin_lock),
-      .qpc_admin_valid(qpc_admin_valid),
-      .qpc_admin_ready(qpc_admin_ready),
-      .qpc_admin_write(qpc_admin_write),
-      .qpc_admin_qpn(qpc_admin_qpn),
-      .qpc_admin_wdata(qpc_admin_wdata),
-      .qpc_admin_rvalid(qpc_admin_rvalid),
-      .qpc_admin_rdata(qpc_admin_rdata),
-      .sq_ctrl_valid(sq_ctrl_valid),
-      .sq_ctrl_ready(sq_ctrl_ready),
-      .sq_ctrl_kind(sq_ctrl_kind),
-      .sq_ctrl_qpn(sq_ctrl_qpn),
-      .sq_ctrl_qpc(sq_ctrl_qpc),
-      .sq_ctrl_busy(sq_ctrl_busy),
-      .rq_ctrl_valid(rq_ctrl_valid),
-      .rq_ctrl_ready(rq_ctrl_ready),
-      .rq_ctrl_qpn(rq_ctrl_qpn)
+      .m_qpc_admin_lock(qpc_admin_lock),
+      .m_qpc_admin_valid(qpc_admin_valid),
+      .m_qpc_admin_ready(qpc_admin_ready),
+      .m_qpc_admin_data(qpc_admin_data),
+      .s_qpc_admin_rvalid(qpc_admin_rvalid),
+      .s_qpc_admin_rdata(qpc_admin_rdata),
+      .m_queue_op_valid({rq_ctrl_valid, sq_ctrl_valid}),
+      .m_queue_op_ready({rq_ctrl_ready, sq_ctrl_ready}),
+      .m_queue_op_data(queue_op_data),
+      .queue_op_busy(queue_op_busy)
   );
 
   efa_drain #(
@@ -192,12 +189,8 @@ module fv_cmd_qp #(
       .s_drain_valid({other_drains[2], m_drain_valid, other_drains[1:0]}),
       .s_drain_late(4'b1001),
       .s_drain_ready(drain_ready),
-      .drain_send_valid(drain_send_valid),
-      .drain_send_ready(drain_send_ready),
-      .drain_recv_valid(drain_recv_valid),
-      .drain_recv_ready(drain_recv_ready),
-      .drain_cpl_valid(drain_cpl_valid),
-      .drain_cpl_ready(drain_cpl_ready)
+      .m_drain_valid({drain_cpl_valid, drain_recv_valid, drain_send_valid}),
+      .m_drain_ready({drain_cpl_ready, drain_recv_ready, drain_send_ready})
   );
 
   efa_sq_ctrl #(
@@ -209,7 +202,7 @@ module fv_cmd_qp #(
       .s_op_ready(sq_ctrl_ready),
       .s_op_kind(sq_ctrl_kind),
       .s_op_qpn(sq_ctrl_qpn),
-      .s_op_busy(sq_ctrl_busy),
+      .s_op_busy(queue_op_busy),
       .s_drain_valid(ops_drain_valid),
       .consumed_data(consumed_ops),
       .completed_data(completed_ops),
@@ -234,28 +227,26 @@ module fv_cmd_qp #(
       .QPN_W(QPN_W)
   ) u_ctx (
       .clk(clk),
-      .core_rst(rst),
-      .qpc_send_addr(qpc_send_addr),
-      .qpc_recv_addr(qpc_recv_addr),
-      .qpc_admin_lock(qpc_admin_lock),
-      .qpc_admin_valid(qpc_admin_valid),
-      .qpc_admin_ready(qpc_admin_ready),
-      .qpc_admin_write(qpc_admin_write),
-      .qpc_admin_qpn(qpc_admin_qpn),
-      .qpc_admin_wdata(qpc_admin_wdata),
-      .qpc_admin_rvalid(qpc_admin_rvalid),
-      .qpc_admin_rdata(qpc_admin_rdata),
-      .qpchg_send_ready(qpchg_send_ready),
-      .qpchg_recv_ready(qpchg_recv_ready),
-      .qperr_send_valid(qperr_send_valid),
-      .qperr_send_ready(qperr_send_ready),
-      .qperr_send_qpn(qperr_send_qpn),
-      .qperr_send_cause(qperr_send_cause),
-      .qperr_recv_valid(qperr_recv_valid),
-      .qperr_recv_ready(qperr_recv_ready),
-      .qperr_recv_qpn(qperr_recv_qpn),
-      .qperr_recv_cause(qperr_recv_cause),
-      .qp_init_done(qp_init_done)
+      .rst(rst),
+      .qpc_rd_addr({qpc_recv_addr, qpc_send_addr}),
+      .s_qpc_admin_lock(qpc_admin_lock),
+      .s_qpc_admin_valid(qpc_admin_valid),
+      .s_qpc_admin_ready(qpc_admin_ready),
+      .s_qpc_admin_data(qpc_admin_data),
+      .m_qpc_admin_rvalid(qpc_admin_rvalid),
+      .m_qpc_admin_rdata(qpc_admin_rdata),
+      .m_qpchg_ready({qpchg_recv_ready, qpchg_send_ready}),
+      .s_qperr_valid({qperr_recv_valid, qperr_send_valid}),
+      .s_qperr_ready({qperr_recv_ready, qperr_send_ready}),
+      .s_qperr_data({
+        qperr_recv_cause,
+        {12 - QPN_W{1'b0}},
+        qperr_recv_qpn,
+        qperr_send_cause,
+        {12 - QPN_W{1'b0}},
+        qperr_send_qpn
+      }),
+      .init_done(qp_init_done)
   );
 
   efa_llq #(
@@ -264,7 +255,7 @@ module fv_cmd_qp #(
   ) u_llq (
       .clk(clk),
       .rst(rst),
-      .power_rst(power_rst),
+      .rst_por(rst_por),
       .init_done(llq_init_done),
       .llq_valid(llq_valid),
       .llq_line(llq_line),
@@ -440,8 +431,8 @@ module fv_cmd_qp #(
   wire changes = destroy || to_reset;
 
   always @* begin
-    a_began : assume (began_q || power_rst);
-    a_power : assume (!power_rst || rst);
+    a_began : assume (began_q || rst_por);
+    a_power : assume (!rst_por || rst);
     a_commands : assume (!s_cmd_valid || (qp_init_done && llq_init_done));
     a_found_qp :
     assume (!(finds && of_qp) || (obj_rsp_index < (16'd1 << QPN_W)

@@ -109,11 +109,10 @@ module fv_cq #(
   (* probe = "u_dut.s2_offset_q" *) wire [21:0] s2_offset;
   (* probe = "u_dut.s2_cqe_q" *) wire [255:0] s2_cqe;
   (* probe = "u_dut.s2_total_q" *) wire [15:0] s2_total;
-  (* probe = "u_dut.s3_valid_q" *) wire s3_valid;
-  (* probe = "u_dut.s3_cqn_q" *) wire [CQN_W-1:0] s3_cqn;
-  (* probe = "u_dut.s3_intr_q" *) wire s3_intr;
-  (* probe = "u_dut.s3_counted_q" *) wire s3_counted;
-  (* probe = "u_dut.s3_total_q" *) wire [15:0] s3_total;
+  (* probe = "u_dut.u_commit.valid_q" *) wire s3_valid;
+  (* probe = "u_dut.u_commit.data_q" *) wire [CQN_W+31:0] s3_data;
+  (* probe = "u_dut.u_commit.spare_q" *) wire s4_valid;
+  (* probe = "u_dut.u_commit.spare_data_q" *) wire [CQN_W+31:0] s4_data;
   (* probe = "u_dut.in_q" *) wire [15:0] in_count;
   (* probe = "u_dut.out_q" *) wire [15:0] out_count;
   (* probe = "u_dut.drain_q" *) wire draining;
@@ -122,7 +121,18 @@ module fv_cq #(
   localparam [11:0] NUMBER = (1 << CQN_W) - 1;
   wire s1_mine = s1_valid && (s1_cpl[`EFA_CPL__CQN] & NUMBER) == me;
   wire s2_mine = s2_valid && s2_cqn == me;
+  wire [CQN_W-1:0] s3_cqn;
+  wire [CQN_W-1:0] s4_cqn;
+  wire [15:0] s3_total;
+  wire [15:0] s4_total;
+  wire s3_intr, s3_counted, s4_intr, s4_counted;
+  wire [13:0] s3_rest;
+  wire [13:0] s4_rest;
+  assign {s3_cqn, s3_total, s3_intr, s3_counted, s3_rest} = s3_data;
+  assign {s4_cqn, s4_total, s4_intr, s4_counted, s4_rest} = s4_data;
   wire s3_mine = s3_valid && s3_cqn == me;
+  wire s4_mine = s4_valid && s4_cqn == me;
+  wire commit_out = m_commit_valid && m_commit_ready;
 
   reg began_q = 1'b0;
   reg created_q;
@@ -135,7 +145,7 @@ module fv_cq #(
   reg [15:0] counted_q;  // CQEs of this CQ that were reported as counted
   reg [1:0] inside_q;
   reg [1:0] before_q;  // inside the block at the begin of the drain and not yet output
-  reg pending_q;  // the commit of one of those CQEs is offered
+  reg [1:0] pending_q;  // held commits of those CQEs
   reg drain_seen_q;
   reg followed_q;
   reg [1:0] ahead_q;
@@ -161,7 +171,7 @@ module fv_cq #(
   wire moved = s1_valid && !cqc_valid && (!s2_valid || left);
   wire committed = m_commit_valid && m_commit_ready && m_commit_cqn == me;
   wire told = cqc_valid && cqc_cqn == me;
-  wire go = m_wr_ready && m_commit_ready && !cqc_valid;
+  wire go = m_wr_ready && !s4_valid && !cqc_valid;
 
   wire [3:0] log = ctx_q[`EFA_CQC__LOG];
   wire wide = ctx_q[`EFA_CQC__WIDE];
@@ -192,7 +202,7 @@ module fv_cq #(
       created_q <= 1'b0;
       inside_q <= 0;
       before_q <= 0;
-      pending_q <= 1'b0;
+      pending_q <= 0;
       drain_seen_q <= 1'b0;
       followed_q <= 1'b0;
       rx_left_q <= 1'b0;
@@ -201,8 +211,9 @@ module fv_cq #(
       inside_q <= inside_q + take - left;
       if (!draining) before_q <= inside_q - left;
       else if (left && before_q != 0) before_q <= before_q - 1;
-      pending_q <= (wrote && (s2_intr || s2_counted) && (!draining || before_q != 0))
-          || ((draining ? pending_q : s3_valid) && !m_commit_ready);
+      pending_q <= (draining ? pending_q : s3_valid + s4_valid)
+          + (wrote && (s2_intr || s2_counted) && (!draining || before_q != 0))
+          - (commit_out && (!draining || pending_q != 0));
       drain_seen_q <= drain_seen_q || drain_ready;
       rx_left_q <= left && s2_rx;
       if (told) begin
@@ -244,7 +255,7 @@ module fv_cq #(
     a_init : assume (init_done || !cqc_valid);
     // A CQ is created and destroyed only while no QP names it, so none of its completions is in the
     // block.
-    a_idle : assume (!told || !(s1_mine || s2_mine || s3_mine));
+    a_idle : assume (!told || !(s1_mine || s2_mine || s3_mine || s4_mine));
     a_created : assume (!take || accepted_number[CQN_W-1:0] != me || created_q);
     // An offered completion stays offered.
     a_tx_stays : assume (!tx_waits_q || (s_txc_valid && s_txc_data == tx_data_q));
@@ -257,7 +268,7 @@ module fv_cq #(
       h_held :
       assert (!held || (init_done && (held_grant == 2'b01 ? tx_waits_q
           : held_grant == 2'b10 && rx_waits_q)));
-      h_created : assert (created_q || !(s1_mine || s2_mine || s3_mine));
+      h_created : assert (created_q || !(s1_mine || s2_mine || s3_mine || s4_mine));
       h_init : assert (init_done || !created_q);
       h_s1 : assert (!s1_mine || (s1_ctx == ctx_q && s1_counts == {passed_1_q, passed_0_q}));
       h_s2 :
@@ -273,13 +284,17 @@ module fv_cq #(
       h_s3 :
       assert (!s3_mine || (ctx_q[`EFA_CQC__LIVE] && s3_intr == ctx_q[`EFA_CQC__INTR]
           && (s3_intr || s3_counted)
-          && (!s3_intr || s3_total == passed_0_q + passed_1_q - s2_mine)));
+          && (!s3_intr || s3_total == passed_0_q + passed_1_q - s2_mine - s4_mine)));
+      h_s4 : assert (!s4_valid || s3_valid);
+      h_s4_mine :
+      assert (!s4_mine || (ctx_q[`EFA_CQC__LIVE] && s4_intr == ctx_q[`EFA_CQC__INTR]
+          && (s4_intr || s4_counted) && (!s4_intr || s4_total == passed_0_q + passed_1_q - s2_mine)));
       h_commits :
       assert (!created_q || !ctx_q[`EFA_CQC__LIVE] || !ctx_q[`EFA_CQC__INTR]
-          || commits_q + s2_mine + s3_mine == passed_0_q + passed_1_q);
+          || commits_q + s2_mine + s3_mine + s4_mine == passed_0_q + passed_1_q);
       h_counted :
       assert (!created_q || to_count_q - counted_q == {15'd0, s2_mine && s2_counted && !s2_dead}
-          + {15'd0, s3_mine && s3_counted});
+          + {15'd0, s3_mine && s3_counted} + {15'd0, s4_mine && s4_counted});
       h_inside : assert (inside_q == s1_valid + s2_valid);
       h_counts : assert (in_count - out_count == {14'd0, inside_q});
       h_ahead : assert (!followed_q || ahead_q < inside_q);
@@ -287,7 +302,7 @@ module fv_cq #(
       p_drain_ends :
       assert (before_q <= inside_q
           && (!draining || before_q == 0 || drain_fence - out_count == {14'd0, before_q}));
-      h_pending : assert (!pending_q || s3_valid);
+      h_pending : assert (pending_q <= s3_valid + s4_valid);
       h_what_1 :
       assert (!(followed_q && s1_valid && ahead_q == s2_valid) || what_q == {
           s1_cpl[`EFA_CPL__REQ_ID], s1_cpl[`EFA_CPL__STATUS], s1_cpl[`EFA_CPL__QP_NUM]});
@@ -306,7 +321,7 @@ module fv_cq #(
       p_commit :
       assert (!committed || (m_commit_intr == ctx_q[`EFA_CQC__INTR] && (m_commit_intr || m_commit_counted)
           && (!m_commit_intr || m_commit_total == commits_q + 16'd1)));
-      p_counted : assert (!created_q || s2_mine || s3_mine || to_count_q == counted_q);
+      p_counted : assert (!created_q || s2_mine || s3_mine || s4_mine || to_count_q == counted_q);
       p_once : assert (!left || inside_q != 0);
       p_what :
       assert (!(mine && wrote) || what_q == {
@@ -316,7 +331,7 @@ module fv_cq #(
       p_accepted : assert (!(go && init_done && (s_txc_valid || s_rxc_valid)) || take);
       p_waits : assert (!followed_q || went_q < 2);
       p_rxdone : assert (m_rxdone == rx_left_q);
-      p_drain : assert (!drain_ready || (before_q == 0 && (!pending_q || m_commit_ready)));
+      p_drain : assert (!drain_ready || (before_q == 0 && pending_q <= commit_out));
       c_slot : cover (wrote_mine && written_q == 16'd3 && log == 4'd1);
       c_phase : cover (wrote_mine && lapped_q && log == 4'd0);
       c_live : cover (m_wr_valid && s2_mine);

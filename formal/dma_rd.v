@@ -25,6 +25,7 @@ module fv_dma_rd #(
     input wire [63:0] rd_tx_addr,
     input wire [12:0] rd_tx_len,
     input wire [31:0] rd_tx_cookie,
+    input wire [`EFA_DMA_RD__W-1:0] rd_sq_data,
     input wire m_dma_rd_ready,
     input wire s_dma_rd_cpl_valid,
     input wire [7:0] s_dma_rd_cpl_tag,
@@ -43,6 +44,7 @@ module fv_dma_rd #(
   wire rd_adm_ready;
   wire rd_rq_ready;
   wire rd_tx_ready;
+  wire rd_sq_ready;
   wire m_dma_rd_valid;
   wire [63:0] m_dma_rd_addr;
   wire [12:0] m_dma_rd_len;
@@ -51,6 +53,7 @@ module fv_dma_rd #(
   wire rd_cpl_adm_valid;
   wire rd_cpl_rq_valid;
   wire rd_cpl_tx_valid;
+  wire rd_cpl_sq_valid;
   wire [31:0] rd_cpl_cookie;
   wire [12:0] rd_cpl_offset;
   wire [511:0] rd_cpl_data;
@@ -75,21 +78,20 @@ module fv_dma_rd #(
       .mrrs_log(mrrs_log),
       .init_done(init_done),
       .idle(idle),
-      .rd_adm_valid(rd_adm_valid),
-      .rd_adm_ready(rd_adm_ready),
-      .rd_adm_addr(rd_adm_addr),
-      .rd_adm_len(rd_adm_len),
-      .rd_adm_cookie(rd_adm_cookie),
-      .rd_rq_valid(rd_rq_valid),
-      .rd_rq_ready(rd_rq_ready),
-      .rd_rq_addr(rd_rq_addr),
-      .rd_rq_len(rd_rq_len),
-      .rd_rq_cookie(rd_rq_cookie),
-      .rd_tx_valid(rd_tx_valid),
-      .rd_tx_ready(rd_tx_ready),
-      .rd_tx_addr(rd_tx_addr),
-      .rd_tx_len(rd_tx_len),
-      .rd_tx_cookie(rd_tx_cookie),
+      .s_rd_valid({1'b0, rd_tx_valid, rd_rq_valid, rd_adm_valid}),
+      .s_rd_ready({rd_sq_ready, rd_tx_ready, rd_rq_ready, rd_adm_ready}),
+      .s_rd_data({
+        rd_sq_data,
+        rd_tx_addr,
+        rd_tx_len,
+        rd_tx_cookie,
+        rd_rq_addr,
+        rd_rq_len,
+        rd_rq_cookie,
+        rd_adm_addr,
+        rd_adm_len,
+        rd_adm_cookie
+      }),
       .m_dma_rd_valid(m_dma_rd_valid),
       .m_dma_rd_ready(m_dma_rd_ready),
       .m_dma_rd_addr(m_dma_rd_addr),
@@ -102,15 +104,10 @@ module fv_dma_rd #(
       .s_dma_rd_cpl_bytes(s_dma_rd_cpl_bytes),
       .s_dma_rd_cpl_last(s_dma_rd_cpl_last),
       .s_dma_rd_cpl_err(s_dma_rd_cpl_err),
-      .rd_cpl_adm_valid(rd_cpl_adm_valid),
-      .rd_cpl_rq_valid(rd_cpl_rq_valid),
-      .rd_cpl_tx_valid(rd_cpl_tx_valid),
-      .rd_cpl_cookie(rd_cpl_cookie),
-      .rd_cpl_offset(rd_cpl_offset),
-      .rd_cpl_data(rd_cpl_data),
-      .rd_cpl_bytes(rd_cpl_bytes),
-      .rd_cpl_last(rd_cpl_last),
-      .rd_cpl_err(rd_cpl_err),
+      .m_rd_cpl_valid({rd_cpl_sq_valid, rd_cpl_tx_valid, rd_cpl_rq_valid, rd_cpl_adm_valid}),
+      .m_rd_cpl_data({
+        rd_cpl_err, rd_cpl_last, rd_cpl_bytes, rd_cpl_data, rd_cpl_offset, rd_cpl_cookie
+      }),
       .late_valid(late_valid),
       .late_tag(late_tag),
       .ev_rd_valid(ev_rd_valid),

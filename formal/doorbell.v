@@ -85,9 +85,9 @@ module fv_doorbell #(
   (* probe = "u_dut.u_producer.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] place_0;
   (* probe = "u_dut.u_producer.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] place_1;
   (* probe = "u_dut.u_producer.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] place_2;
-  (* probe = "u_dut.u_producer.g_port[0].u_copy.word_q" *) wire [15:0] copy_0;
-  (* probe = "u_dut.u_producer.g_port[1].u_copy.word_q" *) wire [15:0] copy_1;
-  (* probe = "u_dut.u_producer.g_port[2].u_copy.word_q" *) wire [15:0] copy_2;
+  (* probe = "u_dut.u_producer.g_port[0].u_copy.word_q" *) wire [16:0] copy_0;
+  (* probe = "u_dut.u_producer.g_port[1].u_copy.word_q" *) wire [16:0] copy_1;
+  (* probe = "u_dut.u_producer.g_port[2].u_copy.word_q" *) wire [16:0] copy_2;
   (* probe = "u_dut.u_producer.g_port[0].u_copy.word_known_q" *) wire copy_0_known;
   (* probe = "u_dut.u_producer.g_port[1].u_copy.word_known_q" *) wire copy_1_known;
   (* probe = "u_dut.u_producer.g_port[2].u_copy.word_known_q" *) wire copy_2_known;
@@ -95,15 +95,35 @@ module fv_doorbell #(
   (* probe = "u_dut.u_cq.word_q" *) wire [10:0] cq_word;
   (* probe = "u_dut.u_cq.word_known_q" *) wire cq_word_known;
   (* probe = "u_dut.init_q" *) wire [CQN_W:0] walk;
-  (* probe = "u_dut.zero_q" *) wire [(1<<QPN_W)-1:0] zeroes;
+  (* probe = "u_dut.u_mark.word_addr" *) wire [QPN_W-1:0] place_3;
+  (* probe = "u_dut.u_mark.word_q" *) wire copy_3;
+  (* probe = "u_dut.u_mark.word_known_q" *) wire copy_3_known;
+  (* probe = "u_dut.u_clears.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] clear_place_0;
+  (* probe = "u_dut.u_clears.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] clear_place_1;
+  (* probe = "u_dut.u_clears.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] clear_place_2;
+  (* probe = "u_dut.u_clears.g_port[0].u_copy.word_q" *) wire clear_copy_0;
+  (* probe = "u_dut.u_clears.g_port[1].u_copy.word_q" *) wire clear_copy_1;
+  (* probe = "u_dut.u_clears.g_port[2].u_copy.word_q" *) wire clear_copy_2;
+  (* probe = "u_dut.u_clears.g_port[0].u_copy.word_known_q" *) wire clear_copy_0_known;
+  (* probe = "u_dut.u_clears.g_port[1].u_copy.word_known_q" *) wire clear_copy_1_known;
+  (* probe = "u_dut.u_clears.g_port[2].u_copy.word_known_q" *) wire clear_copy_2_known;
+  (* probe = "u_dut.clear_q" *) wire clear_late;
+  (* probe = "u_dut.clear_qpn_q" *) wire [QPN_W-1:0] clear_late_qpn;
+  (* probe = "u_dut.cleared_mark" *) wire cleared_mark;
+  (* probe = "u_dut.s2_mark_q" *) wire s2_mark;
+  (* probe = "u_dut.s1_mark" *) wire s1_mark;
   (* probe = "u_dut.s2_write" *) wire s2_write;
   (* probe = "u_dut.s2_num_q" *) wire [12:0] s2_num;
   (* probe = "u_dut.s2_value_q" *) wire [31:0] s2_value;
   (* probe = "u_dut.prod" *) wire [15:0] dut_prod;
   (* probe = "u_dut.s1_num_q" *) wire [12:0] s1_num;
-  wire zero_me = zeroes[me];
   wire work_me = s2_write && s2_num[QPN_W-1:0] == me;
-  wire copies_known = copy_0_known && copy_1_known && copy_2_known;
+  wire copies_known = copy_0_known && copy_1_known && copy_2_known && copy_3_known
+      && clear_copy_0_known && clear_copy_1_known && clear_copy_2_known;
+  wire late_me = clear_late && clear_late_qpn == me;
+  wire mark_me = copy_0[16];
+  // The mark of the last clear, which may be in the register yet.
+  wire clear_me = late_me ? !mark_me : clear_copy_0;
 
   reg began_q = 1'b0;
 
@@ -132,9 +152,9 @@ module fv_doorbell #(
   wire ready = qpc_data[`EFA_QPC__STATE] != `EFA_ADMIN_QP_STATE__RESET_W3;
   wire [15:0] depth = 1 << qpc_data[`EFA_QPC__SQ_LOG];
   // The store is validated against prod_q, as p_checked shows.
-  wire [15:0] rung = b_data_q[15:0] - completed_data;
+  wire [15:0] outstanding = b_data_q[15:0] - completed_data;
   wire [15:0] posted = dut_prod - completed_data;
-  wire legal = rung <= depth && rung >= posted;
+  wire legal = outstanding <= depth && outstanding >= posted;
 
   wire cleared = s_clear_valid && s_clear_ready && s_clear_qpn == me;
   reg cleared_q;
@@ -203,18 +223,24 @@ module fv_doorbell #(
     // A queue becomes live with its count cleared, and is cleared only while it accepts no
     // doorbells.
     a_cleared : assume (!to_sq || !owner || !ready || (known_q && !cleared && !cleared_q));
-    a_word : assume (place_0 == me && place_1 == me && place_2 == me && cq_word_addr == cq);
+    a_word :
+    assume (place_0 == me && place_1 == me && place_2 == me && place_3 == me && clear_place_0 == me
+        && clear_place_1 == me && clear_place_2 == me && cq_word_addr == cq);
     if (began_q && !rst) begin
       h_copies :
-      assert (!known_q || zero_me || work_me || (copies_known && copy_0 == prod_q
-          && copy_1 == prod_q && copy_2 == prod_q));
+      assert (walk <= {{CQN_W + 1 - QPN_W{1'b0}}, me} || (copies_known && copy_0 == copy_1
+          && copy_0 == copy_2 && mark_me == copy_3 && clear_copy_0 == clear_copy_1
+          && clear_copy_0 == clear_copy_2 && (!late_me || cleared_mark == mark_me)));
+      h_prod :
+      assert (!known_q || work_me || prod_q == (clear_me == mark_me ? copy_0[15:0] : 16'd0));
       p_checked : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
-      h_zero : assert (!known_q || !zero_me || work_me || prod_q == 0);
-      h_effect : assert (!work_me || (known_q && s2_value[15:0] == prod_q));
+      h_mark : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || s1_mark == clear_me);
+      h_effect :
+      assert (!work_me || (known_q && s2_value[15:0] == prod_q && s2_mark == clear_me && !late_me));
       h_cq :
       assert (walk <= {1'b0, cq} || (cq_word_known && cq_word[0] == cq_live_q
           && (!cq_live_q || cq_word[10:1] == cq_uar_q)));
-      h_init : assert (init_done || !cq_live_q);
+      h_init : assert (init_done || !(cq_live_q || known_q || clear_late));
       p_work : assert ((work_valid && work_qpn == me) == work_q);
       p_beyond : assert ((err_valid && err_qpn == me) == beyond_q);
       p_table0 : assert (!rsp_known_q || !requested_q[0] || prod_rd_data[15:0] == rsp_q);

@@ -18,7 +18,8 @@
 
 module fv_event_order #(
     parameter VECTORS = 4,
-    parameter CQN_W   = 6
+    parameter CQN_W   = 2,
+    parameter SCAN_W  = 1
 ) (
     input wire clk,
     input wire rst,
@@ -89,6 +90,7 @@ module fv_event_order #(
   wire irq_adm_valid;
   wire irq_adm_ready;
   wire [7:0] irq_adm_vector;
+  wire eq_init_done;
   wire irq_eq_valid;
   wire irq_eq_ready;
   wire [7:0] irq_eq_vector;
@@ -179,7 +181,8 @@ module fv_event_order #(
   );
 
   efa_eq #(
-      .CQN_W(CQN_W)
+      .CQN_W (CQN_W),
+      .SCAN_W(SCAN_W)
   ) u_eq (
       .clk(clk),
       .rst(rst),
@@ -204,6 +207,7 @@ module fv_event_order #(
       .m_irq_valid(irq_eq_valid),
       .m_irq_ready(irq_eq_ready),
       .m_irq_vector(irq_eq_vector),
+      .init_done(eq_init_done),
       .drain_valid(1'b0),
       .s_drained(1'b0)
   );
@@ -213,7 +217,7 @@ module fv_event_order #(
   ) u_irq (
       .clk(clk),
       .host_rst(rst),
-      .core_rst(rst),
+      .rst(rst),
       .s_cfg_msix_enable(msix_enable),
       .s_cfg_msix_fmask(msix_fmask),
       .s_cfg_moderation(moderation),
@@ -221,12 +225,9 @@ module fv_event_order #(
       .acc_write(acc_write),
       .acc_offset(acc_offset),
       .acc_data(acc_data),
-      .irq_adm_valid(irq_adm_valid),
-      .irq_adm_ready(irq_adm_ready),
-      .irq_adm_vector(irq_adm_vector),
-      .irq_eq_valid(irq_eq_valid),
-      .irq_eq_ready(irq_eq_ready),
-      .irq_eq_vector(irq_eq_vector),
+      .s_irq_valid({irq_eq_valid, irq_adm_valid}),
+      .s_irq_ready({irq_eq_ready, irq_adm_ready}),
+      .s_irq_vector({irq_eq_vector, irq_adm_vector}),
       .wr_irq_valid(irq_valid),
       .wr_irq_ready(irq_ready),
       .wr_irq_addr(irq_addr),
@@ -235,6 +236,17 @@ module fv_event_order #(
       .ev_irq_data(ev_irq_data)
   );
 
+  wire m_dma_wr_valid;
+  wire wr_cq_ready;
+  wire wr_rx_ready;
+  // The second beat of a receive write.
+  reg rx_open_q;
+  wire [12:0] rx_len = rx_open_q ? 13'd128 : wr_rx_last ? 13'd64 : 13'd128;
+  always @(posedge clk) begin
+    if (rst) rx_open_q <= 1'b0;
+    else if (wr_rx_valid && wr_rx_ready) rx_open_q <= !rx_open_q && !wr_rx_last;
+  end
+
   efa_dma_wr u_dma (
       .clk(clk),
       .rst(rst),
@@ -242,29 +254,14 @@ module fv_event_order #(
       .stop_core(stop_core),
       .stop_all(stop_all),
       .mps_log(4'd12),
-      .wr_adm_valid(adm_valid),
-      .wr_adm_ready(adm_ready),
-      .wr_adm_addr({adm_addr[63:12], 12'd0}),
-      .wr_adm_len(13'd64),
-      .wr_adm_data(adm_data),
-      .wr_adm_last(1'b1),
-      .wr_rx_valid(wr_rx_valid),
-      .wr_rx_addr(64'd0),
-      .wr_rx_len(rx_open_q ? 13'd128 : wr_rx_last ? 13'd64 : 13'd128),
-      .wr_rx_data(512'd0),
-      .wr_rx_last(rx_open_q || wr_rx_last),
-      .wr_rx_ready(wr_rx_ready),
-      .wr_cq_valid(wr_cq_valid),
-      .wr_cq_addr(64'd0),
-      .wr_cq_len(13'd32),
-      .wr_cq_data(512'd0),
-      .wr_cq_last(1'b1),
-      .wr_eq_valid(eq_valid),
-      .wr_eq_ready(eq_ready),
-      .wr_eq_addr({eq_addr[63:12], 12'd0}),
-      .wr_eq_len(13'd16),
-      .wr_eq_data({384'd0, eq_data}),
-      .wr_eq_last(1'b1),
+      .s_wr_valid({eq_valid, wr_cq_valid, wr_rx_valid, adm_valid}),
+      .s_wr_ready({eq_ready, wr_cq_ready, wr_rx_ready, adm_ready}),
+      .s_wr_data({
+        {eq_addr[63:12], 12'd0, 13'd16, 1'b1, 384'd0, eq_data},
+        {64'd0, 13'd32, 1'b1, 512'd0},
+        {64'd0, rx_len, rx_open_q || wr_rx_last, 512'd0},
+        {adm_addr[63:12], 12'd0, 13'd64, 1'b1, adm_data}
+      }),
       .wr_reg_valid(wr_reg_valid),
       .wr_reg_addr(64'd0),
       .wr_reg_data(64'd0),
@@ -275,15 +272,6 @@ module fv_event_order #(
       .m_dma_wr_valid(m_dma_wr_valid),
       .m_dma_wr_ready(m_dma_wr_ready)
   );
-
-  wire m_dma_wr_valid;
-  wire wr_rx_ready;
-  // The second beat of a receive write.
-  reg rx_open_q;
-  always @(posedge clk) begin
-    if (rst) rx_open_q <= 1'b0;
-    else if (wr_rx_valid && wr_rx_ready) rx_open_q <= !rx_open_q && !wr_rx_last;
-  end
 
   (* anyconst *) wire [VEC_W-1:0] me;
 
@@ -305,16 +293,18 @@ module fv_event_order #(
   (* probe = "u_dma.left_q" *) wire [12:0] left;
   (* probe = "u_dma.u_arb.held_q" *) wire dma_held;
   (* probe = "u_dma.u_arb.grant_q" *) wire [5:0] dma_grant;
-  (* probe = "u_eq.u_arms.level_q" *) wire [CQN_W+1:0] arms;
-  (* probe = "u_eq.u_arms.g_ram.stored_q" *) wire [CQN_W+1:0] arms_stored;
-  (* probe = "u_eq.u_arms.g_ram.head_q" *) wire arms_head;
   (* probe = "u_eq.u_commits.level_q" *) wire [4:0] commits;
-  (* probe = "u_eq.arm_push" *) wire arm_push;
-  (* probe = "u_eq.arm_space" *) wire arm_space;
+  (* probe = "u_eq.init_q" *) wire [CQN_W:0] init;
+  (* probe = "u_eq.u_arms.db_valid_q" *) wire db_valid;
+  (* probe = "u_eq.u_arms.u_set.init_q" *) wire [CQN_W:0] set_init;
+  (* probe = "u_eq.u_arms.u_set.push" *) wire arm_push;
+  (* probe = "u_eq.u_arms.u_set.fetch" *) wire arm_fetch;
+  (* probe = "u_eq.u_arms.u_set.wr_addr_q" *) wire [CQN_W-1:0] set_wr;
+  (* probe = "u_eq.u_arms.u_set.rd_addr_q" *) wire [CQN_W-1:0] set_rd;
 
-  localparam [2:0] ST_POST = 3'd3;
-  localparam [2:0] ST_IRQ = 3'd4;
-  localparam [2:0] ST_EQ_ARM = 3'd5;
+  localparam [2:0] ST_POST = 3'd2;
+  localparam [2:0] ST_IRQ = 3'd3;
+  localparam [2:0] ST_EQ_ARM = 3'd4;
 
   // The vector of an entry: that of its ring when it is written.
   wire [7:0] eq_vector = eq_ctx[`EFA_EQC__W*eqn+63+:8];
@@ -390,12 +380,13 @@ module fv_event_order #(
     // An EQ is created only when it is idle, as the drain shows.
     a_eq_rests :
     assume (!(eqc_valid && eqc_data[`EFA_EQC__LIVE]) || (!busy_made && !eq_new[eqc_eqn]));
-    // The FIFO of arms has space.
-    a_space : assume (!arm_push || arm_space);
+    // Commands wait for the init sweep.
+    a_init : assume (eq_init_done || !cqc_valid);
+    // The RAM of the set of arms has space.
+    a_space : assume (!arm_push || arm_fetch || set_wr - set_rd != {CQN_W{1'b1}});
     if (began_q && !rst) begin
-      h_lines :
-      assert (arms == arms_stored + arms_head && arms <= 128 && arms_stored <= 128
-          && commits <= 5'd16);
+      h_lines : assert (commits <= 5'd16);
+      h_init : assert (set_init == init && init <= 1 << CQN_W && (eq_init_done || !db_valid));
       h_may : assert (may <= owing_q && owing_q <= CAP);
       h_packet :
       assert (open == rx_open_q && dma_held == open && (!open || (dma_grant == 6'd2

@@ -50,11 +50,12 @@ module fv_fairness (
     input wire stop_core,
     input wire stop_all,
     input wire [4:0] wr_valid,
-    input wire [3:0] wr_last,
+    input wire [4*`EFA_DMA_WR__W-1:0] wr_data,
     input wire m_dma_wr_ready,
     input wire [2:0] rd_valid,
     input wire stop_rd,
     input wire m_dma_rd_ready,
+    input wire [4*`EFA_DMA_RD__W-1:0] rd_data,
     input wire s_dma_rd_cpl_valid,
     input wire [7:0] s_dma_rd_cpl_tag,
     input wire s_dma_rd_cpl_last,
@@ -78,6 +79,12 @@ module fv_fairness (
   wire irq_valid;
   wire irq_ready;
   wire [4:0] wr_ready;
+  wire [3:0] wr_last = {
+    wr_data[3*`EFA_DMA_WR__W+`EFA_DMA_WR__LAST],
+    wr_data[2*`EFA_DMA_WR__W+`EFA_DMA_WR__LAST],
+    wr_data[`EFA_DMA_WR__W+`EFA_DMA_WR__LAST],
+    wr_data[`EFA_DMA_WR__LAST]
+  };
   wire m_dma_wr_valid;
 
   efa_irq #(
@@ -85,7 +92,7 @@ module fv_fairness (
   ) u_irq (
       .clk(clk),
       .host_rst(rst),
-      .core_rst(rst),
+      .rst(rst),
       .s_cfg_msix_enable(msix_enable),
       .s_cfg_msix_fmask(msix_fmask),
       .s_cfg_moderation(moderation),
@@ -93,10 +100,8 @@ module fv_fairness (
       .acc_write(1'b1),
       .acc_offset(acc_offset),
       .acc_data(acc_data),
-      .irq_adm_valid(irq_adm_valid),
-      .irq_adm_vector(irq_adm_vector),
-      .irq_eq_valid(irq_eq_valid),
-      .irq_eq_vector(irq_eq_vector),
+      .s_irq_valid({irq_eq_valid, irq_adm_valid}),
+      .s_irq_vector({irq_eq_vector, irq_adm_vector}),
       .wr_irq_valid(irq_valid),
       .wr_irq_ready(irq_ready)
   );
@@ -108,18 +113,9 @@ module fv_fairness (
       .stop_core(stop_core),
       .stop_all(stop_all),
       .mps_log(4'd12),
-      .wr_adm_valid(wr_valid[0]),
-      .wr_adm_ready(wr_ready[0]),
-      .wr_adm_last(wr_last[0]),
-      .wr_rx_valid(wr_valid[1]),
-      .wr_rx_ready(wr_ready[1]),
-      .wr_rx_last(wr_last[1]),
-      .wr_cq_valid(wr_valid[2]),
-      .wr_cq_ready(wr_ready[2]),
-      .wr_cq_last(wr_last[2]),
-      .wr_eq_valid(wr_valid[3]),
-      .wr_eq_ready(wr_ready[3]),
-      .wr_eq_last(wr_last[3]),
+      .s_wr_valid(wr_valid[3:0]),
+      .s_wr_ready(wr_ready[3:0]),
+      .s_wr_data(wr_data),
       .wr_reg_valid(wr_valid[4]),
       .wr_reg_ready(wr_ready[4]),
       .wr_irq_valid(irq_valid),
@@ -129,6 +125,7 @@ module fv_fairness (
   );
 
   wire [2:0] rd_ready;
+  wire rd_sq_ready;
   wire m_dma_rd_valid;
 
   efa_dma_rd #(
@@ -140,15 +137,9 @@ module fv_fairness (
       .s_cfg_bme(bme),
       .stop(stop_rd),
       .mrrs_log(4'd12),
-      .rd_adm_valid(rd_valid[0]),
-      .rd_adm_ready(rd_ready[0]),
-      .rd_adm_len(13'd64),
-      .rd_rq_valid(rd_valid[1]),
-      .rd_rq_ready(rd_ready[1]),
-      .rd_rq_len(13'd64),
-      .rd_tx_valid(rd_valid[2]),
-      .rd_tx_ready(rd_ready[2]),
-      .rd_tx_len(13'd64),
+      .s_rd_valid({1'b0, rd_valid}),
+      .s_rd_ready({rd_sq_ready, rd_ready}),
+      .s_rd_data(rd_data),
       .m_dma_rd_valid(m_dma_rd_valid),
       .m_dma_rd_ready(m_dma_rd_ready),
       .s_dma_rd_cpl_valid(s_dma_rd_cpl_valid),
@@ -182,9 +173,7 @@ module fv_fairness (
       .rst(rst),
       .s_drain_valid(drain_valid),
       .s_drain_late(drain_late),
-      .drain_send_ready(drained[0]),
-      .drain_recv_ready(drained[1]),
-      .drain_cpl_ready(drained[2])
+      .m_drain_ready(drained)
   );
 
   (* probe = "u_wr.u_arb.after_q" *) wire [5:0] wr_after;

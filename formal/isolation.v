@@ -20,7 +20,7 @@ module fv_isolation #(
     parameter SQ_HOST = 0
 ) (
     input wire clk,
-    input wire power_rst,
+    input wire rst_por,
     input wire rst,
     input wire opened,
     input wire in_reset,
@@ -121,8 +121,10 @@ module fv_isolation #(
   wire qpc_admin_ready;
   wire qpchg_send_valid;
   wire qpchg_recv_valid;
-  wire [QPN_W-1:0] qpchg_qpn;
-  wire [2:0] qpchg_state;
+  wire [`EFA_QPCHG__W-1:0] qpchg_data;
+  wire [11:0] qpchg_index = qpchg_data[`EFA_QPCHG__QPN];
+  wire [QPN_W-1:0] qpchg_qpn = qpchg_index[QPN_W-1:0];
+  wire [2:0] qpchg_state = qpchg_data[`EFA_QPCHG__STATE];
   wire qperr_send_valid;
   wire qperr_send_ready;
   wire [QPN_W-1:0] qperr_send_qpn;
@@ -146,10 +148,11 @@ module fv_isolation #(
   wire [31:0] cqdb_value;
   wire s_op_ready;
   wire s_void_ready;
-  wire [(1<<QPN_W)-1:0] halted;
-  wire [(1<<QPN_W)-1:0] flush_ok;
+  // Lookups of the chosen queue.
+  wire [1:0] halted;
+  wire flush_ok;
   wire translate_valid;
-  wire [(1<<QPN_W)-1:0] scan_set;
+  wire scan_set;
   wire again_valid;
   wire [QPN_W-1:0] again_qpn;
   wire move_valid;
@@ -163,7 +166,7 @@ module fv_isolation #(
       .LLQ_AW(LLQ_AW)
   ) u_mmio (
       .clk(clk),
-      .rst(power_rst),
+      .rst(rst_por),
       .opened(opened),
       .in_reset(in_reset),
       .s_mmio_valid(s_mmio_valid),
@@ -190,32 +193,29 @@ module fv_isolation #(
       .QPN_W(QPN_W)
   ) u_ctx (
       .clk(clk),
-      .core_rst(rst),
-      .qpc_send_addr({qpc_srd_addr, qpc_sq_addr, qpc_stores_addr, qpc_db_addr}),
-      .qpc_send_data(qpc_send_data),
-      .qpc_recv_addr({qpc_validate_addr, qpc_rq_addr}),
-      .qpc_recv_data(qpc_recv_data),
-      .qpc_admin_lock(qpc_admin_lock),
-      .qpc_admin_valid(qpc_admin_valid),
-      .qpc_admin_ready(qpc_admin_ready),
-      .qpc_admin_write(qpc_admin_write),
-      .qpc_admin_qpn(qpc_admin_qpn),
-      .qpc_admin_wdata(qpc_admin_wdata),
-      .qpchg_send_valid(qpchg_send_valid),
-      .qpchg_send_ready(qpchg_send_ready),
-      .qpchg_recv_valid(qpchg_recv_valid),
-      .qpchg_recv_ready(qpchg_recv_ready),
-      .qpchg_qpn(qpchg_qpn),
-      .qpchg_state(qpchg_state),
-      .qperr_send_valid(qperr_send_valid),
-      .qperr_send_ready(qperr_send_ready),
-      .qperr_send_qpn(qperr_send_qpn),
-      .qperr_send_cause(qperr_send_cause),
-      .qperr_recv_valid(qperr_recv_valid),
-      .qperr_recv_ready(qperr_recv_ready),
-      .qperr_recv_qpn(qperr_recv_qpn),
-      .qperr_recv_cause(qperr_recv_cause),
-      .qp_init_done(qp_init_done)
+      .rst(rst),
+      .qpc_rd_addr({
+        qpc_validate_addr, qpc_rq_addr, qpc_srd_addr, qpc_sq_addr, qpc_stores_addr, qpc_db_addr
+      }),
+      .qpc_rd_data({qpc_recv_data, qpc_send_data}),
+      .s_qpc_admin_lock(qpc_admin_lock),
+      .s_qpc_admin_valid(qpc_admin_valid),
+      .s_qpc_admin_ready(qpc_admin_ready),
+      .s_qpc_admin_data({qpc_admin_wdata, {12 - QPN_W{1'b0}}, qpc_admin_qpn, qpc_admin_write}),
+      .m_qpchg_valid({qpchg_recv_valid, qpchg_send_valid}),
+      .m_qpchg_ready({qpchg_recv_ready, qpchg_send_ready}),
+      .m_qpchg_data(qpchg_data),
+      .s_qperr_valid({qperr_recv_valid, qperr_send_valid}),
+      .s_qperr_ready({qperr_recv_ready, qperr_send_ready}),
+      .s_qperr_data({
+        qperr_recv_cause,
+        {12 - QPN_W{1'b0}},
+        qperr_recv_qpn,
+        qperr_send_cause,
+        {12 - QPN_W{1'b0}},
+        qperr_send_qpn
+      }),
+      .init_done(qp_init_done)
   );
 
   efa_doorbell #(
@@ -257,7 +257,7 @@ module fv_isolation #(
   ) u_llq (
       .clk(clk),
       .rst(rst),
-      .power_rst(power_rst),
+      .rst_por(rst_por),
       .init_done(llq_init_done),
       .llq_valid(llq_valid),
       .llq_line(llq_line),
@@ -312,8 +312,10 @@ module fv_isolation #(
       .clear_valid(fault_clear_valid),
       .clear_qpn(fault_clear_qpn),
       .ah_gone(ah_gone),
-      .halted(halted),
-      .flush_ok(flush_ok),
+      .halted_rd_addr({2{me}}),
+      .halted_rd_data(halted),
+      .flush_ok_rd_addr(me),
+      .flush_ok_rd_data(flush_ok),
       .qperr_valid(qperr_send_valid),
       .qperr_ready(qperr_send_ready),
       .qperr_qpn(qperr_send_qpn),
@@ -322,7 +324,8 @@ module fv_isolation #(
       .fence_done(fence_done),
       .m_scan_valid(translate_valid),
       .m_scan_ready(translate_ready),
-      .m_scan_set(scan_set),
+      .scan_set_rd_addr(me),
+      .scan_set_rd_data(scan_set),
       .m_again_valid(again_valid),
       .m_again_ready(again_ready),
       .m_again_qpn(again_qpn)
@@ -403,9 +406,9 @@ module fv_isolation #(
   (* probe = "u_db.u_producer.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] place_0;
   (* probe = "u_db.u_producer.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] place_1;
   (* probe = "u_db.u_producer.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] place_2;
-  (* probe = "u_db.u_producer.g_port[0].u_copy.word_q" *) wire [15:0] copy_0;
-  (* probe = "u_db.u_producer.g_port[1].u_copy.word_q" *) wire [15:0] copy_1;
-  (* probe = "u_db.u_producer.g_port[2].u_copy.word_q" *) wire [15:0] copy_2;
+  (* probe = "u_db.u_producer.g_port[0].u_copy.word_q" *) wire [16:0] copy_0;
+  (* probe = "u_db.u_producer.g_port[1].u_copy.word_q" *) wire [16:0] copy_1;
+  (* probe = "u_db.u_producer.g_port[2].u_copy.word_q" *) wire [16:0] copy_2;
   (* probe = "u_db.u_producer.g_port[0].u_copy.word_known_q" *) wire copy_0_known;
   (* probe = "u_db.u_producer.g_port[1].u_copy.word_known_q" *) wire copy_1_known;
   (* probe = "u_db.u_producer.g_port[2].u_copy.word_known_q" *) wire copy_2_known;
@@ -413,7 +416,23 @@ module fv_isolation #(
   (* probe = "u_db.u_cq.word_q" *) wire [10:0] cq_word;
   (* probe = "u_db.u_cq.word_known_q" *) wire cq_word_known;
   (* probe = "u_db.init_q" *) wire [CQN_W:0] cq_init;
-  (* probe = "u_db.zero_q" *) wire [(1<<QPN_W)-1:0] zeroes;
+  (* probe = "u_db.u_mark.word_addr" *) wire [QPN_W-1:0] place_3;
+  (* probe = "u_db.u_mark.word_q" *) wire copy_3;
+  (* probe = "u_db.u_mark.word_known_q" *) wire copy_3_known;
+  (* probe = "u_db.u_clears.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] clear_place_0;
+  (* probe = "u_db.u_clears.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] clear_place_1;
+  (* probe = "u_db.u_clears.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] clear_place_2;
+  (* probe = "u_db.u_clears.g_port[0].u_copy.word_q" *) wire clear_copy_0;
+  (* probe = "u_db.u_clears.g_port[1].u_copy.word_q" *) wire clear_copy_1;
+  (* probe = "u_db.u_clears.g_port[2].u_copy.word_q" *) wire clear_copy_2;
+  (* probe = "u_db.u_clears.g_port[0].u_copy.word_known_q" *) wire clear_copy_0_known;
+  (* probe = "u_db.u_clears.g_port[1].u_copy.word_known_q" *) wire clear_copy_1_known;
+  (* probe = "u_db.u_clears.g_port[2].u_copy.word_known_q" *) wire clear_copy_2_known;
+  (* probe = "u_db.clear_q" *) wire clear_late;
+  (* probe = "u_db.clear_qpn_q" *) wire [QPN_W-1:0] clear_late_qpn;
+  (* probe = "u_db.cleared_mark" *) wire cleared_mark;
+  (* probe = "u_db.s2_mark_q" *) wire s2_mark;
+  (* probe = "u_db.s1_mark" *) wire s1_mark;
   (* probe = "u_db.s2_write" *) wire s2_write;
   (* probe = "u_db.s2_num_q" *) wire [12:0] s2_num;
   (* probe = "u_db.s2_value_q" *) wire [31:0] s2_value;
@@ -452,6 +471,8 @@ module fv_isolation #(
   (* probe = "u_fault.store_q" *) wire [(1<<QPN_W)-1:0] fault_store;
   (* probe = "u_fault.request_q" *) wire [(1<<QPN_W)-1:0] fault_request;
   (* probe = "u_fault.round_q" *) wire [(1<<QPN_W)-1:0] fault_round;
+  (* probe = "u_fault.flush_ok_q" *) wire [(1<<QPN_W)-1:0] fault_flush_ok;
+  (* probe = "u_fault.halted_q" *) wire [(1<<QPN_W)-1:0] fault_halted;
   (* probe = "u_fault.read_q" *) wire [(1<<QPN_W)-1:0] fault_read;
   (* probe = "u_rq.u_prod.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] rq_post_0_addr;
   (* probe = "u_rq.u_prod.g_port[0].u_copy.word_q" *) wire [15:0] rq_post_0;
@@ -677,7 +698,7 @@ module fv_isolation #(
 
   always @(posedge clk) begin
     began_q <= 1'b1;
-    if (power_rst) begin
+    if (rst_por) begin
       lines_q <= 2'd0;
       acted_q <= 16'd0;
     end else begin
@@ -801,14 +822,17 @@ module fv_isolation #(
 
   wire [19:0] op_lines = 20'd1 << (s_op_qpc[`EFA_QPC__SQ_LOG] + s_op_qpc[`EFA_QPC__WQE128]);
   wire [19:0] op_end = s_op_qpc[`EFA_QPC__SQ_LINE] + op_lines;
-  wire zero_me = zeroes[me];
+  wire late_me = clear_late && clear_late_qpn == me;
+  wire mark_me = copy_0[16];
+  // The mark of the last clear, which may be in the register yet.
+  wire clear_me = late_me ? !mark_me : clear_copy_0;
   wire work_me = s2_write && s2_num[QPN_W-1:0] == me;
   wire ctx_there = ctx_state != 3'd0 || ctx_init > me;
 
   always @* begin
-    a_began : assume (began_q || power_rst);
-    a_power : assume (!power_rst || rst);
-    a_opened : assume (!opened || !power_rst);
+    a_began : assume (began_q || rst_por);
+    a_power : assume (!rst_por || rst);
+    a_opened : assume (!opened || !rst_por);
     a_aligned : assume (s_mmio_byte == 6'd0);
     a_tables : assume (in_reset || !(rst || !qp_init_done || !db_init_done || !llq_init_done));
     a_commands :
@@ -839,7 +863,8 @@ module fv_isolation #(
     a_words :
     assume (own_addr == me && ctx_0_addr == me && ctx_1_addr == me && ctx_2_addr == me
         && ctx_3_addr == me && ctx_4_addr == me && ctx_5_addr == me && place_0 == me
-        && place_1 == me && place_2 == me && cq_word_addr == cq && owner_place == page
+        && place_1 == me && place_2 == me && place_3 == me && clear_place_0 == me
+        && clear_place_1 == me && clear_place_2 == me && cq_word_addr == cq && owner_place == page
         && rq_post_0_addr == me && rq_post_1_addr == me && rq_post_2_addr == me
         && rq_take_0_addr == me && rq_take_1_addr == me && rq_done_0_addr == me
         && rq_done_1_addr == me && rq_size_addr == me);
@@ -852,7 +877,7 @@ module fv_isolation #(
           second_q
       )) && (acted_q & ~a_done) == 16'd0 && (a_valid || a_done == 16'd0));
       h_loads :
-      assert (power_rst || (cpl_level <= 7'd62 && cpl_stored <= 7'd62
+      assert (rst_por || (cpl_level <= 7'd62 && cpl_stored <= 7'd62
           && cpl_level + {6'd0, d_read} + {6'd0, e_push} <= 7'd62));
     end
     if (began_q && !rst) begin
@@ -878,15 +903,21 @@ module fv_isolation #(
           ctx2_q
       ))));
       h_copies :
-      assert (!known_q || zero_me || work_me || (copy_0_known && copy_1_known && copy_2_known
-          && copy_0 == prod_q && copy_1 == prod_q && copy_2 == prod_q));
+      assert (cq_init <= {{CQN_W + 1 - QPN_W{1'b0}}, me} || (copy_0_known && copy_1_known
+          && copy_2_known && copy_3_known && clear_copy_0_known && clear_copy_1_known
+          && clear_copy_2_known && copy_0 == copy_1 && copy_0 == copy_2 && mark_me == copy_3
+          && clear_copy_0 == clear_copy_1 && clear_copy_0 == clear_copy_2
+          && (!late_me || cleared_mark == mark_me)));
+      h_count :
+      assert (!known_q || work_me || prod_q == (clear_me == mark_me ? copy_0[15:0] : 16'd0));
       h_checked : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
-      h_zero : assert (!known_q || !zero_me || work_me || prod_q == 0);
-      h_effect : assert (!(work_me && known_q) || s2_value[15:0] == prod_q);
+      h_zero : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || s1_mark == clear_me);
+      h_effect :
+      assert (!(work_me && known_q) || (s2_value[15:0] == prod_q && s2_mark == clear_me && !late_me));
       h_cq :
       assert (cq_init <= {1'b0, cq} || (cq_word_known && cq_word[0] == cq_live_q
           && (!cq_live_q || cq_word[10:1] == cq_uar_q)));
-      h_cq_init : assert (db_init_done || !cq_live_q);
+      h_cq_init : assert (db_init_done || !(cq_live_q || known_q || clear_late));
       h_owner : assert (walk <= {1'b0, page} ? !own_q : owner_known && owner_word[0] == own_q);
       h_op : assert (op_waits_q ? {8'd0, op_line} < op_lines : op_line == 0);
       h_record :
@@ -917,7 +948,9 @@ module fv_isolation #(
       h_s3 :
       assert ((s3_valid && write_line == line) == to_line_q[2] && (!to_line_q[2] || owned_q[2]
           || !s3_inside));
-      h_request : assert (!(fault_request[me] || fault_round[me] || flush_ok[me]) || event_pipe_q);
+      h_request :
+      assert (!(fault_request[me] || fault_round[me] || fault_flush_ok[me] || flush_ok || scan_set)
+          || event_pipe_q);
       h_owed :
       assert (!(fault_posted[me] || fault_incomplete[me] || fault_store[me] || fault_read[me]) || owed_q);
 
@@ -941,9 +974,10 @@ module fv_isolation #(
       assert (!ctx_there || (ctx_0 == ctx_q && ctx_1 == ctx_q && ctx_2 == ctx_q && ctx_3 == ctx_q
           && ctx_4 == ctx_q && ctx_5 == ctx_q));
       p_report : assert (!(offers && !offers_q) || owed_q);
-      p_halted : assert (halted[me] == broke_q);
+      p_halted : assert (halted == {2{broke_q}});
+      h_halted : assert (fault_halted[me] == broke_q);
       p_flush :
-      assert (!(flush_ok[me] || (translate_valid && scan_set[me]) || (again_valid && again_qpn == me))
+      assert (!(flush_ok || (translate_valid && scan_set) || (again_valid && again_qpn == me))
           || event_pipe_q);
       p_notice :
       assert (!((qpchg_send_valid || qpchg_recv_valid) && qpchg_qpn == me)
@@ -981,7 +1015,7 @@ module fv_isolation #(
       c_decode : cover (db_valid && acted_q != 0 && db_offset[31:16] == y && y != 0);
       c_context : cover (check_q && rings(ctx_q) && rings(ctx_2) && of_y(ctx_q));
       c_report : cover (offers && owed_q && offers_q);
-      c_halted : cover (halted[me] && !event_pipe_q);
+      c_halted : cover (halted[0] && !event_pipe_q);
       c_flush : cover (again_valid && again_qpn == me);
       c_notice :
       cover (qpchg_send_valid && qpchg_recv_valid && qpchg_qpn == me && qpchg_state == ERR);

@@ -34,11 +34,7 @@ module fv_keys #(
   wire s_ready;
   wire m_valid;
   wire m_ok;
-  wire m_phys;
-  wire [5:0] m_shift;
-  wire [15:0] m_mtt;
-  wire [63:0] m_offset;
-  wire [63:0] m_addr;
+  wire [`EFA_MR_LOC__W-1:0] m_loc;
   wire [31:0] m_len;
   wire [USER_W-1:0] m_user;
 
@@ -63,11 +59,7 @@ module fv_keys #(
       .m_valid(m_valid),
       .m_ready(m_ready),
       .m_ok(m_ok),
-      .m_phys(m_phys),
-      .m_shift(m_shift),
-      .m_mtt(m_mtt),
-      .m_offset(m_offset),
-      .m_addr(m_addr),
+      .m_loc(m_loc),
       .m_len(m_len),
       .m_user(m_user)
   );
@@ -93,6 +85,7 @@ module fv_keys #(
   (* probe = "u_dut.s2_long_q" *) wire s2_long;
   (* probe = "u_dut.s2_distance_q" *) wire [63:0] s2_distance;
   (* probe = "u_dut.s2_space_q" *) wire [63:0] s2_space;
+  (* probe = "u_dut.s2_offset_q" *) wire [63:0] s2_offset;
   (* probe = "u_dut.s2_phys_q" *) wire s2_phys;
   (* probe = "u_dut.s2_shift_q" *) wire [5:0] s2_shift;
   (* probe = "u_dut.s2_mtt_q" *) wire [15:0] s2_mtt;
@@ -136,6 +129,8 @@ module fv_keys #(
   assign {key2, pd2, addr2, len2, writes2, user2} = ask2_q;
 
   wire [63:0] iova = mr[`EFA_MRC__IOVA];
+  wire [63:0] first_page = iova & ({64{1'b1}} << mr[`EFA_MRC__SHIFT]);
+  wire [63:0] first_page2 = mr2_q[`EFA_MRC__IOVA] & ({64{1'b1}} << mr2_q[`EFA_MRC__SHIFT]);
   wire [63:0] length = mr[`EFA_MRC__LENGTH];
   wire [65:0] end_requested = {2'd0, addr} + {34'd0, len};
   wire [65:0] end_there = {2'd0, iova} + {2'd0, length};
@@ -187,26 +182,26 @@ module fv_keys #(
           && s2_allowed == (mr2_q[`EFA_MRC__LIVE] && key2 == {4'd0, mr2_q[`EFA_MRC__KEY]}
           && pd2 == mr2_q[`EFA_MRC__PD] && (mr2_q[`EFA_MRC__LOCAL_WRITE] || !writes2))
           && s2_long == (mr2_q[`EFA_MRC__LENGTH] < {32'd0, len2})
-          && s2_distance == addr2 - mr2_q[`EFA_MRC__IOVA]
+          && s2_distance == addr2 - mr2_q[`EFA_MRC__IOVA] && s2_offset == addr2 - first_page2
           && s2_space == mr2_q[`EFA_MRC__LENGTH] - {32'd0, len2}
           && (!mr2_q[`EFA_MRC__LIVE] || mr2_q[`EFA_MRC__LENGTH] == 64'd0
           || mr2_q[`EFA_MRC__IOVA] <= -mr2_q[`EFA_MRC__LENGTH]))))));
-      p_once :
-      assert (m_valid == answered && (!answered || (m_addr == addr && m_len == len
-          && m_user == user)));
+      p_once : assert (m_valid == answered && (!answered || (m_len == len && m_user == user)));
       p_key :
       assert (!(answered && about_me && m_ok && len != 32'd0) || (mr[`EFA_MRC__LIVE]
           && key == {4'd0, mr[`EFA_MRC__KEY]} && pd == mr[`EFA_MRC__PD]
           && (mr[`EFA_MRC__LOCAL_WRITE] || !writes)));
       p_where :
-      assert (!(answered && about_me) || (m_mtt == mr[`EFA_MRC__MTT]
-          && m_shift == mr[`EFA_MRC__SHIFT] && m_phys == mr[`EFA_MRC__PHYS]));
+      assert (!(answered && about_me) || (m_loc[`EFA_MR_LOC__MTT] == mr[`EFA_MRC__MTT]
+          && m_loc[`EFA_MR_LOC__SHIFT] == mr[`EFA_MRC__SHIFT]
+          && m_loc[`EFA_MR_LOC__PHYS] == mr[`EFA_MRC__PHYS]
+          && m_loc[`EFA_MR_LOC__START] == (mr[`EFA_MRC__PHYS] ? addr : addr - first_page)));
       p_inside :
       assert (!(answered && about_me && m_ok && len != 32'd0) || (addr >= iova
           && end_requested <= end_there));
       c_once : cover (answered && about_me && there_q[0] && user == 4'd5);
       c_key : cover (answered && about_me && m_ok && len == 32'd64 && foreign_q);
-      c_where : cover (answered && about_me && m_mtt == 16'd7);
+      c_where : cover (answered && about_me && m_loc[`EFA_MR_LOC__MTT] == 16'd7);
       c_inside : cover (answered && about_me && m_ok && len == 32'd64 && addr > iova);
     end
   end

@@ -9,7 +9,7 @@ module fv_llq #(
 ) (
     input wire clk,
     input wire rst,
-    input wire power_rst,
+    input wire rst_por,
     input wire llq_valid,
     input wire [LLQ_AW-6-1:0] llq_line,
     input wire [15:0] llq_dwen,
@@ -52,7 +52,7 @@ module fv_llq #(
   ) u_dut (
       .clk(clk),
       .rst(rst),
-      .power_rst(power_rst),
+      .rst_por(rst_por),
       .init_done(init_done),
       .llq_valid(llq_valid),
       .llq_line(llq_line),
@@ -225,7 +225,7 @@ module fv_llq #(
     end
     // A write in the cycle of a reset may or may not happen.
     if (rst && c_write_q) data_known_q <= 1'b0;
-    if (power_rst || (rst && (c_write_q || v_valid_q))) map_known_q <= 1'b0;
+    if (rst_por || (rst && (c_write_q || v_valid_q))) map_known_q <= 1'b0;
     if (rst) own_q <= 1'b0;
     else if (op_mine) begin
       own_q <= s_op_own;
@@ -246,8 +246,8 @@ module fv_llq #(
       && own_log_q == s_op_qpc[`EFA_QPC__SQ_LOG] && own_wide_q == s_op_qpc[`EFA_QPC__WQE128];
 
   always @* begin
-    if (!began_q) a_begin : assume (power_rst);
-    a_power : assume (!power_rst || rst);
+    if (!began_q) a_begin : assume (rst_por);
+    a_power : assume (!rst_por || rst);
     a_word :
     assume (owner_place == page && half_place == line
         && half_void_place == line && other_place == line && other_store_place == line);

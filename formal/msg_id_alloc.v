@@ -5,7 +5,7 @@ module fv_msg_id_alloc #(
     parameter CTX_W = 4
 ) (
     input wire clk,
-    input wire power_rst,
+    input wire rst_por,
     input wire rst,
     input wire give,
     input wire release_valid,
@@ -23,7 +23,7 @@ module fv_msg_id_alloc #(
       .CTX_W(CTX_W)
   ) u_dut (
       .clk(clk),
-      .power_rst(power_rst),
+      .rst_por(rst_por),
       .rst(rst),
       .next_ready(next_ready),
       .next_id(next_id),
@@ -54,7 +54,7 @@ module fv_msg_id_alloc #(
   always @(posedge clk) begin
     began_q <= 1'b1;
     mine_q <= !rst && ((mine_q && !release_me) || give_me);
-    ids_q <= !power_rst;
+    ids_q <= !rst_por;
     gave_q <= !rst && give;
     id_q <= next_id;
     waits_q <= !rst && !next_ready;
@@ -65,8 +65,8 @@ module fv_msg_id_alloc #(
   wire [31:0] went = next_id - id_q;
 
   always @* begin
-    if (!began_q) a_begin : assume (rst && power_rst);
-    a_power : assume (!power_rst || rst);
+    if (!began_q) a_begin : assume (rst && rst_por);
+    a_power : assume (!rst_por || rst);
     // A context is allocated only while one is ready; a freed context was allocated.
     a_ready : assume (!give || next_ready);
     a_used : assume (!release_valid || used[release_place]);

@@ -9,8 +9,8 @@ module fv_rx_job_arb #(
     input wire clk,
     input wire rst,
     input wire s_job_valid,
-    input wire [`EFA_RX_JOB__W-1:0] s_job,
-    input wire [1:0] s_req,
+    input wire [`EFA_RX_JOB__W-1:0] s_job_data,
+    input wire [`EFA_RX_CHECK__W-1:0] s_job_check,
     input wire s_flush_valid,
     input wire [QPN_W-1:0] s_flush_qpn,
     input wire [`EFA_QPC__W-1:0] s_flush_qpc,
@@ -22,8 +22,8 @@ module fv_rx_job_arb #(
   wire s_job_ready;
   wire s_flush_ready;
   wire m_job_valid;
-  wire [`EFA_RX_JOB__W-1:0] m_job;
-  wire [1:0] m_req;
+  wire [`EFA_RX_JOB__W-1:0] m_job_data;
+  wire [`EFA_RX_CHECK__W-1:0] m_job_check;
 
   efa_rx_job_arb #(
       .QPN_W(QPN_W)
@@ -32,8 +32,8 @@ module fv_rx_job_arb #(
       .rst(rst),
       .s_job_valid(s_job_valid),
       .s_job_ready(s_job_ready),
-      .s_job(s_job),
-      .s_req(s_req),
+      .s_job_data(s_job_data),
+      .s_job_check(s_job_check),
       .s_flush_valid(s_flush_valid),
       .s_flush_ready(s_flush_ready),
       .s_flush_qpn(s_flush_qpn),
@@ -42,8 +42,8 @@ module fv_rx_job_arb #(
       .s_flush_count(s_flush_count),
       .m_job_valid(m_job_valid),
       .m_job_ready(m_job_ready),
-      .m_job(m_job),
-      .m_req(m_req)
+      .m_job_data(m_job_data),
+      .m_job_check(m_job_check)
   );
 
   (* probe = "u_dut.u_arb.held_q" *) wire held;
@@ -56,34 +56,34 @@ module fv_rx_job_arb #(
   reg flush_stood_q;
   reg out_stood_q;
   reg [`EFA_RX_JOB__W-1:0] job_q;
-  reg [1:0] req_q;
+  reg [`EFA_RX_CHECK__W-1:0] check_q;
   reg [15:0] req_id_q;
   reg [QPN_W-1:0] qpn_q;
   reg [`EFA_QPC__W-1:0] qpc_q;
   reg [1:0] count_q;
   reg [`EFA_RX_JOB__W-1:0] out_q;
-  reg [1:0] out_req_q;
+  reg [`EFA_RX_CHECK__W-1:0] out_check_q;
   reg [1:0] jobs_passed_q;  // accepted while a flushed WQE waits
   reg [1:0] flushes_passed_q;  // accepted while a packet waits
 
   wire take_job = s_job_valid && s_job_ready;
   wire take_flush = s_flush_valid && s_flush_ready;
   wire takes = m_job_valid && m_job_ready;
-  wire [`EFA_CPL__W-1:0] cpl = m_job[`EFA_RX_JOB__CPL];
+  wire [`EFA_CPL__W-1:0] cpl = m_job_data[`EFA_RX_JOB__CPL];
 
   always @(posedge clk) begin
     began_q <= 1'b1;
     job_stood_q <= !rst && s_job_valid && !s_job_ready;
     flush_stood_q <= !rst && s_flush_valid && !s_flush_ready;
     out_stood_q <= !rst && m_job_valid && !m_job_ready;
-    job_q <= s_job;
-    req_q <= s_req;
+    job_q <= s_job_data;
+    check_q <= s_job_check;
     req_id_q <= s_flush_req_id;
     qpn_q <= s_flush_qpn;
     qpc_q <= s_flush_qpc;
     count_q <= s_flush_count;
-    out_q <= m_job;
-    out_req_q <= m_req;
+    out_q <= m_job_data;
+    out_check_q <= m_job_check;
     if (rst || !s_flush_valid || take_flush) jobs_passed_q <= 0;
     else if (take_job) jobs_passed_q <= jobs_passed_q + 1;
     if (rst || !s_job_valid || take_job) flushes_passed_q <= 0;
@@ -93,7 +93,8 @@ module fv_rx_job_arb #(
   always @* begin
     if (!began_q) a_begin : assume (rst);
     // Sources hold their offers.
-    a_job_stays : assume (!job_stood_q || (s_job_valid && s_job == job_q && s_req == req_q));
+    a_job_stays :
+    assume (!job_stood_q || (s_job_valid && s_job_data == job_q && s_job_check == check_q));
     a_flush_stays :
     assume (!flush_stood_q || (s_flush_valid && s_flush_req_id == req_id_q
         && s_flush_qpn == qpn_q && s_flush_qpc == qpc_q && s_flush_count == count_q));
@@ -105,21 +106,22 @@ module fv_rx_job_arb #(
           && (flushes_passed_q == 0 || (held ? held_grant == 2'b01 : after == 2'b00)));
       h_out : assert (!out_stood_q || held);
       p_once : assert (takes == (take_job || take_flush) && !(take_job && take_flush));
-      p_same : assert (!take_job || (m_job == s_job && m_req == s_req));
+      p_same : assert (!take_job || (m_job_data == s_job_data && m_job_check == s_job_check));
       p_flush :
-      assert (!take_flush || (m_req == 2'b00 && !m_job[`EFA_RX_JOB__PACKET] && !m_job[`EFA_RX_JOB__WRITE]
-          && !m_job[`EFA_RX_JOB__ACK] && m_job[`EFA_RX_JOB__COMPLETE]
-          && m_job[`EFA_RX_JOB__COUNT] == s_flush_count && cpl[`EFA_CPL__RX]
+      assert (!take_flush || (m_job_check == 0 && !m_job_data[`EFA_RX_JOB__PACKET] && !m_job_data[`EFA_RX_JOB__WRITE]
+          && !m_job_data[`EFA_RX_JOB__ACK] && m_job_data[`EFA_RX_JOB__COMPLETE]
+          && m_job_data[`EFA_RX_JOB__COUNT] == s_flush_count && cpl[`EFA_CPL__RX]
           && cpl[`EFA_CPL__QPN] == s_flush_qpn && cpl[`EFA_CPL__REQ_ID] == s_flush_req_id
           && cpl[`EFA_CPL__QP_NUM] == s_flush_qpc[`EFA_QPC__QP_NUM]
           && cpl[`EFA_CPL__CQN] == s_flush_qpc[`EFA_QPC__RCQN]
           && cpl[`EFA_CPL__SUB] == s_flush_qpc[`EFA_QPC__RSUB]
           && cpl[`EFA_CPL__STATUS] == `EFA_IO_COMP_STATUS__FLUSHED));
       p_idle_never : assert (m_job_valid == (s_job_valid || s_flush_valid));
-      p_stays : assert (!out_stood_q || (m_job_valid && m_job == out_q && m_req == out_req_q));
+      p_stays :
+      assert (!out_stood_q || (m_job_valid && m_job_data == out_q && m_job_check == out_check_q));
       p_waits : assert (jobs_passed_q <= 1 && flushes_passed_q <= 1);
       c_once : cover (take_flush && s_job_valid && jobs_passed_q == 1);
-      c_same : cover (take_job && s_flush_valid && s_req == 2'b10);
+      c_same : cover (take_job && s_flush_valid && s_job_check[`EFA_RX_CHECK__REQ] == 2'b10);
       c_flush : cover (take_flush && s_flush_count == 2'd2 && s_flush_req_id == 16'd7);
       c_idle_never : cover (m_job_valid && s_job_valid && s_flush_valid);
       c_stays : cover (out_stood_q && takes);

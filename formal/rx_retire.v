@@ -10,8 +10,8 @@ module fv_rx_retire #(
     input wire clk,
     input wire rst,
     input wire s_job_valid,
-    input wire [`EFA_RX_JOB__W-1:0] s_job,
-    input wire written,
+    input wire [`EFA_RX_JOB__W-1:0] s_job_data,
+    input wire s_written,
     input wire s_done_entry,
     input wire m_rxc_ready,
     input wire m_ack_tx_ready,
@@ -34,11 +34,11 @@ module fv_rx_retire #(
   wire [`EFA_CPL__W-1:0] m_rxc_data;
   wire m_ack_tx_valid;
   wire [`EFA_ACK_TX__W-1:0] m_ack_tx_data;
-  wire free_valid;
-  wire [SLOT_W-1:0] free_slot;
-  wire done_valid;
-  wire [11:0] done_qpn;
-  wire [1:0] done_count;
+  wire m_free_valid;
+  wire [SLOT_W-1:0] m_free_slot;
+  wire m_done_valid;
+  wire [11:0] m_done_qpn;
+  wire [1:0] m_done_count;
   wire m_drained;
   wire st_drop_valid;
   wire st_rx_valid;
@@ -53,8 +53,8 @@ module fv_rx_retire #(
       .rst(rst),
       .s_job_valid(s_job_valid),
       .s_job_ready(s_job_ready),
-      .s_job(s_job),
-      .written(written),
+      .s_job_data(s_job_data),
+      .s_written(s_written),
       .s_done_entry(s_done_entry),
       .m_rxc_valid(m_rxc_valid),
       .m_rxc_ready(m_rxc_ready),
@@ -62,11 +62,11 @@ module fv_rx_retire #(
       .m_ack_tx_valid(m_ack_tx_valid),
       .m_ack_tx_ready(m_ack_tx_ready),
       .m_ack_tx_data(m_ack_tx_data),
-      .free_valid(free_valid),
-      .free_slot(free_slot),
-      .done_valid(done_valid),
-      .done_qpn(done_qpn),
-      .done_count(done_count),
+      .m_free_valid(m_free_valid),
+      .m_free_slot(m_free_slot),
+      .m_done_valid(m_done_valid),
+      .m_done_qpn(m_done_qpn),
+      .m_done_count(m_done_count),
       .s_stored(s_stored),
       .s_released(s_released),
       .s_flushed(s_flushed),
@@ -131,11 +131,11 @@ module fv_rx_retire #(
   reg drained_seen_q;
 
   wire ends = s_job_valid && s_job_ready;
-  wire completes = s_job[`EFA_RX_JOB__COMPLETE];
-  wire acks = s_job[`EFA_RX_JOB__ACK];
-  wire writes = s_job[`EFA_RX_JOB__WRITE];
-  wire packet = s_job[`EFA_RX_JOB__PACKET];
-  wire [15:0] slot = s_job[`EFA_RX_JOB__SLOT];
+  wire completes = s_job_data[`EFA_RX_JOB__COMPLETE];
+  wire acks = s_job_data[`EFA_RX_JOB__ACK];
+  wire writes = s_job_data[`EFA_RX_JOB__WRITE];
+  wire packet = s_job_data[`EFA_RX_JOB__PACKET];
+  wire [15:0] slot = s_job_data[`EFA_RX_JOB__SLOT];
   wire push = ends && (completes || acks);
   wire pop = head_valid && head_ready;
   wire mine = there_q && ahead_q == 0;
@@ -145,7 +145,7 @@ module fv_rx_retire #(
   always @(posedge clk) begin
     began_q <= 1'b1;
     job_stood_q <= !rst && s_job_valid && !s_job_ready;
-    job_q <= s_job;
+    job_q <= s_job_data;
     drain_stood_q <= !rst && s_drain && !m_drained;
     if (rst) begin
       data_q <= 0;
@@ -165,7 +165,7 @@ module fv_rx_retire #(
       drops_seen_q <= 1'b0;
       drained_seen_q <= 1'b0;
     end else begin
-      data_q <= data_q + written - (ends && writes);
+      data_q <= data_q + s_written - (ends && writes);
       waits_q <= waits_q + (push && completes) - (pop && head_waits);
       out_q <= out_q + s_done_entry - (pop && head_waits);
       completes_q <= completes_q + (m_rxc_valid && m_rxc_ready);
@@ -189,7 +189,7 @@ module fv_rx_retire #(
         there_q <= 1'b1;
         ahead_q <= level - pop;
         waits_ahead_q <= waits_q - (pop && head_waits);
-        item_q <= {completes, acks, s_job[`EFA_RX_JOB__ACK_TX]};
+        item_q <= {completes, acks, s_job_data[`EFA_RX_JOB__ACK_TX]};
         number_q <= completes_q + completes;
       end else if (pop && there_q) begin
         if (mine) there_q <= 1'b0;
@@ -206,10 +206,10 @@ module fv_rx_retire #(
 
   always @* begin
     if (!began_q) a_begin : assume (rst);
-    a_job_stays : assume (!job_stood_q || (s_job_valid && s_job == job_q));
+    a_job_stays : assume (!job_stood_q || (s_job_valid && s_job_data == job_q));
     a_drain_stays : assume (!drain_stood_q || s_drain);
     // Only waiting jobs have written data; CQEs belong to completions.
-    a_data : assume (!written || data_q < 16);
+    a_data : assume (!s_written || data_q < 17);
     a_entries : assume (!s_done_entry || out_q < waits_q);
     // Packets and WQEs enter before they leave; drops are fewer than stored packets.
     a_packets : assume ((!s_released || inside_p_q != 0) && inside_p_q <= MOST);
@@ -223,7 +223,7 @@ module fv_rx_retire #(
     assume (!(pop && there_q && !mine)
         || (head_waits ? waits_ahead_q != 0 : waits_ahead_q != ahead_q));
     if (began_q && !rst) begin
-      h_data : assert (data_ready == data_q && data_q <= 16);
+      h_data : assert (data_ready == data_q && data_q <= 17);
       h_levels :
       assert (level == in_ram + head && level <= FULL && in_ram <= FULL
           && head == head_valid && waits_q <= level);
@@ -251,12 +251,13 @@ module fv_rx_retire #(
       p_data : assert (!(ends && writes) || data_q != 0);
       p_completion :
       assert ((m_rxc_valid && m_rxc_ready) == (ends && completes)
-          && (!m_rxc_valid || m_rxc_data == s_job[`EFA_RX_JOB__CPL]));
+          && (!m_rxc_valid || m_rxc_data == s_job_data[`EFA_RX_JOB__CPL]));
       p_slot :
-      assert (free_valid == (ends && packet) && (!free_valid || free_slot == slot[SLOT_W-1:0]));
+      assert (m_free_valid == (ends && packet)
+          && (!m_free_valid || m_free_slot == slot[SLOT_W-1:0]));
       p_report :
-      assert (done_valid == (ends && completes) && (!done_valid
-          || done_count == s_job[`EFA_RX_JOB__COUNT]));
+      assert (m_done_valid == (ends && completes) && (!m_done_valid
+          || m_done_count == s_job_data[`EFA_RX_JOB__COUNT]));
       p_ack :
       assert (!(mine && pop) || ((m_ack_tx_valid && m_ack_tx_ready) == item_q[ITEM_W-2]
           && (!m_ack_tx_valid || m_ack_tx_data == item_q[`EFA_ACK_TX__W-1:0])));
@@ -268,8 +269,8 @@ module fv_rx_retire #(
       assert (!(draining && before_p_q == 0 && before_f_q == 0 && s_fetches_drained) || m_drained);
       c_data : cover (ends && writes && data_q == 2);
       c_completion : cover (ends && completes && completes_q == 2);
-      c_slot : cover (free_valid && free_slot == 8'd5);
-      c_report : cover (done_valid && done_count == 2'd2 && writes);
+      c_slot : cover (m_free_valid && m_free_slot == 8'd5);
+      c_report : cover (m_done_valid && m_done_count == 2'd2 && writes);
       c_ack : cover (mine && pop && item_q[ITEM_W-2] && number_q == 3);
       c_only : cover (m_ack_tx_valid && m_ack_tx_ready && level == 3);
       c_entry : cover (mine && m_ack_tx_valid && own && number_q == 2);

@@ -11,9 +11,9 @@ module fv_send_tracker #(
     parameter COUNTED = 0
 ) (
     input wire clk,
-    input wire power_rst,
+    input wire rst_por,
     input wire rst,
-    input wire s_ctx_valid,
+    input wire ctx_take,
     input wire [`EFA_TX_MSG__W-1:0] s_ctx_msg,
     input wire ack_rx_valid,
     input wire [`EFA_ACK_RX__W-1:0] ack_rx_data,
@@ -56,12 +56,16 @@ module fv_send_tracker #(
   localparam [2:0] C2 = 3'd4;
   localparam [2:0] C3 = 3'd5;
 
-  wire ctx_ready;
+  wire ctx_free;
   wire [31:0] ctx_id;
   wire ack_rx_ready;
   wire s_done_ready;
   wire s_scan_ready;
   wire s_cancel_ready;
+  wire [QPN_W-1:0] scan_set_addr;
+  // The lookup in the scan set.
+  reg [(1<<QPN_W)-1:0] scan_set_q;
+  reg [QPN_W-1:0] scan_set_addr_q;
   wire [QPN_W-1:0] qpc_addr;
   wire s_clear_ready;
   wire [31:0] completed_rd_data;
@@ -77,11 +81,11 @@ module fv_send_tracker #(
       .QPN_W(QPN_W)
   ) u_dut (
       .clk(clk),
-      .power_rst(power_rst),
+      .rst_por(rst_por),
       .rst(rst),
-      .ctx_ready(ctx_ready),
+      .ctx_free(ctx_free),
       .ctx_id(ctx_id),
-      .s_ctx_valid(s_ctx_valid),
+      .ctx_take(ctx_take),
       .s_ctx_msg(s_ctx_msg),
       .ack_rx_valid(ack_rx_valid),
       .ack_rx_ready(ack_rx_ready),
@@ -91,7 +95,8 @@ module fv_send_tracker #(
       .s_done_msg(s_done_msg),
       .s_scan_valid(s_scan_valid),
       .s_scan_ready(s_scan_ready),
-      .s_scan_set(s_scan_set),
+      .scan_set_addr(scan_set_addr),
+      .scan_set(scan_set_q[scan_set_addr_q]),
       .ah_gen(ah_gen),
       .s_cancel_valid(s_cancel_valid),
       .s_cancel_ready(s_cancel_ready),
@@ -140,6 +145,10 @@ module fv_send_tracker #(
   (* probe = "u_dut.from_q" *) wire [CTX_W-1:0] from;
   (* probe = "u_dut.purging_q" *) wire purging;
   (* probe = "u_dut.ctx" *) wire [`EFA_SEND_CTX__W-1:0] ctx;
+  (* probe = "u_dut.u_look_qpn.word_addr" *) wire [CTX_W-1:0] look_place;
+  (* probe = "u_dut.u_look_qpn.word_known_q" *) wire look_known;
+  (* probe = "u_dut.u_look_qpn.word_q" *) wire [QPN_W-1:0] look_word;
+  (* probe = "u_dut.look" *) wire [CTX_W-1:0] look;
   (* probe = "u_dut.u_contexts.word_addr" *) wire [CTX_W-1:0] ctx_place;
   (* probe = "u_dut.u_contexts.word_known_q" *) wire ctx_known;
   (* probe = "u_dut.u_contexts.word_q" *) wire [`EFA_SEND_CTX__W-1:0] ctx_word;
@@ -233,7 +242,7 @@ module fv_send_tracker #(
     end
   endfunction
 
-  wire give = s_ctx_valid;
+  wire give = ctx_take;
   wire give_me = give && ctx_id[CTX_W-1:0] == me;
   wire take_ack = ack_rx_valid && ack_rx_ready;
   wire take_done = s_done_valid && s_done_ready;
@@ -245,7 +254,7 @@ module fv_send_tracker #(
       && ack_rx_data[`EFA_ACK_RX__DST_QPN] == my_qp_num;
   wire ends_me = release_ctx && c1_index == me;
   wire meant = purging ? my_qpn[QPN_W-1:0] == s_cancel_qpn
-      : s_scan_set[my_qpn[QPN_W-1:0]] || ah_gen[4*my_ah[AH_W-1:0]+:4] != context_q[`EFA_SEND_CTX__AH_GEN];
+      : scan_set_q[my_qpn[QPN_W-1:0]] || ah_gen[4*my_ah[AH_W-1:0]+:4] != context_q[`EFA_SEND_CTX__AH_GEN];
 
   wire c1_done = c1_valid && c1_from == FROM_DONE;
   wire c1_me = c1_valid && c1_from != FROM_DONE && c1_used && c1_index == me;
@@ -299,6 +308,8 @@ module fv_send_tracker #(
     ack_rx_data_q <= ack_rx_data;
     done_stood_q <= !rst && s_done_valid && !s_done_ready;
     done_msg_q <= s_done_msg;
+    scan_set_q <= s_scan_set;
+    scan_set_addr_q <= scan_set_addr;
     scan_stood_q <= !rst && s_scan_valid && !s_scan_ready;
     cancel_stood_q <= !rst && s_cancel_valid && !s_cancel_ready;
     cancel_qpn_q <= s_cancel_qpn;
@@ -390,12 +401,12 @@ module fv_send_tracker #(
   wire [CTX_W-1:0] way = me - from;
 
   always @* begin
-    a_reset_first : assume (began_q || (rst && power_rst));
-    a_power_rst : assume (!power_rst || rst);
+    a_reset_first : assume (began_q || (rst && rst_por));
+    a_rst_por : assume (!rst_por || rst);
     // The chosen word of the contexts is that of the context.
-    a_word : assume (ctx_place == me);
+    a_word : assume (ctx_place == me && look_place == me);
     // The scheduler sends with a context reserved for the message (sq_sched.contexts).
-    a_ctx : assume (!give || (ctx_ready && out_q < MOST));
+    a_ctx : assume (!give || (ctx_free && out_q < MOST));
     // Sources hold their offers.
     a_ack_rx_stays : assume (!ack_rx_stood_q || (ack_rx_valid && ack_rx_data == ack_rx_data_q));
     a_done_stays : assume (!done_stood_q || (s_done_valid && s_done_msg == done_msg_q));
@@ -413,8 +424,12 @@ module fv_send_tracker #(
       h_ctx :
       assert (!open_q || (ctx_known && ctx_word == context_q && node_q == context_q[`EFA_SEND_CTX__NODE]
           && id_q == {context_q[31-CTX_W:0], me}));
-      h_next : assert (!ctx_ready || !used[ctx_id[CTX_W-1:0]]);
+      h_next : assert (!ctx_free || !used[ctx_id[CTX_W-1:0]]);
       h_c1 : assert (!c1_me || (open_q && ctx == context_q));
+      h_look :
+      assert (!open_q || (look_known && look_word == my_qpn[QPN_W-1:0]
+          && (look != me || scan_set_addr == my_qpn[QPN_W-1:0])
+          && (!c1_me || c1_from != FROM_SCAN || scan_set_addr_q == my_qpn[QPN_W-1:0])));
       h_c1_used : assert (!(c1_valid && c1_from != FROM_DONE && c1_used) || used[c1_index]);
       h_from : assert (!c1_valid || c1_from != 2'd3);
       h_ack :

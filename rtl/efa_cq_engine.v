@@ -1,72 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cq_engine - connects the completion side: CQs, event counters, EQs and their interrupts.
 //
-// In    txc, rxc: completed sends and receives; cqc, eqc: contexts; cqdb: CQ doorbells; register
-//       stores (EQ_DB); ec: requests to the event counters
-// Out   wr_cq, wr_eq: host writes; irq_eq: interrupt requests; rxdone; drain_cpl
+// In    s_cpl: completed sends and receives; s_table, s_drain from admin; s_cqdb: CQ doorbells;
+//       s_reg_wr: register stores (EQ_DB); s_ec: requests to the event counters
+// Out   m_wr: host writes of CQEs, and of EQEs and counter values; m_irq_eq: interrupt requests;
+//       m_rxdone: a receive CQE is written; ec_code: answer of the event counters
 // Time  see efa_cq, efa_ec and efa_eq
+`default_nettype none
 `include "efa_defs.vh"
+`include "efa_check.vh"
 
 module efa_cq_engine #(
-    parameter QPN_W = 6,
-    parameter CQN_W = 7
+    parameter QPN_W = 6
 ) (
     input  wire clk,
-    input  wire core_rst,
-    output wire cpl_init_done,
-    input  wire reg_wr_valid,
-    input  wire [15:0] reg_wr_offset,
-    input  wire [31:0] reg_wr_data,
-    output wire wr_cq_valid,
-    input  wire wr_cq_ready,
-    output wire [63:0] wr_cq_addr,
-    output wire [12:0] wr_cq_len,
-    output wire [511:0] wr_cq_data,
-    output wire wr_cq_last,
-    output wire wr_eq_valid,
-    input  wire wr_eq_ready,
-    output wire [63:0] wr_eq_addr,
-    output wire [12:0] wr_eq_len,
-    output wire [511:0] wr_eq_data,
-    output wire wr_eq_last,
-    output wire irq_eq_valid,
-    input  wire irq_eq_ready,
-    output wire [7:0] irq_eq_vector,
-    input  wire cqc_valid,
-    input  wire [CQN_W-1:0] cqc_cqn,
-    input  wire [`EFA_CQC__W-1:0] cqc_data,
-    input  wire eqc_valid,
-    input  wire [`EFA_LIMITS__EQN_W-1:0] eqc_eqn,
-    input  wire [`EFA_EQC__W-1:0] eqc_data,
-    input  wire drain_cpl_valid,
-    output wire drain_cpl_ready,
-    input  wire cqdb_valid,
-    input  wire [CQN_W-1:0] cqdb_cqn,
-    input  wire [31:0] cqdb_value,
-    input  wire txc_valid,
-    output wire txc_ready,
-    input  wire [`EFA_CPL__W-1:0] txc_data,
-    input  wire rxc_valid,
-    output wire rxc_ready,
-    input  wire [`EFA_CPL__W-1:0] rxc_data,
-    output wire rxdone_valid,
-    input  wire ec_valid,
-    output wire ec_ready,
-    input  wire [2:0] ec_op,
-    input  wire [`EFA_LIMITS__EC_W-1:0] ec_counter,
-    input  wire [QPN_W-1:0] ec_qpn,
-    input  wire [3:0] ec_events,
-    input  wire [63:0] ec_value,
+    input  wire rst,
+    output wire init_done,
+    input  wire s_reg_wr_valid,
+    input  wire [`EFA_REG_WR__W-1:0] s_reg_wr_data,
+    output wire [`EFA_DMA_WR_CLIENT__EQ:`EFA_DMA_WR_CLIENT__CQ] m_wr_valid,
+    input  wire [`EFA_DMA_WR_CLIENT__EQ:`EFA_DMA_WR_CLIENT__CQ] m_wr_ready,
+    output wire [2*`EFA_DMA_WR__W-1:0] m_wr_data,
+    output wire m_irq_eq_valid,
+    input wire m_irq_eq_ready,
+    output wire [7:0] m_irq_eq_vector,
+    input wire [`EFA_TABLE__COUNT-1:0] s_table_valid,
+    input wire [`EFA_TABLE_WR__W-1:0] s_table_data,
+    input  wire s_drain_valid,
+    output wire s_drain_ready,
+    input  wire s_cqdb_valid,
+    input  wire [`EFA_CQDB__W-1:0] s_cqdb_data,
+    input  wire [`EFA_ENGINE__RECV:0] s_cpl_valid,
+    output wire [`EFA_ENGINE__RECV:0] s_cpl_ready,
+    input  wire [2*`EFA_CPL__W-1:0] s_cpl_data,
+    output wire m_rxdone_valid,
+    input  wire s_ec_valid,
+    output wire s_ec_ready,
+    input  wire [`EFA_EC_CMD__W-1:0] s_ec_data,
     output wire [1:0] ec_code,
-    output wire ev_ecw_valid,
-    output wire [63:0] ev_ecw_data,
-    output wire ev_cqe_valid,
-    output wire [63:0] ev_cqe_data,
-    output wire ev_eqe_valid,
-    output wire [63:0] ev_eqe_data
+    output wire [`EFA_EV__CQ_VALID] ev_valid,
+    output wire [`EFA_EV__CQ_DATA] ev_data
 );
 
+  localparam CQN_W = QPN_W + 1;
   localparam [12:0] EQE_BYTES = `EFA_ADMIN_EQE__BYTES;
+
+  // Fields of the bundles at the ports.
+  wire [11:0] cqn = s_table_data[`EFA_TABLE_WR__CQC_CQN];
+  wire [11:0] cqdb_cqn = s_cqdb_data[`EFA_CQDB__CQN];
+  wire [31:0] cqdb_value = s_cqdb_data[`EFA_CQDB__VALUE];
+  wire [11:0] ec_qpn = s_ec_data[`EFA_EC_CMD__QPN];
+  wire [15:0] reg_wr_offset = s_reg_wr_data[`EFA_REG_WR__OFFSET];
+  wire [`EFA_DMA_WR__W-1:0] wr_cq_data;
+  wire [`EFA_DMA_WR__W-1:0] wr_eq_data;
+  assign m_wr_data = {wr_eq_data, wr_cq_data};
 
   wire commit_valid;
   wire commit_ready;
@@ -80,6 +67,7 @@ module efa_cq_engine #(
   wire m_commit_counted;
   wire [11:0] m_commit_qpn;
   wire [1:0] m_commit_kind;
+  wire lookup_valid;
   wire [11:0] lookup_qpn;
   wire lookup_counted;
   wire value_valid;
@@ -90,36 +78,46 @@ module efa_cq_engine #(
   wire eqe_ready;
   wire [63:0] eqe_addr;
   wire entries_drained;
+  wire entries_init_done;
+  wire events_init_done;
+  wire counters_init_done;
   wire values_drained;
   wire [255:0] cqe;
   wire [127:0] eqe;
 
-  assign wr_cq_data = {256'b0, cqe};
-  assign wr_cq_last = 1'b1;
-  assign wr_eq_data[511:128] = 384'b0;
-  assign wr_eq_last = 1'b1;
+  wire [63:0] eq_addr;
+  wire [12:0] eq_len;
+  wire [127:0] eq_data;
+
+  assign init_done = entries_init_done && events_init_done && counters_init_done;
+  assign wr_cq_data[`EFA_DMA_WR__DATA] = {256'b0, cqe};
+  assign wr_cq_data[`EFA_DMA_WR__LAST] = 1'b1;
+  assign wr_eq_data[`EFA_DMA_WR__ADDR] = eq_addr;
+  assign wr_eq_data[`EFA_DMA_WR__LEN] = eq_len;
+  assign wr_eq_data[`EFA_DMA_WR__LAST] = 1'b1;
+  assign wr_eq_data[`EFA_DMA_WR__DATA] = {384'b0, eq_data};
 
   efa_cq #(
       .CQN_W(CQN_W)
   ) u_cq (
       .clk(clk),
-      .rst(core_rst),
-      .cqc_valid(cqc_valid),
-      .cqc_cqn(cqc_cqn),
-      .cqc_data(cqc_data),
-      .cqdb_valid(cqdb_valid),
-      .cqdb_cqn(cqdb_cqn),
+      .rst(rst),
+      .cqc_valid(s_table_valid[`EFA_TABLE__CQC]),
+      .cqc_cqn(cqn[CQN_W-1:0]),
+      .cqc_data(s_table_data[`EFA_TABLE_WR__CQC_DATA]),
+      .cqdb_valid(s_cqdb_valid),
+      .cqdb_cqn(cqdb_cqn[CQN_W-1:0]),
       .cqdb_index(cqdb_value[`EFA_CQ_DB__CONSUMER_INDEX]),
-      .s_txc_valid(txc_valid),
-      .s_txc_ready(txc_ready),
-      .s_txc_data(txc_data),
-      .s_rxc_valid(rxc_valid),
-      .s_rxc_ready(rxc_ready),
-      .s_rxc_data(rxc_data),
-      .m_wr_valid(wr_cq_valid),
-      .m_wr_ready(wr_cq_ready),
-      .m_wr_addr(wr_cq_addr),
-      .m_wr_len(wr_cq_len),
+      .s_txc_valid(s_cpl_valid[`EFA_ENGINE__SEND]),
+      .s_txc_ready(s_cpl_ready[`EFA_ENGINE__SEND]),
+      .s_txc_data(s_cpl_data[`EFA_CPL__W*`EFA_ENGINE__SEND+:`EFA_CPL__W]),
+      .s_rxc_valid(s_cpl_valid[`EFA_ENGINE__RECV]),
+      .s_rxc_ready(s_cpl_ready[`EFA_ENGINE__RECV]),
+      .s_rxc_data(s_cpl_data[`EFA_CPL__W*`EFA_ENGINE__RECV+:`EFA_CPL__W]),
+      .m_wr_valid(m_wr_valid[`EFA_DMA_WR_CLIENT__CQ]),
+      .m_wr_ready(m_wr_ready[`EFA_DMA_WR_CLIENT__CQ]),
+      .m_wr_addr(wr_cq_data[`EFA_DMA_WR__ADDR]),
+      .m_wr_len(wr_cq_data[`EFA_DMA_WR__LEN]),
       .m_wr_data(cqe),
       .m_commit_valid(written_valid),
       .m_commit_ready(written_ready),
@@ -129,14 +127,15 @@ module efa_cq_engine #(
       .m_commit_counted(m_commit_counted),
       .m_commit_qpn(m_commit_qpn),
       .m_commit_kind(m_commit_kind),
+      .lookup_valid(lookup_valid),
       .lookup_qpn(lookup_qpn),
       .lookup_counted(lookup_counted),
-      .m_rxdone(rxdone_valid),
-      .drain_valid(drain_cpl_valid),
+      .m_rxdone(m_rxdone_valid),
+      .drain_valid(s_drain_valid),
       .drain_ready(entries_drained),
-      .init_done(cpl_init_done),
-      .ev_cqe_valid(ev_cqe_valid),
-      .ev_cqe_data(ev_cqe_data)
+      .init_done(entries_init_done),
+      .ev_cqe_valid(ev_valid[`EFA_EV__CQE]),
+      .ev_cqe_data(ev_data[64*`EFA_EV__CQE+:64])
   );
 
   efa_ec #(
@@ -144,7 +143,8 @@ module efa_cq_engine #(
       .CQN_W(CQN_W)
   ) u_ec (
       .clk(clk),
-      .rst(core_rst),
+      .rst(rst),
+      .lookup_valid(lookup_valid),
       .lookup_qpn(lookup_qpn),
       .lookup_counted(lookup_counted),
       .s_commit_valid(written_valid),
@@ -159,57 +159,58 @@ module efa_cq_engine #(
       .m_commit_ready(commit_ready),
       .m_commit_cqn(commit_cqn),
       .m_commit_total(commit_total),
-      .s_ec_valid(ec_valid),
-      .s_ec_ready(ec_ready),
-      .s_ec_op(ec_op),
-      .s_ec_counter(ec_counter),
-      .s_ec_qpn(ec_qpn),
-      .s_ec_events(ec_events),
-      .s_ec_value(ec_value),
+      .s_ec_valid(s_ec_valid),
+      .s_ec_ready(s_ec_ready),
+      .s_ec_op(s_ec_data[`EFA_EC_CMD__OP]),
+      .s_ec_counter(s_ec_data[`EFA_EC_CMD__COUNTER]),
+      .s_ec_qpn(ec_qpn[QPN_W-1:0]),
+      .s_ec_events(s_ec_data[`EFA_EC_CMD__EVENTS]),
+      .s_ec_value(s_ec_data[`EFA_EC_CMD__VALUE]),
       .ec_code(ec_code),
       .m_wr_valid(value_valid),
       .m_wr_ready(value_ready),
       .m_wr_addr(value_addr),
       .m_wr_data(value),
-      .drain_valid(drain_cpl_valid),
+      .drain_valid(s_drain_valid),
       .s_drained(entries_drained),
       .m_drained(values_drained),
-      .ev_ecw_valid(ev_ecw_valid),
-      .ev_ecw_data(ev_ecw_data)
+      .init_done(counters_init_done),
+      .ev_ecw_valid(ev_valid[`EFA_EV__ECW]),
+      .ev_ecw_data(ev_data[64*`EFA_EV__ECW+:64])
   );
 
   efa_wr_arb #(
       .WIDTH(64 + 13 + 128)
   ) u_values (
       .clk(clk),
-      .rst(core_rst),
+      .rst(rst),
       .s_first_valid(value_valid),
       .s_first_ready(value_ready),
       .s_first_data({value_addr, 13'd8, 64'd0, value}),
       .s_second_valid(eqe_valid),
       .s_second_ready(eqe_ready),
       .s_second_data({eqe_addr, EQE_BYTES, eqe}),
-      .m_wr_valid(wr_eq_valid),
-      .m_wr_ready(wr_eq_ready),
-      .m_wr_data({wr_eq_addr, wr_eq_len, wr_eq_data[127:0]})
+      .m_wr_valid(m_wr_valid[`EFA_DMA_WR_CLIENT__EQ]),
+      .m_wr_ready(m_wr_ready[`EFA_DMA_WR_CLIENT__EQ]),
+      .m_wr_data({eq_addr, eq_len, eq_data})
   );
 
   efa_eq #(
       .CQN_W(CQN_W)
   ) u_eq (
       .clk(clk),
-      .rst(core_rst),
-      .cqc_valid(cqc_valid),
-      .cqc_cqn(cqc_cqn),
-      .cqc_data(cqc_data),
-      .eqc_valid(eqc_valid),
-      .eqc_eqn(eqc_eqn),
-      .eqc_data(eqc_data),
-      .cqdb_valid(cqdb_valid),
-      .cqdb_cqn(cqdb_cqn),
+      .rst(rst),
+      .cqc_valid(s_table_valid[`EFA_TABLE__CQC]),
+      .cqc_cqn(cqn[CQN_W-1:0]),
+      .cqc_data(s_table_data[`EFA_TABLE_WR__CQC_DATA]),
+      .eqc_valid(s_table_valid[`EFA_TABLE__EQC]),
+      .eqc_eqn(s_table_data[`EFA_TABLE_WR__EQC_EQN]),
+      .eqc_data(s_table_data[`EFA_TABLE_WR__EQC_DATA]),
+      .cqdb_valid(s_cqdb_valid),
+      .cqdb_cqn(cqdb_cqn[CQN_W-1:0]),
       .cqdb_value(cqdb_value),
-      .eqdb_valid(reg_wr_valid && reg_wr_offset == `EFA_REG__EQ_DB),
-      .eqdb_value(reg_wr_data),
+      .eqdb_valid(s_reg_wr_valid && reg_wr_offset == `EFA_REG__EQ_DB),
+      .eqdb_value(s_reg_wr_data[`EFA_REG_WR__DATA]),
       .s_commit_valid(commit_valid),
       .s_commit_ready(commit_ready),
       .s_commit_cqn(commit_cqn),
@@ -218,14 +219,25 @@ module efa_cq_engine #(
       .m_wr_ready(eqe_ready),
       .m_wr_addr(eqe_addr),
       .m_wr_data(eqe),
-      .m_irq_valid(irq_eq_valid),
-      .m_irq_ready(irq_eq_ready),
-      .m_irq_vector(irq_eq_vector),
-      .drain_valid(drain_cpl_valid),
+      .m_irq_valid(m_irq_eq_valid),
+      .m_irq_ready(m_irq_eq_ready),
+      .m_irq_vector(m_irq_eq_vector),
+      .drain_valid(s_drain_valid),
       .s_drained(values_drained),
-      .drain_ready(drain_cpl_ready),
-      .ev_eqe_valid(ev_eqe_valid),
-      .ev_eqe_data(ev_eqe_data)
+      .drain_ready(s_drain_ready),
+      .init_done(events_init_done),
+      .ev_eqe_valid(ev_valid[`EFA_EV__EQE]),
+      .ev_eqe_data(ev_data[64*`EFA_EV__EQE+:64])
   );
 
+  `EFA_STREAM(u_edge_wr_cq, `EFA_DMA_WR__W, clk, rst, m_wr_valid[`EFA_DMA_WR_CLIENT__CQ],
+              m_wr_ready[`EFA_DMA_WR_CLIENT__CQ], wr_cq_data)
+  `EFA_STREAM(u_edge_wr_eq, `EFA_DMA_WR__W, clk, rst, m_wr_valid[`EFA_DMA_WR_CLIENT__EQ],
+              m_wr_ready[`EFA_DMA_WR_CLIENT__EQ], wr_eq_data)
+  `EFA_STREAM(u_edge_irq, 8, clk, rst, m_irq_eq_valid, m_irq_eq_ready, m_irq_eq_vector)
+
+  wire unused_bits = &{1'b0, s_table_valid, s_table_data, s_ec_data, s_reg_wr_data, cqn, cqdb_cqn, ec_qpn};
+
 endmodule
+
+`default_nettype wire

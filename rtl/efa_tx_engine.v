@@ -2,131 +2,104 @@
 // efa_tx_engine - connects the send side: doorbells, LLQ, send WQEs, checks, packets,
 // acknowledgements.
 //
-// In    db_*, llq_*: stores; objects; sq_ctrl_*, drain_* from admin; rd_cpl_*: payload; ack_rx,
-//       ack_tx: acknowledgements received and to send
-// Out   rd_tx_*: payload reads; rd_sq_*: send WQE reads, with SQ_HOST; m_net; txc: completions;
-//       qperr_*: QPs in error; rqdb_*, cqdb_*: doorbells
+// In    s_db, s_llq: stores; s_table, s_queue_op, s_drain from admin; s_rd_cpl: payload and send
+//       WQEs; s_qpchg: changed QP states; s_ack_rx, s_ack_tx: acknowledgements received and to send
+// Out   m_rd: payload reads and, with SQ_HOST, send WQE reads; m_net; m_cpl: completions; m_qperr:
+//       QPs in error; m_rqdb, m_cqdb: doorbells; m_st: statistics
 // Time  docs/timing.md; wires only, except for the priority between two scheduler requests
+`default_nettype none
 `include "efa_defs.vh"
+`include "efa_check.vh"
 
 module efa_tx_engine #(
     parameter QPN_W  = 6,
-    parameter CQN_W  = 7,
     parameter LLQ_AW = 21,
     parameter SQ_HOST = 0
 ) (
     input wire clk,
-    output wire [4*QPN_W-1:0] qpc_send_addr,
-    input wire [4*`EFA_QPC__W-1:0] qpc_send_data,
+    output wire [4*QPN_W-1:0] qpc_rd_addr,
+    input wire [4*`EFA_QPC__W-1:0] qpc_rd_data,
     input wire [15:0] s_cfg_node_id,
     input wire s_cfg_profile,
     output wire m_net_valid,
     input wire m_net_ready,
-    output wire [511:0] m_net_data,
-    output wire [63:0] m_net_keep,
-    output wire m_net_last,
-    input wire power_rst,
-    input wire core_rst,
-    output wire send_init_done,
+    output wire [`EFA_FLIT__W-1:0] m_net_data,
+    input wire rst_por,
+    input wire rst,
+    output wire init_done,
     input wire quiesce,
     output wire net_quiet,
     input wire [3:0] mrrs_log,
-    input wire llq_valid,
-    input wire [LLQ_AW-6-1:0] llq_line,
-    input wire [15:0] llq_dwen,
-    input wire llq_part,
-    input wire [511:0] llq_data,
-    input wire db_valid,
-    input wire [31:0] db_offset,
-    input wire [31:0] db_data,
-    output wire rd_tx_valid,
-    input wire rd_tx_ready,
-    output wire [63:0] rd_tx_addr,
-    output wire [12:0] rd_tx_len,
-    output wire [31:0] rd_tx_cookie,
-    output wire rd_sq_valid,
-    input wire rd_sq_ready,
-    output wire [63:0] rd_sq_addr,
-    output wire [12:0] rd_sq_len,
-    output wire [31:0] rd_sq_cookie,
-    input wire rd_cpl_tx_valid,
-    input wire rd_cpl_sq_valid,
-    input wire [31:0] rd_cpl_cookie,
-    input wire [12:0] rd_cpl_offset,
-    input wire [511:0] rd_cpl_data,
-    input wire [6:0] rd_cpl_bytes,
-    input wire rd_cpl_last,
-    input wire rd_cpl_err,
-    input wire qpchg_send_valid,
-    output wire qpchg_send_ready,
-    input wire [QPN_W-1:0] qpchg_qpn,
-    input wire [2:0] qpchg_state,
-    output wire qperr_send_valid,
-    input wire qperr_send_ready,
-    output wire [QPN_W-1:0] qperr_send_qpn,
-    output wire [3:0] qperr_send_cause,
-    input wire cqc_valid,
-    input wire [CQN_W-1:0] cqc_cqn,
-    input wire [`EFA_CQC__W-1:0] cqc_data,
-    input wire mr_valid,
-    input wire [`EFA_LIMITS__MR_W-1:0] mr_index,
-    input wire [`EFA_MRC__W-1:0] mr_data,
-    input wire mtt_valid,
-    input wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
-    input wire [51:0] mtt_data,
-    input wire ah_valid,
-    input wire [`EFA_LIMITS__AH_W-1:0] ah_index,
-    input wire [`EFA_AHC__W-1:0] ah_data,
-    input wire sq_ctrl_valid,
-    output wire sq_ctrl_ready,
-    input wire [1:0] sq_ctrl_kind,
-    input wire [QPN_W-1:0] sq_ctrl_qpn,
-    input wire [`EFA_QPC__W-1:0] sq_ctrl_qpc,
-    input wire [57:0] sq_ctrl_base,
-    output wire sq_ctrl_busy,
-    input wire drain_send_valid,
-    output wire drain_send_ready,
-    output wire rqdb_valid,
-    output wire [QPN_W-1:0] rqdb_qpn,
-    output wire [15:0] rqdb_value,
-    output wire cqdb_valid,
-    output wire [CQN_W-1:0] cqdb_cqn,
-    output wire [31:0] cqdb_value,
-    output wire txc_valid,
-    input wire txc_ready,
-    output wire [`EFA_CPL__W-1:0] txc_data,
-    input wire ack_tx_valid,
-    output wire ack_tx_ready,
-    input wire [`EFA_ACK_TX__W-1:0] ack_tx_data,
-    input wire ack_rx_valid,
-    output wire ack_rx_ready,
-    input wire [`EFA_ACK_RX__W-1:0] ack_rx_data,
-    output wire st_tx_valid,
-    output wire [15:0] st_tx_bytes,
-    output wire st_send_valid,
-    output wire [15:0] st_send_bytes,
-    output wire ev_db_valid,
-    output wire [63:0] ev_db_data,
-    output wire ev_llq_valid,
-    output wire [63:0] ev_llq_data,
-    output wire ev_wqe_valid,
-    output wire [63:0] ev_wqe_data,
-    output wire ev_check_valid,
-    output wire [63:0] ev_check_data,
-    output wire ev_tx_first_valid,
-    output wire [63:0] ev_tx_first_data,
-    output wire ev_tx_last_valid,
-    output wire [63:0] ev_tx_last_data,
-    output wire ev_ackout_valid,
-    output wire [63:0] ev_ackout_data,
+    input wire s_llq_valid,
+    input wire [`EFA_LLQ__W-1:0] s_llq_data,
+    input wire s_db_valid,
+    input wire [`EFA_DB__W-1:0] s_db_data,
+    output wire [`EFA_DMA_RD_CLIENT__SQ:`EFA_DMA_RD_CLIENT__TX] m_rd_valid,
+    input wire [`EFA_DMA_RD_CLIENT__SQ:`EFA_DMA_RD_CLIENT__TX] m_rd_ready,
+    output wire [2*`EFA_DMA_RD__W-1:0] m_rd_data,
+    input wire [`EFA_DMA_RD_CLIENT__SQ:`EFA_DMA_RD_CLIENT__TX] s_rd_cpl_valid,
+    input wire [`EFA_DMA_RD_CPL__W-1:0] s_rd_cpl_data,
+    input wire s_qpchg_valid,
+    output wire s_qpchg_ready,
+    input wire [`EFA_QPCHG__W-1:0] s_qpchg_data,
+    output wire m_qperr_valid,
+    input wire m_qperr_ready,
+    output wire [`EFA_QPERR__W-1:0] m_qperr_data,
+    input wire [`EFA_TABLE__COUNT-1:0] s_table_valid,
+    input wire [`EFA_TABLE_WR__W-1:0] s_table_data,
+    input wire s_queue_op_valid,
+    output wire s_queue_op_ready,
+    input wire [`EFA_QUEUE_OP__W-1:0] s_queue_op_data,
+    output wire queue_op_busy,
+    input wire s_drain_valid,
+    output wire s_drain_ready,
+    output wire m_rqdb_valid,
+    output wire [`EFA_RQDB__W-1:0] m_rqdb_data,
+    output wire m_cqdb_valid,
+    output wire [`EFA_CQDB__W-1:0] m_cqdb_data,
+    output wire m_cpl_valid,
+    input wire m_cpl_ready,
+    output wire [`EFA_CPL__W-1:0] m_cpl_data,
+    input wire s_ack_tx_valid,
+    output wire s_ack_tx_ready,
+    input wire [`EFA_ACK_TX__W-1:0] s_ack_tx_data,
+    input wire s_ack_rx_valid,
+    output wire s_ack_rx_ready,
+    input wire [`EFA_ACK_RX__W-1:0] s_ack_rx_data,
+    output wire [`EFA_STAT__SEND:`EFA_STAT__TX] m_st_valid,
+    output wire [2*16-1:0] m_st_bytes,
+    output wire [`EFA_EV__TX_VALID] ev_valid,
+    output wire [`EFA_EV__TX_DATA] ev_data,
     output wire [`EFA_LIMITS__MSG_W:0] sends_open
 );
 
-  localparam QPS = 1 << QPN_W;
+  localparam CQN_W = QPN_W + 1;
   localparam QPC_W = `EFA_QPC__W;
 
-  wire [QPS-1:0] halted;
-  wire [QPS-1:0] flush_ok;
+  // Fields of the bundles at the ports.
+  wire [11:0] cqn = s_table_data[`EFA_TABLE_WR__CQC_CQN];
+  wire [11:0] op_qpn = s_queue_op_data[`EFA_QUEUE_OP__QPN];
+  wire [QPC_W-1:0] op_qpc = s_queue_op_data[`EFA_QUEUE_OP__QPC];
+  wire [11:0] chg_qpn = s_qpchg_data[`EFA_QPCHG__QPN];
+  wire [2:0] chg_state = s_qpchg_data[`EFA_QPCHG__STATE];
+  wire [19:0] llq_line = s_llq_data[`EFA_LLQ__LINE];
+  wire [QPN_W-1:0] rqdb_qpn;
+  wire [CQN_W-1:0] cqdb_cqn;
+  wire [QPN_W-1:0] err_qpn;
+  wire [`EFA_DMA_RD__W-1:0] rd_tx_data;
+  wire [`EFA_DMA_RD__W-1:0] rd_sq_data;
+  assign m_rqdb_data[`EFA_RQDB__QPN] = {{12 - QPN_W{1'b0}}, rqdb_qpn};
+  assign m_cqdb_data[`EFA_CQDB__CQN] = {{12 - CQN_W{1'b0}}, cqdb_cqn};
+  assign m_qperr_data[`EFA_QPERR__QPN] = {{12 - QPN_W{1'b0}}, err_qpn};
+  assign m_rd_data = {rd_sq_data, rd_tx_data};
+
+  // Lookups of the state of a queue.
+  wire sq_halted;
+  wire sq_flush_ok;
+  wire [QPN_W-1:0] tx_halted_addr;
+  wire tx_halted;
+  wire [QPN_W-1:0] scan_set_addr;
+  wire scan_set;
   wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_gen;
   wire ah_gone;
 
@@ -135,7 +108,7 @@ module efa_tx_engine #(
   wire [QPN_W-1:0] qpc_llq_addr;
   wire [QPN_W-1:0] qpc_sq_addr;
   wire [QPN_W-1:0] qpc_srd_addr;
-  assign qpc_send_addr = {qpc_srd_addr, qpc_sq_addr, qpc_llq_addr, qpc_db_addr};
+  assign qpc_rd_addr = {qpc_srd_addr, qpc_sq_addr, qpc_llq_addr, qpc_db_addr};
 
   // Read ports of the indices.
   wire [QPN_W-1:0] prod_llq_addr;
@@ -195,9 +168,9 @@ module efa_tx_engine #(
   wire round_again_valid;
   wire [QPN_W-1:0] round_again_qpn;
   wire again_ready;
-  wire noticed = qpchg_send_valid && qpchg_send_ready;
-  wire notice_err = noticed && qpchg_state == `EFA_ADMIN_QP_STATE__ERR_W3;
-  assign qpchg_send_ready = again_ready && fetch_chg_ready;
+  wire noticed = s_qpchg_valid && s_qpchg_ready;
+  wire notice_err = noticed && chg_state == `EFA_ADMIN_QP_STATE__ERR_W3;
+  assign s_qpchg_ready = again_ready && fetch_chg_ready;
 
   // Two clients request a fence: the flush (1) and the drain (0).
   wire flush_fence_valid;
@@ -207,7 +180,6 @@ module efa_tx_engine #(
   wire fence_id;
   wire translate_valid;
   wire translate_ready;
-  wire [QPS-1:0] scan_set;
 
   wire line_rd_en;
   wire [LLQ_AW-6-1:0] line_rd_line;
@@ -229,9 +201,9 @@ module efa_tx_engine #(
   wire [`EFA_SGE__W-1:0] checked_second;
   wire [639:0] checked_inline;
 
-  wire ctx_ready;
+  wire ctx_free;
   wire [31:0] ctx_id;
-  wire ctx_valid;
+  wire ctx_take;
   wire [`EFA_TX_MSG__W-1:0] ctx_msg;
   wire credit_freed;
   wire credit_unused;
@@ -249,42 +221,42 @@ module efa_tx_engine #(
   wire done_ready;
   wire [`EFA_TX_MSG__W-1:0] done_msg;
 
-  assign send_init_done = doorbell_init && llq_init && fetch_init && check_init && tx_init;
+  assign init_done = doorbell_init && llq_init && fetch_init && check_init && tx_init;
 
   efa_doorbell #(
       .QPN_W(QPN_W),
       .CQN_W(CQN_W)
   ) u_doorbell (
       .clk(clk),
-      .rst(core_rst),
+      .rst(rst),
       .init_done(doorbell_init),
-      .db_valid(db_valid),
-      .db_offset(db_offset),
-      .db_data(db_data),
+      .db_valid(s_db_valid),
+      .db_offset(s_db_data[`EFA_DB__OFFSET]),
+      .db_data(s_db_data[`EFA_DB__DATA]),
       .qpc_addr(qpc_db_addr),
-      .qpc_data(qpc_send_data[0+:QPC_W]),
-      .cqc_valid(cqc_valid),
-      .cqc_cqn(cqc_cqn),
-      .cqc_data(cqc_data),
+      .qpc_data(qpc_rd_data[0+:QPC_W]),
+      .cqc_valid(s_table_valid[`EFA_TABLE__CQC]),
+      .cqc_cqn(cqn[CQN_W-1:0]),
+      .cqc_data(s_table_data[`EFA_TABLE_WR__CQC_DATA]),
       .completed_addr(completed_db_addr),
       .completed_data(completed_db),
       .s_clear_valid(clear_prod_valid),
       .s_clear_ready(clear_prod_ready),
-      .s_clear_qpn(sq_ctrl_qpn),
+      .s_clear_qpn(op_qpn[QPN_W-1:0]),
       .prod_rd_addr({prod_sq_addr, prod_llq_addr}),
       .prod_rd_data({prod_sq, prod_llq}),
       .work_valid(work_valid),
       .work_qpn(work_qpn),
       .err_valid(posted_err_valid),
       .err_qpn(posted_err_qpn),
-      .rqdb_valid(rqdb_valid),
+      .rqdb_valid(m_rqdb_valid),
       .rqdb_qpn(rqdb_qpn),
-      .rqdb_value(rqdb_value),
-      .cqdb_valid(cqdb_valid),
+      .rqdb_value(m_rqdb_data[`EFA_RQDB__VALUE]),
+      .cqdb_valid(m_cqdb_valid),
       .cqdb_cqn(cqdb_cqn),
-      .cqdb_value(cqdb_value),
-      .ev_db_valid(ev_db_valid),
-      .ev_db_data(ev_db_data)
+      .cqdb_value(m_cqdb_data[`EFA_CQDB__VALUE]),
+      .ev_db_valid(ev_valid[`EFA_EV__DB]),
+      .ev_db_data(ev_data[64*`EFA_EV__DB+:64])
   );
 
   // WQEs come by stores into LLQ memory, or with SQ_HOST are fetched from host memory.
@@ -295,22 +267,22 @@ module efa_tx_engine #(
           .LLQ_AW(LLQ_AW)
       ) u_llq (
           .clk(clk),
-          .rst(core_rst),
-          .power_rst(power_rst),
+          .rst(rst),
+          .rst_por(rst_por),
           .init_done(llq_init),
-          .llq_valid(llq_valid),
-          .llq_line(llq_line),
-          .llq_dwen(llq_dwen),
-          .llq_part(llq_part),
-          .llq_data(llq_data),
+          .llq_valid(s_llq_valid),
+          .llq_line(llq_line[LLQ_AW-6-1:0]),
+          .llq_dwen(s_llq_data[`EFA_LLQ__DWEN]),
+          .llq_part(s_llq_data[`EFA_LLQ__PART]),
+          .llq_data(s_llq_data[`EFA_LLQ__DATA]),
           .s_op_valid(ring_valid),
           .s_op_ready(ring_ready),
           .s_op_own(ring_own),
           .s_op_disown(ring_disown),
-          .s_op_qpn(sq_ctrl_qpn),
-          .s_op_qpc(sq_ctrl_qpc),
+          .s_op_qpn(op_qpn[QPN_W-1:0]),
+          .s_op_qpc(op_qpc),
           .qpc_addr(qpc_llq_addr),
-          .qpc_data(qpc_send_data[QPC_W+:QPC_W]),
+          .qpc_data(qpc_rd_data[QPC_W+:QPC_W]),
           .prod_addr(prod_llq_addr),
           .prod_data(prod_llq),
           .consumed_addr(consumed_addr),
@@ -325,8 +297,8 @@ module efa_tx_engine #(
           .s_void_parity(void_parity),
           .err_valid(store_err_valid),
           .err_qpn(store_err_qpn),
-          .ev_llq_valid(ev_llq_valid),
-          .ev_llq_data(ev_llq_data)
+          .ev_llq_valid(ev_valid[`EFA_EV__LLQ]),
+          .ev_llq_data(ev_data[64*`EFA_EV__LLQ+:64])
       );
 
       assign posted_valid = work_valid;
@@ -337,12 +309,10 @@ module efa_tx_engine #(
       assign fetch_chg_ready = 1'b1;
       assign fetch_drained = 1'b1;
       assign fetch_init = 1'b1;
-      assign rd_sq_valid = 1'b0;
-      assign rd_sq_addr = 64'd0;
-      assign rd_sq_len = 13'd0;
-      assign rd_sq_cookie = 32'd0;
+      assign m_rd_valid[`EFA_DMA_RD_CLIENT__SQ] = 1'b0;
+      assign rd_sq_data = {`EFA_DMA_RD__W{1'b0}};
 
-      wire unused_fetch = &{1'b0, sq_ctrl_base, rd_sq_ready, rd_cpl_sq_valid};
+      wire unused_fetch = &{1'b0, m_rd_ready[`EFA_DMA_RD_CLIENT__SQ], s_rd_cpl_valid[`EFA_DMA_RD_CLIENT__SQ]};
     end else begin : g_fetch
       wire fill_valid;
       wire [LLQ_AW-6-1:0] fill_line;
@@ -353,14 +323,14 @@ module efa_tx_engine #(
           .LLQ_AW(LLQ_AW)
       ) u_lines (
           .clk(clk),
-          .rst(core_rst),
+          .rst(rst),
           .fill_valid(fill_valid),
           .fill_line(fill_line),
           .fill_parity(fill_parity),
-          .fill_data(rd_cpl_data),
+          .fill_data(s_rd_cpl_data[`EFA_DMA_RD_CPL__DATA]),
           .s_op_valid(ring_valid),
           .s_op_ready(ring_ready),
-          .s_op_qpc(sq_ctrl_qpc),
+          .s_op_qpc(op_qpc),
           .rd_en(line_rd_en),
           .rd_line(line_rd_line),
           .rd_data(line_rd_data),
@@ -370,11 +340,11 @@ module efa_tx_engine #(
           .s_void_line(void_line),
           .s_void_parity(void_parity),
           .waits(lines_wait),
-          .llq_valid(llq_valid),
-          .llq_line(llq_line),
-          .llq_dwen(llq_dwen),
-          .ev_llq_valid(ev_llq_valid),
-          .ev_llq_data(ev_llq_data)
+          .llq_valid(s_llq_valid),
+          .llq_line(llq_line[LLQ_AW-6-1:0]),
+          .llq_dwen(s_llq_data[`EFA_LLQ__DWEN]),
+          .ev_llq_valid(ev_valid[`EFA_EV__LLQ]),
+          .ev_llq_data(ev_data[64*`EFA_EV__LLQ+:64])
       );
 
       efa_sq_fetch #(
@@ -382,36 +352,36 @@ module efa_tx_engine #(
           .LLQ_AW(LLQ_AW)
       ) u_fetch (
           .clk(clk),
-          .rst(core_rst),
+          .rst(rst),
           .init_done(fetch_init),
           .mrrs_log(mrrs_log),
           .doorbell_valid(work_valid),
           .doorbell_qpn(work_qpn),
-          .s_chg_valid(qpchg_send_valid),
+          .s_chg_valid(s_qpchg_valid),
           .s_chg_ready(fetch_chg_ready),
-          .s_chg_qpn(qpchg_qpn),
+          .s_chg_qpn(chg_qpn[QPN_W-1:0]),
           .qpc_addr(qpc_llq_addr),
-          .qpc_data(qpc_send_data[QPC_W+:QPC_W]),
+          .qpc_data(qpc_rd_data[QPC_W+:QPC_W]),
           .prod_data(prod_llq),
           .s_clear_valid(clear_prod_valid),
           .s_clear_ready(clear_fetch_ready),
-          .s_clear_qpn(sq_ctrl_qpn),
+          .s_clear_qpn(op_qpn[QPN_W-1:0]),
           .s_clear_made(ring_own),
-          .s_clear_base(sq_ctrl_base),
-          .s_drain(drain_send_valid),
+          .s_clear_base(s_queue_op_data[`EFA_QUEUE_OP__BASE]),
+          .s_drain(s_drain_valid),
           .m_drained(fetch_drained),
           .s_waits(lines_wait),
-          .m_rd_valid(rd_sq_valid),
-          .m_rd_ready(rd_sq_ready),
-          .m_rd_addr(rd_sq_addr),
-          .m_rd_len(rd_sq_len),
-          .m_rd_cookie(rd_sq_cookie),
-          .rd_cpl_valid(rd_cpl_sq_valid),
-          .rd_cpl_cookie(rd_cpl_cookie),
-          .rd_cpl_offset(rd_cpl_offset),
-          .rd_cpl_bytes(rd_cpl_bytes),
-          .rd_cpl_last(rd_cpl_last),
-          .rd_cpl_err(rd_cpl_err),
+          .m_rd_valid(m_rd_valid[`EFA_DMA_RD_CLIENT__SQ]),
+          .m_rd_ready(m_rd_ready[`EFA_DMA_RD_CLIENT__SQ]),
+          .m_rd_addr(rd_sq_data[`EFA_DMA_RD__ADDR]),
+          .m_rd_len(rd_sq_data[`EFA_DMA_RD__LEN]),
+          .m_rd_cookie(rd_sq_data[`EFA_DMA_RD__COOKIE]),
+          .rd_cpl_valid(s_rd_cpl_valid[`EFA_DMA_RD_CLIENT__SQ]),
+          .rd_cpl_cookie(s_rd_cpl_data[`EFA_DMA_RD_CPL__COOKIE]),
+          .rd_cpl_offset(s_rd_cpl_data[`EFA_DMA_RD_CPL__OFFSET]),
+          .rd_cpl_bytes(s_rd_cpl_data[`EFA_DMA_RD_CPL__BYTES]),
+          .rd_cpl_last(s_rd_cpl_data[`EFA_DMA_RD_CPL__LAST]),
+          .rd_cpl_err(s_rd_cpl_data[`EFA_DMA_RD_CPL__ERR]),
           .fill_valid(fill_valid),
           .fill_line(fill_line),
           .fill_parity(fill_parity),
@@ -428,7 +398,7 @@ module efa_tx_engine #(
       assign consumed_addr = {QPN_W{1'b0}};
       assign llq_init = 1'b1;
 
-      wire unused_llq = &{1'b0, llq_part, llq_data, prod_sq, consumed, ring_disown};
+      wire unused_llq = &{1'b0, prod_sq, consumed, ring_disown};
     end
   endgenerate
 
@@ -438,24 +408,24 @@ module efa_tx_engine #(
       .SQ_HOST(SQ_HOST)
   ) u_sq_sched (
       .clk(clk),
-      .rst(core_rst),
+      .rst(rst),
       .work_valid(posted_valid),
       .work_qpn(posted_qpn),
-      .s_again_valid(qpchg_send_valid || round_again_valid),
+      .s_again_valid(s_qpchg_valid || round_again_valid),
       .s_again_ready(again_ready),
-      .s_again_qpn(qpchg_send_valid ? qpchg_qpn : round_again_qpn),
+      .s_again_qpn(s_qpchg_valid ? chg_qpn[QPN_W-1:0] : round_again_qpn),
       .s_fence_valid(flush_fence_valid || drain_fence_valid),
       .s_fence_ready(fence_ready),
       .s_fence_id(flush_fence_valid),
       .s_clear_valid(clear_consumed_valid),
       .s_clear_ready(clear_consumed_ready),
-      .s_clear_qpn(sq_ctrl_qpn),
+      .s_clear_qpn(op_qpn[QPN_W-1:0]),
       .credit_freed(credit_freed),
       .credit_unused(credit_unused),
-      .halted(halted),
-      .flush_ok(flush_ok),
       .qpc_addr(qpc_sq_addr),
-      .qpc_data(qpc_send_data[2*QPC_W+:QPC_W]),
+      .qpc_data(qpc_rd_data[2*QPC_W+:QPC_W]),
+      .halted(sq_halted),
+      .flush_ok(sq_flush_ok),
       .prod_addr(posted_addr),
       .prod_data(posted_data),
       .consumed_addr({count_ops_addr, consumed_addr}),
@@ -474,8 +444,8 @@ module efa_tx_engine #(
       .m_item_ready(item_ready),
       .m_item_data(item_data),
       .sends_open(sends_open),
-      .ev_wqe_valid(ev_wqe_valid),
-      .ev_wqe_data(ev_wqe_data)
+      .ev_wqe_valid(ev_valid[`EFA_EV__WQE]),
+      .ev_wqe_data(ev_data[64*`EFA_EV__WQE+:64])
   );
 
   efa_sq_flush #(
@@ -483,7 +453,7 @@ module efa_tx_engine #(
       .SQ_HOST(SQ_HOST)
   ) u_fault (
       .clk(clk),
-      .rst(core_rst),
+      .rst(rst),
       .posted_err_valid(posted_err_valid),
       .posted_err_qpn(posted_err_qpn),
       .incomplete_err_valid(incomplete_err_valid),
@@ -493,24 +463,27 @@ module efa_tx_engine #(
       .read_err_valid(read_err_valid),
       .read_err_qpn(read_err_qpn),
       .notice_valid(notice_err),
-      .notice_qpn(qpchg_qpn),
+      .notice_qpn(chg_qpn[QPN_W-1:0]),
       .clear_valid(clear_fault_valid),
-      .clear_qpn(sq_ctrl_qpn),
+      .clear_qpn(op_qpn[QPN_W-1:0]),
       .ah_gone(ah_gone),
-      .halted(halted),
-      .flush_ok(flush_ok),
-      .qperr_valid(qperr_send_valid),
-      .qperr_ready(qperr_send_ready),
-      .qperr_qpn(qperr_send_qpn),
-      .qperr_cause(qperr_send_cause),
+      .halted_rd_addr({tx_halted_addr, qpc_sq_addr}),
+      .halted_rd_data({tx_halted, sq_halted}),
+      .flush_ok_rd_addr(qpc_sq_addr),
+      .flush_ok_rd_data(sq_flush_ok),
+      .qperr_valid(m_qperr_valid),
+      .qperr_ready(m_qperr_ready),
+      .qperr_qpn(err_qpn),
+      .qperr_cause(m_qperr_data[`EFA_QPERR__CAUSE]),
       .m_fence_valid(flush_fence_valid),
       .m_fence_ready(fence_ready),
       .fence_done(fence_valid && fence_id),
       .m_scan_valid(translate_valid),
       .m_scan_ready(translate_ready),
-      .m_scan_set(scan_set),
+      .scan_set_rd_addr(scan_set_addr),
+      .scan_set_rd_data(scan_set),
       .m_again_valid(round_again_valid),
-      .m_again_ready(again_ready && !qpchg_send_valid),
+      .m_again_ready(again_ready && !s_qpchg_valid),
       .m_again_qpn(round_again_qpn)
   );
 
@@ -518,14 +491,14 @@ module efa_tx_engine #(
       .QPN_W(QPN_W)
   ) u_ops (
       .clk(clk),
-      .rst(core_rst),
-      .s_op_valid(sq_ctrl_valid),
-      .s_op_ready(sq_ctrl_ready),
-      .s_op_kind(sq_ctrl_kind),
-      .s_op_qpn(sq_ctrl_qpn),
-      .s_op_busy(sq_ctrl_busy),
-      .s_drain_valid(drain_send_valid && fetch_drained),
-      .s_drain_ready(drain_send_ready),
+      .rst(rst),
+      .s_op_valid(s_queue_op_valid),
+      .s_op_ready(s_queue_op_ready),
+      .s_op_kind(s_queue_op_data[`EFA_QUEUE_OP__KIND]),
+      .s_op_qpn(op_qpn[QPN_W-1:0]),
+      .s_op_busy(queue_op_busy),
+      .s_drain_valid(s_drain_valid && fetch_drained),
+      .s_drain_ready(s_drain_ready),
       .count_addr(count_ops_addr),
       .consumed_data(consumed_ops),
       .completed_data(completed_ops),
@@ -549,25 +522,25 @@ module efa_tx_engine #(
 
   efa_ah_gen u_gen (
       .clk(clk),
-      .rst(core_rst),
-      .ah_valid(ah_valid),
-      .ah_index(ah_index),
-      .ah_data(ah_data),
+      .rst(rst),
+      .ah_valid(s_table_valid[`EFA_TABLE__AH]),
+      .ah_index(s_table_data[`EFA_TABLE_WR__AH_INDEX]),
+      .ah_data(s_table_data[`EFA_TABLE_WR__AH_DATA]),
       .gen(ah_gen),
       .gone(ah_gone)
   );
 
   efa_wqe_check u_check (
       .clk(clk),
-      .rst(core_rst),
+      .rst(rst),
       .init_done(check_init),
       .s_cfg_profile(s_cfg_profile),
-      .mr_valid(mr_valid),
-      .mr_index(mr_index),
-      .mr_data(mr_data),
-      .ah_valid(ah_valid),
-      .ah_index(ah_index),
-      .ah_data(ah_data),
+      .mr_valid(s_table_valid[`EFA_TABLE__MR]),
+      .mr_index(s_table_data[`EFA_TABLE_WR__MR_INDEX]),
+      .mr_data(s_table_data[`EFA_TABLE_WR__MR_DATA]),
+      .ah_valid(s_table_valid[`EFA_TABLE__AH]),
+      .ah_index(s_table_data[`EFA_TABLE_WR__AH_INDEX]),
+      .ah_data(s_table_data[`EFA_TABLE_WR__AH_DATA]),
       .ah_gen(ah_gen),
       .s_item_valid(item_valid),
       .s_item_ready(item_ready),
@@ -578,46 +551,40 @@ module efa_tx_engine #(
       .m_first(checked_first),
       .m_second(checked_second),
       .m_inline(checked_inline),
-      .ev_check_valid(ev_check_valid),
-      .ev_check_data(ev_check_data)
+      .ev_check_valid(ev_valid[`EFA_EV__CHECK]),
+      .ev_check_data(ev_data[64*`EFA_EV__CHECK+:64])
   );
 
   efa_tx #(
       .QPN_W(QPN_W)
   ) u_tx (
       .clk(clk),
-      .rst(core_rst),
+      .rst(rst),
       .init_done(tx_init),
       .s_cfg_node_id(s_cfg_node_id),
       .mrrs_log(mrrs_log),
-      .mtt_valid(mtt_valid),
-      .mtt_index(mtt_index),
-      .mtt_data(mtt_data),
+      .mtt_valid(s_table_valid[`EFA_TABLE__MTT]),
+      .mtt_index(s_table_data[`EFA_TABLE_WR__MTT_INDEX]),
+      .mtt_data(s_table_data[`EFA_TABLE_WR__MTT_DATA]),
       .s_valid(checked_valid),
       .s_ready(checked_ready),
       .s_msg(checked_msg),
       .s_first(checked_first),
       .s_second(checked_second),
       .s_inline(checked_inline),
-      .rd_valid(rd_tx_valid),
-      .rd_ready(rd_tx_ready),
-      .rd_addr(rd_tx_addr),
-      .rd_len(rd_tx_len),
-      .rd_cookie(rd_tx_cookie),
-      .rd_cpl_valid(rd_cpl_tx_valid),
-      .rd_cpl_cookie(rd_cpl_cookie),
-      .rd_cpl_offset(rd_cpl_offset),
-      .rd_cpl_data(rd_cpl_data),
-      .rd_cpl_bytes(rd_cpl_bytes),
-      .rd_cpl_last(rd_cpl_last),
-      .rd_cpl_err(rd_cpl_err),
-      .halted(halted),
+      .m_rd_valid(m_rd_valid[`EFA_DMA_RD_CLIENT__TX]),
+      .m_rd_ready(m_rd_ready[`EFA_DMA_RD_CLIENT__TX]),
+      .m_rd_data(rd_tx_data),
+      .s_rd_cpl_valid(s_rd_cpl_valid[`EFA_DMA_RD_CLIENT__TX]),
+      .s_rd_cpl_data(s_rd_cpl_data),
+      .halted_addr(tx_halted_addr),
+      .halted(tx_halted),
       .read_err_valid(read_err_valid),
       .read_err_qpn(read_err_qpn),
       .unused_valid(credit_unused),
-      .ctx_ready(ctx_ready),
+      .ctx_free(ctx_free),
       .ctx_id(ctx_id),
-      .ctx_valid(ctx_valid),
+      .ctx_take(ctx_take),
       .ctx_msg(ctx_msg),
       .m_valid(out_valid),
       .m_ready(out_ready),
@@ -632,7 +599,7 @@ module efa_tx_engine #(
 
   efa_net_tx u_net (
       .clk(clk),
-      .rst(core_rst),
+      .rst(rst),
       .quiesce(quiesce),
       .net_quiet(net_quiet),
       .s_cfg_node_id(s_cfg_node_id),
@@ -645,65 +612,80 @@ module efa_tx_engine #(
       .s_data(out_data),
       .s_keep(out_keep),
       .s_msg(out_msg),
-      .ack_tx_valid(ack_tx_valid),
-      .ack_tx_ready(ack_tx_ready),
-      .ack_tx_data(ack_tx_data),
+      .ack_tx_valid(s_ack_tx_valid),
+      .ack_tx_ready(s_ack_tx_ready),
+      .ack_tx_data(s_ack_tx_data),
       .m_net_valid(m_net_valid),
       .m_net_ready(m_net_ready),
-      .m_net_data(m_net_data),
-      .m_net_keep(m_net_keep),
-      .m_net_last(m_net_last),
+      .m_net_data(m_net_data[`EFA_FLIT__DATA]),
+      .m_net_keep(m_net_data[`EFA_FLIT__KEEP]),
+      .m_net_last(m_net_data[`EFA_FLIT__LAST]),
       .m_done_valid(done_valid),
       .m_done_ready(done_ready),
       .m_done_msg(done_msg),
-      .st_tx_valid(st_tx_valid),
-      .st_tx_bytes(st_tx_bytes),
-      .ev_tx_first_valid(ev_tx_first_valid),
-      .ev_tx_first_data(ev_tx_first_data),
-      .ev_tx_last_valid(ev_tx_last_valid),
-      .ev_tx_last_data(ev_tx_last_data),
-      .ev_ackout_valid(ev_ackout_valid),
-      .ev_ackout_data(ev_ackout_data)
+      .st_tx_valid(m_st_valid[`EFA_STAT__TX]),
+      .st_tx_bytes(m_st_bytes[16*`EFA_STAT__TX+:16]),
+      .ev_tx_first_valid(ev_valid[`EFA_EV__TX_FIRST]),
+      .ev_tx_first_data(ev_data[64*`EFA_EV__TX_FIRST+:64]),
+      .ev_tx_last_valid(ev_valid[`EFA_EV__TX_LAST]),
+      .ev_tx_last_data(ev_data[64*`EFA_EV__TX_LAST+:64]),
+      .ev_ackout_valid(ev_valid[`EFA_EV__ACKOUT]),
+      .ev_ackout_data(ev_data[64*`EFA_EV__ACKOUT+:64])
   );
 
   efa_send_tracker #(
       .QPN_W(QPN_W)
   ) u_send_tracker (
       .clk(clk),
-      .power_rst(power_rst),
-      .rst(core_rst),
-      .ctx_ready(ctx_ready),
+      .rst_por(rst_por),
+      .rst(rst),
+      .ctx_free(ctx_free),
       .ctx_id(ctx_id),
-      .s_ctx_valid(ctx_valid),
+      .ctx_take(ctx_take),
       .s_ctx_msg(ctx_msg),
-      .ack_rx_valid(ack_rx_valid),
-      .ack_rx_ready(ack_rx_ready),
-      .ack_rx_data(ack_rx_data),
+      .ack_rx_valid(s_ack_rx_valid),
+      .ack_rx_ready(s_ack_rx_ready),
+      .ack_rx_data(s_ack_rx_data),
       .s_done_valid(done_valid),
       .s_done_ready(done_ready),
       .s_done_msg(done_msg),
       .s_scan_valid(translate_valid),
       .s_scan_ready(translate_ready),
-      .s_scan_set(scan_set),
+      .scan_set_addr(scan_set_addr),
+      .scan_set(scan_set),
       .ah_gen(ah_gen),
       .s_cancel_valid(cancel_valid),
       .s_cancel_ready(cancel_ready),
-      .s_cancel_qpn(sq_ctrl_qpn),
+      .s_cancel_qpn(op_qpn[QPN_W-1:0]),
       .qpc_addr(qpc_srd_addr),
-      .qpc_data(qpc_send_data[3*QPC_W+:QPC_W]),
+      .qpc_data(qpc_rd_data[3*QPC_W+:QPC_W]),
       .s_clear_valid(clear_completed_valid),
       .s_clear_ready(clear_completed_ready),
-      .s_clear_qpn(sq_ctrl_qpn),
+      .s_clear_qpn(op_qpn[QPN_W-1:0]),
       .completed_rd_addr({count_ops_addr, completed_db_addr}),
       .completed_rd_data({completed_ops, completed_db}),
       .freed(credit_freed),
       .fence_valid(fence_valid),
       .fence_id(fence_id),
-      .txc_valid(txc_valid),
-      .txc_ready(txc_ready),
-      .txc_data(txc_data),
-      .st_send_valid(st_send_valid),
-      .st_send_bytes(st_send_bytes)
+      .txc_valid(m_cpl_valid),
+      .txc_ready(m_cpl_ready),
+      .txc_data(m_cpl_data),
+      .st_send_valid(m_st_valid[`EFA_STAT__SEND]),
+      .st_send_bytes(m_st_bytes[16*`EFA_STAT__SEND+:16])
   );
 
+  `EFA_STREAM(u_edge_rd_tx, `EFA_DMA_RD__W, clk, rst, m_rd_valid[`EFA_DMA_RD_CLIENT__TX],
+              m_rd_ready[`EFA_DMA_RD_CLIENT__TX], rd_tx_data)
+  `EFA_STREAM(u_edge_rd_sq, `EFA_DMA_RD__W, clk, rst, m_rd_valid[`EFA_DMA_RD_CLIENT__SQ],
+              m_rd_ready[`EFA_DMA_RD_CLIENT__SQ], rd_sq_data)
+  `EFA_STREAM(u_edge_net, `EFA_FLIT__W, clk, rst, m_net_valid, m_net_ready, m_net_data)
+  `EFA_STREAM(u_edge_cpl, `EFA_CPL__W, clk, rst, m_cpl_valid, m_cpl_ready, m_cpl_data)
+  `EFA_STREAM(u_edge_err, `EFA_QPERR__W, clk, rst, m_qperr_valid, m_qperr_ready, m_qperr_data)
+  // Proofs contain efa_qp_ctx, which therefore has no check of its own.
+  `EFA_STREAM(u_edge_chg, `EFA_QPCHG__W, clk, rst, s_qpchg_valid, s_qpchg_ready, s_qpchg_data)
+
+  wire unused_bits = &{1'b0, llq_line, s_llq_data, s_table_valid, s_table_data, cqn, op_qpn, chg_qpn, s_queue_op_data};
+
 endmodule
+
+`default_nettype wire

@@ -10,6 +10,7 @@ rtl/common/efa_fifo.v
 rtl/common/efa_arb.v
 rtl/common/efa_wr_arb.v
 rtl/common/efa_ram_1wnr.v
+rtl/common/efa_flag_ram.v
 # level blocks
 rtl/host/efa_rd_timeout.v
 rtl/host/efa_mmio.v
@@ -20,7 +21,6 @@ rtl/host/efa_reset.v
 rtl/host/efa_irq.v
 rtl/host/efa_dma_wr.v
 rtl/queue/efa_cqe_format.v
-rtl/queue/efa_eq.v
 rtl/queue/efa_ec.v
 rtl/queue/efa_qp_ctx.v
 rtl/admin/efa_stats.v
@@ -48,6 +48,7 @@ rtl/admin/efa_cmd_ec.v
 rtl/queue/efa_doorbell.v
 rtl/queue/efa_llq.v
 rtl/queue/efa_queue_fifo_set.v
+rtl/queue/efa_qperr_arb.v
 rtl/queue/efa_sq_rr.v
 rtl/queue/efa_sq_flush.v
 rtl/queue/efa_sq_ctrl.v
@@ -58,6 +59,7 @@ rtl/transport/efa_ah_gen.v
 rtl/transport/efa_net_tx.v
 rtl/transport/efa_msg_id_alloc.v
 # level blocks 2
+rtl/queue/efa_eq_arms.v
 rtl/queue/efa_sq_sched.v
 rtl/queue/efa_sq_fetch.v
 rtl/data/efa_wqe_check.v
@@ -77,13 +79,15 @@ rtl/queue/efa_rq_report.v
 rtl/data/efa_rx_mr_check.v
 rtl/data/efa_rx_job_arb.v
 rtl/data/efa_rx_park.v
+rtl/data/efa_rx_validate.v
 rtl/transport/efa_net_rx.v
 rtl/host/efa_dma_rd.v
 rtl/queue/efa_cq.v
 # level blocks 3
+rtl/queue/efa_eq.v
 rtl/admin/efa_cmd_mr.v
 rtl/queue/efa_rq.v
-rtl/data/efa_rx_validate.v
+rtl/data/efa_rx_accept.v
 rtl/data/efa_rx_scatter.v
 rtl/data/efa_tx.v
 # level wrappers

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from efa.wc import StoreBuffer
 from tb import code_coverage
+from tb.lib.failure import five_lines, named
 from tb.results import note
 from tb.simulators import ROOT, SIMULATORS, SimulatorMissing, make_runner, simulator_missing
 
@@ -94,7 +95,7 @@ def planned_tests(module: str, test: str | None = None) -> list[str]:
     """
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
-        raise NoSuchRun(f"no test module {module}")
+        raise NoSuchRun(f"no test module {module}; expected {_modules_beside(module)}")
     names = []
     for node in ast.parse(Path(spec.origin).read_text()).body:
         if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef | ast.ClassDef):
@@ -103,13 +104,24 @@ def planned_tests(module: str, test: str | None = None) -> list[str]:
                 names.append(node.name)
     if not names:
         raise NoSuchRun(f"{module} declares no test")
+    declared = names
     try:
-        names = [name for name in names if test is None or re.search(test, name)]
+        names = [name for name in declared if test is None or re.search(test, name)]
     except re.error as error:
         raise NoSuchRun(f"--test {test} is no regular expression: {error}") from None
     if not names:
-        raise NoSuchRun(f"{module} has no test that matches {test}")
+        raise NoSuchRun(
+            f"{module} has no test that matches {test}; expected one of {', '.join(declared)}"
+        )
     return names
+
+
+def _modules_beside(module: str) -> str:
+    """Returns the names that the command line accepts in place of a module that does not exist."""
+    package = module.rpartition(".")[0]
+    folder = ROOT / package.replace(".", "/")
+    names = sorted(path.stem.removesuffix("_tests") for path in folder.glob("*_tests.py"))
+    return f"one of {', '.join(names)}"
 
 
 def _digest(sim: str, sources: list[Path], options: list[str]) -> str:
@@ -274,11 +286,16 @@ def run(
     note(module, sim, _statuses(planned, ran, wrong))
     if wrong:
         text = log.read_text(errors="replace") if log.exists() else ""
+        failed, _, reason = wrong[0].partition(": ")
+        end = five_lines(
+            named(reason.removeprefix("failure ").removeprefix("error "), failed),
+            ", ".join(_waves_in(folder)) or "none; WAVES=1 in front of the command writes them",
+            repeat_line(kind, name, sim, seed, parameters, test) + options,
+        )
         raise RunFailed(
             f"{title} on {sim}, seed {seed}: FAILED\n  "
             + "\n  ".join(wrong)
-            + f"\n{text[-8000:]}\nlog: {log.relative_to(ROOT)}{_waves_of(folder)}"
-            + f"\nrepeat: {repeat_line(kind, name, sim, seed, parameters, test)}{options}",
+            + f"\n{text[-8000:]}\nlog: {log.relative_to(ROOT)}\n{end}",
             tuple(wrong),
         )
     return Outcome(title, sim, seed, ran, time.monotonic() - started, folder, log)
@@ -399,7 +416,10 @@ def main(argv: list[str] | None = None) -> int:
 
             unit = (UNITS | BENCHES).get(args.name)
             if unit is None:
-                raise NoSuchRun(f"no unit {args.name} in tb/unit/units.py")
+                raise NoSuchRun(
+                    f"no unit {args.name} in tb/unit/units.py; expected one of "
+                    + ", ".join(sorted(UNITS | BENCHES))
+                )
             planned_tests(unit.module(args.name), args.test)
             for variant in [params] if params else unit.variants:
                 outcome = run_unit(
@@ -439,14 +459,15 @@ def report(outcome: Outcome) -> str:
     """Returns one line for a passed run, and the path of its waves."""
     return (
         f"{outcome.name} on {outcome.sim}, seed {outcome.seed}: {len(outcome.tests)} tests passed "
-        f"in {outcome.seconds:.1f} s ({outcome.log.relative_to(ROOT)}){_waves_of(outcome.folder)}"
+        f"in {outcome.seconds:.1f} s ({outcome.log.relative_to(ROOT)})"
+        + "".join(f"\nwaves: {path}" for path in _waves_in(outcome.folder))
     )
 
 
-def _waves_of(folder: Path) -> str:
-    """Returns lines that name the waves of a run."""
+def _waves_in(folder: Path) -> list[str]:
+    """Returns the waves of a run."""
     found = sorted(path for path in folder.glob("dump.*") if path.suffix in (".fst", ".vcd"))
-    return "".join(f"\nwaves: {path.relative_to(ROOT)}" for path in found)
+    return [str(path.relative_to(ROOT)) for path in found]
 
 
 if __name__ == "__main__":

@@ -129,19 +129,19 @@ def test_a_status_of_the_wiring_is_for_a_fault_that_can_be_drawn():
 
 def test_a_proof_reports_equal_from_different():
     found, _ = mutants.make(
-        "efa_queue_fifo_set",
+        "efa_rq_report",
         {},
-        [path for path in closure("efa_queue_fifo_set") if path.stem != "efa_queue_fifo_set"],
+        [path for path in closure("efa_rq_report") if path.stem != "efa_rq_report"],
         60,
         1,
     )
     by_name = {mutant.name: mutant for mutant in found}
-    # `room` and `level` reach only a check; `fresh` decides what enters.
-    equal = [name for name in by_name if name.endswith((" room[0]", " level[5]"))]
-    different = [name for name in by_name if " fresh[0]" in name or " m_qpn" in name]
+    # `unasked` reaches nothing; `waits` decides which report leaves.
+    equal = [name for name in by_name if " unasked[" in name]
+    different = [name for name in by_name if " waits[" in name or " m_err_qpn[" in name]
     assert equal and different
     for name in equal + different:
-        assert mutants.proved_equal("efa_queue_fifo_set", by_name[name]) == (name in equal), name
+        assert mutants.proved_equal("efa_rq_report", by_name[name]) == (name in equal), name
 
 
 def test_a_block_benched_through_another_has_its_benches():
@@ -200,8 +200,9 @@ def test_the_glue_logic_loses_each_term():
     others = [path for path in closure("efa_rx_engine") if path.stem != "efa_rx_engine"]
     drawn, _, _ = wiring.make("efa_rx_engine", others, None, 1, "test.wiring.glue")
     dropped = {fault.source for fault in drawn if fault.name.startswith("drop")}
-    assert "assign validate_err_ready = err_grant[0] && qperr_recv_ready;" in dropped
-    assert "assign recv_init_done = validate_init_done && check_init_done;" in dropped
+    assert ".s_flushed(flush_valid && flush_ready)," in dropped
+    recv = "assign m_init_done = accept_init_done && check_init_done && rings_init_done;"
+    assert recv in dropped
 
 
 def test_a_timeout_is_not_killed():

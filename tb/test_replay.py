@@ -34,6 +34,17 @@ def broken():
     return [path.relative_to(ROOT).as_posix()]
 
 
+def test_a_failure_ends_with_five_lines(broken):
+    with pytest.raises(runner.RunFailed) as failure:
+        run_skid(broken, seed=11)
+    names, values = zip(*(line.split(":", 1) for line in str(failure.value).splitlines()[-5:]),
+                        strict=True)  # fmt: skip
+    assert names == ("field", "expected", "found", "waves", "repeat")
+    assert all(value.strip() for value in values)
+    expected, found = (re.findall(r"\d+", value)[:1] for value in values[1:3])
+    assert expected and found and expected != found
+
+
 def test_a_failure_prints_the_line_that_repeats_it(broken):
     with pytest.raises(runner.RunFailed) as failure:
         run_skid(broken, seed=11)

@@ -6,21 +6,43 @@ import sys
 
 import pytest
 
+from tb import choices
 from tb.bench_sim import baseline
+from tb.runner import planned_tests
 from tb.simulators import ROOT, simulator_missing
+from tb.unit.units import BENCHES, UNITS
+
+UNIT_NAMES = ", ".join(sorted(UNITS | BENCHES))
+AREAS = ", ".join(
+    sorted(path.stem.removesuffix("_tests") for path in (ROOT / "tb/system").glob("*_tests.py"))
+)
+
+
+def declared_by(module):
+    return ", ".join(planned_tests(module))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("unit nobody", "no unit nobody in tb/unit/units.py"),
-        ("system nowhere", "no test module tb.system.nowhere_tests"),
+        ("unit nobody", "no unit nobody in tb/unit/units.py; expected one of " + UNIT_NAMES),
+        ("system nowhere", "no test module tb.system.nowhere_tests; expected one of " + AREAS),
         ("unit cq --params DEPTH", "--params DEPTH: write NAME=NUMBER"),
         ("unit cq --params DEPTH=much", "--params DEPTH=much: write NAME=NUMBER"),
-        ("unit fifo --test nobody", "tb.unit.fifo_tests has no test that matches nobody"),
-        ("unit fifo --test (", "--test ( is no regular expression: missing ), unterminated"
-                               " subpattern at position 0"),
-        ("system bringup --test nobody", "tb.system.bringup_tests has no test that matches nobody"),
+        (
+            "unit fifo --test nobody",
+            "tb.unit.fifo_tests has no test that matches nobody; expected"
+            " one of " + declared_by("tb.unit.fifo_tests"),
+        ),
+        (
+            "unit fifo --test (",
+            "--test ( is no regular expression: missing ), unterminated subpattern at position 0",
+        ),
+        (
+            "system bringup --test nobody",
+            "tb.system.bringup_tests has no test that matches nobody;"
+            " expected one of " + declared_by("tb.system.bringup_tests"),
+        ),
     ],
 )
 def test_a_run_that_is_not_there_is_reported_in_a_line(arguments, message):
@@ -29,6 +51,39 @@ def test_a_run_that_is_not_there_is_reported_in_a_line(arguments, message):
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr.strip()) == (2, message)
+
+
+NO_SETUP = ("-o", "simulators", "-o", ".venv/.installed")
+
+
+def make(*arguments):
+    done = subprocess.run(
+        ["make", "--no-print-directory", *arguments], cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["system", "SIM=foo"], "SIM=foo: foo is no simulator; expected verilator or icarus"),
+        (["system", "SIM="], "SIM=: nothing is no simulator; expected verilator or icarus"),
+        ([*NO_SETUP, "system", "TEST=sned"],
+         "TEST=sned: expected a name of tb/system, found sned; one of bringup, admin, "),
+        ([*NO_SETUP, "unit", "UNIT=cq or nobody"],
+         "UNIT=cq or nobody: expected a name of tb/unit, found nobody; one of acq_write, "),
+    ],
+)  # fmt: skip
+def test_make_refuses_a_name_that_is_not_there(arguments, message):
+    code, reported = make(*arguments)
+    assert code == 2 and message in reported
+
+
+@pytest.mark.parametrize("kind_and_name", [("system", "send or (recv and not cq)"), ("unit", "cq"),
+                                           ("system", "test_digest")])  # fmt: skip
+def test_a_name_that_is_there_is_accepted(kind_and_name):
+    assert choices.wrong_names(*kind_and_name) is None
 
 
 @pytest.mark.skipif(simulator_missing("icarus") is not None, reason="icarus is missing")

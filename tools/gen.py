@@ -11,6 +11,7 @@ import gen_c
 import gen_docs
 import gen_modules
 import gen_python
+import gen_uvm
 import gen_verilog
 from formal_job import PlanFault
 from spec_model import SpecError
@@ -22,6 +23,7 @@ OUTPUTS = {
     "rtl/gen/efa_defs.vh": gen_verilog.header,
     "model/efa/defs.py": gen_python.module,
     "tb/native/efa_defs.h": gen_c.header,
+    "tb/env/register_model.py": gen_uvm.registers,
     "docs/registers.md": gen_docs.registers,
     "docs/layouts.md": gen_docs.layouts,
     "docs/commands.md": gen_docs.commands,

@@ -177,7 +177,13 @@ def table_lines(spec):
     if spec.events:
         lines += ["", "", "class Ev(IntEnum):", '    """Kinds of observed events."""', ""]
         lines += [f"    {e.name.upper()} = {i}" for i, e in enumerate(spec.events)]
-        lines += [""]
+        engines = {}
+        for event in spec.events:
+            engines.setdefault(event.raw["engine"], []).append(f"Ev.{event.name.upper()}")
+        lines += ["", "", "# Events of each engine: one range of ev_valid and of ev_data."]
+        lines += ["EV_ENGINES = {"]
+        lines += [f'    "{name}": ({", ".join(kinds)},),' for name, kinds in engines.items()]
+        lines += ["}", ""]
     lines += layout_table("EVENTS", spec.events)
     for name, tree in (("LIMITS", spec.limits), ("PROFILES", spec.profiles)):
         lines += ["", f"{name} = Constants(", "    {", *tree_lines(tree, 8), "    }", ")"]

@@ -94,6 +94,16 @@ def packed_macros(prefix, layout):
     yield from bits_macros(prefix, layout)
 
 
+def engine_macros(events):
+    """Yields the ranges of ev_valid and ev_data that each engine drives."""
+    engines = [event.raw["engine"] for event in events]
+    for engine in dict.fromkeys(engines):
+        first, count = engines.index(engine), engines.count(engine)
+        for name, bits in (("VALID", 1), ("DATA", 64)):
+            ends = f"{bits * (first + count) - 1}:{bits * first}"
+            yield f"EFA_EV__{engine.upper()}_{name}", ends
+
+
 def sections(spec):
     """Yields headings with their macros, in the order of the file."""
     if spec.pci:
@@ -134,7 +144,8 @@ def sections(spec):
         yield (
             "events",
             [(f"EFA_EV__{name}", str(i)) for i, name in enumerate(names)]
-            + [("EFA_EV__COUNT", str(len(names)))],
+            + [("EFA_EV__COUNT", str(len(names)))]
+            + list(engine_macros(spec.events)),
         )
     for event in spec.events:
         prefix = f"EFA_EV_{event.name.upper()}"

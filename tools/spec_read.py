@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads spec/*.yaml into one checked description; rejects every contradiction."""
 
+import itertools
 import keyword
 import re
 from pathlib import Path
@@ -70,12 +71,12 @@ KEYS = {
     "field": {
         "name", "offset", "size", "type", "endian", "union", "enum", "bits", "gap",
         "legacy_name"} | TEXT,
-    "bits": {"name", "lsb", "width", "enum", "bits"} | TEXT,
+    "bits": {"name", "lsb", "width", "enum", "bits", "bundle"} | TEXT,
     "word": {
         "name", "offset", "access", "reset", "fields", "bar", "width", "value",
         "mask_prefix"} | TEXT,
     "registers": {"bar", "width", "mask_prefix", "access_note", "reset_note", "list"} | TEXT,
-    "packed": {"name", "fields"} | TEXT,
+    "packed": {"name", "fields", "engine"} | TEXT,
     "constant": {"value"} | TEXT,
     "command": {"name", "opcode", "request", "response", "used_for"} | TEXT,
     "feature": {"name", "id", "get", "set"} | TEXT,
@@ -163,6 +164,10 @@ class _Reader:
             spec.events.append(self.packed(label, raw))
             if spec.events[-1].width > MAX_EVENT_BITS:
                 self.refuse(label, raw["name"], f"an event has at most {MAX_EVENT_BITS} bits")
+        engines = [event.raw["engine"] for event in spec.events]
+        groups = [engine for engine, _ in itertools.groupby(engines)]
+        for engine in {engine for engine in groups if groups.count(engine) > 1}:
+            self.refuse(label, "events", f"the events of engine {engine} do not follow each other")
         for name in ("constants", "pci", "crc16", "limits", "profiles", "command_statuses"):
             for key, value in (data.get(name) or {}).items():
                 if key in getattr(spec, name):
@@ -302,16 +307,30 @@ class _Reader:
         return Layout(raw["name"], width, raw.get("desc", raw.get("value", "")), label, bits, raw)
 
     def packed(self, label, raw):
-        """Reads fields that follow each other from bit 0 up."""
+        """Reads fields that follow each other from bit 0 up; a field has a number of bits or is a
+        bundle that stands before this one."""
         self.check_name(raw["name"], label, raw["name"])
         self.check_keys(raw, "packed", label, raw["name"])
         placed, lsb = [], 0
         for item in raw["fields"]:
             self.check_name(item["name"], label, raw["name"])
-            placed.append({**item, "lsb": lsb, "width": item["bits"]})
-            lsb += item["bits"]
+            width = self.width_of(item, label, raw["name"])
+            placed.append({**item, "lsb": lsb, "width": width})
+            lsb += width
         bits = self.bit_list((label, raw["name"]), placed, lsb)
         return Layout(raw["name"], lsb, raw.get("doc", ""), label, bits, raw)
+
+    def width_of(self, item, *place):
+        """Returns the width of a field of packed bits."""
+        if ("bits" in item) == ("bundle" in item):
+            self.refuse(*place, item["name"], "a field has either bits or bundle")
+            return 1
+        if "bits" in item:
+            return item["bits"]
+        known = {layout.name: layout.width for layout in self.spec.internal}
+        if item["bundle"] not in known:
+            self.refuse(*place, item["name"], f"no bundle {item['bundle']} before this one")
+        return known.get(item["bundle"], 1)
 
     def check_links(self):
         spec = self.spec

@@ -17,7 +17,7 @@ from cycle.completing import CQE_N, completions, scatter, writes
 from cycle.costs import costs
 from cycle.fetching import entries
 from cycle.packets import CHECK_PT, CHECK_STUCK, checks, network, reads
-from cycle.receiving import judge, link
+from cycle.receiving import link, validate
 from cycle.record import PERIOD, Reads, Record
 from cycle.rings import fetch
 from cycle.sending import host, scheduler
@@ -161,9 +161,9 @@ def _run(c, s, wake):
                 wake,
             )
         if wake[AT_VALIDATE] <= now:
-            wake[AT_VALIDATE] = judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of,
-                                   front_due, jobs, job_at, places, out_at, parked, park_due,
-                                   blocked, wake)
+            wake[AT_VALIDATE] = validate(now, c, r, at, claimed, moved_n, here, arrived, ring_of,
+                                         front_due, jobs, job_at, places, out_at, parked, park_due,
+                                         blocked, wake)
         if wake[AT_NETWORK] <= now:
             wake[AT_NETWORK] = network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at,
                                        link_msg, link_ack, link_due, wake)

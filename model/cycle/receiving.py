@@ -21,11 +21,11 @@ LINK_HEAD, LINK_TAIL, LINK_FREE = R["link_head"], R["link_tail"], R["link_free"]
 LINK_FLITS, STORED, ACKS_IN, IN_LINES = R["link_flits"], R["stored"], R["acks_in"], R["in_lines"]
 GONE_N, GONE_AT, MOVED, MOVED_AT = R["gone_n"], R["gone_at"], R["moved"], R["moved_at"]
 ARRIVED, FRONT_N, PACKET_N, J1, J2 = R["arrived"], R["front_n"], R["packet_n"], R["j1"], R["j2"]
-J2_BLOCKED, J2_INDEX, J3, CHECK_FREE = R["j2_blocked"], R["j2_index"], R["j3"], R["judge_free"]
+J2_BLOCKED, J2_INDEX, J3, CHECK_FREE = R["j2_blocked"], R["j2_index"], R["j3"], R["check_free"]
 CHECKED_N, JOB_N, RETIRE_N, PARK_HEAD = R["checked_n"], R["job_n"], R["retire_n"], R["park_head"]
 PARK_TAIL, PARK_AT, PARK_FULL, PASS = R["park_tail"], R["park_at"], R["park_full"], R["pass"]
 PASS_LEFT, PASS_REST, SC_JOB = R["pass_left"], R["pass_rest"], R["sc_job"]
-SC_PIECE, RETIRED_AT = R["sc_piece"], R["retired_at"]
+SC_PIECE, RETIRED_AT, WRITE_N = R["sc_piece"], R["retired_at"], R["write_n"]
 OPEN, QUIET, PASSING = 0, 1, 2
 NONE = -1
 
@@ -81,26 +81,30 @@ def link(now, c, r, at, link_msg, link_ack, link_due, arrived, incoming, gone_at
 
 @engine
 def _checked(now, c, r, at, jobs, job_at, out_at, wake):
-    """Moves the oldest job out of the checks when the scatter and the job line have space."""
+    """Moves the oldest job out of the checks: its write begins when the scatter has space, and it
+    leaves when the job line has space, too."""
     j = r[JOB_N]
     if j == r[CHECKED_N]:
         return False, FAR
     due = job_at[j] + c.job_check
     if due > now:
         return False, due
-    # A place freed in this cycle is visible in the next.
-    held = j - r[RETIRE_N] + (1 if r[RETIRED_AT] == now else 0)
-    if held >= c.line:
-        return False, now + 1 if r[RETIRED_AT] == now else FAR
-    if c.written and r[SC_JOB] >= 0:
-        return False, FAR
-    at[RX_VALIDATED, jobs[j]] = now
-    if c.written:
+    begins = c.written and r[WRITE_N] == j
+    if begins:
+        if r[SC_JOB] >= 0:
+            return False, FAR
+        at[RX_VALIDATED, jobs[j]] = now
         out_at[j] = FAR
         r[SC_JOB] = j
         r[SC_PIECE] = 0
+        r[WRITE_N] += 1
         wake[AT_SCATTER] = NOW
-    else:
+    # A place freed in this cycle is visible in the next.
+    held = j - r[RETIRE_N] + (1 if r[RETIRED_AT] == now else 0)
+    if held >= c.line:
+        return begins, now + 1 if r[RETIRED_AT] == now else FAR
+    if not c.written:
+        at[RX_VALIDATED, jobs[j]] = now
         out_at[j] = now + c.nothing
         wake[AT_COMPLETIONS] = NOW
     r[JOB_N] += 1
@@ -140,8 +144,8 @@ def _front(now, c, r, at, arrived, front_due, places, wake):
 
 
 @engine
-def judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jobs, job_at,
-          places, out_at, parked, park_due, blocked, wake):
+def validate(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jobs, job_at,
+             places, out_at, parked, park_due, blocked, wake):
     """Validates packets one by one, each with the next descriptor of its ring. A packet whose
     descriptor has not arrived is parked, together with all later packets of its ring."""
     waiting = r[CHECKED_N] - r[JOB_N]

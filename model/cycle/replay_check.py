@@ -47,7 +47,7 @@ class Way:
         self.first = self.parked = None
 
 
-def judge(enters, ring_of, here, passes, over, verdicts, places):
+def validate(enters, ring_of, here, passes, over, verdicts, places):
     """Replays packet validation; returns {message: Way}, messages in the order of their jobs, and
     {cycle: state} of the cycles in which older packets stopped new packets.
 

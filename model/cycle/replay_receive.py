@@ -6,7 +6,7 @@ import numpy as np
 
 from cycle.gaps import Busy, Gap, Ledger, Pipe
 from cycle.record import DESCRIPTORS
-from cycle.replay_check import OPEN, PASSING, QUIET, judge
+from cycle.replay_check import OPEN, PASSING, QUIET, validate
 
 # Places of the packet line that stay free; descriptors per beat; descriptor present at the start.
 SPARE, A_BEAT, ALWAYS = 2, 4, -1
@@ -33,16 +33,16 @@ class Receiving:
         gap = self.gaps[begin, end] = Gap(self.timelines[begin], self.services[begin, end])
         return gap
 
-    def judge(self):
+    def validate(self):
         """Replays rx_last to rx_validated: packet validation with claimed descriptors, and the
         check of the buffers."""
         timelines, at, work = self.timelines, self.table.latency, self.work
         gap = self._gap("rx_last", "rx_validated")
-        rx_last, rx_validated = timelines["rx_last"].tolist(), timelines["rx_validated"].tolist()
+        rx_last = timelines["rx_last"].tolist()
         ring = ((np.arange(work.total) // work.batch + 1) % work.queues).tolist()
-        ways, self.order, held = judge(
+        ways, self.order, held = validate(
             [(rx_last[message], message) for message in self.arrived], ring,
-            self._descriptors(), self.record.passes, self._reads_over(), rx_validated,
+            self._descriptors(), self.record.passes, self._reads_over(), self._leaves(),
             self.table.depth("efa_rx_mr_check.job"))
         self.ways = ways
         ledger = Ledger(held, (PASSING, QUIET, OPEN))
@@ -64,6 +64,15 @@ class Receiving:
             gap.until(message, way.response + to_end - 2, "checks of earlier packets")
             gap.until(message, way.job + check, "checks of earlier packets")
         self._statuses(gap, {message: ways[message].job + check for message in self.order})
+
+    def _leaves(self):
+        """Returns the cycle in which each job leaves the checks: its write has begun, and the job
+        line has space."""
+        leaves, done = self.timelines["rx_validated"].copy(), self.timelines["rx_data_done"]
+        order = np.argsort(leaves, kind="stable")
+        later = order[self.table.depth("efa_rx_scatter.job") :]
+        leaves[later] = np.maximum(leaves[later], done[order[: len(later)]] + 1)
+        return leaves.tolist()
 
     def _descriptors(self):
         """Returns a function of (ring, packet): cycle in which the descriptor is visible."""
@@ -90,23 +99,25 @@ class Receiving:
         return sorted(reads.ended[reads.of_rings].tolist())
 
     def _statuses(self, gap, known):
-        """Replays the checks: jobs leave in order, when the scatter and the job line have space."""
+        """Replays the checks: jobs leave in order, when the job line has space and the scatter has
+        begun their write; a packet is validated when its write begins."""
         rx_validated, rx_data_done = (
             self.timelines[name].tolist() for name in ("rx_validated", "rx_data_done")
         )
-        line = self.table.depth("efa_rx_scatter.job")
+        leaves, line = self._leaves(), self.table.depth("efa_rx_scatter.job")
         self.bytes = self._gap("rx_validated", "rx_data_done")
         scatter = None if "empty" in self.made.facts else Scatter(self, self.bytes)
         # Cycle in which the payload of each packet counts as written; it may be empty.
         self.written = list(rx_validated)
         for number, message in enumerate(self.order):
-            verdict = known[message]
             if number:
-                verdict = max(verdict, rx_validated[self.order[number - 1]] + 1)
+                verdict = max(known[message], rx_validated[self.order[number - 1]] + 1)
                 gap.until(message, verdict, "checks of earlier packets")
-            if number >= line:
-                gap.until(message, rx_data_done[self.order[number - line]] + 1,
-                          "earlier packets that are not complete")
+            # A write begins without space in the line, but then the next packet waits for it.
+            space = rx_data_done[self.order[number - line]] + 1 if number >= line else 0
+            follows = leaves[self.order[number - 1]] + 1 if number else 0
+            gap.until(message, follows if scatter is not None else space,
+                      "earlier packets that are not complete")
             if scatter is not None:
                 gap.until(message, scatter.free, "no free slot behind earlier payload")
                 last = scatter.take(message, rx_validated[message])

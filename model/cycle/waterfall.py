@@ -140,7 +140,7 @@ def _replay(record, table, services):
     """Executes the replays in the order of their dependencies; returns them and all gaps."""
     timelines = record.timelines
     receiving = Receiving(record, table, services)
-    receiving.judge()
+    receiving.validate()
     receiving.fabric()
     completing = Completing(record, table, receiving)
     sending = Sending(record, table, services, completing.looked_at)

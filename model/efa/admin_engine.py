@@ -11,7 +11,8 @@ from efa.ring import EntryRing, WorkRing, is_power_of_two
 ENTRY_BYTES = defs.AdminAqEntry.SIZE
 WIDE_ENTRY_BYTES = defs.AdminAqEntryV2.SIZE
 CRC_VERSION = 2
-ANOMALY_DOORBELL, WRONG_PHASE, ANOMALY_UNREAD, ANOMALY_CORRUPTED = 1, 3, 4, 6
+
+_Anomaly = defs.AnomalyAdmin
 
 COMMANDS = admin.COMMANDS | admin_regions.COMMANDS | admin_counters.COMMANDS
 
@@ -67,7 +68,7 @@ class AdminQueues:
     def ring(self, value):
         """AQ_PROD_DB: advances the producer index and executes the posted commands."""
         if self.aq is None or not self.aq.ring(value):
-            self.device.event("anomaly_admin", what=ANOMALY_DOORBELL, detail=value)
+            self.device.event("anomaly_admin", what=_Anomaly.AQ_DOORBELL, detail=value)
         else:
             self.device.when_master(self._serve)
 
@@ -102,7 +103,7 @@ class AdminQueues:
             try:
                 entry = self.device.memory.read(self.aq_base + slot * size, size)
             except HostReadError:
-                self.device.event("anomaly_admin", what=ANOMALY_UNREAD, detail=slot)
+                self.device.event("anomaly_admin", what=_Anomaly.AQ_READ, detail=slot)
                 self._respond(0, _Status.UNKNOWN_ERROR, None)
                 continue
             self._execute(entry, phase, slot)
@@ -114,7 +115,7 @@ class AdminQueues:
         command_id = common.command_id__command_id
         device.event("aqcmd", cmd_id=command_id, opcode=int(common.opcode))
         if common.phase != phase:
-            device.event("anomaly_admin", what=WRONG_PHASE, detail=command_id)
+            device.event("anomaly_admin", what=_Anomaly.AQ_PHASE, detail=command_id)
         status, response = _Status.SUCCESS, None
         try:
             if len(entry) == WIDE_ENTRY_BYTES:
@@ -136,7 +137,7 @@ class AdminQueues:
         checksum, header.checksum = header.checksum, 0
         if checksum != crc16(image) or header.payload_ver:
             command_id = header.common.command_id__command_id
-            self.device.event("anomaly_admin", what=ANOMALY_CORRUPTED, detail=command_id)
+            self.device.event("anomaly_admin", what=_Anomaly.AQ_CHECKSUM, detail=command_id)
             raise AdminError(_Status.MALFORMED_REQUEST)
         common, wide = defs.AdminAqCommonDesc.SIZE, defs.AdminAqCommonDescV2.SIZE
         return entry[:common] + entry[wide : wide + ENTRY_BYTES - common]

@@ -100,7 +100,7 @@ class AdminQueue:
     def submit(self, request, corrupt=None):
         """Writes a command to the ring, writes the doorbell and returns its Command.
 
-        `spoil` inverts the entry's byte at that offset after the checksum was computed.
+        `corrupt` inverts the entry's byte at that offset after the checksum was computed.
         """
         # Two commands share a layout: such a request carries its opcode.
         opcode = request.aq_common.opcode or OPCODES[type(request)]

@@ -8,7 +8,6 @@ from efa.ring import EntryRing
 
 ENTRY_BYTES = defs.AdminAenqEntry.SIZE
 COUNT_MASK = 0xFFFFFFFF
-ODD_CONSUMER, ODD_DROPPED = 2, 5
 
 _Group = defs.AdminAenqGroup
 _GROUPS = range(_Group.FATAL_ERROR, _Group.AENQ_GROUPS_NUM)
@@ -48,7 +47,7 @@ class AsyncEvents:
         """AENQ_CONS_DB: total number of events that the host has consumed."""
         read = (value - self.consumed) & COUNT_MASK
         if read > self._unread():
-            self.device.event("anomaly_admin", what=ODD_CONSUMER, detail=value)
+            self.device.event("anomaly_admin", what=defs.AnomalyAdmin.AENQ_CONSUMER, detail=value)
             return
         self.consumed = value
         self._serve()
@@ -84,7 +83,8 @@ class AsyncEvents:
         if group == _Group.KEEP_ALIVE and not self._enabled(group):
             return  # Decision 0004: a disabled keep-alive is not reported as dropped.
         if not self._enabled(group) or self.ring is None:
-            device.event("anomaly_admin", what=ODD_DROPPED, detail=group | syndrome << 16)
+            dropped = group | syndrome << 16
+            device.event("anomaly_admin", what=defs.AnomalyAdmin.AENQ_DROPPED, detail=dropped)
             return
         if self._full():
             return

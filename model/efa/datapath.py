@@ -13,10 +13,7 @@ from efa.wire import precompiled
 
 SQ, RQ, CQ = range(3)
 TAKEN, FOREIGN, BEYOND, WRONG_STATE = range(4)
-NO_OWNER, RUNG, PARTIAL = 1, 2, 3
-CAUSE_SQ_DOORBELL, CAUSE_RQ_DOORBELL, CAUSE_UNWRITTEN, CAUSE_POSTED_SLOT = 1, 2, 3, 4
-CAUSE_ENTRY_READ = 8
-ODD_OPCODE, ODD_NODE, ODD_LENGTH = 1, 2, 3
+NO_OWNER, POSTED, PARTIAL = 1, 2, 3
 DOORBELL_BYTES = 4
 QP_DOORBELL_BYTES = 2 * DOORBELL_BYTES
 LINE_SHIFT = 6
@@ -24,6 +21,8 @@ LINE_BYTES = 1 << LINE_SHIFT
 LINE_WRITTEN = (1 << LINE_BYTES // 4) - 1
 
 _State = defs.AdminQpState
+_Error = defs.QpError
+_Anomaly = defs.AnomalyNet
 _Opcode = defs.PktOpcode
 _DATA = {_Opcode.UD_SEND: defs.AdminQpType.UD, _Opcode.SRD_SEND: defs.AdminQpType.SRD}
 _ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
@@ -98,7 +97,7 @@ class Datapath:
         elif status == TAKEN:
             self.device.when_master(lambda: self._work(owner, kind))
         elif status == BEYOND:
-            self.fail(owner, CAUSE_SQ_DOORBELL if kind == SQ else CAUSE_RQ_DOORBELL)
+            self.fail(owner, _Error.SQ_DOORBELL if kind == SQ else _Error.RQ_DOORBELL)
 
     def _check(self, qp, ring, value):
         if qp.state == _State.RESET:
@@ -116,7 +115,7 @@ class Datapath:
         intact = self._in_host is None or self._in_host.fetch(qp)
         self.sends.work(qp)
         if not intact:
-            self.fail(qp, CAUSE_ENTRY_READ)
+            self.fail(qp, _Error.WQE_READ)
 
     # LLQ memory.
 
@@ -132,15 +131,14 @@ class Datapath:
         if self._in_host or qp is None or inside >= qp.sq.depth * qp.wqe_bytes:
             event("llq", status=NO_OWNER, line=line, dwords=mask)
             return
-        if start != offset or stop != end:
-            event("llq", status=PARTIAL, line=line, dwords=mask)
+        partial = start != offset or stop != end
+        if dwords and qp.sq.is_waiting(inside // qp.wqe_bytes):
+            event("llq", status=POSTED, line=line, dwords=mask)
+            self.fail(qp, _Error.POSTED_STORE)
+            return
+        event("llq", status=PARTIAL if partial else TAKEN, line=line, dwords=mask)
         if not dwords:
             return
-        if qp.sq.is_waiting(inside // qp.wqe_bytes):
-            event("llq", status=RUNG, line=line, dwords=mask)
-            self.fail(qp, CAUSE_POSTED_SLOT)
-            return
-        event("llq", status=TAKEN, line=line, dwords=mask)
         self._llq[start:stop] = data[start - offset : stop - offset]
         self._written[line] |= mask
 
@@ -205,19 +203,19 @@ class Datapath:
     def receive(self, packet):
         """Checks a packet from the fabric and dispatches it by opcode."""
         if len(packet) < _HEADER_BYTES:
-            self._drop(ODD_LENGTH, len(packet))
+            self._drop(_Anomaly.LENGTH, len(packet))
             return
         opcode, length, dst_node = _ROUTE.unpack_from(packet)
         if dst_node != self.device.node_id:
-            self._drop(ODD_NODE, dst_node)
+            self._drop(_Anomaly.NODE, dst_node)
         elif len(packet) != _HEADER_BYTES + length:
-            self._drop(ODD_LENGTH, length)
+            self._drop(_Anomaly.LENGTH, length)
         elif opcode in _DATA:
             self.receives.deliver(packet, _DATA[opcode])
         elif opcode == _Opcode.SRD_ACK:
             self.sends.acknowledge(packet)
         else:
-            self._drop(ODD_OPCODE, opcode)
+            self._drop(_Anomaly.OPCODE, opcode)
 
     def _drop(self, what, detail):
         self.device.stats.rx_drops += 1

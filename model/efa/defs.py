@@ -148,6 +148,137 @@ class AdminEventCounterModifyOps(IntEnum):
     ADD = 1
 
 
+class QpError(IntEnum):
+    """Why a QP went to ERR."""
+
+    SQ_DOORBELL = 1
+    RQ_DOORBELL = 2
+    INCOMPLETE_WQE = 3
+    POSTED_STORE = 4
+    PAYLOAD_READ = 5
+    DESC_READ = 6
+    NO_LAST = 7
+    WQE_READ = 8
+
+
+class AnomalyHost(IntEnum):
+    """What was ignored at the host boundary."""
+
+    PARTIAL = 1
+    REGISTER = 2
+    READ_LOST = 3
+    READ_LATE = 4
+    VECTOR = 5
+
+
+class AnomalyAdmin(IntEnum):
+    """What was ignored in the admin rings."""
+
+    AQ_DOORBELL = 1
+    AENQ_CONSUMER = 2
+    AQ_PHASE = 3
+    AQ_READ = 4
+    AENQ_DROPPED = 5
+    AQ_CHECKSUM = 6
+
+
+class AnomalyNet(IntEnum):
+    """Why a packet was dropped as malformed."""
+
+    OPCODE = 1
+    NODE = 2
+    LENGTH = 3
+    ACK = 4
+
+
+class ResetStep(IntEnum):
+    """Steps of a reset."""
+
+    BEGUN = 0
+    DRAINED = 1
+    DONE = 2
+
+
+class TxKind(IntEnum):
+    """What a checked send causes."""
+
+    PACKET = 0
+    COMPLETION = 1
+    BARRIER = 2
+
+
+class DmaRdClient(IntEnum):
+    """Clients of host reads: lanes of the arrays s_rd and m_rd_cpl of efa_host."""
+
+    ADM = 0
+    RQ = 1
+    TX = 2
+    SQ = 3
+    COUNT = 4
+
+
+class DmaWrClient(IntEnum):
+    """Clients of host writes: lanes of the array s_wr of efa_host."""
+
+    ADM = 0
+    RX = 1
+    CQ = 2
+    EQ = 3
+    COUNT = 4
+
+
+class IrqClient(IntEnum):
+    """Clients of MSI-X messages: lanes of the array s_irq of efa_host."""
+
+    ADM = 0
+    EQ = 1
+    COUNT = 2
+
+
+class Engine(IntEnum):
+    """Engines: lanes of the arrays between them; an array ends with the last engine that takes
+    part.
+    """
+
+    SEND = 0
+    RECV = 1
+    CPL = 2
+    QP = 3
+    ADMIN = 4
+    COUNT = 5
+
+
+class Qop(IntEnum):
+    """Operations of the admin side on the queues of a QP."""
+
+    INIT = 0
+    CLEAR = 1
+    FREE = 2
+    QUERY = 3
+
+
+class Stat(IntEnum):
+    """Events that efa_stats counts: bits of s_st_valid; the first three have bytes."""
+
+    TX = 0
+    SEND = 1
+    RX = 2
+    DROP = 3
+    QKEY = 4
+    COUNT = 5
+
+
+class Table(IntEnum):
+    """Tables of the engines that admin commands write: bits of m_table_valid of efa_admin."""
+
+    CQC = 0
+    EQC = 1
+    MR = 2
+    MTT = 3
+    AH = 4
+    COUNT = 5
+
+
 class IoQueueType(IntEnum):
     """CQE q_type."""
 
@@ -1862,6 +1993,37 @@ DOORBELL_BITS = layouts(
 
 INTERNAL = layouts(
     BitLayout(
+        "dma_rd",
+        109,
+        (
+            ("cookie", 0, 32),
+            ("len", 32, 13),
+            ("addr", 45, 64),
+        ),
+    ),
+    BitLayout(
+        "dma_rd_cpl",
+        566,
+        (
+            ("cookie", 0, 32),
+            ("offset", 32, 13),
+            ("data", 45, 512),
+            ("bytes", 557, 7),
+            ("last", 564, 1),
+            ("err", 565, 1),
+        ),
+    ),
+    BitLayout(
+        "dma_wr",
+        590,
+        (
+            ("data", 0, 512),
+            ("last", 512, 1),
+            ("len", 513, 13),
+            ("addr", 526, 64),
+        ),
+    ),
+    BitLayout(
         "qpc",
         188,
         (
@@ -1939,6 +2101,128 @@ INTERNAL = layouts(
         ),
     ),
     BitLayout(
+        "reg_wr",
+        48,
+        (
+            ("offset", 0, 16),
+            ("data", 16, 32),
+        ),
+    ),
+    BitLayout(
+        "llq",
+        549,
+        (
+            ("line", 0, 20),
+            ("dwen", 20, 16),
+            ("part", 36, 1),
+            ("data", 37, 512),
+        ),
+    ),
+    BitLayout(
+        "db",
+        64,
+        (
+            ("offset", 0, 32),
+            ("data", 32, 32),
+        ),
+    ),
+    BitLayout(
+        "rqdb",
+        28,
+        (
+            ("qpn", 0, 12),
+            ("value", 12, 16),
+        ),
+    ),
+    BitLayout(
+        "cqdb",
+        44,
+        (
+            ("cqn", 0, 12),
+            ("value", 12, 32),
+        ),
+    ),
+    BitLayout(
+        "ec_cmd",
+        89,
+        (
+            ("op", 0, 3),
+            ("counter", 3, 6),
+            ("qpn", 9, 12),
+            ("events", 21, 4),
+            ("value", 25, 64),
+        ),
+    ),
+    BitLayout(
+        "aenq",
+        416,
+        (
+            ("group", 0, 16),
+            ("syndrome", 16, 16),
+            ("data", 32, 384),
+        ),
+    ),
+    BitLayout(
+        "flit",
+        577,
+        (
+            ("data", 0, 512),
+            ("keep", 512, 64),
+            ("last", 576, 1),
+        ),
+    ),
+    BitLayout(
+        "qpc_admin",
+        201,
+        (
+            ("write", 0, 1),
+            ("qpn", 1, 12),
+            ("wdata", 13, 188),
+        ),
+    ),
+    BitLayout(
+        "qpchg",
+        15,
+        (
+            ("qpn", 0, 12),
+            ("state", 12, 3),
+        ),
+    ),
+    BitLayout(
+        "qperr",
+        16,
+        (
+            ("qpn", 0, 12),
+            ("cause", 12, 4, QpError),
+        ),
+    ),
+    BitLayout(
+        "queue_op",
+        260,
+        (
+            ("kind", 0, 2, Qop),
+            ("qpn", 2, 12),
+            ("qpc", 14, 188),
+            ("base", 202, 58),
+        ),
+    ),
+    BitLayout(
+        "table_wr",
+        466,
+        (
+            ("cqc_cqn", 0, 12),
+            ("cqc_data", 12, 86),
+            ("eqc_eqn", 98, 3),
+            ("eqc_data", 101, 71),
+            ("mr_index", 172, 8),
+            ("mr_data", 180, 185),
+            ("mtt_index", 365, 13),
+            ("mtt_data", 378, 52),
+            ("ah_index", 430, 8),
+            ("ah_data", 438, 28),
+        ),
+    ),
+    BitLayout(
         "cpl",
         231,
         (
@@ -2010,7 +2294,7 @@ INTERNAL = layouts(
         "tx_msg",
         270,
         (
-            ("kind", 0, 2),
+            ("kind", 0, 2, TxKind),
             ("fence", 2, 1),
             ("status", 3, 8),
             ("qpn", 11, 12),
@@ -2034,15 +2318,21 @@ INTERNAL = layouts(
         ),
     ),
     BitLayout(
+        "mr_loc",
+        87,
+        (
+            ("start", 0, 64),
+            ("mtt", 64, 16),
+            ("shift", 80, 6),
+            ("phys", 86, 1),
+        ),
+    ),
+    BitLayout(
         "sge",
-        167,
+        103,
         (
             ("len", 0, 16),
-            ("phys", 16, 1),
-            ("shift", 17, 6),
-            ("mtt", 23, 16),
-            ("offset", 39, 64),
-            ("addr", 103, 64),
+            ("loc", 16, 87),
         ),
     ),
     BitLayout(
@@ -2064,8 +2354,51 @@ INTERNAL = layouts(
         ),
     ),
     BitLayout(
+        "rx_pkt",
+        273,
+        (
+            ("header", 0, 256),
+            ("line", 256, 9),
+            ("slot", 265, 8),
+        ),
+    ),
+    BitLayout(
+        "rx_claim",
+        32,
+        (
+            ("qpn", 0, 12),
+            ("hold", 12, 1),
+            ("skip", 13, 1),
+            ("blocked", 14, 1),
+            ("need", 15, 17),
+        ),
+    ),
+    BitLayout(
+        "rx_claim_rsp",
+        264,
+        (
+            ("skipped", 0, 1),
+            ("failed", 1, 1),
+            ("none", 2, 1),
+            ("missing", 3, 1),
+            ("complete", 4, 1),
+            ("short", 5, 1),
+            ("count", 6, 2),
+            ("descs", 8, 256),
+        ),
+    ),
+    BitLayout(
+        "rx_check",
+        268,
+        (
+            ("req", 0, 2),
+            ("pd", 2, 10),
+            ("descs", 12, 256),
+        ),
+    ),
+    BitLayout(
         "rx_job",
-        748,
+        620,
         (
             ("packet", 0, 1),
             ("write", 1, 1),
@@ -2075,13 +2408,13 @@ INTERNAL = layouts(
             ("slot", 35, 16),
             ("size0", 51, 16),
             ("size1", 67, 16),
-            ("sge0_addr", 83, 151),
-            ("sge1_addr", 234, 151),
-            ("complete", 385, 1),
-            ("count", 386, 2),
-            ("cpl", 388, 231),
-            ("ack", 619, 1),
-            ("ack_tx", 620, 128),
+            ("sge0_loc", 83, 87),
+            ("sge1_loc", 170, 87),
+            ("complete", 257, 1),
+            ("count", 258, 2),
+            ("cpl", 260, 231),
+            ("ack", 491, 1),
+            ("ack_tx", 492, 128),
         ),
     ),
 )
@@ -2090,34 +2423,121 @@ INTERNAL = layouts(
 class Ev(IntEnum):
     """Kinds of observed events."""
 
-    DB = 0
-    LLQ = 1
-    WQE = 2
-    CHECK = 3
-    RD = 4
-    RD_CPL = 5
-    TX_FIRST = 6
-    TX_LAST = 7
-    ACKOUT = 8
-    RX_FIRST = 9
-    RX_LAST = 10
-    RX_VALIDATED = 11
-    RX_DATA_DONE = 12
-    CQE = 13
-    EQE = 14
-    IRQ = 15
-    AQCMD = 16
-    ACQ = 17
-    QPERR = 18
-    ANOMALY_HOST = 19
-    ANOMALY_ADMIN = 20
+    RESET = 0
+    RD = 1
+    RD_CPL = 2
+    IRQ = 3
+    ANOMALY_HOST = 4
+    AQCMD = 5
+    ACQ = 6
+    AENQ = 7
+    ANOMALY_ADMIN = 8
+    QPERR = 9
+    DB = 10
+    LLQ = 11
+    WQE = 12
+    CHECK = 13
+    TX_FIRST = 14
+    TX_LAST = 15
+    ACKOUT = 16
+    RX_FIRST = 17
+    RX_LAST = 18
+    RX_VALIDATED = 19
+    RX_DATA_DONE = 20
     ANOMALY_NET = 21
-    RESET = 22
-    AENQ = 23
-    ECW = 24
+    CQE = 22
+    ECW = 23
+    EQE = 24
+
+
+# Events of each engine: one range of ev_valid and of ev_data.
+EV_ENGINES = {
+    "host": (Ev.RESET, Ev.RD, Ev.RD_CPL, Ev.IRQ, Ev.ANOMALY_HOST,),
+    "admin": (Ev.AQCMD, Ev.ACQ, Ev.AENQ, Ev.ANOMALY_ADMIN,),
+    "qp": (Ev.QPERR,),
+    "tx": (Ev.DB, Ev.LLQ, Ev.WQE, Ev.CHECK, Ev.TX_FIRST, Ev.TX_LAST, Ev.ACKOUT,),
+    "rx": (Ev.RX_FIRST, Ev.RX_LAST, Ev.RX_VALIDATED, Ev.RX_DATA_DONE, Ev.ANOMALY_NET,),
+    "cq": (Ev.CQE, Ev.ECW, Ev.EQE,),
+}
 
 
 EVENTS = layouts(
+    BitLayout(
+        "reset",
+        2,
+        (("step", 0, 2, ResetStep),),
+    ),
+    BitLayout(
+        "rd",
+        24,
+        (
+            ("client", 0, 3),
+            ("tag", 3, 8),
+            ("len", 11, 13),
+        ),
+    ),
+    BitLayout(
+        "rd_cpl",
+        12,
+        (
+            ("client", 0, 3),
+            ("tag", 3, 8),
+            ("err", 11, 1),
+        ),
+    ),
+    BitLayout(
+        "irq",
+        8,
+        (("vector", 0, 8),),
+    ),
+    BitLayout(
+        "anomaly_host",
+        36,
+        (
+            ("what", 0, 4, AnomalyHost),
+            ("detail", 4, 32),
+        ),
+    ),
+    BitLayout(
+        "aqcmd",
+        20,
+        (
+            ("cmd_id", 0, 12),
+            ("opcode", 12, 8),
+        ),
+    ),
+    BitLayout(
+        "acq",
+        20,
+        (
+            ("cmd_id", 0, 12),
+            ("status", 12, 8),
+        ),
+    ),
+    BitLayout(
+        "aenq",
+        32,
+        (
+            ("group", 0, 16),
+            ("syndrome", 16, 16),
+        ),
+    ),
+    BitLayout(
+        "anomaly_admin",
+        36,
+        (
+            ("what", 0, 4, AnomalyAdmin),
+            ("detail", 4, 32),
+        ),
+    ),
+    BitLayout(
+        "qperr",
+        16,
+        (
+            ("qpn", 0, 12),
+            ("cause", 12, 4, QpError),
+        ),
+    ),
     BitLayout(
         "db",
         50,
@@ -2154,24 +2574,6 @@ EVENTS = layouts(
             ("qpn", 0, 12),
             ("msg", 12, 16),
             ("status", 28, 8),
-        ),
-    ),
-    BitLayout(
-        "rd",
-        24,
-        (
-            ("client", 0, 3),
-            ("tag", 3, 8),
-            ("len", 11, 13),
-        ),
-    ),
-    BitLayout(
-        "rd_cpl",
-        12,
-        (
-            ("client", 0, 3),
-            ("tag", 3, 8),
-            ("err", 11, 1),
         ),
     ),
     BitLayout(
@@ -2239,6 +2641,14 @@ EVENTS = layouts(
         ),
     ),
     BitLayout(
+        "anomaly_net",
+        36,
+        (
+            ("what", 0, 4, AnomalyNet),
+            ("detail", 4, 32),
+        ),
+    ),
+    BitLayout(
         "cqe",
         53,
         (
@@ -2252,85 +2662,19 @@ EVENTS = layouts(
         ),
     ),
     BitLayout(
-        "eqe",
-        21,
-        (
-            ("eqn", 0, 8),
-            ("cqn", 8, 13),
-        ),
-    ),
-    BitLayout(
-        "irq",
-        8,
-        (("vector", 0, 8),),
-    ),
-    BitLayout(
-        "aqcmd",
-        20,
-        (
-            ("cmd_id", 0, 12),
-            ("opcode", 12, 8),
-        ),
-    ),
-    BitLayout(
-        "acq",
-        20,
-        (
-            ("cmd_id", 0, 12),
-            ("status", 12, 8),
-        ),
-    ),
-    BitLayout(
-        "qperr",
-        16,
-        (
-            ("qpn", 0, 12),
-            ("cause", 12, 4),
-        ),
-    ),
-    BitLayout(
-        "anomaly_host",
-        36,
-        (
-            ("what", 0, 4),
-            ("detail", 4, 32),
-        ),
-    ),
-    BitLayout(
-        "anomaly_admin",
-        36,
-        (
-            ("what", 0, 4),
-            ("detail", 4, 32),
-        ),
-    ),
-    BitLayout(
-        "anomaly_net",
-        36,
-        (
-            ("what", 0, 4),
-            ("detail", 4, 32),
-        ),
-    ),
-    BitLayout(
-        "reset",
-        2,
-        (("step", 0, 2),),
-    ),
-    BitLayout(
-        "aenq",
-        32,
-        (
-            ("group", 0, 16),
-            ("syndrome", 16, 16),
-        ),
-    ),
-    BitLayout(
         "ecw",
         64,
         (
             ("counter", 0, 16),
             ("value", 16, 48),
+        ),
+    ),
+    BitLayout(
+        "eqe",
+        21,
+        (
+            ("eqn", 0, 8),
+            ("cqn", 8, 13),
         ),
     ),
 )

@@ -17,10 +17,10 @@ from efa.wire import precompiled
 
 LINE_BYTES = 64
 UNKNOWN = defs.EFA_MMIO_READ_INVALID
-ANOMALY_PARTIAL, ANOMALY_REGISTER, ANOMALY_READ_LOST, ANOMALY_VECTOR = 1, 2, 3, 5
-RESET_BEGUN, RESET_DRAINED, RESET_DONE = range(3)
 
 _REG = defs.Reg
+_Anomaly = defs.AnomalyHost
+_Step = defs.ResetStep
 _KNOWN = frozenset(_REG)
 _BITS = defs.REG_BITS
 _READ_RESPONSE = precompiled(defs.AdminMmioReqReadLessResp, "req_id", "reg_off", "reg_val")
@@ -88,13 +88,13 @@ class Device:
         elif bar == self.limits.db_bar:
             for start, value in dwords(offset, data):
                 if value is None:
-                    self.event("anomaly_host", what=ANOMALY_PARTIAL, detail=start)
+                    self.event("anomaly_host", what=_Anomaly.PARTIAL, detail=start)
                 else:
                     self.datapath.ring(start, value)
         elif bar == defs.EFA_REG_BAR:
             for start, value in dwords(offset, data):
                 if value is None:
-                    self.event("anomaly_host", what=ANOMALY_PARTIAL, detail=start)
+                    self.event("anomaly_host", what=_Anomaly.PARTIAL, detail=start)
                 else:
                     self._store_register(start, value)
 
@@ -214,7 +214,7 @@ class Device:
         self.when_master(send)
 
     def _no_vector(self, vector):
-        self.event("anomaly_host", what=ANOMALY_VECTOR, detail=vector)
+        self.event("anomaly_host", what=_Anomaly.VECTOR, detail=vector)
 
     def _store_register(self, offset, value):
         limits = self.limits
@@ -228,7 +228,7 @@ class Device:
         elif offset in self._registers:
             self._registers[offset] = value
         else:
-            self.event("anomaly_host", what=ANOMALY_REGISTER, detail=offset)
+            self.event("anomaly_host", what=_Anomaly.REGISTER, detail=offset)
 
     def _read_register(self, offset):
         profile = self.profile
@@ -269,7 +269,7 @@ class Device:
             self.dma_write(address, response)
 
         if self._waiting_reads == self.limits.mmio_reads:
-            self.event("anomaly_host", what=ANOMALY_READ_LOST, detail=value)
+            self.event("anomaly_host", what=_Anomaly.READ_LOST, detail=value)
             return
         self._waiting_reads += 1
         self.when_master(rsp, survives_reset=True)
@@ -289,14 +289,14 @@ class Device:
         if _BITS.DEV_CTL.unpack(value).DEV_RESET:
             if not self.in_reset:
                 self.in_reset, self.reset_finished = True, False
-                self.event("reset", step=RESET_BEGUN)
+                self.event("reset", step=_Step.BEGUN)
                 self.interrupts.cancel_pending()
                 self._cancel()
-                self.event("reset", step=RESET_DRAINED)
+                self.event("reset", step=_Step.DRAINED)
         elif self.in_reset:
             self.in_reset, self.reset_finished = False, True
             self._sample_straps()
-            self.event("reset", step=RESET_DONE)
+            self.event("reset", step=_Step.DONE)
 
     def _sample_straps(self):
         self.version = self.interface or self.profile.version

@@ -100,7 +100,8 @@ class Driver(DriverObjects):
                               "master enable and the device's reset state")
         return defs.REG_BITS[register.name].unpack(value)
 
-    def _set_response_address(self):
+    def set_response_address(self):
+        """Stores the address of register responses, which a reset clears."""
         self.write_register(defs.Reg.MMIO_RESP_HI, self._response_buffer >> 32)
         self.write_register(defs.Reg.MMIO_RESP_LO, self._response_buffer & 0xFFFF_FFFF)
 
@@ -109,7 +110,7 @@ class Driver(DriverObjects):
     def probe(self):
         """Initializes the device, from bus master enable until it is ready for objects."""
         self.backend.set_bus_master(True)
-        self._set_response_address()
+        self.set_response_address()
         self.reset(defs.RegsResetReasonTypes.NORMAL)
         self._check_versions()
         self.dma_width = self._read_bits(defs.Reg.CAPS).DMA_ADDR_WIDTH
@@ -134,7 +135,7 @@ class Driver(DriverObjects):
             raise DriverError("CAPS gives a reset timeout of 0, expected at least 1")
         dev_ctl = defs.REG_BITS.DEV_CTL
         self.write_register(defs.Reg.DEV_CTL, dev_ctl.pack(DEV_RESET=1, RESET_REASON=reason))
-        self._set_response_address()
+        self.set_response_address()
         self._await_reset_in_progress(1, polls)
         self.write_register(defs.Reg.DEV_CTL, 0)
         self._await_reset_in_progress(0, polls)
@@ -163,7 +164,7 @@ class Driver(DriverObjects):
         if not self._read_bits(defs.Reg.DEV_STS).READY:
             raise DriverError("DEV_STS.READY is 0, expected 1: the admin queue cannot start")
         if newest:
-            self._mask_admin_interrupt(1)
+            self.mask_admin_interrupt(1)
         self.admin = AdminQueue(self.memory, self.allocator, self.write_register,
                                 check_crc=newest and self.version >= CRC_VERSION,
                                 wide=newest and self.version >= WIDE_AQ_VERSION,
@@ -171,14 +172,15 @@ class Driver(DriverObjects):
         self.admin.enable_aq()
         self.admin.enable_acq()
         if not newest:
-            self._mask_admin_interrupt(0)
+            self.mask_admin_interrupt(0)
         self._start_aenq()
         self._read_bits(defs.Reg.CAPS)
         if newest:
             # The interrupt handler is installed only now; until here the driver polls.
-            self._mask_admin_interrupt(0)
+            self.mask_admin_interrupt(0)
 
-    def _mask_admin_interrupt(self, masked):
+    def mask_admin_interrupt(self, masked):
+        """Masks the admin interrupt and polls, or unmasks it."""
         self._polling = bool(masked)
         self.write_register(defs.Reg.INTR_MASK, defs.REG_BITS.INTR_MASK.pack(EN=masked))
 

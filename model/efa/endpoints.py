@@ -68,8 +68,7 @@ class Node:
         self.backend = backend
         self.driver = Driver(backend, seed=seed, **options).probe()
         self.context = Context(self.driver, buffer, seed, provider)
-        self.pd = self.context.alloc_pd()
-        self._ahs = {}
+        self.use(self.context.alloc_pd())
         self.random = random.Random(seed)
 
     def ah_of(self, node_id):
@@ -77,6 +76,14 @@ class Node:
         if node_id not in self._ahs:
             self._ahs[node_id] = self.pd.create_ah(gid_of(node_id))
         return self._ahs[node_id].number
+
+    def destroy_ah_of(self, node_id):
+        """Destroys the address handle of a node."""
+        self._ahs.pop(node_id).destroy()
+
+    def use(self, pd):
+        """Creates later endpoints and address handles in another protection domain."""
+        self.pd, self._ahs = pd, {}
 
 
 def know_each_other(nodes):

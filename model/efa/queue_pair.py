@@ -59,8 +59,8 @@ class QueuePair:
         self.long_ids = long_ids and self.driver.long_ids
         self.wqe = WQE[64 if max_inline <= INLINE_64 else 128]
         sq_depth = round_up_pow2(max(max_send_wr, self.driver.queue_attr.min_sq_depth))
-        self._descriptors = round_up_pow2(max(1, max_recv_wr * max_recv_sge))
-        self._rq_bytes = self._descriptors * defs.IoRxDesc.SIZE
+        self.rq_descriptors = round_up_pow2(max(1, max_recv_wr * max_recv_sge))
+        self._rq_bytes = self.rq_descriptors * defs.IoRxDesc.SIZE
         self._rq_base = self.driver.allocator.alloc(self._rq_bytes)
         self._sq_block = None
         if self.context.backend.sq_host:
@@ -69,16 +69,16 @@ class QueuePair:
         try:
             response = self._create(send_cq, recv_cq, sq_depth)
         except Exception:
-            self._free_rings()
+            self.free_rings()
             raise
         self.number, self.handle = response.qp_num, response.qp_handle
-        self.sq_db, self._rq_db = response.sq_db_offset, response.rq_db_offset
+        self.sq_db, self.rq_db = response.sq_db_offset, response.rq_db_offset
         self.llq = response.llq_descriptors_offset
         self.state = State.RESET
         generation = self.number
         self.sq_depth = sq_depth
         self.sq = self.context.provider.work_queue(sq_depth, generation, self.long_ids)
-        self.rq = WorkQueue(max(1, self._descriptors // max_recv_sge), generation)
+        self.rq = WorkQueue(max(1, self.rq_descriptors // max_recv_sge), generation)
         self.first_phase = 0
         self.batch = self.driver.queue_attr.max_tx_batch * 64 // self.wqe.SIZE or sq_depth
         self.context.qps[self.number] = self
@@ -97,16 +97,17 @@ class QueuePair:
             qp_alloc_size={
                 "send_queue_ring_size": sq_depth * self.wqe.SIZE, "send_queue_depth": sq_depth,
                 "recv_queue_ring_size": self._rq_bytes,
-                "recv_queue_depth": self._descriptors // self.max_recv_sge})
+                "recv_queue_depth": self.rq_descriptors // self.max_recv_sge})
 
     def destroy(self):
         """Destroys the queue pair; outstanding work is cancelled without completions."""
         self.context.enter_kernel()
         self.driver.destroy_qp(self.handle)
         del self.context.qps[self.number]
-        self._free_rings()
+        self.free_rings()
 
-    def _free_rings(self):
+    def free_rings(self):
+        """Frees the rings of a queue pair that the device no longer knows."""
         self.driver.allocator.free(self._rq_base)
         if self._sq_block is not None:
             self.driver.allocator.free(self._sq_block)
@@ -228,7 +229,7 @@ class QueuePair:
         set_column(defs.IoRxDesc, descriptors, "first", flags)
         set_column(defs.IoRxDesc, descriptors, "last", flags[::-1])
         descriptors["req_id"][0] = self._take_receives(np.array([wr_id], "u8"))[0]
-        self._write_descriptors(descriptors)
+        self.post_descriptors(descriptors)
 
     def post_recv_many(self, wr_ids, addrs, lengths, l_keys):
         """Posts one receive of one memory range per wr_id."""
@@ -238,7 +239,7 @@ class QueuePair:
         for name in ("first", "last"):
             set_column(defs.IoRxDesc, descriptors, name, np.ones(len(wr_ids), "u4"))
         descriptors["req_id"] = self._take_receives(np.asarray(wr_ids, "u8"))
-        self._write_descriptors(descriptors)
+        self.post_descriptors(descriptors)
 
     def _take_receives(self, wr_ids):
         if self.state in (State.RESET, State.ERR):
@@ -257,15 +258,16 @@ class QueuePair:
         else:
             set_column(defs.IoRxDesc, descriptors, "lkey", values)
 
-    def _write_descriptors(self, descriptors):
+    def post_descriptors(self, descriptors):
+        """Writes receive descriptors (an array of IoRxDesc) to the ring and rings the doorbell."""
         data, size = descriptors.tobytes(), defs.IoRxDesc.SIZE
-        slot = self.rq.produced % self._descriptors
-        first = min(len(descriptors), self._descriptors - slot)
+        slot = self.rq.produced % self.rq_descriptors
+        first = min(len(descriptors), self.rq_descriptors - slot)
         self.driver.memory.write(self._rq_base + slot * size, data[: first * size])
         if first < len(descriptors):
             self.driver.memory.write(self._rq_base, data[first * size :])
         self.rq.produced += len(descriptors)
-        self.context.ring(self._rq_db, self.rq.produced & COUNTER_MASK)
+        self.context.ring(self.rq_db, self.rq.produced & COUNTER_MASK)
         self.context.push()
 
 

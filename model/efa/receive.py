@@ -6,12 +6,12 @@ from efa.memory import HostReadError
 from efa.send import HEADER
 from efa.wire import mask, precompiled
 
-CAUSE_DESCRIPTOR_READ, CAUSE_NO_LAST = 6, 7
 DESCRIPTOR_BYTES = defs.IoRxDesc.SIZE
 GID_BYTES = len(defs.LIMITS.gid_prefix) + 2
 GRH_SOURCE, GRH_DESTINATION = 8, 24
 
 _State = defs.AdminQpState
+_Error = defs.QpError
 _Status = defs.IoCompStatus
 _READY = {_State.RTR, _State.RTS, _State.SQD, _State.SQE}
 _SRD = defs.AdminQpType.SRD
@@ -114,12 +114,12 @@ class Receives:
             entry = self._next(qp)
         except HostReadError:
             qp.rq_failed = True
-            return _Status.REMOTE_ERROR_BAD_DEST_QPN, None, None, CAUSE_DESCRIPTOR_READ
+            return _Status.REMOTE_ERROR_BAD_DEST_QPN, None, None, _Error.DESC_READ
         if entry is None:
             return _Status.REMOTE_ERROR_RNR, None, None, None
         bad = _Status.REMOTE_ERROR_BAD_STATUS
         if not entry.whole:
-            return bad, entry, _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_NO_LAST
+            return bad, entry, _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, _Error.NO_LAST
         needed = length + self._prefix_bytes(qp_type)
         if entry.space < needed:
             return _Status.REMOTE_ERROR_BAD_LENGTH, None, None, None

@@ -8,12 +8,11 @@ from efa.memory import HostReadError
 from efa.objects import Ah, Qp
 from efa.wire import mask, precompiled
 
-CAUSE_UNWRITTEN, CAUSE_PAYLOAD_READ = 3, 5
-ANOMALY_ACKNOWLEDGEMENT = 4
 NO_NODE = 0xFFFF
 _COUNT_MASK = 0xFFFFFFFF
 
 _State = defs.AdminQpState
+_Error = defs.QpError
 _Status = defs.IoCompStatus
 _Meta = defs.IoTxMetaDesc
 _SRD = defs.AdminQpType.SRD
@@ -128,7 +127,7 @@ class Sends:
             device.event("wqe", qpn=qp.index, msg=msg, req_id=meta[0], wrong_phase=int(wrong_phase))
         cause = payload = ah = None
         if not whole:
-            status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_UNWRITTEN
+            status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, _Error.INCOMPLETE_WQE
         else:
             status, ah, pieces = self._judge(qp, wqe, meta)
             if status == _Status.OK:
@@ -138,7 +137,7 @@ class Sends:
                         for piece in pieces
                     )
                 except HostReadError:
-                    status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_PAYLOAD_READ
+                    status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, _Error.PAYLOAD_READ
         if device.on_event is not None:
             device.event("check", qpn=qp.index, msg=msg, status=int(status))
         if status == _Status.OK:
@@ -230,7 +229,7 @@ class Sends:
         dst_qpn, message_id, src_node, status = _ACK.unpack_from(packet)
         message = self.messages.get(message_id)
         if message is None or message.qp.number != dst_qpn or message.ah.node != src_node:
-            self.device.event("anomaly_net", what=ANOMALY_ACKNOWLEDGEMENT, detail=message_id)
+            self.device.event("anomaly_net", what=defs.AnomalyNet.ACK, detail=message_id)
             return
         self._end(message_id, status)
         self._resume()

@@ -135,16 +135,17 @@ class RegisteredRegion(MemoryRegion):
             response = self._driver.reg_mr(
                 pd, self.iova, self.length, self.pages, PAGE_SHIFT, access)
         except Exception:
-            self._free()
+            self.free()
             raise
         self.l_key, self.r_key = response.l_key, response.r_key
 
     def dereg(self):
         """Executes DEREG_MR and frees the memory."""
         self._driver.dereg_mr(self.l_key)
-        self._free()
+        self.free()
 
-    def _free(self):
+    def free(self):
+        """Frees the memory of a region that the device no longer knows."""
         for block in self._blocks:
             self._driver.allocator.free(block)
 

@@ -374,8 +374,17 @@ def verilog_only():
 ENUM_PREFIXES = tuple(f"EFA_{bare(name).upper()}__" for name in ENUMS)
 
 
+# First event of each engine and number of its events, in the order of the golden events.
+ENGINE_EVENTS = {
+    "HOST": (0, 5), "ADMIN": (5, 4), "QP": (9, 1), "TX": (10, 7), "RX": (17, 5), "CQ": (22, 3)
+}  # fmt: skip
+
+
 def test_the_verilog_header_has_the_golden_values():
     ranges, values = dict(places()), {**dict(numbers()), **dict(verilog_only())}
+    for engine, (first, count) in ENGINE_EVENTS.items():
+        for name, bits in (("VALID", 1), ("DATA", 64)):
+            ranges[f"EFA_EV__{engine}_{name}"] = bits * first, bits * count
     for macro, wanted in ranges.items():
         assert v_range(VERILOG[macro]) == wanted, macro
     for macro, wanted in values.items():

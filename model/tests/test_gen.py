@@ -33,7 +33,7 @@ enums:
 internal_structs:
   - {name: toy_bus, fields: [{name: valid, bits: 1}, {name: count, bits: 7}]}
 events:
-  - {name: toy_seen, fields: [{name: what, bits: 4}]}
+  - {name: toy_seen, engine: toy, fields: [{name: what, bits: 4}]}
 """
 
 
@@ -131,6 +131,16 @@ REFUSED = {
         "name: wire",
         "toy_bus: wire is a Verilog or SystemVerilog keyword",
     ),
+    "bundle of no name": (
+        "name: valid, bits: 1",
+        "name: valid, bundle: toy_none",
+        "toy_bus: valid: no bundle toy_none before this one",
+    ),
+    "bits and bundle": (
+        "name: valid, bits: 1",
+        "name: valid, bits: 1, bundle: toy_bus",
+        "toy_bus: valid: a field has either bits or bundle",
+    ),
     "event too wide": (
         "name: what, bits: 4",
         "name: what, bits: 65",
@@ -150,6 +160,15 @@ REFUSED = {
         "KIND_B, value: 1",
         "KIND_B, value: 1, code: 2",
         "efa_toy_kind: EFA_TOY_KIND_B: unknown key code",
+    ),
+    "engine of an event": ("engine: toy, ", "", "not in the expected form (KeyError: 'engine')"),
+    "events of two engines": (
+        "  - {name: toy_seen, engine: toy, fields: [{name: what, bits: 4}]}\n",
+        "".join(
+            f"  - {{name: seen_{n}, engine: e{n % 2}, fields: [{{name: what, bits: 4}}]}}\n"
+            for n in range(3)
+        ),
+        "events: the events of engine e0 do not follow each other",
     ),
     "unknown section": ("events:", "event:", "unknown key event; a file has command_statuses"),
     "struct of no form": ("    size: 4\n", "", "not in the expected form (KeyError: 'size')"),
@@ -255,10 +274,16 @@ def test_buses_and_events_are_packed_from_bit_0():
     for prefix, layout in buses + events:
         lsb = 0
         for field in layout["fields"]:
-            assert span(f"{prefix}__{field['name'].upper()}") == (lsb, field["bits"])
-            lsb += field["bits"]
+            width = field.get("bits") or int(VERILOG[f"EFA_{field['bundle'].upper()}__W"])
+            assert span(f"{prefix}__{field['name'].upper()}") == (lsb, width)
+            lsb += width
         assert VERILOG[f"{prefix}__W"] == str(lsb)
     for number, (_, event) in enumerate(events):
         assert VERILOG[f"EFA_EV__{event['name'].upper()}"] == str(number)
         assert NATIVE[f"EFA_EV__{event['name'].upper()}"] == f"{number}u"
     assert VERILOG["EFA_EV__COUNT"] == str(len(events))
+    for engine in {event["engine"] for _, event in events}:
+        own = [number for number, (_, event) in enumerate(events) if event["engine"] == engine]
+        for name, bits in (("VALID", 1), ("DATA", 64)):
+            macro = VERILOG[f"EFA_EV__{engine.upper()}_{name}"]
+            assert macro == f"{bits * (own[-1] + 1) - 1}:{bits * own[0]}"

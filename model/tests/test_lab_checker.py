@@ -19,7 +19,7 @@ from efa.lab.checker import (
     Checker,
 )
 from efa.lab.explain import breach
-from efa.lab.trace import GONE, LLQ, RUNG, SHOWN, WATCHED, Item, Shape
+from efa.lab.trace import DB, GONE, LLQ, SHOWN, WATCHED, Item, Shape
 from efa.lab.verdict import name
 
 BASE, DEPTH, DOORBELL = 4096, 8, 64
@@ -50,7 +50,7 @@ class Trace:
         return self
 
     def ring(self, value):
-        self.items.append(Item(RUNG, self.shape, value & 0xFFFF))
+        self.items.append(Item(DB, self.shape, value & 0xFFFF))
         return self
 
     def shown(self, name, **fields):

@@ -143,7 +143,7 @@ class Owner:
         self.uar = uar
 
 
-def test_a_touched_page_spoils_every_run_that_holds_it():
+def test_a_touched_page_excludes_every_run_that_holds_it():
     pages, mine, other = LlqPages(8), Owner(1), Owner(2)
     pages.give(1, 1, other)
     pages.take_back(other)

@@ -18,7 +18,7 @@ PINGPONG = Path(__file__).parent / "data/sessions/pingpong.jsonl.gz"
 COMPLETION_BYTES = 32
 
 
-class Spoilt:
+class Corrupted:
     """A model whose output record or memory is corrupted by one of the changes below."""
 
     def __init__(self, kind, change):
@@ -87,27 +87,27 @@ def test_two_models_send_the_same(model):
 
 
 def test_a_flipped_byte_that_no_recording_holds_is_named(model):
-    found = differences(model, played(Spoilt("writes", grh).open(), "rtl"))
+    found = differences(model, played(Corrupted("writes", grh).open(), "rtl"))
     assert len(found) == 1
     assert found[0].startswith("payload byte at 0x")
     assert "model" in found[0] and "rtl" in found[0]
 
 
 def test_a_feature_of_another_device_is_named(model):
-    (text,) = differences(model, played(Spoilt("writes", feature).open(), "rtl"))
+    (text,) = differences(model, played(Corrupted("writes", feature).open(), "rtl"))
     assert "admin response ring 0x" in text
     assert "entry of command 0x" in text and "byte 8" in text
 
 
 def test_a_flipped_byte_of_a_packet_is_named(model):
-    other = played(Spoilt("packets", lambda packet: flipped(packet, 1000)).open(), "rtl")
+    other = played(Corrupted("packets", lambda packet: flipped(packet, 1000)).open(), "rtl")
     (text,) = differences(model, other)
     assert text.startswith("packet (opcode 1, queue pair 0x")
     assert " 0, session line" in text and "byte 1000" in text
 
 
 def test_a_lost_packet_is_named(model):
-    (text,) = differences(model, played(Spoilt("packets", lambda _: None).open(), "rtl"))
+    (text,) = differences(model, played(Corrupted("packets", lambda _: None).open(), "rtl"))
     assert text.startswith("packet (opcode 1")
 
 
@@ -118,7 +118,7 @@ def test_what_a_device_chooses_may_differ(model, field):
         setattr(defs.PktHdr.over(image), field, 7)
         return bytes(image)
 
-    assert differences(model, played(Spoilt("packets", chosen).open(), "rtl")) == []
+    assert differences(model, played(Corrupted("packets", chosen).open(), "rtl")) == []
 
 
 def test_host_memory_that_differs_unseen_is_named(model):
@@ -253,7 +253,7 @@ def test_psn_goes_up_by_one():
 def test_run_fails_when_one_backend_sent_something_else(monkeypatch, kind, change, what):
     def opened(name, **_options):
         return (open_model(record=True, profile="recorded") if name == "model"
-                else Spoilt(kind, change).open())
+                else Corrupted(kind, change).open())
 
     monkeypatch.setattr(run, "open_backend", opened)
     wrong = []

@@ -34,7 +34,7 @@ def node(**options):
     return new_node(TimedModel(**options))
 
 
-def spoiling(change):
+def corrupting(change):
     """Returns a node whose device writes corrupted data where `change(data)` applies."""
     made = node()
     device = made.backend.device
@@ -83,9 +83,9 @@ def test_a_wrong_byte_of_a_message_is_found(kind):
         return data[:-1] + bytes([data[-1] ^ 1]) if len(data) >= 1000 else data
 
     with pytest.raises(Mismatch, match="message 0 of 8"):
-        latency_point(spoiling(last_byte), kind, 1000)
+        latency_point(corrupting(last_byte), kind, 1000)
     with pytest.raises(Mismatch, match="1000 bytes, 1 queues: data differs"):
-        rate_point(spoiling(last_byte), kind, 1000, 1)
+        rate_point(corrupting(last_byte), kind, 1000, 1)
 
 
 def test_events_that_do_not_come_are_reported():

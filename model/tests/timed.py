@@ -12,7 +12,7 @@ from efa.events import DTYPE
 
 
 class TimedModel(ModelBackend):
-    """Reports events like the RTL. `spoil(name, values)` may change an event or drop it (None)."""
+    """Reports events like the RTL. `change(name, values)` may change an event or drop it (None)."""
 
     def __init__(self, corrupt=None, **options):
         super().__init__(**options)

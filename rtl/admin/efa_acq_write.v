@@ -6,6 +6,7 @@
 // Out   m_wr: one 64-byte write per response; m_note: a response is written; ev_acq
 // Time  5 cycles from response to write, a response every 6; responses are dropped while the ring
 //       is disabled
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -180,3 +181,5 @@ module efa_acq_write #(
   wire unused_base = &{1'b0, acq_base[5:0]};
 
 endmodule
+
+`default_nettype wire

@@ -4,113 +4,65 @@
 // In    register stores; asynchronous events; host read completions; readiness of the engines
 // Out   host reads and writes; interrupt requests; contexts and tables of every engine; stat_index
 // Time  commands of different families run in parallel, commands of one family one at a time
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
+`include "efa_check.vh"
 
 module efa_admin #(
     parameter QPN_W  = 6,
-    parameter CQN_W  = 7,
     parameter LLQ_AW = 21,
     parameter SQ_HOST = 0
 ) (
     input wire clk,
     input wire [15:0] s_cfg_node_id,
     input wire s_cfg_profile,
-    input wire core_rst,
-    output wire admin_init_done,
+    input wire rst,
+    output wire init_done,
     input wire acq_crc,
     input wire [63:0] uptime,
     input wire [31:0] s_cfg_keep_alive,
     input wire s_aenq_valid,
     output wire s_aenq_ready,
-    input wire [15:0] s_aenq_group,
-    input wire [15:0] s_aenq_syndrome,
-    input wire [383:0] s_aenq_data,
-    input wire reg_wr_valid,
-    input wire [15:0] reg_wr_offset,
-    input wire [31:0] reg_wr_data,
-    output wire rd_adm_valid,
-    input wire rd_adm_ready,
-    output wire [63:0] rd_adm_addr,
-    output wire [12:0] rd_adm_len,
-    output wire [31:0] rd_adm_cookie,
-    input wire rd_cpl_adm_valid,
-    input wire [31:0] rd_cpl_cookie,
-    input wire [12:0] rd_cpl_offset,
-    input wire [511:0] rd_cpl_data,
-    input wire [6:0] rd_cpl_bytes,
-    input wire rd_cpl_last,
-    input wire rd_cpl_err,
-    output wire wr_adm_valid,
-    input wire wr_adm_ready,
-    output wire [63:0] wr_adm_addr,
-    output wire [12:0] wr_adm_len,
-    output wire [511:0] wr_adm_data,
-    output wire wr_adm_last,
-    output wire irq_adm_valid,
-    input wire irq_adm_ready,
-    output wire [7:0] irq_adm_vector,
-    output wire qpc_admin_lock,
-    output wire qpc_admin_valid,
-    input wire qpc_admin_ready,
-    output wire qpc_admin_write,
-    output wire [QPN_W-1:0] qpc_admin_qpn,
-    output wire [`EFA_QPC__W-1:0] qpc_admin_wdata,
-    input wire qpc_admin_rvalid,
-    input wire [`EFA_QPC__W-1:0] qpc_admin_rdata,
-    output wire cqc_valid,
-    output wire [CQN_W-1:0] cqc_cqn,
-    output wire [`EFA_CQC__W-1:0] cqc_data,
-    output wire eqc_valid,
-    output wire [`EFA_LIMITS__EQN_W-1:0] eqc_eqn,
-    output wire [`EFA_EQC__W-1:0] eqc_data,
-    output wire mr_valid,
-    output wire [`EFA_LIMITS__MR_W-1:0] mr_index,
-    output wire [`EFA_MRC__W-1:0] mr_data,
-    output wire mtt_valid,
-    output wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
-    output wire [51:0] mtt_data,
-    output wire ah_valid,
-    output wire [`EFA_LIMITS__AH_W-1:0] ah_index,
-    output wire [`EFA_AHC__W-1:0] ah_data,
-    output wire sq_ctrl_valid,
-    input wire sq_ctrl_ready,
-    output wire [1:0] sq_ctrl_kind,
-    output wire [QPN_W-1:0] sq_ctrl_qpn,
-    output wire [`EFA_QPC__W-1:0] sq_ctrl_qpc,
-    output wire [57:0] sq_ctrl_base,
-    input wire sq_ctrl_busy,
-    output wire rq_ctrl_valid,
-    input wire rq_ctrl_ready,
-    output wire [1:0] rq_ctrl_kind,
-    output wire [QPN_W-1:0] rq_ctrl_qpn,
-    output wire [`EFA_QPC__W-1:0] rq_ctrl_qpc,
-    output wire drain_send_valid,
-    input wire drain_send_ready,
-    output wire drain_recv_valid,
-    input wire drain_recv_ready,
-    output wire drain_cpl_valid,
-    input wire drain_cpl_ready,
-    output wire ec_valid,
-    input wire ec_ready,
-    output wire [2:0] ec_op,
-    output wire [`EFA_LIMITS__EC_W-1:0] ec_counter,
-    output wire [QPN_W-1:0] ec_qpn,
-    output wire [3:0] ec_events,
-    output wire [63:0] ec_value,
+    input wire [`EFA_AENQ__W-1:0] s_aenq_data,
+    input wire s_reg_wr_valid,
+    input wire [`EFA_REG_WR__W-1:0] s_reg_wr_data,
+    output wire m_rd_adm_valid,
+    input wire m_rd_adm_ready,
+    output wire [`EFA_DMA_RD__W-1:0] m_rd_adm_data,
+    input wire s_rd_cpl_adm_valid,
+    input wire [`EFA_DMA_RD_CPL__W-1:0] s_rd_cpl_data,
+    output wire m_wr_adm_valid,
+    input wire m_wr_adm_ready,
+    output wire [`EFA_DMA_WR__W-1:0] m_wr_adm_data,
+    output wire m_irq_adm_valid,
+    input wire m_irq_adm_ready,
+    output wire [7:0] m_irq_adm_vector,
+    output wire m_qpc_admin_lock,
+    output wire m_qpc_admin_valid,
+    input wire m_qpc_admin_ready,
+    output wire [`EFA_QPC_ADMIN__W-1:0] m_qpc_admin_data,
+    input wire s_qpc_admin_rvalid,
+    input wire [`EFA_QPC__W-1:0] s_qpc_admin_rdata,
+    output wire [`EFA_TABLE__COUNT-1:0] m_table_valid,
+    output wire [`EFA_TABLE_WR__W-1:0] m_table_data,
+    output wire [`EFA_ENGINE__RECV:0] m_queue_op_valid,
+    input wire [`EFA_ENGINE__RECV:0] m_queue_op_ready,
+    output wire [`EFA_QUEUE_OP__W-1:0] m_queue_op_data,
+    input wire queue_op_busy,
+    output wire [`EFA_ENGINE__CPL:0] m_drain_valid,
+    input wire [`EFA_ENGINE__CPL:0] m_drain_ready,
+    output wire m_ec_valid,
+    input wire m_ec_ready,
+    output wire [`EFA_EC_CMD__W-1:0] m_ec_data,
     input wire [1:0] ec_code,
     output wire [3:0] stat_index,
     input wire [63:0] stat_value,
-    output wire ev_aqcmd_valid,
-    output wire [63:0] ev_aqcmd_data,
-    output wire ev_acq_valid,
-    output wire [63:0] ev_acq_data,
-    output wire ev_aenq_valid,
-    output wire [63:0] ev_aenq_data,
-    output wire ev_anomaly_admin_valid,
-    output wire [63:0] ev_anomaly_admin_data
+    output wire [`EFA_EV__ADMIN_VALID] ev_valid,
+    output wire [`EFA_EV__ADMIN_DATA] ev_data
 );
 
+  localparam CQN_W = QPN_W + 1;
   localparam BODY_W = `EFA_ADMIN_BODY_W;
   // Unit numbers: 0 PD and UAR, 1 AH, 2 CQ and EQ, 3 MR, 4 QP, 5 information, 6 event counters.
   // Clients of efa_obj_table have the same numbers without information: 5 is event counters.
@@ -124,8 +76,6 @@ module efa_admin #(
   localparam AQ_SLOT_W = 3;
   localparam SLOT_W = 4;
   localparam DRAINERS = 4;
-
-  wire rst = core_rst;
 
   // Rings
   wire rings_on;
@@ -173,6 +123,7 @@ module efa_admin #(
   wire [7*READERS-1:0] rd_len;
   wire [SLOT_W*READERS-1:0] rd_slot;
   wire [READERS-1:0] rd_cpl_valid;
+  wire [12:0] rd_cpl_offset = s_rd_cpl_data[`EFA_DMA_RD_CPL__OFFSET];
   wire [SLOT_W-1:0] rd_cpl_slot;
 
   // Commands and responses
@@ -214,18 +165,27 @@ module efa_admin #(
   wire [15:0] obj_rsp_gen;
   wire obj_rsp_referenced;
 
+  wire [CQN_W-1:0] cqn;
+  wire [`EFA_CQC__W-1:0] cqc;
+  assign m_table_data[`EFA_TABLE_WR__CQC_CQN] = {{12 - CQN_W{1'b0}}, cqn};
+  assign m_table_data[`EFA_TABLE_WR__CQC_DATA] = cqc;
+
+  wire [QPN_W-1:0] ec_qpn;
+  assign m_ec_data[`EFA_EC_CMD__QPN] = {{12 - QPN_W{1'b0}}, ec_qpn};
+  wire [1:0] queue_op_kind = m_queue_op_data[`EFA_QUEUE_OP__KIND];
+  wire [11:0] queue_op_qpn = m_queue_op_data[`EFA_QUEUE_OP__QPN];
   wire [DRAINERS-1:0] drain_valid;
   wire [DRAINERS-1:0] drain_ready;
 
-  assign wr_adm_len  = 13'd64;
-  assign wr_adm_last = 1'b1;
+  assign m_wr_adm_data[`EFA_DMA_WR__LEN] = 13'd64;
+  assign m_wr_adm_data[`EFA_DMA_WR__LAST] = 1'b1;
 
   efa_aq u_aq (
       .clk(clk),
       .rst(rst),
-      .reg_wr_valid(reg_wr_valid),
-      .reg_wr_offset(reg_wr_offset),
-      .reg_wr_data(reg_wr_data),
+      .reg_wr_valid(s_reg_wr_valid),
+      .reg_wr_offset(s_reg_wr_data[`EFA_REG_WR__OFFSET]),
+      .reg_wr_data(s_reg_wr_data[`EFA_REG_WR__DATA]),
       .rings_on(rings_on),
       .aq_start(aq_start),
       .aq_base(aq_base),
@@ -240,9 +200,9 @@ module efa_admin #(
       .s_note_valid(note_valid),
       .s_aenq_valid(aenq_note_valid),
       .aenq_vector(aenq_vector),
-      .irq_valid(irq_adm_valid),
-      .irq_ready(irq_adm_ready),
-      .irq_vector(irq_adm_vector),
+      .irq_valid(m_irq_adm_valid),
+      .irq_ready(m_irq_adm_ready),
+      .irq_vector(m_irq_adm_vector),
       .ev_anomaly_valid(anomaly_ring_valid),
       .ev_anomaly_data(anomaly_ring_data)
   );
@@ -300,25 +260,25 @@ module efa_admin #(
   efa_aenq u_aenq (
       .clk(clk),
       .rst(rst),
-      .reg_wr_valid(reg_wr_valid),
-      .reg_wr_offset(reg_wr_offset),
-      .reg_wr_data(reg_wr_data),
+      .reg_wr_valid(s_reg_wr_valid),
+      .reg_wr_offset(s_reg_wr_data[`EFA_REG_WR__OFFSET]),
+      .reg_wr_data(s_reg_wr_data[`EFA_REG_WR__DATA]),
       .s_cfg_keep_alive(s_cfg_keep_alive),
       .s_groups(groups),
       .s_uptime(uptime),
       .s_aenq_valid(s_aenq_valid),
       .s_aenq_ready(s_aenq_ready),
-      .s_aenq_group(s_aenq_group),
-      .s_aenq_syndrome(s_aenq_syndrome),
-      .s_aenq_data(s_aenq_data),
+      .s_aenq_group(s_aenq_data[`EFA_AENQ__GROUP]),
+      .s_aenq_syndrome(s_aenq_data[`EFA_AENQ__SYNDROME]),
+      .s_aenq_data(s_aenq_data[`EFA_AENQ__DATA]),
       .m_wr_valid(aenq_wr_valid),
       .m_wr_ready(aenq_wr_ready),
       .m_wr_addr(aenq_wr_addr),
       .m_wr_data(aenq_wr_data),
       .m_note_valid(aenq_note_valid),
       .m_vector(aenq_vector),
-      .ev_aenq_valid(ev_aenq_valid),
-      .ev_aenq_data(ev_aenq_data),
+      .ev_aenq_valid(ev_valid[`EFA_EV__AENQ]),
+      .ev_aenq_data(ev_data[64*`EFA_EV__AENQ+:64]),
       .ev_anomaly_valid(anomaly_aenq_valid),
       .ev_anomaly_data(anomaly_aenq_data)
   );
@@ -332,9 +292,9 @@ module efa_admin #(
       .s_second_valid(aenq_wr_valid),
       .s_second_ready(aenq_wr_ready),
       .s_second_data({aenq_wr_addr, aenq_wr_data}),
-      .m_wr_valid(wr_adm_valid),
-      .m_wr_ready(wr_adm_ready),
-      .m_wr_data({wr_adm_addr, wr_adm_data})
+      .m_wr_valid(m_wr_adm_valid),
+      .m_wr_ready(m_wr_adm_ready),
+      .m_wr_data({m_wr_adm_data[`EFA_DMA_WR__ADDR], m_wr_adm_data[`EFA_DMA_WR__DATA]})
   );
 
   efa_admin_anomaly u_host_anomaly (
@@ -346,8 +306,8 @@ module efa_admin #(
       .s_aenq_data(anomaly_aenq_data),
       .s_entry_valid(anomaly_entry_valid),
       .s_entry_data(anomaly_entry_data),
-      .ev_anomaly_valid(ev_anomaly_admin_valid),
-      .ev_anomaly_data(ev_anomaly_admin_data)
+      .ev_anomaly_valid(ev_valid[`EFA_EV__ANOMALY_ADMIN]),
+      .ev_anomaly_data(ev_data[64*`EFA_EV__ANOMALY_ADMIN+:64])
   );
 
   genvar g;
@@ -377,10 +337,10 @@ module efa_admin #(
           .rd_cpl_valid(rd_cpl_valid[g]),
           .rd_cpl_slot(rd_cpl_slot[MY_SLOT_W-1:0]),
           .rd_cpl_offset(rd_cpl_offset[5:0]),
-          .rd_cpl_data(rd_cpl_data),
-          .rd_cpl_bytes(rd_cpl_bytes),
-          .rd_cpl_last(rd_cpl_last),
-          .rd_cpl_err(rd_cpl_err),
+          .rd_cpl_data(s_rd_cpl_data[`EFA_DMA_RD_CPL__DATA]),
+          .rd_cpl_bytes(s_rd_cpl_data[`EFA_DMA_RD_CPL__BYTES]),
+          .rd_cpl_last(s_rd_cpl_data[`EFA_DMA_RD_CPL__LAST]),
+          .rd_cpl_err(s_rd_cpl_data[`EFA_DMA_RD_CPL__ERR]),
           .m_line_valid(back_valid[g]),
           .m_line_ready(back_ready[g]),
           .m_line_data(back_data[512*g+:512]),
@@ -400,13 +360,13 @@ module efa_admin #(
       .s_rd_addr(rd_addr),
       .s_rd_len(rd_len),
       .s_rd_slot(rd_slot),
-      .m_rd_valid(rd_adm_valid),
-      .m_rd_ready(rd_adm_ready),
-      .m_rd_addr(rd_adm_addr),
-      .m_rd_len(rd_adm_len),
-      .m_rd_cookie(rd_adm_cookie),
-      .s_rd_cpl_valid(rd_cpl_adm_valid),
-      .s_rd_cpl_cookie(rd_cpl_cookie),
+      .m_rd_valid(m_rd_adm_valid),
+      .m_rd_ready(m_rd_adm_ready),
+      .m_rd_addr(m_rd_adm_data[`EFA_DMA_RD__ADDR]),
+      .m_rd_len(m_rd_adm_data[`EFA_DMA_RD__LEN]),
+      .m_rd_cookie(m_rd_adm_data[`EFA_DMA_RD__COOKIE]),
+      .s_rd_cpl_valid(s_rd_cpl_adm_valid),
+      .s_rd_cpl_cookie(s_rd_cpl_data[`EFA_DMA_RD_CPL__COOKIE]),
       .m_rd_cpl_valid(rd_cpl_valid),
       .m_rd_cpl_slot(rd_cpl_slot)
   );
@@ -423,13 +383,14 @@ module efa_admin #(
       .s_cmd_bad(aqe_bad),
       .m_cmd_valid(cmd_valid),
       .m_cmd_ready(cmd_ready),
+      .unit_idle(cmd_ready),
       .m_cmd_data(cmd_data),
       .m_rsp_valid(rsp_valid[UNITS]),
       .m_rsp_ready(rsp_ready[UNITS]),
       .m_rsp_id(rsp_id[12*UNITS+:12]),
       .m_rsp_status(rsp_status[8*UNITS+:8]),
-      .ev_aqcmd_valid(ev_aqcmd_valid),
-      .ev_aqcmd_data(ev_aqcmd_data)
+      .ev_aqcmd_valid(ev_valid[`EFA_EV__AQCMD]),
+      .ev_aqcmd_data(ev_data[64*`EFA_EV__AQCMD+:64])
   );
 
   efa_cmd_pd u_pd (
@@ -475,9 +436,9 @@ module efa_admin #(
       .obj_rsp_code(obj_rsp_code),
       .obj_rsp_index(obj_rsp_index),
       .obj_rsp_referenced(obj_rsp_referenced),
-      .ah_valid(ah_valid),
-      .ah_index(ah_index),
-      .ah_data(ah_data)
+      .ah_valid(m_table_valid[`EFA_TABLE__AH]),
+      .ah_index(m_table_data[`EFA_TABLE_WR__AH_INDEX]),
+      .ah_data(m_table_data[`EFA_TABLE_WR__AH_DATA])
   );
 
   efa_cmd_cq #(
@@ -506,12 +467,12 @@ module efa_admin #(
       .obj_rsp_uar(obj_rsp_uar),
       .m_drain_valid(drain_valid[0]),
       .m_drain_ready(drain_ready[0]),
-      .cqc_valid(cqc_valid),
-      .cqc_cqn(cqc_cqn),
-      .cqc_data(cqc_data),
-      .eqc_valid(eqc_valid),
-      .eqc_eqn(eqc_eqn),
-      .eqc_data(eqc_data)
+      .cqc_valid(m_table_valid[`EFA_TABLE__CQC]),
+      .cqc_cqn(cqn),
+      .cqc_data(cqc),
+      .eqc_valid(m_table_valid[`EFA_TABLE__EQC]),
+      .eqc_eqn(m_table_data[`EFA_TABLE_WR__EQC_EQN]),
+      .eqc_data(m_table_data[`EFA_TABLE_WR__EQC_DATA])
   );
 
   efa_cmd_mr u_mr (
@@ -546,12 +507,12 @@ module efa_admin #(
       .s_line_err(back_err[READ_LIST]),
       .m_drain_valid(drain_valid[1]),
       .m_drain_ready(drain_ready[1]),
-      .mtt_valid(mtt_valid),
-      .mtt_index(mtt_index),
-      .mtt_data(mtt_data),
-      .mr_valid(mr_valid),
-      .mr_index(mr_index),
-      .mr_data(mr_data)
+      .mtt_valid(m_table_valid[`EFA_TABLE__MTT]),
+      .mtt_index(m_table_data[`EFA_TABLE_WR__MTT_INDEX]),
+      .mtt_data(m_table_data[`EFA_TABLE_WR__MTT_DATA]),
+      .mr_valid(m_table_valid[`EFA_TABLE__MR]),
+      .mr_index(m_table_data[`EFA_TABLE_WR__MR_INDEX]),
+      .mr_data(m_table_data[`EFA_TABLE_WR__MR_DATA])
   );
 
   efa_cmd_qp #(
@@ -562,9 +523,9 @@ module efa_admin #(
       .clk(clk),
       .rst(rst),
       .s_cfg_profile(s_cfg_profile),
-      .cqc_valid(cqc_valid),
-      .cqc_cqn(cqc_cqn),
-      .cqc_long_id(cqc_data[`EFA_CQC__LONG_ID]),
+      .cqc_valid(m_table_valid[`EFA_TABLE__CQC]),
+      .cqc_cqn(cqn),
+      .cqc_long_id(cqc[`EFA_CQC__LONG_ID]),
       .s_cmd_valid(cmd_valid[4]),
       .s_cmd_ready(cmd_ready[4]),
       .s_cmd_data(cmd_data),
@@ -585,26 +546,16 @@ module efa_admin #(
       .obj_rsp_gen(obj_rsp_gen),
       .m_drain_valid(drain_valid[2]),
       .m_drain_ready(drain_ready[2]),
-      .qpc_admin_lock(qpc_admin_lock),
-      .qpc_admin_valid(qpc_admin_valid),
-      .qpc_admin_ready(qpc_admin_ready),
-      .qpc_admin_write(qpc_admin_write),
-      .qpc_admin_qpn(qpc_admin_qpn),
-      .qpc_admin_wdata(qpc_admin_wdata),
-      .qpc_admin_rvalid(qpc_admin_rvalid),
-      .qpc_admin_rdata(qpc_admin_rdata),
-      .sq_ctrl_valid(sq_ctrl_valid),
-      .sq_ctrl_ready(sq_ctrl_ready),
-      .sq_ctrl_kind(sq_ctrl_kind),
-      .sq_ctrl_qpn(sq_ctrl_qpn),
-      .sq_ctrl_qpc(sq_ctrl_qpc),
-      .sq_ctrl_base(sq_ctrl_base),
-      .sq_ctrl_busy(sq_ctrl_busy),
-      .rq_ctrl_valid(rq_ctrl_valid),
-      .rq_ctrl_ready(rq_ctrl_ready),
-      .rq_ctrl_kind(rq_ctrl_kind),
-      .rq_ctrl_qpn(rq_ctrl_qpn),
-      .rq_ctrl_qpc(rq_ctrl_qpc)
+      .m_qpc_admin_lock(m_qpc_admin_lock),
+      .m_qpc_admin_valid(m_qpc_admin_valid),
+      .m_qpc_admin_ready(m_qpc_admin_ready),
+      .m_qpc_admin_data(m_qpc_admin_data),
+      .s_qpc_admin_rvalid(s_qpc_admin_rvalid),
+      .s_qpc_admin_rdata(s_qpc_admin_rdata),
+      .m_queue_op_valid(m_queue_op_valid),
+      .m_queue_op_ready(m_queue_op_ready),
+      .m_queue_op_data(m_queue_op_data),
+      .queue_op_busy(queue_op_busy)
   );
 
   efa_cmd_info #(
@@ -658,17 +609,18 @@ module efa_admin #(
       .obj_rsp_code(obj_rsp_code),
       .obj_rsp_uar(obj_rsp_uar),
       .obj_rsp_gen(obj_rsp_gen),
-      .qp_gone_valid(sq_ctrl_valid && sq_ctrl_ready && sq_ctrl_kind == `EFA_QOP__FREE),
-      .qp_gone_qpn(sq_ctrl_qpn),
+      .qp_gone_valid(m_queue_op_valid[`EFA_ENGINE__SEND] && m_queue_op_ready[`EFA_ENGINE__SEND]
+          && queue_op_kind == `EFA_QOP__FREE),
+      .qp_gone_qpn(queue_op_qpn[QPN_W-1:0]),
       .m_drain_valid(drain_valid[3]),
       .m_drain_ready(drain_ready[3]),
-      .ec_valid(ec_valid),
-      .ec_ready(ec_ready),
-      .ec_op(ec_op),
-      .ec_counter(ec_counter),
+      .ec_valid(m_ec_valid),
+      .ec_ready(m_ec_ready),
+      .ec_op(m_ec_data[`EFA_EC_CMD__OP]),
+      .ec_counter(m_ec_data[`EFA_EC_CMD__COUNTER]),
       .ec_qpn(ec_qpn),
-      .ec_events(ec_events),
-      .ec_value(ec_value),
+      .ec_events(m_ec_data[`EFA_EC_CMD__EVENTS]),
+      .ec_value(m_ec_data[`EFA_EC_CMD__VALUE]),
       .ec_code(ec_code)
   );
 
@@ -680,7 +632,7 @@ module efa_admin #(
   ) u_obj_table (
       .clk(clk),
       .rst(rst),
-      .init_done(admin_init_done),
+      .init_done(init_done),
       .s_obj_valid(obj_valid),
       .s_obj_ready(obj_ready),
       .s_obj_op(obj_op),
@@ -703,12 +655,8 @@ module efa_admin #(
       .s_drain_valid(drain_valid),
       .s_drain_late(4'b1001),
       .s_drain_ready(drain_ready),
-      .drain_send_valid(drain_send_valid),
-      .drain_send_ready(drain_send_ready),
-      .drain_recv_valid(drain_recv_valid),
-      .drain_recv_ready(drain_recv_ready),
-      .drain_cpl_valid(drain_cpl_valid),
-      .drain_cpl_ready(drain_cpl_ready)
+      .m_drain_valid(m_drain_valid),
+      .m_drain_ready(m_drain_ready)
   );
 
   efa_acq_write #(
@@ -731,10 +679,25 @@ module efa_admin #(
       .m_wr_addr(acq_wr_addr),
       .m_wr_data(acq_wr_data),
       .m_note_valid(note_valid),
-      .ev_acq_valid(ev_acq_valid),
-      .ev_acq_data(ev_acq_data)
+      .ev_acq_valid(ev_valid[`EFA_EV__ACQ]),
+      .ev_acq_data(ev_data[64*`EFA_EV__ACQ+:64])
   );
 
-  wire unused_bits = &{1'b0, rd_cpl_offset, back_data[512*READ_HOST+:512]};
+  generate
+    for (g = 0; g <= `EFA_ENGINE__RECV; g = g + 1) begin : g_queue_op
+      `EFA_STREAM(u_edge, `EFA_QUEUE_OP__W, clk, rst, m_queue_op_valid[g], m_queue_op_ready[g],
+                  m_queue_op_data)
+    end
+  endgenerate
+  `EFA_STREAM(u_edge_rd, `EFA_DMA_RD__W, clk, rst, m_rd_adm_valid, m_rd_adm_ready, m_rd_adm_data)
+  `EFA_STREAM(u_edge_wr, `EFA_DMA_WR__W, clk, rst, m_wr_adm_valid, m_wr_adm_ready, m_wr_adm_data)
+  `EFA_STREAM(u_edge_irq, 8, clk, rst, m_irq_adm_valid, m_irq_adm_ready, m_irq_adm_vector)
+  `EFA_STREAM(u_edge_qpc, `EFA_QPC_ADMIN__W, clk, rst, m_qpc_admin_valid, m_qpc_admin_ready,
+              m_qpc_admin_data)
+  `EFA_STREAM(u_edge_ec, `EFA_EC_CMD__W, clk, rst, m_ec_valid, m_ec_ready, m_ec_data)
+
+  wire unused_bits = &{1'b0, rd_cpl_offset, queue_op_qpn, back_data[512*READ_HOST+:512]};
 
 endmodule
+
+`default_nettype wire

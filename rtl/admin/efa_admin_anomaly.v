@@ -5,6 +5,7 @@
 //       s_entry: from the AQ fetch; no ready
 // Out   ev_odd; one s_entry is held while another report leaves, a further one is lost
 // Time  same cycle; a held s_entry leaves in the next cycle without s_ring and s_aenq
+`default_nettype none
 `include "efa_check.vh"
 
 module efa_admin_anomaly (
@@ -41,3 +42,5 @@ module efa_admin_anomaly (
   `EFA_CHECK(!(s_ring_valid && s_aenq_valid), "two reports for one store")
 
 endmodule
+
+`default_nettype wire

@@ -5,6 +5,7 @@
 //       completions
 // Out   m_rd: requests with reader and slot as cookie; m_rd_cpl: reader and slot of a completion
 // Time  1 cycle, one request per cycle
+`default_nettype none
 module efa_admin_rd_arb #(
     parameter READERS = 3,
     parameter SLOT_W  = 4
@@ -85,3 +86,5 @@ module efa_admin_rd_arb #(
   wire unused_cookie = &{1'b0, s_rd_cpl_cookie};
 
 endmodule
+
+`default_nettype wire

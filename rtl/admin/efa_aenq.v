@@ -6,6 +6,7 @@
 //       ev_odd: dropped events and ignored consumer counts
 // Time  1 cycle from event to write, one event every 2; no event in the cycle of a register store;
 //       an event waits while the ring is full, a keep-alive is dropped then
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_aenq #(
@@ -49,8 +50,6 @@ module efa_aenq #(
   localparam [15:0] GROUP_LAST = `EFA_ADMIN_AENQ_GROUP__KEEP_ALIVE;
   localparam [31:0] LEFT = EVENTS_LEFT;
   localparam [31:0] FIRST = 32'd0 - LEFT;
-  localparam [3:0] ANOMALY_CONSUMER = 4'd2;
-  localparam [3:0] ANOMALY_DROPPED = 4'd5;
 
   reg [63:0] base_reg_q;
   reg [63:0] base_q;
@@ -168,10 +167,12 @@ module efa_aenq #(
       entry_q <= entry;
       line_q <= base_q[63:6] + {{58 - SLOT_W{1'b0}}, slot};
     end
-    anomaly_kind_q   <= dropped ? ANOMALY_DROPPED : ANOMALY_CONSUMER;
+    anomaly_kind_q   <= dropped ? `EFA_ANOMALY_ADMIN__AENQ_DROPPED : `EFA_ANOMALY_ADMIN__AENQ_CONSUMER;
     anomaly_detail_q <= dropped ? {syndrome, group} : reg_wr_data;
   end
 
   wire unused_bits = &{1'b0, base_q[5:0], lap[31:1], s_groups};
 
 endmodule
+
+`default_nettype wire

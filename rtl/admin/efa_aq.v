@@ -8,6 +8,7 @@
 //       formed; ev_odd: ignored doorbells
 // Time  a store takes effect in 1 cycle, one per cycle; a note becomes a request in 2 cycles, or
 //       when INTR_MASK is cleared
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -45,7 +46,6 @@ module efa_aq (
   localparam [15:0] ENTRY_BYTES = `EFA_ADMIN_AQ_ENTRY__BYTES;
   localparam [15:0] WIDE_BYTES = `EFA_ADMIN_AQ_ENTRY_V2__BYTES;
   localparam [15:0] MAX_DEPTH = `EFA_LIMITS__MAX_AQ_DEPTH;
-  localparam [3:0] ANOMALY_AQ = 4'd1;
 
   reg [63:0] aq_base_reg_q;
   reg [63:0] acq_base_reg_q;
@@ -107,7 +107,7 @@ module efa_aq (
   assign irq_valid = irq_valid_q;
   assign irq_vector = irq_vector_q;
   assign ev_anomaly_valid = anomaly_valid_q;
-  assign ev_anomaly_data = {{64 - `EFA_EV_ANOMALY_ADMIN__W{1'b0}}, anomaly_detail_q, ANOMALY_AQ};
+  assign ev_anomaly_data = {{64 - `EFA_EV_ANOMALY_ADMIN__W{1'b0}}, anomaly_detail_q, `EFA_ANOMALY_ADMIN__AQ_DOORBELL};
 
   always @(posedge clk) begin
     if (rst) begin
@@ -177,3 +177,5 @@ module efa_aq (
              "AQE consumed that was not posted")
 
 endmodule
+
+`default_nettype wire

@@ -8,6 +8,7 @@
 // Time  read in the cycle of the new producer index, command in the cycle of its line, one of each
 //       per cycle; disabling the ring withdraws a waiting read or command, a new set-up drops the
 //       outstanding reads of the old ring
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_aq_fetch (
@@ -42,9 +43,6 @@ module efa_aq_fetch (
 );
 
   localparam SLOT_W = $clog2(`EFA_LIMITS__MAX_AQ_DEPTH);
-  localparam [3:0] WRONG_PHASE = 4'd3;
-  localparam [3:0] ANOMALY_READ = 4'd4;
-  localparam [3:0] ANOMALY_BAD = 4'd6;
 
   reg [15:0] requested_q;
   reg [15:0] came_q;
@@ -96,10 +94,13 @@ module efa_aq_fetch (
   end
 
   always @(posedge clk) begin
-    anomaly_kind_q   <= s_line_err ? ANOMALY_READ : s_line_bad ? ANOMALY_BAD : WRONG_PHASE;
+    anomaly_kind_q   <= s_line_err ? `EFA_ANOMALY_ADMIN__AQ_READ
+        : s_line_bad ? `EFA_ANOMALY_ADMIN__AQ_CHECKSUM : `EFA_ANOMALY_ADMIN__AQ_PHASE;
     anomaly_detail_q <= {16'd0, came_q};
   end
 
   wire unused_base = &{1'b0, aq_base[5:0]};
 
 endmodule
+
+`default_nettype wire

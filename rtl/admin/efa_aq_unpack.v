@@ -7,6 +7,7 @@
 //       checksum or payload version is wrong
 // Time  one line: request and AQE pass in the same cycle; two lines: one read per cycle, 3 cycles
 //       from the second line to the AQE, one AQE every 5
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_aq_unpack (
@@ -136,3 +137,5 @@ module efa_aq_unpack (
   wire unused_bits = &{1'b0, unused_level, payload};
 
 endmodule
+
+`default_nettype wire

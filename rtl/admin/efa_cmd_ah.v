@@ -5,6 +5,7 @@
 // Out   m_rsp; obj requests; ah_*: a handle created or destroyed, for every engine
 // Time  CREATE_AH 7 cycles and one per number ever used (search for PD and GID), 6 for the first
 //       handle; DESTROY_AH 6; plus the requests to efa_obj_table
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -250,3 +251,5 @@ module efa_cmd_ah (
   wire unused_bits = &{1'b0, cmd_q, entry[63:0], obj_rsp_index};
 
 endmodule
+
+`default_nettype wire

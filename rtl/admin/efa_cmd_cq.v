@@ -5,6 +5,7 @@
 // Out   m_rsp; obj requests; cqc_*, eqc_*: contexts for every engine; m_drain: drain of completions
 // Time  CREATE_EQ 5 cycles, CREATE_CQ 6 (7 in interrupt mode), DESTROY_EQ 5, DESTROY_CQ 7; plus the
 //       requests to efa_obj_table and the drain
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -310,3 +311,5 @@ module efa_cmd_cq #(
   wire unused_bits = &{1'b0, cmd_q, entry[63:0]};
 
 endmodule
+
+`default_nettype wire

@@ -5,6 +5,7 @@
 // Out   m_rsp; obj requests; ec requests; m_drain: drain of completions formed before an ATTACH
 // Time  CREATE 5 cycles, ATTACH 6, DETACH 5, MODIFY 3, DESTROY 4; plus efa_obj_table, efa_ec and
 //       the drain; a destroyed QP is reported to efa_ec before the next command
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -277,3 +278,5 @@ module efa_cmd_ec #(
   wire unused_bits = &{1'b0, cmd_q, entry[63:0], gen_wide, events};
 
 endmodule
+
+`default_nettype wire

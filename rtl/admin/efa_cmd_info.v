@@ -5,6 +5,7 @@
 // Out   m_rsp; m_line: reads of that buffer; stat_index; m_groups: enabled asynchronous events
 // Time  2 cycles; statistics 9 (basic) or 7; host information 7 when each line comes one cycle
 //       after its request
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -217,3 +218,5 @@ module efa_cmd_info #(
   wire unused_bits = &{1'b0, cmd_q, piece[7]};
 
 endmodule
+
+`default_nettype wire

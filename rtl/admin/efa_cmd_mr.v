@@ -5,6 +5,7 @@
 // Out   m_rsp; obj requests; m_line: reads of page lists; mtt_*, mr_* for every engine; m_drain
 // Time  REG_MR 22 cycles and one per page, 10 without pages; ALLOC_MR 19; DEREG_MR 10, 7 without
 //       pages; plus efa_obj_table, the search for a block, the page list and the drain
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -375,3 +376,5 @@ module efa_cmd_mr (
   };
 
 endmodule
+
+`default_nettype wire

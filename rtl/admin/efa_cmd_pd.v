@@ -4,6 +4,7 @@
 // In    s_cmd; responses of efa_obj_table
 // Out   m_rsp; obj requests
 // Time  allocation 3 cycles and two requests to efa_obj_table, deallocation 2 cycles and one
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -118,3 +119,5 @@ module efa_cmd_pd (
   wire unused_bits = &{1'b0, s_cmd_data, entry[63:0]};
 
 endmodule
+
+`default_nettype wire

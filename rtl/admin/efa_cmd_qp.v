@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cmd_qp - executes CREATE_QP, MODIFY_QP, QUERY_QP and DESTROY_QP.
 //
-// In    s_cmd; responses of efa_obj_table; qpc_admin_*: QP contexts; readiness of the engines;
-//       cqc_*: CQs created and destroyed
-// Out   m_rsp; obj requests; qpc_admin: context reads and writes, locked from a read to its write;
-//       sq_ctrl, rq_ctrl: operations of the engines on a QP; m_drain; sq_ctrl_base: address of a
-//       new send queue in host memory
+// In    s_cmd; responses of efa_obj_table; s_qpc_admin_rdata: a context read; queue_op_busy, with
+//       the ready of a query: sends are outstanding; cqc_*: CQs created and destroyed
+// Out   m_rsp; obj requests; m_qpc_admin: context reads and writes, locked from a read to its
+//       write; m_queue_op: operations on the queues of a QP, a lane per engine; m_drain
 // Time  CREATE_QP 13 cycles, MODIFY_QP 6 (9 to RESET), QUERY_QP 5 (6 in SQD), DESTROY_QP 15; plus
 //       efa_obj_table, contexts, engines and drains
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -47,26 +47,16 @@ module efa_cmd_qp #(
     input wire [CQN_W-1:0] cqc_cqn,
     input wire cqc_long_id,
 
-    output wire qpc_admin_lock,
-    output wire qpc_admin_valid,
-    input wire qpc_admin_ready,
-    output wire qpc_admin_write,
-    output wire [QPN_W-1:0] qpc_admin_qpn,
-    output wire [`EFA_QPC__W-1:0] qpc_admin_wdata,
-    input wire qpc_admin_rvalid,
-    input wire [`EFA_QPC__W-1:0] qpc_admin_rdata,
-    output wire sq_ctrl_valid,
-    input wire sq_ctrl_ready,
-    output wire [1:0] sq_ctrl_kind,
-    output wire [QPN_W-1:0] sq_ctrl_qpn,
-    output wire [`EFA_QPC__W-1:0] sq_ctrl_qpc,
-    output wire [57:0] sq_ctrl_base,
-    input wire sq_ctrl_busy,
-    output wire rq_ctrl_valid,
-    input wire rq_ctrl_ready,
-    output wire [1:0] rq_ctrl_kind,
-    output wire [QPN_W-1:0] rq_ctrl_qpn,
-    output wire [`EFA_QPC__W-1:0] rq_ctrl_qpc
+    output wire m_qpc_admin_lock,
+    output wire m_qpc_admin_valid,
+    input wire m_qpc_admin_ready,
+    output wire [`EFA_QPC_ADMIN__W-1:0] m_qpc_admin_data,
+    input wire s_qpc_admin_rvalid,
+    input wire [`EFA_QPC__W-1:0] s_qpc_admin_rdata,
+    output wire [`EFA_ENGINE__RECV:0] m_queue_op_valid,
+    input wire [`EFA_ENGINE__RECV:0] m_queue_op_ready,
+    output wire [`EFA_QUEUE_OP__W-1:0] m_queue_op_data,
+    input wire queue_op_busy
 );
 
   localparam QPC_W = `EFA_QPC__W;
@@ -209,7 +199,7 @@ module efa_cmd_qp #(
       .ADDR_W(QPN_W)
   ) u_attributes (
       .clk(clk),
-      .wr_en(state_q == ST_WRITE && qpc_admin_ready),
+      .wr_en(state_q == ST_WRITE && m_qpc_admin_ready),
       .wr_addr(qpn_q),
       .wr_data({rnr_new, psn_new}),
       .rd_en(state_q == ST_READ),
@@ -239,21 +229,18 @@ module efa_cmd_qp #(
   assign m_rsp_status = {5'd0, status_q};
   assign m_drain_valid = state_q == ST_DRAIN;
   // A QP must not enter the error state between the read and the write of its context.
-  assign qpc_admin_lock = state_q == ST_READ || state_q == ST_CTX || state_q == ST_COMPARE
+  assign m_qpc_admin_lock = state_q == ST_READ || state_q == ST_CTX || state_q == ST_COMPARE
       || state_q == ST_WRITE;
-  assign qpc_admin_valid = state_q == ST_READ || state_q == ST_WRITE;
-  assign qpc_admin_write = state_q == ST_WRITE;
-  assign qpc_admin_qpn = qpn_q;
-  assign qpc_admin_wdata = qpc_q;
-  assign sq_ctrl_valid = state_q == ST_SQ_CTRL;
-  assign sq_ctrl_kind = qop_kind;
-  assign sq_ctrl_qpn = qpn_q;
-  assign sq_ctrl_qpc = qpc_q;
-  assign sq_ctrl_base = SQ_HOST != 0 ? sq_base[63:6] : 58'd0;
-  assign rq_ctrl_valid = state_q == ST_RQ_CTRL;
-  assign rq_ctrl_kind = qop_kind;
-  assign rq_ctrl_qpn = qpn_q;
-  assign rq_ctrl_qpc = qpc_q;
+  assign m_qpc_admin_valid = state_q == ST_READ || state_q == ST_WRITE;
+  assign m_qpc_admin_data[`EFA_QPC_ADMIN__WRITE] = state_q == ST_WRITE;
+  assign m_qpc_admin_data[`EFA_QPC_ADMIN__QPN] = {{12 - QPN_W{1'b0}}, qpn_q};
+  assign m_qpc_admin_data[`EFA_QPC_ADMIN__WDATA] = qpc_q;
+  assign m_queue_op_valid[`EFA_ENGINE__SEND] = state_q == ST_SQ_CTRL;
+  assign m_queue_op_valid[`EFA_ENGINE__RECV] = state_q == ST_RQ_CTRL;
+  assign m_queue_op_data[`EFA_QUEUE_OP__KIND] = qop_kind;
+  assign m_queue_op_data[`EFA_QUEUE_OP__QPN] = {{12 - QPN_W{1'b0}}, qpn_q};
+  assign m_queue_op_data[`EFA_QUEUE_OP__QPC] = qpc_q;
+  assign m_queue_op_data[`EFA_QUEUE_OP__BASE] = SQ_HOST != 0 ? sq_base[63:6] : 58'd0;
 
   wire [31:0] db_offset =
       ({22'd0, qpc_q[`EFA_QPC__UAR]} << DB_PAGE_LOG) + {{29 - QPN_W{1'b0}}, qpn_q, 3'd0};
@@ -426,11 +413,11 @@ module efa_cmd_qp #(
       end
       // Reads the context.
       ST_READ: begin
-        if (qpc_admin_ready) state_d = ST_CTX;
+        if (m_qpc_admin_ready) state_d = ST_CTX;
       end
       ST_CTX: begin
-        qpc_d = qpc_admin_rdata;
-        if (qpc_admin_rvalid) state_d = ST_COMPARE;
+        qpc_d = s_qpc_admin_rdata;
+        if (s_qpc_admin_rvalid) state_d = ST_COMPARE;
       end
       // Compares the handle and forms the new context.
       ST_COMPARE: begin
@@ -452,7 +439,7 @@ module efa_cmd_qp #(
       end
       // Writes the context.
       ST_WRITE: begin
-        if (qpc_admin_ready)
+        if (m_qpc_admin_ready)
           state_d = create ? ST_SQ_CTRL : destroy || to_reset ? ST_DRAIN : ST_RSP;
       end
       // Waits until no engine uses the QP.
@@ -461,12 +448,12 @@ module efa_cmd_qp #(
       end
       // Waits until the engines have initialised, cleared, freed or queried the QP.
       ST_SQ_CTRL: begin
-        busy_d = query && sq_ctrl_busy;
-        if (sq_ctrl_ready) state_d = query ? ST_RSP : ST_RQ_CTRL;
+        busy_d = query && queue_op_busy;
+        if (m_queue_op_ready[`EFA_ENGINE__SEND]) state_d = query ? ST_RSP : ST_RQ_CTRL;
       end
       ST_RQ_CTRL: begin
         step_d = REF_RCQ;
-        if (rq_ctrl_ready) state_d = destroy ? ST_FREE_LLQ : ST_RSP;
+        if (m_queue_op_ready[`EFA_ENGINE__RECV]) state_d = destroy ? ST_FREE_LLQ : ST_RSP;
       end
       // Frees the pages and the number, releases the references.
       ST_FREE_LLQ: begin
@@ -509,3 +496,5 @@ module efa_cmd_qp #(
   };
 
 endmodule
+
+`default_nettype wire

@@ -4,6 +4,7 @@
 // In    s_data: the entry
 // Out   m_crc: the checksum of the s_data two cycles before
 // Time  2 cycles, an entry per cycle: parity of each 16-byte part, then parity over the parts
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_crc16 #(
@@ -87,3 +88,5 @@ module efa_crc16 #(
   endgenerate
 
 endmodule
+
+`default_nettype wire

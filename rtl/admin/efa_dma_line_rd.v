@@ -8,6 +8,7 @@
 //       the length; err: the read failed
 // Time  1 cycle to the read, 3 from its last completion beat to the line; one line per cycle in and
 //       out, 2^SLOT_W outstanding
+`default_nettype none
 `include "efa_check.vh"
 
 module efa_dma_line_rd #(
@@ -140,3 +141,5 @@ module efa_dma_line_rd #(
   `EFA_CHECK(!(beat_q && beat_last_q && done_q[beat_slot_q]), "two completions for one read")
 
 endmodule
+
+`default_nettype wire

@@ -2,8 +2,11 @@
 // efa_drain - drains sends, receives and completions for one command unit at a time.
 //
 // In    s_drain: held until ready; s_drain_late: completions only, for queues without a QP
-// Out   drain_*: requests to the engines, each held until its ready
+// Out   m_drain: a request to each engine, held until its ready
 // Time  4 cycles, 2 with s_drain_late, plus the time of the engines
+`default_nettype none
+`include "efa_defs.vh"
+
 module efa_drain #(
     parameter UNITS = 3
 ) (
@@ -12,12 +15,8 @@ module efa_drain #(
     input wire [UNITS-1:0] s_drain_valid,
     input wire [UNITS-1:0] s_drain_late,
     output wire [UNITS-1:0] s_drain_ready,
-    output wire drain_send_valid,
-    input wire drain_send_ready,
-    output wire drain_recv_valid,
-    input wire drain_recv_ready,
-    output wire drain_cpl_valid,
-    input wire drain_cpl_ready
+    output wire [`EFA_ENGINE__CPL:0] m_drain_valid,
+    input wire [`EFA_ENGINE__CPL:0] m_drain_ready
 );
 
   localparam [2:0] ST_IDLE = 3'd0;
@@ -42,9 +41,9 @@ module efa_drain #(
       .m_grant(grant)
   );
 
-  assign drain_send_valid = state_q == ST_SEND;
-  assign drain_recv_valid = state_q == ST_RECV;
-  assign drain_cpl_valid = state_q == ST_CPL;
+  assign m_drain_valid[`EFA_ENGINE__SEND] = state_q == ST_SEND;
+  assign m_drain_valid[`EFA_ENGINE__RECV] = state_q == ST_RECV;
+  assign m_drain_valid[`EFA_ENGINE__CPL] = state_q == ST_CPL;
   assign s_drain_ready = state_q == ST_DONE ? unit_q : {UNITS{1'b0}};
 
   always @* begin
@@ -57,15 +56,15 @@ module efa_drain #(
       end
       // Waits until all sends in flight have left; they may have become completions.
       ST_SEND: begin
-        if (drain_send_ready) state_d = ST_RECV;
+        if (m_drain_ready[`EFA_ENGINE__SEND]) state_d = ST_RECV;
       end
       // Waits until all receives in flight have left.
       ST_RECV: begin
-        if (drain_recv_ready) state_d = ST_CPL;
+        if (m_drain_ready[`EFA_ENGINE__RECV]) state_d = ST_CPL;
       end
       // Waits until completions and events are written.
       ST_CPL: begin
-        if (drain_cpl_ready) state_d = ST_DONE;
+        if (m_drain_ready[`EFA_ENGINE__CPL]) state_d = ST_DONE;
       end
       // Releases the unit.
       default: begin
@@ -84,3 +83,5 @@ module efa_drain #(
   end
 
 endmodule
+
+`default_nettype wire

@@ -4,6 +4,7 @@
 // In    s_feature: feature id; s_groups: enabled event groups; configuration
 // Out   m_known: the feature exists; m_body: the response behind its header
 // Time  same cycle
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -173,3 +174,5 @@ module efa_features #(
   wire unused_head = &{1'b0, entry[63:0], counters};
 
 endmodule
+
+`default_nettype wire

@@ -4,6 +4,7 @@
 // In    s_cmd: a REG_MR command, held
 // Out   m_illegal, m_pages, m_mask (offset bits inside a page): of the command three cycles before
 // Time  3 cycles, with the command held; a command every 3
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_mr_geometry (
@@ -65,3 +66,5 @@ module efa_mr_geometry (
   wire unused_cmd = &{1'b0, s_cmd, list_addr};
 
 endmodule
+
+`default_nettype wire

@@ -7,6 +7,7 @@
 //       region; one of them held until s_ready
 // Out   with s_ready of a find: m_fits, m_base
 // Time  to s_ready: find 4 cycles and 2 per region passed behind the hint; insert 3; remove 3
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -252,3 +253,5 @@ module efa_mtt_alloc (
   `EFA_CHECK(state_q != ST_GAP || range_from >= end_q, "blocks overlap")
 
 endmodule
+
+`default_nettype wire

@@ -6,6 +6,7 @@
 // Time  3 cycles to the response, a request every 4; FIND 4 and one per further number checked,
 //       from the hint; LLQ one more per further page; freeing a UAR 4 and one per CQ, QP and LLQ
 //       page, which are all scanned; after reset one per number before init_done
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 `include "efa_check.vh"
@@ -383,3 +384,5 @@ module efa_obj_table #(
   `EFA_CHECK(!(judging && op_q == `EFA_OBJ_OP__UNREF && !referenced), "reference released twice")
 
 endmodule
+
+`default_nettype wire

@@ -9,6 +9,7 @@
 //       low and high half of a link; m_misaligned, m_failed: why the list ended early; m_over: then
 //       valid once the last piece has left
 // Time  2 cycles to the first piece, one per cycle, one cycle lost between two runs
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_pbl_fetch #(
@@ -231,3 +232,5 @@ module efa_pbl_fetch #(
   wire unused_fifo = &{1'b0, unused_ready, unused_level};
 
 endmodule
+
+`default_nettype wire

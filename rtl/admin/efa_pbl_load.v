@@ -7,6 +7,7 @@
 // Time  start to the first read 2 cycles, to the first translation 2 (pages in the command); a line
 //       to its first translation 1; one word of a line per cycle; m_done 1 after the last
 //       translation; a list that ends early: m_done 2 after its last line
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_pbl_load #(
@@ -193,3 +194,5 @@ module efa_pbl_load #(
   wire unused_cmd = &{1'b0, s_cmd, list_addr[2:0], unused_level};
 
 endmodule
+
+`default_nettype wire

@@ -6,6 +6,7 @@
 //       m_pages_log of the ring in LLQ memory; m_rnr_capable of the profile; with SQ_HOST the send
 //       queue lies in host memory and the command must have its address
 // Time  same cycle
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_qp_param_check #(
@@ -110,3 +111,5 @@ module efa_qp_param_check #(
   wire unused_bits = &{1'b0, s_cmd, sq_base, rq_base, pages_log[4]};
 
 endmodule
+
+`default_nettype wire

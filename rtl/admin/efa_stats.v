@@ -1,36 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_stats - holds the counters that GET_STATS reports.
 //
-// In    st_*: one event per cycle each, with the bytes of a message; stat_index
+// In    s_st: events of efa_stat, one per cycle each, with the bytes of a message; stat_index
 // Out   stat_value: the counter of that index (0 tx_bytes, 1 tx_pkts, 2 rx_bytes, 3 rx_pkts,
 //       4 rx_drops, 5 qkey_viol, 6 send_bytes, 7 send_wrs, 8 recv_bytes, 9 recv_wrs, else 0)
 // Time  stat_value one cycle after stat_index; every event of every cycle is counted
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_stats #(
     parameter COUNT_LEFT = 0  // from reset to the wrap of a counter; 0: 2^64
 ) (
     input wire clk,
-    input wire st_tx_valid,
-    input wire [15:0] st_tx_bytes,
-    input wire st_send_valid,
-    input wire [15:0] st_send_bytes,
-    input wire st_rx_valid,
-    input wire [15:0] st_rx_bytes,
-    input wire st_drop_valid,
-    input wire st_qkey_valid,
+    input wire [`EFA_STAT__COUNT-1:0] s_st_valid,
+    input wire [16*(`EFA_STAT__RX+1)-1:0] s_st_bytes,
     input wire [3:0] stat_index,
     output wire [63:0] stat_value,
-    input wire core_rst
+    input wire rst
 );
 
-  localparam PAIRS = 3;
+  localparam PAIRS = `EFA_STAT__RX + 1;
   localparam [31:0] LEFT = COUNT_LEFT;
   localparam [63:0] FIRST = 64'd0 - {32'd0, LEFT};
 
   // Pairs of a packet counter and its byte counter: transmit, send, receive.
-  wire [PAIRS-1:0] pair_valid = {st_rx_valid, st_send_valid, st_tx_valid};
-  wire [16*PAIRS-1:0] pair_bytes = {st_rx_bytes, st_send_bytes, st_tx_bytes};
   wire [64*PAIRS-1:0] bytes;
   wire [64*PAIRS-1:0] count;
 
@@ -40,11 +33,11 @@ module efa_stats #(
       reg [63:0] bytes_q;
       reg [63:0] count_q;
       always @(posedge clk) begin
-        if (core_rst) begin
+        if (rst) begin
           bytes_q <= FIRST;
           count_q <= FIRST;
-        end else if (pair_valid[g]) begin
-          bytes_q <= bytes_q + {48'd0, pair_bytes[16*g+:16]};
+        end else if (s_st_valid[g]) begin
+          bytes_q <= bytes_q + {48'd0, s_st_bytes[16*g+:16]};
           count_q <= count_q + 64'd1;
         end
       end
@@ -58,12 +51,12 @@ module efa_stats #(
   reg [63:0] value_q;
 
   always @(posedge clk) begin
-    if (core_rst) begin
+    if (rst) begin
       drops_q <= FIRST;
       qkey_q  <= FIRST;
     end else begin
-      drops_q <= drops_q + {63'd0, st_drop_valid};
-      qkey_q  <= qkey_q + {63'd0, st_qkey_valid};
+      drops_q <= drops_q + {63'd0, s_st_valid[`EFA_STAT__DROP]};
+      qkey_q  <= qkey_q + {63'd0, s_st_valid[`EFA_STAT__QKEY]};
     end
     case (stat_index)
       4'd0: value_q <= bytes[63:0];
@@ -82,3 +75,5 @@ module efa_stats #(
   assign stat_value = value_q;
 
 endmodule
+
+`default_nettype wire

@@ -5,6 +5,7 @@
 //       (for a stream: from valid until its last handshake)
 // Out   m_grant one-hot, zero without a request
 // Time  same cycle as s_request; s_hold is only registered, so it may depend on m_grant
+`default_nettype none
 `include "efa_check.vh"
 
 module efa_arb #(
@@ -47,3 +48,5 @@ module efa_arb #(
   `EFA_CHECK((m_grant & (m_grant - ONE)) == {N{1'b0}}, "more than one grant")
 
 endmodule
+
+`default_nettype wire

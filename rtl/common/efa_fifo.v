@@ -5,6 +5,7 @@
 // Out   m stream; level: number of items held, 0 to 2^DEPTH_LOG2
 // Time  latency 1 cycle (flip-flops, DEPTH_LOG2 up to 5) or 2 cycles (RAM, larger depths);
 //       one item per cycle in and out; s_ready and level depend only on registers
+`default_nettype none
 `include "efa_check.vh"
 
 module efa_fifo #(
@@ -119,3 +120,5 @@ module efa_fifo #(
   `EFA_CHECK(level_q <= FULL, "level above the depth")
 
 endmodule
+
+`default_nettype wire

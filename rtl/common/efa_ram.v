@@ -5,6 +5,7 @@
 // Out   rd_data, unchanged while rd_en is low
 // Time  read latency 1 cycle; a read of the address written in the same cycle returns the old
 //       word; contents are unknown until written
+`default_nettype none
 
 module efa_ram #(
     parameter WIDTH = 8,
@@ -47,3 +48,5 @@ module efa_ram #(
 `endif
 
 endmodule
+
+`default_nettype wire

@@ -5,6 +5,7 @@
 // Out   rd_data, a lane for each reader
 // Time  read latency 1 cycle; a read of the address written in the same cycle returns the old
 //       word; contents are unknown until written
+`default_nettype none
 
 module efa_ram_1wnr #(
     parameter WIDTH  = 8,
@@ -39,3 +40,5 @@ module efa_ram_1wnr #(
   endgenerate
 
 endmodule
+
+`default_nettype wire

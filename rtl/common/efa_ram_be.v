@@ -5,6 +5,7 @@
 // Out   rd_data, unchanged while rd_en is low
 // Time  read latency 1 cycle; a read of the address written in the same cycle returns the old
 //       word; contents are unknown until written
+`default_nettype none
 
 module efa_ram_be #(
     parameter WIDTH = 32,
@@ -51,3 +52,5 @@ module efa_ram_be #(
 `endif
 
 endmodule
+
+`default_nettype wire

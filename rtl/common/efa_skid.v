@@ -4,6 +4,7 @@
 // In    s stream
 // Out   m stream, same items in the same order
 // Time  latency 1 cycle, one item per cycle, holds at most two items
+`default_nettype none
 `include "efa_check.vh"
 
 module efa_skid #(
@@ -48,3 +49,5 @@ module efa_skid #(
   `EFA_CHECK(!spare_q || valid_q, "second item without a first")
 
 endmodule
+
+`default_nettype wire

@@ -7,6 +7,7 @@
 //
 // Rules: 1. valid stays until ready. 2. The payload stays with valid. 3. valid and ready are never
 // unknown outside reset. Benches that hold ready low show that valid does not depend on ready.
+`default_nettype none
 `include "efa_check.vh"
 
 module efa_stream_check #(
@@ -46,3 +47,5 @@ module efa_stream_check #(
   wire unused_check = &{1'b0, lawful};
 
 endmodule
+
+`default_nettype wire

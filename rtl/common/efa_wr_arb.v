@@ -4,6 +4,7 @@
 // In    s_first, s_second writes
 // Out   m_wr; a write that is offered stays until accepted
 // Time  same cycle, one write per cycle; s_second starves if s_first has no idle cycles
+`default_nettype none
 module efa_wr_arb #(
     parameter WIDTH = 576
 ) (
@@ -34,3 +35,5 @@ module efa_wr_arb #(
   end
 
 endmodule
+
+`default_nettype wire

@@ -2,9 +2,10 @@
 // efa_mr_check - validates an access by key, protection domain, permission and range.
 //
 // In    s access to validate; mr_* regions as they are created and destroyed (held here in a copy)
-// Out   m check result, and the location of the bytes: their offset from the region's first page
+// Out   m check result, and the location of the bytes
 // Time  latency 3 cycles, with EARLY 2 (the result is then combinational from the last stage); one
 //       access per cycle; all stages stall while m_ready is low
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -29,11 +30,7 @@ module efa_mr_check #(
     output wire m_valid,
     input wire m_ready,
     output wire m_ok,
-    output wire m_phys,
-    output wire [5:0] m_shift,
-    output wire [15:0] m_mtt,
-    output wire [63:0] m_offset,
-    output wire [63:0] m_addr,
+    output wire [`EFA_MR_LOC__W-1:0] m_loc,
     output wire [31:0] m_len,
     output wire [USER_W-1:0] m_user
 );
@@ -88,12 +85,18 @@ module efa_mr_check #(
   assign init_done = !initializing;
   assign s_ready = move;
 
-  localparam STATUS_W = 1 + 1 + 6 + 16 + 64 + 64 + 32 + USER_W;
-  wire [STATUS_W-1:0] s2_status = {
-    s2_ok, s2_phys_q, s2_shift_q, s2_mtt_q, s2_offset_q, s2_addr_q, s2_len_q, s2_user_q
-  };
+  localparam LOC_W = `EFA_MR_LOC__W;
+  localparam STATUS_W = 1 + LOC_W + 32 + USER_W;
+  reg [LOC_W-1:0] s2_loc;
+  always @* begin
+    s2_loc[`EFA_MR_LOC__PHYS]  = s2_phys_q;
+    s2_loc[`EFA_MR_LOC__SHIFT] = s2_shift_q;
+    s2_loc[`EFA_MR_LOC__MTT]   = s2_mtt_q;
+    s2_loc[`EFA_MR_LOC__START] = s2_phys_q ? s2_addr_q : s2_offset_q;
+  end
+  wire [STATUS_W-1:0] s2_status = {s2_ok, s2_loc, s2_len_q, s2_user_q};
   wire [STATUS_W-1:0] status;
-  assign {m_ok, m_phys, m_shift, m_mtt, m_offset, m_addr, m_len, m_user} = status;
+  assign {m_ok, m_loc, m_len, m_user} = status;
 
   generate
     if (EARLY != 0) begin : g_early
@@ -175,3 +178,5 @@ module efa_mr_check #(
   `EFA_CHECK(!mr_valid || !mr_data[`EFA_MRC__LIVE] || ends, "region ends beyond 2^64")
 
 endmodule
+
+`default_nettype wire

@@ -6,6 +6,7 @@
 //       page; m_first_byte: bytes of the range before this access; m_done: last access of the range
 // Time  first access 3 cycles after the range, with EARLY 2 (page index and page read in one
 //       cycle); one access per cycle, ranges back to back; all stages stall while m_ready is low
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -21,11 +22,7 @@ module efa_mr_translate #(
     input wire [3:0] max_log,
     input wire s_valid,
     output wire s_ready,
-    input wire s_phys,
-    input wire [5:0] s_shift,
-    input wire [15:0] s_mtt,
-    input wire [63:0] s_offset,
-    input wire [63:0] s_addr,
+    input wire [`EFA_MR_LOC__W-1:0] s_loc,
     input wire [15:0] s_len,
     input wire [USER_W-1:0] s_user,
     output wire m_valid,
@@ -67,7 +64,8 @@ module efa_mr_translate #(
   wire move = !s3_valid_q || m_ready;
 
   wire [12:0] block = ONE << max_log;
-  wire [11:0] s_low = s_phys ? s_addr[11:0] : s_offset[11:0];
+  wire [63:0] s_where = s_loc[`EFA_MR_LOC__START];
+  wire [11:0] s_low = s_where[11:0];
   wire [12:0] s_step = block - ({1'b0, s_low} & (block - ONE));
   wire [15:0] s1_rest = s1_left_q - {3'd0, s1_step_q};
   wire [64:0] s1_next = sum64(s1_where_q, {51'd0, s1_step_q}, 1'b0);
@@ -149,10 +147,10 @@ module efa_mr_translate #(
 
   always @(posedge clk) begin
     if (s_valid && s_ready) begin
-      s1_phys_q  <= s_phys;
-      s1_shift_q <= s_shift;
-      s1_mtt_q   <= s_mtt;
-      s1_where_q <= s_phys ? s_addr : s_offset;
+      s1_phys_q  <= s_loc[`EFA_MR_LOC__PHYS];
+      s1_shift_q <= s_loc[`EFA_MR_LOC__SHIFT];
+      s1_mtt_q   <= s_loc[`EFA_MR_LOC__MTT];
+      s1_where_q <= s_where;
       s1_left_q  <= s_len;
       s1_step_q  <= s_step;
       s1_done_q  <= s_len <= {3'd0, s_step};
@@ -178,3 +176,5 @@ module efa_mr_translate #(
   `EFA_CHECK(!s1_valid_q || s1_phys_q || s1_shift_q >= 6'd12, "page smaller than 4 KB")
 
 endmodule
+
+`default_nettype wire

@@ -2,8 +2,10 @@
 // efa_rx_job_arb - merges validated packets and flushed receive WQEs into one job queue.
 //
 // In    s_job validated packets, with the buffers to check; s_flush WQEs of a QP in ERR
-// Out   m_job all jobs, in the order of each queue
+// Out   m_job all jobs, in the order of each queue; m_job_check is 0 for a flushed WQE: no buffer is
+//       checked
 // Time  same cycle, one job per cycle
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_rx_job_arb #(
@@ -13,8 +15,8 @@ module efa_rx_job_arb #(
     input wire rst,
     input wire s_job_valid,
     output wire s_job_ready,
-    input wire [`EFA_RX_JOB__W-1:0] s_job,
-    input wire [1:0] s_req,
+    input wire [`EFA_RX_JOB__W-1:0] s_job_data,
+    input wire [`EFA_RX_CHECK__W-1:0] s_job_check,
     input wire s_flush_valid,
     output wire s_flush_ready,
     input wire [QPN_W-1:0] s_flush_qpn,
@@ -23,8 +25,8 @@ module efa_rx_job_arb #(
     input wire [1:0] s_flush_count,
     output wire m_job_valid,
     input wire m_job_ready,
-    output wire [`EFA_RX_JOB__W-1:0] m_job,
-    output wire [1:0] m_req
+    output wire [`EFA_RX_JOB__W-1:0] m_job_data,
+    output wire [`EFA_RX_CHECK__W-1:0] m_job_check
 );
 
   wire [1:0] grant;
@@ -56,12 +58,15 @@ module efa_rx_job_arb #(
     flush[`EFA_RX_JOB__CPL] = cpl;
   end
 
+  // Not the buffers of s_job: they may change while a flushed WQE waits.
+  assign m_job_check = s_job_check & {`EFA_RX_CHECK__W{!grant[1]}};
   assign m_job_valid = grant != 2'b00;
-  assign m_job = grant[1] ? flush : s_job;
-  assign m_req = grant[1] ? 2'b00 : s_req;
+  assign m_job_data = grant[1] ? flush : s_job_data;
   assign s_job_ready = grant[0] && m_job_ready;
   assign s_flush_ready = grant[1] && m_job_ready;
 
   wire unused_bits = &{1'b0, s_flush_qpc};
 
 endmodule
+
+`default_nettype wire

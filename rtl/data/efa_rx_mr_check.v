@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rx_mr_check - validates the buffers of a receive WQE before any byte is written.
 //
-// In    s_job jobs; s_req which of its descriptors s_descs to validate, under domain s_pd; mr_* the
-//       regions
+// In    s_job jobs; s_job_check the buffers to validate; mr_* the regions
 // Out   m_retire every job in order, with the location of its buffers or with an error status;
-//       m_write the same job in the same cycle, if it writes
+//       m_write the same job, if it writes; the outputs leave independently of each other; m_drop and
+//       the event when the write begins, or when a job without a write retires
 // Time  3 cycles after the last request to efa_mr_check, one job per cycle, per 2 cycles if both
 //       buffers are validated; 1 cycle if none is
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_rx_mr_check (
     input  wire clk,
     input  wire rst,
-    output wire init_done,
+    output wire m_init_done,
 
     input wire s_job_valid,
     output wire s_job_ready,
-    input wire [`EFA_RX_JOB__W-1:0] s_job,
-    input wire [1:0] s_req,
-    input wire [255:0] s_descs,
-    input wire [9:0] s_pd,
+    input wire [`EFA_RX_JOB__W-1:0] s_job_data,
+    input wire [`EFA_RX_CHECK__W-1:0] s_job_check,
 
     input wire mr_valid,
     input wire [`EFA_LIMITS__MR_W-1:0] mr_index,
@@ -30,31 +29,33 @@ module efa_rx_mr_check (
     input wire m_write_ready,
     output wire m_retire_valid,
     input wire m_retire_ready,
-    output wire [`EFA_RX_JOB__W-1:0] m_job,
+    output wire [`EFA_RX_JOB__W-1:0] m_job_data,
 
-    output wire drop,
+    output wire m_drop,
     output wire ev_rx_validated_valid,
     output wire [63:0] ev_rx_validated_data
 );
 
   localparam RX_JOB_W = `EFA_RX_JOB__W;
   localparam DESC_W = `EFA_IO_RX_DESC__BITS;
-  localparam PLACE_W = 1 + 6 + 16 + 64 + 64;
+  localparam LOC_W = `EFA_MR_LOC__W;
   localparam JOBS_LOG2 = 3;
-  localparam PLACES_LOG2 = JOBS_LOG2 + 1;
+  localparam LOCS_LOG2 = JOBS_LOG2 + 1;
   // Jobs are stored without the locations of their buffers, which end below this field.
   localparam ABOVE = `EFA_RX_JOB__COMPLETE;
-  localparam BELOW = ABOVE - 2 * PLACE_W;
+  localparam BELOW = ABOVE - 2 * LOC_W;
 
   // ---- one request per buffer; the job enters its queue with the last request ----
   reg requested_first_q;
-  wire both = s_req == 2'b11;
-  wire second = requested_first_q || !s_req[0];
+  wire [1:0] req = s_job_check[`EFA_RX_CHECK__REQ];
+  wire [255:0] descs = s_job_check[`EFA_RX_CHECK__DESCS];
+  wire both = req == 2'b11;
+  wire second = requested_first_q || !req[0];
   wire at_end = !both || requested_first_q;
   wire line_space;
   wire req_ready;
-  wire ask = s_job_valid && s_req != 2'b00 && line_space;
-  wire [DESC_W-1:0] desc = second ? s_descs[DESC_W+:DESC_W] : s_descs[0+:DESC_W];
+  wire ask = s_job_valid && req != 2'b00 && line_space;
+  wire [DESC_W-1:0] desc = second ? descs[DESC_W+:DESC_W] : descs[0+:DESC_W];
   assign s_job_ready = line_space && at_end;
 
   always @(posedge clk) begin
@@ -66,20 +67,20 @@ module efa_rx_mr_check (
   wire status_ok;
   wire [31:0] status_len;
   wire status_user;
-  wire [PLACE_W-1:0] status_place;
+  wire [LOC_W-1:0] status_loc;
   efa_mr_check #(
       .USER_W(1)
   ) u_check (
       .clk(clk),
       .rst(rst),
-      .init_done(init_done),
+      .init_done(m_init_done),
       .mr_valid(mr_valid),
       .mr_index(mr_index),
       .mr_data(mr_data),
       .s_valid(ask),
       .s_ready(req_ready),
       .s_key(desc[`EFA_IO_RX_DESC__LKEY]),
-      .s_pd(s_pd),
+      .s_pd(s_job_check[`EFA_RX_CHECK__PD]),
       .s_addr({desc[`EFA_IO_RX_DESC__BUF_ADDR_HI], desc[`EFA_IO_RX_DESC__BUF_ADDR_LO]}),
       .s_len({16'd0, desc[`EFA_IO_RX_DESC__LENGTH]}),
       .s_write(1'b1),
@@ -87,11 +88,7 @@ module efa_rx_mr_check (
       .m_valid(status_valid),
       .m_ready(1'b1),
       .m_ok(status_ok),
-      .m_phys(status_place[150]),
-      .m_shift(status_place[149:144]),
-      .m_mtt(status_place[143:128]),
-      .m_offset(status_place[127:64]),
-      .m_addr(status_place[63:0]),
+      .m_loc(status_loc),
       .m_len(status_len),
       .m_user(status_user)
   );
@@ -101,18 +98,18 @@ module efa_rx_mr_check (
   wire job_ready;
   wire [RX_JOB_W-ABOVE-1:0] job_above;
   wire [BELOW-1:0] job_below;
-  wire [RX_JOB_W-1:0] job = {job_above, {2 * PLACE_W{1'b0}}, job_below};
+  wire [RX_JOB_W-1:0] job = {job_above, {2 * LOC_W{1'b0}}, job_below};
   wire [1:0] job_req;
   wire [JOBS_LOG2:0] line_level;
   efa_fifo #(
-      .WIDTH(RX_JOB_W - 2 * PLACE_W + 2),
+      .WIDTH(RX_JOB_W - 2 * LOC_W + 2),
       .DEPTH_LOG2(JOBS_LOG2)
   ) u_line (
       .clk(clk),
       .rst(rst),
       .s_valid(s_job_valid && s_job_ready),
       .s_ready(line_space),
-      .s_data({s_job[RX_JOB_W-1:ABOVE], s_job[BELOW-1:0], s_req}),
+      .s_data({s_job_data[RX_JOB_W-1:ABOVE], s_job_data[BELOW-1:0], req}),
       .m_valid(job_valid),
       .m_ready(job_ready),
       .m_data({job_above, job_below, job_req}),
@@ -120,36 +117,36 @@ module efa_rx_mr_check (
   );
 
   // A check result bypasses the queue if its job is waiting.
-  wire place_space;
-  wire place_ready;
+  wire loc_space;
+  wire loc_ready;
   wire stored;
   wire stored_ok;
-  wire [PLACE_W-1:0] stored_place;
-  wire place_valid = stored || status_valid;
-  wire place_ok = stored ? stored_ok : status_ok;
-  wire [PLACE_W-1:0] place = stored ? stored_place : status_place;
-  wire [PLACES_LOG2:0] place_level;
+  wire [LOC_W-1:0] stored_loc;
+  wire loc_valid = stored || status_valid;
+  wire loc_ok = stored ? stored_ok : status_ok;
+  wire [LOC_W-1:0] loc = stored ? stored_loc : status_loc;
+  wire [LOCS_LOG2:0] loc_level;
   efa_fifo #(
-      .WIDTH(1 + PLACE_W),
-      .DEPTH_LOG2(PLACES_LOG2)
-  ) u_places (
+      .WIDTH(1 + LOC_W),
+      .DEPTH_LOG2(LOCS_LOG2)
+  ) u_locs (
       .clk(clk),
       .rst(rst),
-      .s_valid(status_valid && (stored || !place_ready)),
-      .s_ready(place_space),
-      .s_data({status_ok, status_place}),
+      .s_valid(status_valid && (stored || !loc_ready)),
+      .s_ready(loc_space),
+      .s_data({status_ok, status_loc}),
       .m_valid(stored),
-      .m_ready(place_ready),
-      .m_data({stored_ok, stored_place}),
-      .level(place_level)
+      .m_ready(loc_ready),
+      .m_data({stored_ok, stored_loc}),
+      .level(loc_level)
   );
 
   reg have_first_q;
   reg first_ok_q;
-  reg [PLACE_W-1:0] first_q;
+  reg [LOC_W-1:0] first_q;
   wire take_first = job_valid && job_req == 2'b11 && !have_first_q;
-  wire known = job_req == 2'b00 || (place_valid && !take_first);
-  wire refused = job_req != 2'b00 && !(place_ok && (!have_first_q || first_ok_q));
+  wire known = job_req == 2'b00 || (loc_valid && !take_first);
+  wire refused = job_req != 2'b00 && !(loc_ok && (!have_first_q || first_ok_q));
 
   reg [`EFA_CPL__W-1:0] cpl;
   reg [`EFA_ACK_TX__W-1:0] ack_tx;
@@ -163,34 +160,42 @@ module efa_rx_mr_check (
     end
     checked = job;
     checked[`EFA_RX_JOB__WRITE] = job[`EFA_RX_JOB__WRITE] && !refused;
-    checked[`EFA_RX_JOB__SGE0_ADDR] = have_first_q ? first_q : place;
-    checked[`EFA_RX_JOB__SGE1_ADDR] = place;
+    checked[`EFA_RX_JOB__SGE0_LOC] = have_first_q ? first_q : loc;
+    checked[`EFA_RX_JOB__SGE1_LOC] = loc;
     checked[`EFA_RX_JOB__CPL] = cpl;
     checked[`EFA_RX_JOB__ACK_TX] = ack_tx;
   end
 
   wire writes = checked[`EFA_RX_JOB__WRITE];
   wire ready = job_valid && known;
-  wire leaves = m_retire_ready && (!writes || m_write_ready);
-  assign m_job = checked;
-  assign m_write_valid = ready && writes && m_retire_ready;
-  assign m_retire_valid = ready && (!writes || m_write_ready);
+  // Each output leaves once; the job leaves with the later of them.
+  reg write_done_q;
+  reg retire_done_q;
+  wire write_done = !writes || write_done_q || m_write_ready;
+  wire retire_done = retire_done_q || m_retire_ready;
+  wire leaves = write_done && retire_done;
+  assign m_job_data = checked;
+  assign m_write_valid = ready && writes && !write_done_q;
+  assign m_retire_valid = ready && !retire_done_q;
   assign job_ready = known && leaves;
-  assign place_ready = take_first || (job_valid && job_req != 2'b00 && leaves);
+  assign loc_ready = take_first || (job_valid && job_req != 2'b00 && leaves);
 
   always @(posedge clk) begin
     if (take_first) begin
-      first_ok_q <= place_ok;
-      first_q <= place;
+      first_ok_q <= loc_ok;
+      first_q <= loc;
     end
     if (rst) have_first_q <= 1'b0;
-    else if (take_first) have_first_q <= place_valid;
+    else if (take_first) have_first_q <= loc_valid;
     else if (job_valid && job_ready) have_first_q <= 1'b0;
+    write_done_q  <= !rst && ready && !leaves && writes && write_done;
+    retire_done_q <= !rst && ready && !leaves && retire_done;
   end
 
   wire packet = job[`EFA_RX_JOB__PACKET];
-  wire gone = ready && leaves;
-  assign drop = gone && packet && ack_tx[`EFA_ACK_TX__STATUS] != `EFA_IO_COMP_STATUS__OK;
+  // A packet is validated when its write begins, or when it retires without one.
+  wire gone = writes ? m_write_valid && m_write_ready : m_retire_valid && m_retire_ready;
+  assign m_drop = gone && packet && ack_tx[`EFA_ACK_TX__STATUS] != `EFA_IO_COMP_STATUS__OK;
 
   reg [63:0] ev_data;
   always @* begin
@@ -204,10 +209,12 @@ module efa_rx_mr_check (
   assign ev_rx_validated_valid = gone && packet;
   assign ev_rx_validated_data  = ev_data;
 
-  wire unused_bits = &{1'b0, desc, s_job, req_ready, status_len, status_user};
-  wire unused_store = &{1'b0, line_level, place_level, place_space};
+  wire unused_bits = &{1'b0, desc, s_job_data, req_ready, status_len, status_user};
+  wire unused_store = &{1'b0, line_level, loc_level, loc_space};
 
-  `EFA_CHECK(!(status_valid && !place_space), "efa_rx_mr_check: result without space")
+  `EFA_CHECK(!(status_valid && !loc_space), "efa_rx_mr_check: result without space")
   `EFA_CHECK(req_ready, "efa_rx_mr_check: request not accepted at once")
 
 endmodule
+
+`default_nettype wire

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rx_retire - retires jobs in order: completion after the data, acknowledgement after both.
 //
-// In    s_job every job; written: the data of a job was accepted; s_done_entry: a CQE was accepted;
-//       s_stored, s_released packets stored and released; s_flushed flushed WQEs received
-// Out   m_rxc completions; m_ack_tx acknowledgements; free_* a slot of the packet buffer; done_*
+// In    s_job every job; s_written: the data of a job was accepted; s_done_entry: a CQE was
+//       accepted; s_stored, s_released packets stored and released; s_flushed flushed WQEs received
+// Out   m_rxc completions; m_ack_tx acknowledgements; m_free a slot of the packet buffer; m_done
 //       descriptors reported; statistics; m_drained, for one cycle: everything that was inside when
 //       s_drain rose has left
 // Time  completion in the cycle of the job if its data is out, one job per cycle; acknowledgement 2
 //       cycles after the job and 1 after the CQE; 64 jobs may wait for their CQEs
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_rx_retire #(
     parameter SLOT_W = 8,
-    // log2 of the jobs whose data may be out: all jobs waiting in front.
+    // log2 of the jobs in front; the data of one job more may be out.
     parameter JOBS_LOG2 = 4
 ) (
     input wire clk,
@@ -21,8 +22,8 @@ module efa_rx_retire #(
 
     input wire s_job_valid,
     output wire s_job_ready,
-    input wire [`EFA_RX_JOB__W-1:0] s_job,
-    input wire written,
+    input wire [`EFA_RX_JOB__W-1:0] s_job_data,
+    input wire s_written,
     input wire s_done_entry,
 
     output wire m_rxc_valid,
@@ -32,11 +33,11 @@ module efa_rx_retire #(
     input wire m_ack_tx_ready,
     output wire [`EFA_ACK_TX__W-1:0] m_ack_tx_data,
 
-    output wire free_valid,
-    output wire [SLOT_W-1:0] free_slot,
-    output wire done_valid,
-    output wire [11:0] done_qpn,
-    output wire [1:0] done_count,
+    output wire m_free_valid,
+    output wire [SLOT_W-1:0] m_free_slot,
+    output wire m_done_valid,
+    output wire [11:0] m_done_qpn,
+    output wire [1:0] m_done_count,
 
     input  wire s_stored,
     input  wire s_released,
@@ -57,11 +58,11 @@ module efa_rx_retire #(
   localparam PENDING_LOG2 = 6;
   localparam DROPS_LOG2 = 7;
 
-  wire [`EFA_CPL__W-1:0] cpl = s_job[`EFA_RX_JOB__CPL];
-  wire writes = s_job[`EFA_RX_JOB__WRITE];
-  wire completes = s_job[`EFA_RX_JOB__COMPLETE];
-  wire acks = s_job[`EFA_RX_JOB__ACK];
-  wire [15:0] length = s_job[`EFA_RX_JOB__LENGTH];
+  wire [`EFA_CPL__W-1:0] cpl = s_job_data[`EFA_RX_JOB__CPL];
+  wire writes = s_job_data[`EFA_RX_JOB__WRITE];
+  wire completes = s_job_data[`EFA_RX_JOB__COMPLETE];
+  wire acks = s_job_data[`EFA_RX_JOB__ACK];
+  wire [15:0] length = s_job_data[`EFA_RX_JOB__LENGTH];
 
   // Jobs whose data is out and which have not retired.
   reg [JOBS_LOG2:0] written_q;
@@ -89,7 +90,7 @@ module efa_rx_retire #(
       .rst(rst),
       .s_valid(end_of_job && (completes || acks)),
       .s_ready(pending_space),
-      .s_data({completes, acks, s_job[`EFA_RX_JOB__ACK_TX]}),
+      .s_data({completes, acks, s_job_data[`EFA_RX_JOB__ACK_TX]}),
       .m_valid(head_valid),
       .m_ready(head_ready),
       .m_data({head_waits, head_acks, m_ack_tx_data}),
@@ -103,21 +104,21 @@ module efa_rx_retire #(
       written_q <= {(JOBS_LOG2 + 1) {1'b0}};
       entries_q <= {(PENDING_LOG2 + 1) {1'b0}};
     end else begin
-      written_q <= written_q + {{JOBS_LOG2{1'b0}}, written}
+      written_q <= written_q + {{JOBS_LOG2{1'b0}}, s_written}
           - {{JOBS_LOG2{1'b0}}, end_of_job && writes};
       entries_q <= entries_q + {{PENDING_LOG2{1'b0}}, s_done_entry}
           - {{PENDING_LOG2{1'b0}}, head_valid && head_ready && head_waits};
     end
   end
 
-  wire packet_gone = end_of_job && s_job[`EFA_RX_JOB__PACKET];
-  wire flushed_gone = end_of_job && !s_job[`EFA_RX_JOB__PACKET];
-  assign free_valid = packet_gone;
-  wire [15:0] slot = s_job[`EFA_RX_JOB__SLOT];
-  assign free_slot = slot[SLOT_W-1:0];
-  assign done_valid = end_of_job && completes;
-  assign done_qpn   = cpl[`EFA_CPL__QPN];
-  assign done_count = s_job[`EFA_RX_JOB__COUNT];
+  wire packet_gone = end_of_job && s_job_data[`EFA_RX_JOB__PACKET];
+  wire flushed_gone = end_of_job && !s_job_data[`EFA_RX_JOB__PACKET];
+  assign m_free_valid = packet_gone;
+  wire [15:0] slot = s_job_data[`EFA_RX_JOB__SLOT];
+  assign m_free_slot = slot[SLOT_W-1:0];
+  assign m_done_valid = end_of_job && completes;
+  assign m_done_qpn   = cpl[`EFA_CPL__QPN];
+  assign m_done_count = s_job_data[`EFA_RX_JOB__COUNT];
 
   // Packets and flushed WQEs each leave in arrival order. A drain is done when the counts out have
   // reached the counts in at its start.
@@ -165,7 +166,7 @@ module efa_rx_retire #(
     end
   end
 
-  assign st_rx_valid = done_valid && cpl[`EFA_CPL__STATUS] == `EFA_IO_COMP_STATUS__OK;
+  assign st_rx_valid = m_done_valid && cpl[`EFA_CPL__STATUS] == `EFA_IO_COMP_STATUS__OK;
   assign st_rx_bytes = length;
 
   reg [63:0] ev_data;
@@ -177,9 +178,11 @@ module efa_rx_retire #(
   assign ev_rx_data_done_valid = st_rx_valid;
   assign ev_rx_data_done_data  = ev_data;
 
-  wire unused_bits = &{1'b0, s_job, slot, pending_level};
+  wire unused_bits = &{1'b0, s_job_data, slot, pending_level};
 
-  `EFA_CHECK(written_q <= {1'b1, {JOBS_LOG2{1'b0}}}, "data of more jobs than are pending")
+  `EFA_CHECK(written_q <= {1'b1, {JOBS_LOG2{1'b0}}} + 1'b1, "data of more jobs than are pending")
   `EFA_CHECK(!(&drops_q && &dropped_q), "overflow of the count of pending drops")
 
 endmodule
+
+`default_nettype wire

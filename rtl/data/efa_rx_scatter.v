@@ -2,9 +2,10 @@
 // efa_rx_scatter - writes the bytes of a packet into the buffers of its receive WQE.
 //
 // In    s_job jobs that write, in order; s_win_data 64 bytes of the packet buffer
-// Out   m_win_pos byte position to read; m_wr host writes, GRH first for datagrams; done: the last
-//       write of a job was accepted
+// Out   m_win_pos byte position to read; m_wr host writes, GRH first for datagrams; m_done: the
+//       last write of a job was accepted
 // Time  7 cycles from s_job to the first write, then one beat per cycle; at best one job per cycle
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -14,7 +15,7 @@ module efa_rx_scatter #(
     input wire clk,
     input wire rst,
     input wire [15:0] s_cfg_node_id,
-    input wire [3:0] mps_log,
+    input wire [3:0] s_cfg_mps_log,
 
     input wire mtt_valid,
     input wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
@@ -22,7 +23,7 @@ module efa_rx_scatter #(
 
     input wire s_job_valid,
     output wire s_job_ready,
-    input wire [`EFA_RX_JOB__W-1:0] s_job,
+    input wire [`EFA_RX_JOB__W-1:0] s_job_data,
 
     output wire [LINE_W+5:0] m_win_pos,
     input wire [511:0] s_win_data,
@@ -33,13 +34,12 @@ module efa_rx_scatter #(
     output wire [12:0] m_wr_len,
     output wire [511:0] m_wr_data,
     output wire m_wr_last,
-    output wire done
+    output wire m_done
 );
 
   localparam POS_W = LINE_W + 6;
   localparam HDR_BYTES = `EFA_PKT_HDR__BYTES;
   localparam GRH_BYTES = `EFA_LIMITS__GRH_BYTES;
-  localparam PLACE_W = 1 + 6 + 16 + 64 + 64;
   localparam USER_W = 1 + 1 + POS_W + 16;
 
   // ---- cut the bytes of the job by source and buffer ----
@@ -56,10 +56,15 @@ module efa_rx_scatter #(
   wire from_grh = grh_left_q != 6'd0;
   wire [15:0] wanted = from_grh ? {10'd0, grh_left_q} : left_q;
   wire [15:0] part = wanted < buffer_left ? wanted : buffer_left;
-  wire [PLACE_W-1:0] place = second_q ? job_q[`EFA_RX_JOB__SGE1_ADDR] : job_q[`EFA_RX_JOB__SGE0_ADDR];
+  wire [`EFA_MR_LOC__W-1:0] buffer = second_q ? job_q[`EFA_RX_JOB__SGE1_LOC]
+      : job_q[`EFA_RX_JOB__SGE0_LOC];
   wire last_part = part == wanted && !(from_grh && left_q != 16'd0);
-  wire [63:0] place_addr = place[63:0];
-  wire [63:0] place_offset = place[127:64];
+  wire [63:0] buffer_start = buffer[`EFA_MR_LOC__START];
+  reg [`EFA_MR_LOC__W-1:0] translate_loc;
+  always @* begin
+    translate_loc = buffer;
+    translate_loc[`EFA_MR_LOC__START] = buffer_start + {48'd0, used_q};
+  end
   wire [15:0] src_node;
   wire [`EFA_CPL__W-1:0] cpl = job_q[`EFA_RX_JOB__CPL];
   assign src_node = cpl[`EFA_CPL__SRC_NODE];
@@ -86,14 +91,10 @@ module efa_rx_scatter #(
       .mtt_valid(mtt_valid),
       .mtt_index(mtt_index),
       .mtt_data(mtt_data),
-      .max_log(mps_log),
+      .max_log(s_cfg_mps_log),
       .s_valid(translate_valid),
       .s_ready(translate_ready),
-      .s_phys(place[150]),
-      .s_shift(place[149:144]),
-      .s_mtt(place[143:128]),
-      .s_offset(place_offset + {48'd0, used_q}),
-      .s_addr(place_addr + {48'd0, used_q}),
+      .s_loc(translate_loc),
       .s_len(part),
       .s_user({last_part, from_grh, pos_q, src_node}),
       .m_valid(piece_valid),
@@ -105,11 +106,11 @@ module efa_rx_scatter #(
       .m_user(piece_user)
   );
 
-  wire [`EFA_RX_JOB__W-1:0] new_job = s_job;
+  wire [`EFA_RX_JOB__W-1:0] new_job = s_job_data;
   wire [15:0] new_line = new_job[`EFA_RX_JOB__LINE];
   always @(posedge clk) begin
     if (s_job_valid && s_job_ready) begin
-      job_q <= s_job;
+      job_q <= s_job_data;
       second_q <= 1'b0;
       used_q <= 16'd0;
       grh_left_q <= new_job[`EFA_RX_JOB__GRH] ? GRH_BYTES[5:0] : 6'd0;
@@ -201,7 +202,7 @@ module efa_rx_scatter #(
       .m_data({m_wr_addr, m_wr_len, m_wr_last, out_job_end, m_wr_data}),
       .level(out_level)
   );
-  assign done = wr_accepted && out_job_end;
+  assign m_done = wr_accepted && out_job_end;
 
   always @(posedge clk) begin
     b1_meta_q <= meta;
@@ -229,3 +230,5 @@ module efa_rx_scatter #(
   `EFA_CHECK(!(busy_q && second_q && next_buffer), "efa_rx_scatter: bytes beyond the WQE")
 
 endmodule
+
+`default_nettype wire

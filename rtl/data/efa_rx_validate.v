@@ -1,79 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rx_validate - validates received packets against QP state and claims a receive WQE for each.
 //
-// In    s_pkt a stored packet; qpc_data context of its QP, one cycle later and until s_claim_step;
-//       s_rsp the response of efa_rq_pop; s_blocked: a packet of the same QP is parked; ah_*
-//       address handles as they are created and destroyed
-// Out   m_claim the claim of each packet; m_job the job of the packet, provided that its buffers
-//       are valid: m_req which of the two to check, under domain m_pd; m_park a packet that waits
-//       for its descriptors; m_err a QP whose receive WQE has no last descriptor
+// In    s_pkt a stored packet; qpc_rd_data the context of its QP; blocked_rd_data: an earlier
+//       packet of the QP is parked; s_rsp the response of efa_rq_pop; ah_* address handles as they are
+//       created and destroyed
+// Out   qpc_rd_addr the QP whose packet may claim in the next cycle; m_claim the claim of each
+//       packet, which follows the context until it is accepted; m_job the job of the packet,
+//       provided that the buffers of m_job_check are valid; m_claim_done: a job leaves; m_step: a
+//       claim is accepted; m_end the packet whose response is accepted, m_end_parked: it waits
+//       for its descriptors; m_empty: no packet is between s_pkt and m_end; m_err a QP whose
+//       receive WQE has no last descriptor
 // Time  3 cycles per packet, one packet per cycle while claims are answered; no packet is validated
 //       while a WQE without last descriptor is being reported, until its QP context shows ERR
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_rx_validate #(
-    parameter QPN_W  = 6,
-    parameter LINE_W = 9,
-    parameter SLOT_W = 8
+    parameter QPN_W = 6
 ) (
     input  wire clk,
     input  wire rst,
     input  wire s_open,
-    output wire init_done,
+    output wire m_init_done,
 
     input wire s_pkt_valid,
     output wire s_pkt_ready,
-    input wire [`EFA_PKT_HDR__BITS-1:0] s_pkt_header,
-    input wire [LINE_W-1:0] s_pkt_line,
-    input wire [SLOT_W-1:0] s_pkt_slot,
-    input wire [`EFA_QPC__W-1:0] qpc_data,
+    input wire [`EFA_RX_PKT__W-1:0] s_pkt_data,
+    output wire [QPN_W-1:0] qpc_rd_addr,
+    input wire [`EFA_QPC__W-1:0] qpc_rd_data,
+    input wire blocked_rd_data,
     input wire ah_valid,
     input wire [`EFA_LIMITS__AH_W-1:0] ah_index,
     input wire [`EFA_AHC__W-1:0] ah_data,
 
     output wire m_claim_valid,
-    input wire s_claim_ready,
-    output wire [QPN_W-1:0] m_claim_qpn,
-    output wire m_claim_skip,
-    output wire [16:0] m_claim_need,
-    output wire m_claim_hold,
-    input wire s_claim_step,
+    input wire m_claim_ready,
+    output wire [`EFA_RX_CLAIM__W-1:0] m_claim_data,
     input wire s_rsp_valid,
-    output wire m_rsp_ready,
-    input wire s_rsp_skipped,
-    input wire s_rsp_failed,
-    input wire s_rsp_none,
-    input wire s_rsp_missing,
-    input wire s_rsp_complete,
-    input wire s_rsp_short,
-    input wire [1:0] s_rsp_count,
-    input wire [255:0] s_rsp_descs,
-    output wire m_rsp_parked,
+    output wire s_rsp_ready,
+    input wire [`EFA_RX_CLAIM_RSP__W-1:0] s_rsp_data,
     output wire m_claim_done,
 
-    output wire [QPN_W-1:0] m_lookup_qpn,
-    input wire s_blocked,
-    output wire m_park_valid,
-    output wire [`EFA_PKT_HDR__BITS-1:0] m_park_header,
-    output wire [LINE_W-1:0] m_park_line,
-    output wire [SLOT_W-1:0] m_park_slot,
+    output wire m_step,
+    output wire m_end_valid,
+    output wire m_end_parked,
+    output wire [`EFA_RX_PKT__W-1:0] m_end_data,
+    output wire m_empty,
 
     output wire m_job_valid,
     input wire m_job_ready,
-    output wire [`EFA_RX_JOB__W-1:0] m_job,
-    output wire [1:0] m_req,
-    output wire [255:0] m_descs,
-    output wire [9:0] m_pd,
+    output wire [`EFA_RX_JOB__W-1:0] m_job_data,
+    output wire [`EFA_RX_CHECK__W-1:0] m_job_check,
 
     output wire m_err_valid,
     input wire m_err_ready,
     output wire [QPN_W-1:0] m_err_qpn,
     output wire [3:0] m_err_cause,
-    output wire qkey_wrong
+    output wire st_qkey_valid
 );
 
   localparam HDR_W = `EFA_PKT_HDR__BITS;
+  localparam PKT_W = `EFA_RX_PKT__W;
   localparam NODE_W = `EFA_LIMITS__NODE_W;
   localparam PD_W = `EFA_LIMITS__PD_W;
   localparam AH_W = `EFA_LIMITS__AH_W;
@@ -84,33 +72,33 @@ module efa_rx_validate #(
   localparam [LANES-1:0] ONE_LANE = 1;
   localparam [15:0] GRH_BYTES = `EFA_LIMITS__GRH_BYTES;
   localparam [15:0] NO_AH = `EFA_LIMITS__RESERVED_AH;
-  localparam [3:0] CAUSE_NO_LAST = 4'd7;
 
   // ---- stage 1: its QP context; the packet stalls here for claims or an error report ----
-  reg [HDR_W-1:0] header1_q;
-  reg [LINE_W-1:0] line1_q;
-  reg [SLOT_W-1:0] slot1_q;
-  wire step;
-  wire srd1 = header1_q[`EFA_PKT_HDR__OPCODE] == `EFA_PKT_OPCODE__SRD_SEND;
-  wire [15:0] length1 = header1_q[`EFA_PKT_HDR__LENGTH];
-  wire [15:0] src_node1 = header1_q[`EFA_PKT_HDR__SRC_NODE];
-  wire [15:0] dst_qpn1 = header1_q[`EFA_PKT_HDR__DST_QPN];
+  reg valid1_q;
+  reg [PKT_W-1:0] pkt1_q;
+  wire step = m_claim_valid && m_claim_ready;
+  wire stays1 = valid1_q && !step;
+  wire [HDR_W-1:0] header1 = pkt1_q[`EFA_RX_PKT__HEADER];
+  wire srd1 = header1[`EFA_PKT_HDR__OPCODE] == `EFA_PKT_OPCODE__SRD_SEND;
+  wire [15:0] length1 = header1[`EFA_PKT_HDR__LENGTH];
+  wire [15:0] src_node1 = header1[`EFA_PKT_HDR__SRC_NODE];
+  wire [15:0] dst_qpn1 = header1[`EFA_PKT_HDR__DST_QPN];
   wire [16:0] need1 = {1'b0, length1} + (srd1 ? 17'd0 : {1'b0, GRH_BYTES});
-  wire [15:0] head_dst_qpn = s_pkt_header[`EFA_PKT_HDR__DST_QPN];
-  wire [2:0] qp_state = qpc_data[`EFA_QPC__STATE];
+  wire [HDR_W-1:0] header0 = s_pkt_data[`EFA_RX_PKT__HEADER];
+  wire [15:0] dst_qpn0 = header0[`EFA_PKT_HDR__DST_QPN];
+  wire [2:0] qp_state = qpc_rd_data[`EFA_QPC__STATE];
   wire can_receive = qp_state ==
   `EFA_ADMIN_QP_STATE__RTR_W3
   || qp_state == `EFA_ADMIN_QP_STATE__RTS_W3 || qp_state ==
   `EFA_ADMIN_QP_STATE__SQD_W3
   || qp_state == `EFA_ADMIN_QP_STATE__SQE_W3;
-  wire there = qpc_data[`EFA_QPC__LIVE] && qpc_data[`EFA_QPC__QP_NUM] == dst_qpn1
-      && qpc_data[`EFA_QPC__SRD] == srd1 && can_receive;
-  wire key_fits = qpc_data[`EFA_QPC__QKEY] == header1_q[`EFA_PKT_HDR__QKEY];
+  wire there = qpc_rd_data[`EFA_QPC__LIVE] && qpc_rd_data[`EFA_QPC__QP_NUM] == dst_qpn1
+      && qpc_rd_data[`EFA_QPC__SRD] == srd1 && can_receive;
+  wire key_fits = qpc_rd_data[`EFA_QPC__QKEY] == header1[`EFA_PKT_HDR__QKEY];
 
   // ---- stage 2: the receive WQE that it claimed ----
-  reg [HDR_W-1:0] header2_q;
-  reg [LINE_W-1:0] line2_q;
-  reg [SLOT_W-1:0] slot2_q;
+  reg valid2_q;
+  reg [PKT_W-1:0] pkt2_q;
   reg blocked2_q;
   reg srd2_q;
   reg wrong_key2_q;
@@ -118,10 +106,18 @@ module efa_rx_validate #(
   reg [9:0] pd2_q;
   reg [11:0] rcqn2_q;
   reg rsub2_q;
-  wire [15:0] src_node2 = header2_q[`EFA_PKT_HDR__SRC_NODE];
-  wire [15:0] dst_qpn2 = header2_q[`EFA_PKT_HDR__DST_QPN];
-  wire [127:0] desc0 = s_rsp_descs[127:0];
-  wire [127:0] desc1 = s_rsp_descs[255:128];
+  wire [HDR_W-1:0] header2 = pkt2_q[`EFA_RX_PKT__HEADER];
+  wire [15:0] src_node2 = header2[`EFA_PKT_HDR__SRC_NODE];
+  wire [15:0] dst_qpn2 = header2[`EFA_PKT_HDR__DST_QPN];
+  wire skipped = s_rsp_data[`EFA_RX_CLAIM_RSP__SKIPPED];
+  wire failed = s_rsp_data[`EFA_RX_CLAIM_RSP__FAILED];
+  wire none = s_rsp_data[`EFA_RX_CLAIM_RSP__NONE];
+  wire complete = s_rsp_data[`EFA_RX_CLAIM_RSP__COMPLETE];
+  wire short = s_rsp_data[`EFA_RX_CLAIM_RSP__SHORT];
+  wire [1:0] count = s_rsp_data[`EFA_RX_CLAIM_RSP__COUNT];
+  wire [255:0] descs = s_rsp_data[`EFA_RX_CLAIM_RSP__DESCS];
+  wire [127:0] desc0 = descs[127:0];
+  wire [127:0] desc1 = descs[255:128];
   wire [15:0] size0 = desc0[`EFA_IO_RX_DESC__LENGTH];
   wire [15:0] size1 = desc1[`EFA_IO_RX_DESC__LENGTH];
 
@@ -147,12 +143,12 @@ module efa_rx_validate #(
   wire [9:0] ah_pd = ah_data[`EFA_AHC__PD];
   wire [15:0] ah_node = ah_data[`EFA_AHC__NODE];
   wire ah_near = ah_data[`EFA_AHC__FABRIC] && ah_node[15:NODE_W] == {(16 - NODE_W) {1'b0}};
-  wire [9:0] qp_pd = qpc_data[`EFA_QPC__PD];
+  wire [9:0] qp_pd = qpc_rd_data[`EFA_QPC__PD];
   wire [LANES*PEER_W-1:0] row;
   wire [PEER_W-1:0] known = row[PEER_W*src_node2[LANE_W-1:0]+:PEER_W];
   wire near = src_node2[15:NODE_W] == {(16 - NODE_W) {1'b0}};
   wire [15:0] ah = known[AH_W] && near ? {{(16 - AH_W) {1'b0}}, known[AH_W-1:0]} : NO_AH;
-  assign init_done = !initializing;
+  assign m_init_done = !initializing;
   efa_ram_be #(
       .WIDTH(LANES * PEER_W),
       .ADDR_W(ROW_W),
@@ -169,43 +165,49 @@ module efa_rx_validate #(
   );
 
   wire job_accepted = m_job_valid && m_job_ready;
-  assign m_claim_valid = s_pkt_valid && s_open;
-  assign m_claim_qpn = head_dst_qpn[QPN_W-1:0];
-  assign m_claim_skip = s_blocked || !(there && key_fits);
-  assign m_lookup_qpn = dst_qpn1[QPN_W-1:0];
-  assign m_claim_need = need1;
-  assign m_claim_hold = reporting || (job_valid_q && endless_q);
-  assign step = s_claim_step;
-  wire parks = blocked2_q || s_rsp_missing;
+  wire reports_next = job_valid_q && endless_q;
+  wire skip = blocked_rd_data || !(there && key_fits);
+  reg [`EFA_RX_CLAIM__W-1:0] claim;
+  always @* begin
+    claim = {`EFA_RX_CLAIM__W{1'b0}};
+    claim[`EFA_RX_CLAIM__QPN] = {{(12 - QPN_W) {1'b0}}, dst_qpn1[QPN_W-1:0]};
+    claim[`EFA_RX_CLAIM__HOLD] = reporting || reports_next;
+    claim[`EFA_RX_CLAIM__SKIP] = skip;
+    claim[`EFA_RX_CLAIM__BLOCKED] = blocked_rd_data;
+    claim[`EFA_RX_CLAIM__NEED] = need1;
+  end
+  assign s_pkt_ready = s_open && !stays1;
+  assign qpc_rd_addr = stays1 ? dst_qpn1[QPN_W-1:0] : dst_qpn0[QPN_W-1:0];
+  assign m_claim_valid = valid1_q;
+  assign m_claim_data = claim;
+  assign m_step = step;
+  wire parks = blocked2_q || s_rsp_data[`EFA_RX_CLAIM_RSP__MISSING];
   wire job_space = !job_valid_q || job_accepted;
-  assign m_rsp_ready = parks || job_space;
-  assign m_rsp_parked = parks;
-  assign m_park_valid = s_rsp_valid && parks;
-  assign m_park_header = header2_q;
-  assign m_park_line = line2_q;
-  assign m_park_slot = slot2_q;
+  assign s_rsp_ready = parks || job_space;
+  assign m_end_valid = s_rsp_valid && s_rsp_ready;
+  assign m_end_parked = parks;
+  assign m_end_data = pkt2_q;
+  assign m_empty = !valid1_q && !valid2_q;
   assign m_claim_done = job_accepted;
-  assign s_pkt_ready = s_open && s_claim_ready;
   // One error report at a time.
   assign m_job_valid = job_valid_q && !(endless_q && reporting);
   assign m_err_valid = err_q;
   assign m_err_qpn = err_qpn_q;
-  assign m_err_cause = CAUSE_NO_LAST;
+  assign m_err_cause = `EFA_QP_ERROR__NO_LAST;
 
   // Decision from the claim response.
-  wire good = !s_rsp_skipped && !s_rsp_failed && !s_rsp_none && s_rsp_complete
-      && !s_rsp_short;
-  wire endless = !s_rsp_skipped && !s_rsp_failed && !s_rsp_none && !s_rsp_complete;
+  wire good = !skipped && !failed && !none && complete && !short;
+  wire endless = !skipped && !failed && !none && !complete;
   wire completes = good || endless;
   reg [7:0] status;  // status of the acknowledgement
   always @* begin
-    if (s_rsp_skipped || s_rsp_failed) begin
+    if (skipped || failed) begin
       status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_DEST_QPN;
-    end else if (s_rsp_none) begin
+    end else if (none) begin
       status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_RNR;
-    end else if (!s_rsp_complete) begin
+    end else if (!complete) begin
       status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_STATUS;
-    end else if (s_rsp_short) begin
+    end else if (short) begin
       // A WQE that is too small stays for the next message.
       status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_LENGTH;
     end else begin
@@ -214,39 +216,37 @@ module efa_rx_validate #(
   end
 
   always @(posedge clk) begin
-    if (s_pkt_valid && s_pkt_ready) begin
-      header1_q <= s_pkt_header;
-      line1_q   <= s_pkt_line;
-      slot1_q   <= s_pkt_slot;
-    end
+    if (!stays1) pkt1_q <= s_pkt_data;
     if (step) begin
-      header2_q <= header1_q;
-      line2_q <= line1_q;
-      slot2_q <= slot1_q;
-      blocked2_q <= s_blocked;
+      pkt2_q <= pkt1_q;
+      blocked2_q <= blocked_rd_data;
       srd2_q <= srd1;
-      wrong_key2_q <= there && !key_fits && !s_blocked;
+      wrong_key2_q <= there && !key_fits && !blocked_rd_data;
       need2_q <= need1;
       pd2_q <= qp_pd;
-      rcqn2_q <= qpc_data[`EFA_QPC__RCQN];
-      rsub2_q <= qpc_data[`EFA_QPC__RSUB];
+      rcqn2_q <= qpc_rd_data[`EFA_QPC__RCQN];
+      rsub2_q <= qpc_rd_data[`EFA_QPC__RSUB];
     end
     if (job_space) begin
       endless_q <= endless;
       wrong_key_q <= wrong_key2_q;
       job_q <= job;
       req_q <= good ? {need2_q > {1'b0, size0}, need2_q != 17'd0 && size0 != 16'd0} : 2'b00;
-      descs_q <= s_rsp_descs;
+      descs_q <= descs;
       pd_q <= pd2_q;
     end
     if (job_accepted && endless_q) err_qpn_q <= job_qpn[QPN_W-1:0];
     settle_q <= {settle_q[0], m_err_valid && m_err_ready};
     if (rst) begin
+      valid1_q <= 1'b0;
+      valid2_q <= 1'b0;
       job_valid_q <= 1'b0;
       err_q <= 1'b0;
       settle_q <= 2'd0;
       init_q <= {(ROW_W + 1) {1'b0}};
     end else begin
+      valid1_q <= (s_pkt_valid && s_open) || stays1;
+      valid2_q <= step || (valid2_q && !m_end_valid);
       if (job_space) job_valid_q <= s_rsp_valid && !parks;
       err_q <= (job_accepted && endless_q) || (err_q && !m_err_ready);
       if (initializing) init_q <= init_q + 1'b1;
@@ -268,44 +268,46 @@ module efa_rx_validate #(
     `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR
     : `EFA_IO_COMP_STATUS__OK;
     cpl[`EFA_CPL__OP_TYPE] = `EFA_IO_SEND_OP_TYPE__SEND_W3;
-    cpl[`EFA_CPL__HAS_IMM] = header2_q[`EFA_PKT_HDR__HAS_IMM];
+    cpl[`EFA_CPL__HAS_IMM] = header2[`EFA_PKT_HDR__HAS_IMM];
     cpl[`EFA_CPL__LENGTH] = need2_q[15:0];
     cpl[`EFA_CPL__AH] = ah;
-    cpl[`EFA_CPL__SRC_QPN] = header2_q[`EFA_PKT_HDR__SRC_QPN];
-    cpl[`EFA_CPL__IMM] = header2_q[`EFA_PKT_HDR__IMM];
+    cpl[`EFA_CPL__SRC_QPN] = header2[`EFA_PKT_HDR__SRC_QPN];
+    cpl[`EFA_CPL__IMM] = header2[`EFA_PKT_HDR__IMM];
     cpl[`EFA_CPL__SRC_NODE] = src_node2;
     ack_tx = {`EFA_ACK_TX__W{1'b0}};
     ack_tx[`EFA_ACK_TX__DST_NODE] = src_node2;
-    ack_tx[`EFA_ACK_TX__DST_QPN] = header2_q[`EFA_PKT_HDR__SRC_QPN];
+    ack_tx[`EFA_ACK_TX__DST_QPN] = header2[`EFA_PKT_HDR__SRC_QPN];
     ack_tx[`EFA_ACK_TX__SRC_QPN] = dst_qpn2;
     ack_tx[`EFA_ACK_TX__STATUS] = status;
-    ack_tx[`EFA_ACK_TX__PSN] = header2_q[`EFA_PKT_HDR__PSN];
-    ack_tx[`EFA_ACK_TX__MSG_ID] = header2_q[`EFA_PKT_HDR__MSG_ID];
-    ack_tx[`EFA_ACK_TX__PATH] = header2_q[`EFA_PKT_HDR__PATH];
+    ack_tx[`EFA_ACK_TX__PSN] = header2[`EFA_PKT_HDR__PSN];
+    ack_tx[`EFA_ACK_TX__MSG_ID] = header2[`EFA_PKT_HDR__MSG_ID];
+    ack_tx[`EFA_ACK_TX__PATH] = header2[`EFA_PKT_HDR__PATH];
     job = {`EFA_RX_JOB__W{1'b0}};
     job[`EFA_RX_JOB__PACKET] = 1'b1;
     job[`EFA_RX_JOB__WRITE] = good && need2_q != 17'd0;
     job[`EFA_RX_JOB__GRH] = !srd2_q;
-    job[`EFA_RX_JOB__LENGTH] = header2_q[`EFA_PKT_HDR__LENGTH];
-    job[`EFA_RX_JOB__LINE] = {{(16 - LINE_W) {1'b0}}, line2_q};
-    job[`EFA_RX_JOB__SLOT] = {{(16 - SLOT_W) {1'b0}}, slot2_q};
+    job[`EFA_RX_JOB__LENGTH] = header2[`EFA_PKT_HDR__LENGTH];
+    job[`EFA_RX_JOB__LINE] = {7'd0, pkt2_q[`EFA_RX_PKT__LINE]};
+    job[`EFA_RX_JOB__SLOT] = {8'd0, pkt2_q[`EFA_RX_PKT__SLOT]};
     job[`EFA_RX_JOB__SIZE0] = size0;
-    job[`EFA_RX_JOB__SIZE1] = s_rsp_count[1] ? size1 : 16'd0;
+    job[`EFA_RX_JOB__SIZE1] = count[1] ? size1 : 16'd0;
     job[`EFA_RX_JOB__COMPLETE] = completes;
-    job[`EFA_RX_JOB__COUNT] = s_rsp_count;
+    job[`EFA_RX_JOB__COUNT] = count;
     job[`EFA_RX_JOB__CPL] = cpl;
     job[`EFA_RX_JOB__ACK] = srd2_q;
     job[`EFA_RX_JOB__ACK_TX] = ack_tx;
   end
   wire [`EFA_CPL__W-1:0] job_cpl = job_q[`EFA_RX_JOB__CPL];
   wire [11:0] job_qpn = job_cpl[`EFA_CPL__QPN];
-  assign m_job = job_q;
-  assign m_req = req_q;
-  assign m_descs = descs_q;
-  assign m_pd = pd_q;
-  assign qkey_wrong = job_accepted && wrong_key_q;
+  assign m_job_data = job_q;
+  assign m_job_check[`EFA_RX_CHECK__REQ] = req_q;
+  assign m_job_check[`EFA_RX_CHECK__PD] = pd_q;
+  assign m_job_check[`EFA_RX_CHECK__DESCS] = descs_q;
+  assign st_qkey_valid = job_accepted && wrong_key_q;
 
-  wire unused_bits = &{1'b0, desc0, desc1, qpc_data, ah_pd, ah_node, ah_data, head_dst_qpn,
-                       header1_q, header2_q, need2_q[16], src_node1, job_cpl, job_qpn};
+  wire unused_bits = &{1'b0, desc0, desc1, qpc_rd_data, ah_pd, ah_node, ah_data, dst_qpn0, header0,
+                       header1, header2, need2_q[16], src_node1, job_cpl, job_qpn};
 
 endmodule
+
+`default_nettype wire

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_tx - sends messages in the order in which they were checked, each as one packet.
 //
-// In    s checked messages; rd_cpl_* payload; halted: halted QPs; ctx_* the message context for the
-//       next SRD send
-// Out   rd_* payload reads; m flits, completions without a packet, and fences, in order;
-//       read_err_*: a payload read failed; unused_valid: an SRD message ended without a context
+// In    s checked messages; s_rd_cpl payload; halted: the QP of halted_addr is halted, one
+//       cycle later; ctx_free, ctx_id: the message context of the next SRD send
+// Out   m_rd payload reads; m flits, completions without a packet, and fences, in order;
+//       read_err_*: a payload read failed; ctx_take: an SRD send uses the
+//       context; unused_valid: an SRD message ended without a context
 // Time  first flit 2 cycles after a message without reads, 3 after the last read completion of a
 //       message; one flit per cycle, messages back to back, also messages of one flit
 //
 // Flit i of a packet is line i of the message in the payload buffer. The payload starts after the
 // space for the header, so gathering is only a byte position.
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -31,25 +33,19 @@ module efa_tx #(
     input wire [`EFA_SGE__W-1:0] s_first,
     input wire [`EFA_SGE__W-1:0] s_second,
     input wire [639:0] s_inline,
-    output wire rd_valid,
-    input wire rd_ready,
-    output wire [63:0] rd_addr,
-    output wire [12:0] rd_len,
-    output wire [31:0] rd_cookie,
-    input wire rd_cpl_valid,
-    input wire [31:0] rd_cpl_cookie,
-    input wire [12:0] rd_cpl_offset,
-    input wire [511:0] rd_cpl_data,
-    input wire [6:0] rd_cpl_bytes,
-    input wire rd_cpl_last,
-    input wire rd_cpl_err,
-    input wire [(1<<QPN_W)-1:0] halted,
+    output wire m_rd_valid,
+    input wire m_rd_ready,
+    output wire [`EFA_DMA_RD__W-1:0] m_rd_data,
+    input wire s_rd_cpl_valid,
+    input wire [`EFA_DMA_RD_CPL__W-1:0] s_rd_cpl_data,
+    output wire [QPN_W-1:0] halted_addr,
+    input wire halted,
     output wire read_err_valid,
     output wire [QPN_W-1:0] read_err_qpn,
     output wire unused_valid,
-    input wire ctx_ready,
+    input wire ctx_free,
     input wire [31:0] ctx_id,
-    output wire ctx_valid,
+    output wire ctx_take,
     output wire [`EFA_TX_MSG__W-1:0] ctx_msg,
     output wire m_valid,
     input wire m_ready,
@@ -69,8 +65,6 @@ module efa_tx #(
   localparam [31:0] FIRST_PSN = 32'd0 - LEFT;
   localparam HDR_BITS = `EFA_PKT_HDR__BITS;
   localparam [15:0] HDR = `EFA_PKT_HDR__BYTES;
-  localparam [1:0] KIND_PACKET = 2'd0;
-  localparam [1:0] KIND_BARRIER = 2'd2;
   localparam [SLOT_W-1:0] ONE_SLOT = 1;
   localparam [SLOT_W:0] ONE_LISTED = 1;
   localparam [LINE_W-1:0] ONE_LINE = 1;
@@ -82,6 +76,10 @@ module efa_tx #(
   // l0: the next message of the list
   reg [SLOT_W-1:0] head_q;
   reg [SLOT_W:0] listed_q;  // messages from head_q on
+
+  // The QP of the next message of the list, stored in the cycle of its read.
+  reg head_now_q;
+  reg [QPN_W-1:0] head_now_qpn_q;
 
   // l1: a message that waits for its payload, then leaves line by line. A message without payload
   // reads bypasses the list while the list is empty.
@@ -135,7 +133,7 @@ module efa_tx #(
   wire [1:0] kind = msg[`EFA_TX_MSG__KIND];
   wire srd = msg[`EFA_TX_MSG__SRD];
   wire [11:0] msg_qpn = msg[`EFA_TX_MSG__QPN];
-  wire is_packet = kind == KIND_PACKET;
+  wire is_packet = kind == `EFA_TX_KIND__PACKET;
   wire [15:0] last_byte = length + HDR - 16'd1;
   wire [7:0] last_index = last_byte[13:6];
   wire [7:0] flits = last_index + 8'd1;
@@ -143,19 +141,26 @@ module efa_tx #(
 
   // A halted QP sends nothing more. A datagram ends here. An SRD send still gets its context, so
   // that the flush finds it in posting order.
-  wire in_error = is_packet && !l1_begun_q && !l1_failed_q && halted[msg_qpn[QPN_W-1:0]];
+  wire in_error = is_packet && !l1_begun_q && !l1_failed_q && halted;
   wire sends = is_packet && !l1_failed_q && !in_error;
   wire silent = in_error && srd;
   wire accepts_ctx = is_packet && !l1_failed_q && srd && !l1_begun_q;
   wire last_flit = !sends || l1_flit_q == last_index;
 
   wire l2_move = !l2_valid_q || m_ready;
-  wire l1_step = l1_valid_q && l1_ready_q && l2_move && (!accepts_ctx || ctx_ready);
+  wire l1_step = l1_valid_q && l1_ready_q && l2_move && (!accepts_ctx || ctx_free);
   wire l1_end = l1_step && last_flit;
   wire listed = listed_q != {SLOT_W + 1{1'b0}};
   wire l0_go = listed && (!l1_valid_q || l1_end);
-  wire s_gathers = s_msg[`EFA_TX_MSG__KIND] == KIND_PACKET && !s_msg[`EFA_TX_MSG__INLINED];
+  wire s_gathers = s_msg[`EFA_TX_MSG__KIND] == `EFA_TX_KIND__PACKET && !s_msg[`EFA_TX_MSG__INLINED];
   wire s_bypass = s_valid && !s_gathers && alloc_idle && !listed && (!l1_valid_q || l1_end);
+
+  // The QP of the message that is at l1 in the next cycle.
+  wire [SLOT_W-1:0] head_d = l0_go ? head_q + ONE_SLOT : head_q;
+  wire [11:0] slot_qpn = slot_msg[`EFA_TX_MSG__QPN];
+  wire [11:0] s_qpn = s_msg[`EFA_TX_MSG__QPN];
+  wire [QPN_W-1:0] head_read;
+  wire [QPN_W-1:0] head_qpn = head_now_q ? head_now_qpn_q : head_read;
 
   reg [`EFA_TX_MSG__W-1:0] out_msg;
   always @* begin
@@ -209,14 +214,15 @@ module efa_tx #(
   end
 
   assign init_done = !initializing && ring_init;
+  assign halted_addr = s_bypass ? s_qpn[QPN_W-1:0] : l0_go ? head_qpn : msg_qpn[QPN_W-1:0];
   assign read_err_valid = l1_step && is_packet && l1_failed_q;
   assign read_err_qpn = msg_qpn[QPN_W-1:0];
   // Messages that had a context reserved and end without one.
   assign unused_valid = l1_step && srd
       && ((is_packet && l1_failed_q)
-          || (!is_packet && kind != KIND_BARRIER
+          || (!is_packet && kind != `EFA_TX_KIND__BARRIER
               && msg[`EFA_TX_MSG__STATUS] != `EFA_IO_COMP_STATUS__FLUSHED));
-  assign ctx_valid = l1_step && accepts_ctx;
+  assign ctx_take = l1_step && accepts_ctx;
   assign ctx_msg = msg;
   assign m_valid = l2_valid_q;
   assign m_net = l2_net_q;
@@ -251,11 +257,11 @@ module efa_tx #(
       .slot_inline(slot_inline),
       .free_slot(l1_end && !l1_bypass_q),
       .free_lines(lines),
-      .rd_valid(rd_valid),
-      .rd_ready(rd_ready),
-      .rd_addr(rd_addr),
-      .rd_len(rd_len),
-      .rd_cookie(rd_cookie)
+      .rd_valid(m_rd_valid),
+      .rd_ready(m_rd_ready),
+      .rd_addr(m_rd_data[`EFA_DMA_RD__ADDR]),
+      .rd_len(m_rd_data[`EFA_DMA_RD__LEN]),
+      .rd_cookie(m_rd_data[`EFA_DMA_RD__COOKIE])
   );
 
   efa_tx_buffer #(
@@ -265,13 +271,13 @@ module efa_tx #(
       .clk(clk),
       .rst(rst),
       .init_done(ring_init),
-      .rd_cpl_valid(rd_cpl_valid),
-      .rd_cpl_cookie(rd_cpl_cookie),
-      .rd_cpl_offset(rd_cpl_offset),
-      .rd_cpl_data(rd_cpl_data),
-      .rd_cpl_bytes(rd_cpl_bytes),
-      .rd_cpl_last(rd_cpl_last),
-      .rd_cpl_err(rd_cpl_err),
+      .rd_cpl_valid(s_rd_cpl_valid),
+      .rd_cpl_cookie(s_rd_cpl_data[`EFA_DMA_RD_CPL__COOKIE]),
+      .rd_cpl_offset(s_rd_cpl_data[`EFA_DMA_RD_CPL__OFFSET]),
+      .rd_cpl_data(s_rd_cpl_data[`EFA_DMA_RD_CPL__DATA]),
+      .rd_cpl_bytes(s_rd_cpl_data[`EFA_DMA_RD_CPL__BYTES]),
+      .rd_cpl_last(s_rd_cpl_data[`EFA_DMA_RD_CPL__LAST]),
+      .rd_cpl_err(s_rd_cpl_data[`EFA_DMA_RD_CPL__ERR]),
       .slot_valid(slot_valid),
       .slot_index(slot_index),
       .slot_reads(slot_reads),
@@ -299,6 +305,19 @@ module efa_tx #(
   );
 
   efa_ram #(
+      .WIDTH (QPN_W),
+      .ADDR_W(SLOT_W)
+  ) u_list_qpn (
+      .clk(clk),
+      .wr_en(slot_valid),
+      .wr_addr(slot_index),
+      .wr_data(slot_qpn[QPN_W-1:0]),
+      .rd_en(1'b1),
+      .rd_addr(head_d),
+      .rd_data(head_read)
+  );
+
+  efa_ram #(
       .WIDTH (32),
       .ADDR_W(NODE_W)
   ) u_psn (
@@ -323,7 +342,7 @@ module efa_tx #(
       psn_valid_q <= 1'b0;
     end else begin
       if (initializing) init_q <= init_q + ONE_NODE;
-      if (l0_go) head_q <= head_q + ONE_SLOT;
+      head_q <= head_d;
       if (slot_valid && !l0_go) listed_q <= listed_q + ONE_LISTED;
       else if (l0_go && !slot_valid) listed_q <= listed_q - ONE_LISTED;
       if (l0_go || s_bypass || l1_end) l1_valid_q <= l0_go || s_bypass;
@@ -336,6 +355,8 @@ module efa_tx #(
   end
 
   always @(posedge clk) begin
+    head_now_q <= slot_valid && slot_index == head_d;
+    head_now_qpn_q <= slot_qpn[QPN_W-1:0];
     if (s_bypass) l1_item_q <= {s_inline, s_msg};
     if (l0_go || s_bypass) begin
       l1_bypass_q <= s_bypass;
@@ -354,7 +375,7 @@ module efa_tx #(
     if (l1_step) begin
       l2_net_q   <= sends;
       // Messages without packet or acknowledgement complete here.
-      l2_done_q  <= kind != KIND_BARRIER && (!sends || (!srd && last_flit));
+      l2_done_q  <= kind != `EFA_TX_KIND__BARRIER && (!sends || (!srd && last_flit));
       l2_first_q <= !l1_begun_q;
       l2_last_q  <= last_flit;
       l2_odd_q   <= l1_flit_q[0];
@@ -369,8 +390,10 @@ module efa_tx #(
     end
   end
 
-  wire unused_bits = &{1'b0, last_byte, l1_node, msg_qpn, l2_length[15:7]};
+  wire unused_bits = &{1'b0, last_byte, l1_node, msg_qpn, slot_qpn, s_qpn, l2_length[15:7]};
 
   `EFA_CHECK(!l1_valid_q || !is_packet || l1_failed_q || flits != 8'd0, "packet of 0 flits")
 
 endmodule
+
+`default_nettype wire

@@ -6,6 +6,7 @@
 //       slot and byte position in the ring; s_idle: no message is about to enter the list
 // Time  1 cycle, one message per cycle, 2 cycles for two buffers; first read 3 cycles after the
 //       message; the first read waits for free space for the whole message
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -44,7 +45,6 @@ module efa_tx_alloc #(
   localparam HDR = `EFA_PKT_HDR__BYTES;
   localparam [POS_W-1:0] HDR_POS = HDR;
   localparam [15:0] ROUND_UP = HDR + 63;
-  localparam [1:0] KIND_PACKET = 2'd0;
   localparam REQ_META_W = `EFA_SGE__W + SLOT_W + POS_W;
   localparam [SLOT_W:0] ONE_SLOT = 1;
   localparam [SLOT_W:0] SLOTS = 1 << SLOT_W;
@@ -83,11 +83,11 @@ module efa_tx_alloc #(
     end
   endfunction
 
-  wire [63:0] first_from = s_first[`EFA_SGE__PHYS] ? s_first[`EFA_SGE__ADDR]
-      : s_first[`EFA_SGE__OFFSET];
-  wire [63:0] second_from = s_second[`EFA_SGE__PHYS] ? s_second[`EFA_SGE__ADDR]
-      : s_second[`EFA_SGE__OFFSET];
-  wire gathers = s_msg[`EFA_TX_MSG__KIND] == KIND_PACKET && !s_msg[`EFA_TX_MSG__INLINED];
+  wire [`EFA_MR_LOC__W-1:0] first_loc = s_first[`EFA_SGE__LOC];
+  wire [`EFA_MR_LOC__W-1:0] second_loc = s_second[`EFA_SGE__LOC];
+  wire [63:0] first_from = first_loc[`EFA_MR_LOC__START];
+  wire [63:0] second_from = second_loc[`EFA_MR_LOC__START];
+  wire gathers = s_msg[`EFA_TX_MSG__KIND] == `EFA_TX_KIND__PACKET && !s_msg[`EFA_TX_MSG__INLINED];
   wire [15:0] s_lines = (s_msg[`EFA_TX_MSG__LENGTH] + ROUND_UP) >> 6;
 
   wire r_gathers = r_lines_q != {LINE_W{1'b0}};
@@ -163,11 +163,7 @@ module efa_tx_alloc #(
       .max_log(mrrs_log),
       .s_valid(translate_valid),
       .s_ready(translate_ready),
-      .s_phys(translate_sge[`EFA_SGE__PHYS]),
-      .s_shift(translate_sge[`EFA_SGE__SHIFT]),
-      .s_mtt(translate_sge[`EFA_SGE__MTT]),
-      .s_offset(translate_sge[`EFA_SGE__OFFSET]),
-      .s_addr(translate_sge[`EFA_SGE__ADDR]),
+      .s_loc(translate_sge[`EFA_SGE__LOC]),
       .s_len(translate_sge[`EFA_SGE__LEN]),
       .s_user(translate_place),
       .m_valid(rd_valid),
@@ -215,9 +211,11 @@ module efa_tx_alloc #(
     end
   end
 
-  wire unused_sizes = &{1'b0, first_from, second_from, r_first_len, s_lines};
+  wire unused_sizes = &{1'b0, first_loc, second_loc, first_from, second_from, r_first_len, s_lines};
   wire unused_translate = &{1'b0, req_level, rd_done, rd_first};
 
   `EFA_CHECK(lines_free_q <= LINES && slots_used_q <= SLOTS, "more entries freed than allocated")
 
 endmodule
+
+`default_nettype wire

@@ -11,6 +11,7 @@
 //
 // A beat covers at most two neighbouring lines, one in each bank. Read completions are counted
 // against a goal that each message of the slot raises, so no count is ever cleared.
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -191,3 +192,5 @@ module efa_tx_buffer #(
   `EFA_CHECK(!(counted && slot_valid && c1_slot_q == slot_index), "completion for a free slot")
 
 endmodule
+
+`default_nettype wire

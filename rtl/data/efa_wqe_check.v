@@ -7,6 +7,7 @@
 // Time  2 cycles, one WQE per cycle, in order; all stages stall while m_ready is low
 //
 // The first failed check sets the status. Decision 0001 defines the order of the checks.
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -42,9 +43,6 @@ module efa_wqe_check (
   localparam [15:0] MAX_SGES = `EFA_LIMITS__MAX_SEND_SGES;
   localparam [32:0] MTU_DEFAULT = `EFA_PROFILE_DEFAULT__MTU;
   localparam [32:0] MTU_RECORDED = `EFA_PROFILE_RECORDED__MTU;
-  localparam [1:0] KIND_PACKET = 2'd0;
-  localparam [1:0] KIND_DONE = 2'd1;
-  localparam [1:0] KIND_BARRIER = 2'd2;
 
   reg [AH_W:0] init_q;
   reg [`EFA_WQE_IN__W-1:0] k_item_q;
@@ -108,7 +106,7 @@ module efa_wqe_check (
   reg [`EFA_TX_MSG__W-1:0] request;
   always @* begin
     request = {`EFA_TX_MSG__W{1'b0}};
-    request[`EFA_TX_MSG__KIND] = k_item_q[`EFA_WQE_IN__BARRIER] ? KIND_BARRIER : KIND_PACKET;
+    request[`EFA_TX_MSG__KIND] = k_item_q[`EFA_WQE_IN__BARRIER] ? `EFA_TX_KIND__BARRIER : `EFA_TX_KIND__PACKET;
     request[`EFA_TX_MSG__FENCE] = k_item_q[`EFA_WQE_IN__FENCE];
     request[`EFA_TX_MSG__STATUS] = status;
     request[`EFA_TX_MSG__QPN] = k_item_q[`EFA_WQE_IN__QPN];
@@ -155,9 +153,10 @@ module efa_wqe_check (
         msg[`EFA_TX_MSG__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_UNREACH_REMOTE;
       end
     end
-    if (checked[`EFA_TX_MSG__KIND] == KIND_PACKET
+    if (checked[`EFA_TX_MSG__KIND] ==
+        `EFA_TX_KIND__PACKET
         && msg[`EFA_TX_MSG__STATUS] != `EFA_IO_COMP_STATUS__OK) begin
-      msg[`EFA_TX_MSG__KIND] = KIND_DONE;
+      msg[`EFA_TX_MSG__KIND] = `EFA_TX_KIND__COMPLETION;
     end
   end
 
@@ -175,7 +174,7 @@ module efa_wqe_check (
   assign m_inline = j_inline_q;
   assign m_first[`EFA_SGE__LEN] = first_len[15:0];
   assign m_second[`EFA_SGE__LEN] = second_len[15:0];
-  assign ev_check_valid = m_valid && m_ready && msg[`EFA_TX_MSG__KIND] != KIND_BARRIER;
+  assign ev_check_valid = m_valid && m_ready && msg[`EFA_TX_MSG__KIND] != `EFA_TX_KIND__BARRIER;
   assign ev_check_data = event_data;
 
   efa_ram #(
@@ -215,11 +214,7 @@ module efa_wqe_check (
       .m_valid(m_valid),
       .m_ready(m_ready),
       .m_ok(first_ok),
-      .m_phys(m_first[`EFA_SGE__PHYS]),
-      .m_shift(m_first[`EFA_SGE__SHIFT]),
-      .m_mtt(m_first[`EFA_SGE__MTT]),
-      .m_offset(m_first[`EFA_SGE__OFFSET]),
-      .m_addr(m_first[`EFA_SGE__ADDR]),
+      .m_loc(m_first[`EFA_SGE__LOC]),
       .m_len(first_len),
       .m_user(first_user)
   );
@@ -248,11 +243,7 @@ module efa_wqe_check (
       .m_valid(second_valid),
       .m_ready(m_ready),
       .m_ok(second_ok),
-      .m_phys(m_second[`EFA_SGE__PHYS]),
-      .m_shift(m_second[`EFA_SGE__SHIFT]),
-      .m_mtt(m_second[`EFA_SGE__MTT]),
-      .m_offset(m_second[`EFA_SGE__OFFSET]),
-      .m_addr(m_second[`EFA_SGE__ADDR]),
+      .m_loc(m_second[`EFA_SGE__LOC]),
       .m_len(second_len),
       .m_user(second_user)
   );
@@ -283,3 +274,5 @@ module efa_wqe_check (
   `EFA_CHECK(m_valid == second_valid && move == second_ready, "the two checks lost their alignment")
 
 endmodule
+
+`default_nettype wire

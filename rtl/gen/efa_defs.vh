@@ -434,6 +434,142 @@
 `define EFA_ADMIN_EVENT_COUNTER_MODIFY_OPS__ADD 8'd1
 `define EFA_ADMIN_EVENT_COUNTER_MODIFY_OPS__ADD_W1 1'd1
 
+// enum efa_qp_error
+`define EFA_QP_ERROR__SQ_DOORBELL 4'd1
+`define EFA_QP_ERROR__RQ_DOORBELL 4'd2
+`define EFA_QP_ERROR__INCOMPLETE_WQE 4'd3
+`define EFA_QP_ERROR__POSTED_STORE 4'd4
+`define EFA_QP_ERROR__PAYLOAD_READ 4'd5
+`define EFA_QP_ERROR__DESC_READ 4'd6
+`define EFA_QP_ERROR__NO_LAST 4'd7
+`define EFA_QP_ERROR__WQE_READ 4'd8
+
+// enum efa_anomaly_host
+`define EFA_ANOMALY_HOST__PARTIAL 4'd1
+`define EFA_ANOMALY_HOST__PARTIAL_W3 3'd1
+`define EFA_ANOMALY_HOST__REGISTER 4'd2
+`define EFA_ANOMALY_HOST__REGISTER_W3 3'd2
+`define EFA_ANOMALY_HOST__READ_LOST 4'd3
+`define EFA_ANOMALY_HOST__READ_LOST_W3 3'd3
+`define EFA_ANOMALY_HOST__READ_LATE 4'd4
+`define EFA_ANOMALY_HOST__READ_LATE_W3 3'd4
+`define EFA_ANOMALY_HOST__VECTOR 4'd5
+`define EFA_ANOMALY_HOST__VECTOR_W3 3'd5
+
+// enum efa_anomaly_admin
+`define EFA_ANOMALY_ADMIN__AQ_DOORBELL 4'd1
+`define EFA_ANOMALY_ADMIN__AQ_DOORBELL_W3 3'd1
+`define EFA_ANOMALY_ADMIN__AENQ_CONSUMER 4'd2
+`define EFA_ANOMALY_ADMIN__AENQ_CONSUMER_W3 3'd2
+`define EFA_ANOMALY_ADMIN__AQ_PHASE 4'd3
+`define EFA_ANOMALY_ADMIN__AQ_PHASE_W3 3'd3
+`define EFA_ANOMALY_ADMIN__AQ_READ 4'd4
+`define EFA_ANOMALY_ADMIN__AQ_READ_W3 3'd4
+`define EFA_ANOMALY_ADMIN__AENQ_DROPPED 4'd5
+`define EFA_ANOMALY_ADMIN__AENQ_DROPPED_W3 3'd5
+`define EFA_ANOMALY_ADMIN__AQ_CHECKSUM 4'd6
+`define EFA_ANOMALY_ADMIN__AQ_CHECKSUM_W3 3'd6
+
+// enum efa_anomaly_net
+`define EFA_ANOMALY_NET__OPCODE 4'd1
+`define EFA_ANOMALY_NET__OPCODE_W3 3'd1
+`define EFA_ANOMALY_NET__NODE 4'd2
+`define EFA_ANOMALY_NET__NODE_W3 3'd2
+`define EFA_ANOMALY_NET__LENGTH 4'd3
+`define EFA_ANOMALY_NET__LENGTH_W3 3'd3
+`define EFA_ANOMALY_NET__ACK 4'd4
+`define EFA_ANOMALY_NET__ACK_W3 3'd4
+
+// enum efa_reset_step
+`define EFA_RESET_STEP__BEGUN 2'd0
+`define EFA_RESET_STEP__DRAINED 2'd1
+`define EFA_RESET_STEP__DONE 2'd2
+
+// enum efa_tx_kind
+`define EFA_TX_KIND__PACKET 2'd0
+`define EFA_TX_KIND__COMPLETION 2'd1
+`define EFA_TX_KIND__BARRIER 2'd2
+
+// enum efa_dma_rd_client
+`define EFA_DMA_RD_CLIENT__ADM 32'd0
+`define EFA_DMA_RD_CLIENT__ADM_W3 3'd0
+`define EFA_DMA_RD_CLIENT__RQ 32'd1
+`define EFA_DMA_RD_CLIENT__RQ_W3 3'd1
+`define EFA_DMA_RD_CLIENT__TX 32'd2
+`define EFA_DMA_RD_CLIENT__TX_W3 3'd2
+`define EFA_DMA_RD_CLIENT__SQ 32'd3
+`define EFA_DMA_RD_CLIENT__SQ_W3 3'd3
+`define EFA_DMA_RD_CLIENT__COUNT 32'd4
+`define EFA_DMA_RD_CLIENT__COUNT_W3 3'd4
+
+// enum efa_dma_wr_client
+`define EFA_DMA_WR_CLIENT__ADM 32'd0
+`define EFA_DMA_WR_CLIENT__ADM_W3 3'd0
+`define EFA_DMA_WR_CLIENT__RX 32'd1
+`define EFA_DMA_WR_CLIENT__RX_W3 3'd1
+`define EFA_DMA_WR_CLIENT__CQ 32'd2
+`define EFA_DMA_WR_CLIENT__CQ_W3 3'd2
+`define EFA_DMA_WR_CLIENT__EQ 32'd3
+`define EFA_DMA_WR_CLIENT__EQ_W3 3'd3
+`define EFA_DMA_WR_CLIENT__COUNT 32'd4
+`define EFA_DMA_WR_CLIENT__COUNT_W3 3'd4
+
+// enum efa_irq_client
+`define EFA_IRQ_CLIENT__ADM 32'd0
+`define EFA_IRQ_CLIENT__ADM_W2 2'd0
+`define EFA_IRQ_CLIENT__EQ 32'd1
+`define EFA_IRQ_CLIENT__EQ_W2 2'd1
+`define EFA_IRQ_CLIENT__COUNT 32'd2
+`define EFA_IRQ_CLIENT__COUNT_W2 2'd2
+
+// enum efa_engine
+`define EFA_ENGINE__SEND 32'd0
+`define EFA_ENGINE__SEND_W3 3'd0
+`define EFA_ENGINE__RECV 32'd1
+`define EFA_ENGINE__RECV_W3 3'd1
+`define EFA_ENGINE__CPL 32'd2
+`define EFA_ENGINE__CPL_W3 3'd2
+`define EFA_ENGINE__QP 32'd3
+`define EFA_ENGINE__QP_W3 3'd3
+`define EFA_ENGINE__ADMIN 32'd4
+`define EFA_ENGINE__ADMIN_W3 3'd4
+`define EFA_ENGINE__COUNT 32'd5
+`define EFA_ENGINE__COUNT_W3 3'd5
+
+// enum efa_qop
+`define EFA_QOP__INIT 2'd0
+`define EFA_QOP__CLEAR 2'd1
+`define EFA_QOP__FREE 2'd2
+`define EFA_QOP__QUERY 2'd3
+
+// enum efa_stat
+`define EFA_STAT__TX 32'd0
+`define EFA_STAT__TX_W3 3'd0
+`define EFA_STAT__SEND 32'd1
+`define EFA_STAT__SEND_W3 3'd1
+`define EFA_STAT__RX 32'd2
+`define EFA_STAT__RX_W3 3'd2
+`define EFA_STAT__DROP 32'd3
+`define EFA_STAT__DROP_W3 3'd3
+`define EFA_STAT__QKEY 32'd4
+`define EFA_STAT__QKEY_W3 3'd4
+`define EFA_STAT__COUNT 32'd5
+`define EFA_STAT__COUNT_W3 3'd5
+
+// enum efa_table
+`define EFA_TABLE__CQC 32'd0
+`define EFA_TABLE__CQC_W3 3'd0
+`define EFA_TABLE__EQC 32'd1
+`define EFA_TABLE__EQC_W3 3'd1
+`define EFA_TABLE__MR 32'd2
+`define EFA_TABLE__MR_W3 3'd2
+`define EFA_TABLE__MTT 32'd3
+`define EFA_TABLE__MTT_W3 3'd3
+`define EFA_TABLE__AH 32'd4
+`define EFA_TABLE__AH_W3 3'd4
+`define EFA_TABLE__COUNT 32'd5
+`define EFA_TABLE__COUNT_W3 3'd5
+
 // enum efa_io_queue_type
 `define EFA_IO_QUEUE_TYPE__SEND_QUEUE 2'd1
 `define EFA_IO_QUEUE_TYPE__RECV_QUEUE 2'd2
@@ -2391,6 +2527,28 @@
 `define EFA_PKT_HDR__STATUS 239:232
 `define EFA_PKT_HDR__RESERVED 255:240
 
+// internal dma_rd
+`define EFA_DMA_RD__W 109
+`define EFA_DMA_RD__COOKIE 31:0
+`define EFA_DMA_RD__LEN 44:32
+`define EFA_DMA_RD__ADDR 108:45
+
+// internal dma_rd_cpl
+`define EFA_DMA_RD_CPL__W 566
+`define EFA_DMA_RD_CPL__COOKIE 31:0
+`define EFA_DMA_RD_CPL__OFFSET 44:32
+`define EFA_DMA_RD_CPL__DATA 556:45
+`define EFA_DMA_RD_CPL__BYTES 563:557
+`define EFA_DMA_RD_CPL__LAST 564
+`define EFA_DMA_RD_CPL__ERR 565
+
+// internal dma_wr
+`define EFA_DMA_WR__W 590
+`define EFA_DMA_WR__DATA 511:0
+`define EFA_DMA_WR__LAST 512
+`define EFA_DMA_WR__LEN 525:513
+`define EFA_DMA_WR__ADDR 589:526
+
 // internal qpc
 `define EFA_QPC__W 188
 `define EFA_QPC__LIVE 0
@@ -2452,6 +2610,89 @@
 `define EFA_AHC__PD 10:1
 `define EFA_AHC__FABRIC 11
 `define EFA_AHC__NODE 27:12
+
+// internal reg_wr
+`define EFA_REG_WR__W 48
+`define EFA_REG_WR__OFFSET 15:0
+`define EFA_REG_WR__DATA 47:16
+
+// internal llq
+`define EFA_LLQ__W 549
+`define EFA_LLQ__LINE 19:0
+`define EFA_LLQ__DWEN 35:20
+`define EFA_LLQ__PART 36
+`define EFA_LLQ__DATA 548:37
+
+// internal db
+`define EFA_DB__W 64
+`define EFA_DB__OFFSET 31:0
+`define EFA_DB__DATA 63:32
+
+// internal rqdb
+`define EFA_RQDB__W 28
+`define EFA_RQDB__QPN 11:0
+`define EFA_RQDB__VALUE 27:12
+
+// internal cqdb
+`define EFA_CQDB__W 44
+`define EFA_CQDB__CQN 11:0
+`define EFA_CQDB__VALUE 43:12
+
+// internal ec_cmd
+`define EFA_EC_CMD__W 89
+`define EFA_EC_CMD__OP 2:0
+`define EFA_EC_CMD__COUNTER 8:3
+`define EFA_EC_CMD__QPN 20:9
+`define EFA_EC_CMD__EVENTS 24:21
+`define EFA_EC_CMD__VALUE 88:25
+
+// internal aenq
+`define EFA_AENQ__W 416
+`define EFA_AENQ__GROUP 15:0
+`define EFA_AENQ__SYNDROME 31:16
+`define EFA_AENQ__DATA 415:32
+
+// internal flit
+`define EFA_FLIT__W 577
+`define EFA_FLIT__DATA 511:0
+`define EFA_FLIT__KEEP 575:512
+`define EFA_FLIT__LAST 576
+
+// internal qpc_admin
+`define EFA_QPC_ADMIN__W 201
+`define EFA_QPC_ADMIN__WRITE 0
+`define EFA_QPC_ADMIN__QPN 12:1
+`define EFA_QPC_ADMIN__WDATA 200:13
+
+// internal qpchg
+`define EFA_QPCHG__W 15
+`define EFA_QPCHG__QPN 11:0
+`define EFA_QPCHG__STATE 14:12
+
+// internal qperr
+`define EFA_QPERR__W 16
+`define EFA_QPERR__QPN 11:0
+`define EFA_QPERR__CAUSE 15:12
+
+// internal queue_op
+`define EFA_QUEUE_OP__W 260
+`define EFA_QUEUE_OP__KIND 1:0
+`define EFA_QUEUE_OP__QPN 13:2
+`define EFA_QUEUE_OP__QPC 201:14
+`define EFA_QUEUE_OP__BASE 259:202
+
+// internal table_wr
+`define EFA_TABLE_WR__W 466
+`define EFA_TABLE_WR__CQC_CQN 11:0
+`define EFA_TABLE_WR__CQC_DATA 97:12
+`define EFA_TABLE_WR__EQC_EQN 100:98
+`define EFA_TABLE_WR__EQC_DATA 171:101
+`define EFA_TABLE_WR__MR_INDEX 179:172
+`define EFA_TABLE_WR__MR_DATA 364:180
+`define EFA_TABLE_WR__MTT_INDEX 377:365
+`define EFA_TABLE_WR__MTT_DATA 429:378
+`define EFA_TABLE_WR__AH_INDEX 437:430
+`define EFA_TABLE_WR__AH_DATA 465:438
 
 // internal cpl
 `define EFA_CPL__W 231
@@ -2533,14 +2774,17 @@
 `define EFA_TX_MSG__AH 265:250
 `define EFA_TX_MSG__AH_GEN 269:266
 
+// internal mr_loc
+`define EFA_MR_LOC__W 87
+`define EFA_MR_LOC__START 63:0
+`define EFA_MR_LOC__MTT 79:64
+`define EFA_MR_LOC__SHIFT 85:80
+`define EFA_MR_LOC__PHYS 86
+
 // internal sge
-`define EFA_SGE__W 167
+`define EFA_SGE__W 103
 `define EFA_SGE__LEN 15:0
-`define EFA_SGE__PHYS 16
-`define EFA_SGE__SHIFT 22:17
-`define EFA_SGE__MTT 38:23
-`define EFA_SGE__OFFSET 102:39
-`define EFA_SGE__ADDR 166:103
+`define EFA_SGE__LOC 102:16
 
 // internal send_ctx
 `define EFA_SEND_CTX__W 192
@@ -2557,8 +2801,39 @@
 `define EFA_SEND_CTX__AH 187:172
 `define EFA_SEND_CTX__AH_GEN 191:188
 
+// internal rx_pkt
+`define EFA_RX_PKT__W 273
+`define EFA_RX_PKT__HEADER 255:0
+`define EFA_RX_PKT__LINE 264:256
+`define EFA_RX_PKT__SLOT 272:265
+
+// internal rx_claim
+`define EFA_RX_CLAIM__W 32
+`define EFA_RX_CLAIM__QPN 11:0
+`define EFA_RX_CLAIM__HOLD 12
+`define EFA_RX_CLAIM__SKIP 13
+`define EFA_RX_CLAIM__BLOCKED 14
+`define EFA_RX_CLAIM__NEED 31:15
+
+// internal rx_claim_rsp
+`define EFA_RX_CLAIM_RSP__W 264
+`define EFA_RX_CLAIM_RSP__SKIPPED 0
+`define EFA_RX_CLAIM_RSP__FAILED 1
+`define EFA_RX_CLAIM_RSP__NONE 2
+`define EFA_RX_CLAIM_RSP__MISSING 3
+`define EFA_RX_CLAIM_RSP__COMPLETE 4
+`define EFA_RX_CLAIM_RSP__SHORT 5
+`define EFA_RX_CLAIM_RSP__COUNT 7:6
+`define EFA_RX_CLAIM_RSP__DESCS 263:8
+
+// internal rx_check
+`define EFA_RX_CHECK__W 268
+`define EFA_RX_CHECK__REQ 1:0
+`define EFA_RX_CHECK__PD 11:2
+`define EFA_RX_CHECK__DESCS 267:12
+
 // internal rx_job
-`define EFA_RX_JOB__W 748
+`define EFA_RX_JOB__W 620
 `define EFA_RX_JOB__PACKET 0
 `define EFA_RX_JOB__WRITE 1
 `define EFA_RX_JOB__GRH 2
@@ -2567,41 +2842,103 @@
 `define EFA_RX_JOB__SLOT 50:35
 `define EFA_RX_JOB__SIZE0 66:51
 `define EFA_RX_JOB__SIZE1 82:67
-`define EFA_RX_JOB__SGE0_ADDR 233:83
-`define EFA_RX_JOB__SGE1_ADDR 384:234
-`define EFA_RX_JOB__COMPLETE 385
-`define EFA_RX_JOB__COUNT 387:386
-`define EFA_RX_JOB__CPL 618:388
-`define EFA_RX_JOB__ACK 619
-`define EFA_RX_JOB__ACK_TX 747:620
+`define EFA_RX_JOB__SGE0_LOC 169:83
+`define EFA_RX_JOB__SGE1_LOC 256:170
+`define EFA_RX_JOB__COMPLETE 257
+`define EFA_RX_JOB__COUNT 259:258
+`define EFA_RX_JOB__CPL 490:260
+`define EFA_RX_JOB__ACK 491
+`define EFA_RX_JOB__ACK_TX 619:492
 
 // events
-`define EFA_EV__DB 0
-`define EFA_EV__LLQ 1
-`define EFA_EV__WQE 2
-`define EFA_EV__CHECK 3
-`define EFA_EV__RD 4
-`define EFA_EV__RD_CPL 5
-`define EFA_EV__TX_FIRST 6
-`define EFA_EV__TX_LAST 7
-`define EFA_EV__ACKOUT 8
-`define EFA_EV__RX_FIRST 9
-`define EFA_EV__RX_LAST 10
-`define EFA_EV__RX_VALIDATED 11
-`define EFA_EV__RX_DATA_DONE 12
-`define EFA_EV__CQE 13
-`define EFA_EV__EQE 14
-`define EFA_EV__IRQ 15
-`define EFA_EV__AQCMD 16
-`define EFA_EV__ACQ 17
-`define EFA_EV__QPERR 18
-`define EFA_EV__ANOMALY_HOST 19
-`define EFA_EV__ANOMALY_ADMIN 20
+`define EFA_EV__RESET 0
+`define EFA_EV__RD 1
+`define EFA_EV__RD_CPL 2
+`define EFA_EV__IRQ 3
+`define EFA_EV__ANOMALY_HOST 4
+`define EFA_EV__AQCMD 5
+`define EFA_EV__ACQ 6
+`define EFA_EV__AENQ 7
+`define EFA_EV__ANOMALY_ADMIN 8
+`define EFA_EV__QPERR 9
+`define EFA_EV__DB 10
+`define EFA_EV__LLQ 11
+`define EFA_EV__WQE 12
+`define EFA_EV__CHECK 13
+`define EFA_EV__TX_FIRST 14
+`define EFA_EV__TX_LAST 15
+`define EFA_EV__ACKOUT 16
+`define EFA_EV__RX_FIRST 17
+`define EFA_EV__RX_LAST 18
+`define EFA_EV__RX_VALIDATED 19
+`define EFA_EV__RX_DATA_DONE 20
 `define EFA_EV__ANOMALY_NET 21
-`define EFA_EV__RESET 22
-`define EFA_EV__AENQ 23
-`define EFA_EV__ECW 24
+`define EFA_EV__CQE 22
+`define EFA_EV__ECW 23
+`define EFA_EV__EQE 24
 `define EFA_EV__COUNT 25
+`define EFA_EV__HOST_VALID 4:0
+`define EFA_EV__HOST_DATA 319:0
+`define EFA_EV__ADMIN_VALID 8:5
+`define EFA_EV__ADMIN_DATA 575:320
+`define EFA_EV__QP_VALID 9:9
+`define EFA_EV__QP_DATA 639:576
+`define EFA_EV__TX_VALID 16:10
+`define EFA_EV__TX_DATA 1087:640
+`define EFA_EV__RX_VALID 21:17
+`define EFA_EV__RX_DATA 1407:1088
+`define EFA_EV__CQ_VALID 24:22
+`define EFA_EV__CQ_DATA 1599:1408
+
+// event reset
+`define EFA_EV_RESET__W 2
+`define EFA_EV_RESET__STEP 1:0
+
+// event rd
+`define EFA_EV_RD__W 24
+`define EFA_EV_RD__CLIENT 2:0
+`define EFA_EV_RD__TAG 10:3
+`define EFA_EV_RD__LEN 23:11
+
+// event rd_cpl
+`define EFA_EV_RD_CPL__W 12
+`define EFA_EV_RD_CPL__CLIENT 2:0
+`define EFA_EV_RD_CPL__TAG 10:3
+`define EFA_EV_RD_CPL__ERR 11
+
+// event irq
+`define EFA_EV_IRQ__W 8
+`define EFA_EV_IRQ__VECTOR 7:0
+
+// event anomaly_host
+`define EFA_EV_ANOMALY_HOST__W 36
+`define EFA_EV_ANOMALY_HOST__WHAT 3:0
+`define EFA_EV_ANOMALY_HOST__DETAIL 35:4
+
+// event aqcmd
+`define EFA_EV_AQCMD__W 20
+`define EFA_EV_AQCMD__CMD_ID 11:0
+`define EFA_EV_AQCMD__OPCODE 19:12
+
+// event acq
+`define EFA_EV_ACQ__W 20
+`define EFA_EV_ACQ__CMD_ID 11:0
+`define EFA_EV_ACQ__STATUS 19:12
+
+// event aenq
+`define EFA_EV_AENQ__W 32
+`define EFA_EV_AENQ__GROUP 15:0
+`define EFA_EV_AENQ__SYNDROME 31:16
+
+// event anomaly_admin
+`define EFA_EV_ANOMALY_ADMIN__W 36
+`define EFA_EV_ANOMALY_ADMIN__WHAT 3:0
+`define EFA_EV_ANOMALY_ADMIN__DETAIL 35:4
+
+// event qperr
+`define EFA_EV_QPERR__W 16
+`define EFA_EV_QPERR__QPN 11:0
+`define EFA_EV_QPERR__CAUSE 15:12
 
 // event db
 `define EFA_EV_DB__W 50
@@ -2628,18 +2965,6 @@
 `define EFA_EV_CHECK__QPN 11:0
 `define EFA_EV_CHECK__MSG 27:12
 `define EFA_EV_CHECK__STATUS 35:28
-
-// event rd
-`define EFA_EV_RD__W 24
-`define EFA_EV_RD__CLIENT 2:0
-`define EFA_EV_RD__TAG 10:3
-`define EFA_EV_RD__LEN 23:11
-
-// event rd_cpl
-`define EFA_EV_RD_CPL__W 12
-`define EFA_EV_RD_CPL__CLIENT 2:0
-`define EFA_EV_RD_CPL__TAG 10:3
-`define EFA_EV_RD_CPL__ERR 11
 
 // event tx_first
 `define EFA_EV_TX_FIRST__W 44
@@ -2684,6 +3009,11 @@
 `define EFA_EV_RX_DATA_DONE__QPN 11:0
 `define EFA_EV_RX_DATA_DONE__REQ_ID 27:12
 
+// event anomaly_net
+`define EFA_EV_ANOMALY_NET__W 36
+`define EFA_EV_ANOMALY_NET__WHAT 3:0
+`define EFA_EV_ANOMALY_NET__DETAIL 35:4
+
 // event cqe
 `define EFA_EV_CQE__W 53
 `define EFA_EV_CQE__CQN 12:0
@@ -2694,57 +3024,14 @@
 `define EFA_EV_CQE__STATUS 51:44
 `define EFA_EV_CQE__OVERFLOW 52
 
-// event eqe
-`define EFA_EV_EQE__W 21
-`define EFA_EV_EQE__EQN 7:0
-`define EFA_EV_EQE__CQN 20:8
-
-// event irq
-`define EFA_EV_IRQ__W 8
-`define EFA_EV_IRQ__VECTOR 7:0
-
-// event aqcmd
-`define EFA_EV_AQCMD__W 20
-`define EFA_EV_AQCMD__CMD_ID 11:0
-`define EFA_EV_AQCMD__OPCODE 19:12
-
-// event acq
-`define EFA_EV_ACQ__W 20
-`define EFA_EV_ACQ__CMD_ID 11:0
-`define EFA_EV_ACQ__STATUS 19:12
-
-// event qperr
-`define EFA_EV_QPERR__W 16
-`define EFA_EV_QPERR__QPN 11:0
-`define EFA_EV_QPERR__CAUSE 15:12
-
-// event anomaly_host
-`define EFA_EV_ANOMALY_HOST__W 36
-`define EFA_EV_ANOMALY_HOST__WHAT 3:0
-`define EFA_EV_ANOMALY_HOST__DETAIL 35:4
-
-// event anomaly_admin
-`define EFA_EV_ANOMALY_ADMIN__W 36
-`define EFA_EV_ANOMALY_ADMIN__WHAT 3:0
-`define EFA_EV_ANOMALY_ADMIN__DETAIL 35:4
-
-// event anomaly_net
-`define EFA_EV_ANOMALY_NET__W 36
-`define EFA_EV_ANOMALY_NET__WHAT 3:0
-`define EFA_EV_ANOMALY_NET__DETAIL 35:4
-
-// event reset
-`define EFA_EV_RESET__W 2
-`define EFA_EV_RESET__STEP 1:0
-
-// event aenq
-`define EFA_EV_AENQ__W 32
-`define EFA_EV_AENQ__GROUP 15:0
-`define EFA_EV_AENQ__SYNDROME 31:16
-
 // event ecw
 `define EFA_EV_ECW__W 64
 `define EFA_EV_ECW__COUNTER 15:0
 `define EFA_EV_ECW__VALUE 63:16
+
+// event eqe
+`define EFA_EV_EQE__W 21
+`define EFA_EV_EQE__EQN 7:0
+`define EFA_EV_EQE__CQN 20:8
 
 `endif

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_dma_rd - issues the host reads of all clients, TAGS outstanding, completed in any order.
 //
-// In    rd_<c>: requests of adm, rq, tx, and of sq with SQ_HOST; s_dma_rd_cpl: one beat per cycle;
-//       s_cfg_bme low or stop: no new request
-// Out   m_dma_rd; rd_cpl: beats to the requesting client, with their byte offset in the request;
+// In    s_rd: requests, one lane per client, the last one with SQ_HOST; s_dma_rd_cpl: one beat per
+//       cycle; s_cfg_bme low or stop: no new request
+// Out   m_dma_rd; m_rd_cpl: beats to the requesting client, with their byte offset in the request;
 //       idle: no request is pending or outstanding; late: a completion without outstanding request
 // Time  a request leaves one cycle after its handshake, one per cycle; a beat is delivered two
 //       cycles after it arrives. A read without completion after TIMEOUT_CYCLES (at most 4 * TAGS
 //       later) ends with err; its tag is used again only after the late completion, which is
 //       dropped. Initialisation takes TAGS cycles after rst; s_dma_rd_cpl_ready is low then and in
 //       the one cycle that a timeout takes.
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -25,26 +26,9 @@ module efa_dma_rd #(
     input  wire [3:0] mrrs_log,
     output wire init_done,
     output wire idle,
-    input  wire rd_adm_valid,
-    output wire rd_adm_ready,
-    input  wire [63:0] rd_adm_addr,
-    input  wire [12:0] rd_adm_len,
-    input  wire [31:0] rd_adm_cookie,
-    input  wire rd_rq_valid,
-    output wire rd_rq_ready,
-    input  wire [63:0] rd_rq_addr,
-    input  wire [12:0] rd_rq_len,
-    input  wire [31:0] rd_rq_cookie,
-    input  wire rd_tx_valid,
-    output wire rd_tx_ready,
-    input  wire [63:0] rd_tx_addr,
-    input  wire [12:0] rd_tx_len,
-    input  wire [31:0] rd_tx_cookie,
-    input  wire rd_sq_valid,
-    output wire rd_sq_ready,
-    input  wire [63:0] rd_sq_addr,
-    input  wire [12:0] rd_sq_len,
-    input  wire [31:0] rd_sq_cookie,
+    input  wire [`EFA_DMA_RD_CLIENT__COUNT-1:0] s_rd_valid,
+    output wire [`EFA_DMA_RD_CLIENT__COUNT-1:0] s_rd_ready,
+    input  wire [`EFA_DMA_RD__W*`EFA_DMA_RD_CLIENT__COUNT-1:0] s_rd_data,
     output wire m_dma_rd_valid,
     input  wire m_dma_rd_ready,
     output wire [63:0] m_dma_rd_addr,
@@ -57,16 +41,8 @@ module efa_dma_rd #(
     input  wire [6:0] s_dma_rd_cpl_bytes,
     input  wire s_dma_rd_cpl_last,
     input  wire s_dma_rd_cpl_err,
-    output wire rd_cpl_adm_valid,
-    output wire rd_cpl_rq_valid,
-    output wire rd_cpl_tx_valid,
-    output wire rd_cpl_sq_valid,
-    output wire [31:0] rd_cpl_cookie,
-    output wire [12:0] rd_cpl_offset,
-    output wire [511:0] rd_cpl_data,
-    output wire [6:0] rd_cpl_bytes,
-    output wire rd_cpl_last,
-    output wire rd_cpl_err,
+    output wire [`EFA_DMA_RD_CLIENT__COUNT-1:0] m_rd_cpl_valid,
+    output wire [`EFA_DMA_RD_CPL__W-1:0] m_rd_cpl_data,
     output wire late_valid,
     output wire [7:0] late_tag,
     output wire ev_rd_valid,
@@ -75,9 +51,10 @@ module efa_dma_rd #(
     output wire [63:0] ev_rd_cpl_data
 );
 
-  localparam N = SQ_HOST != 0 ? 4 : 3;
+  localparam CLIENTS = `EFA_DMA_RD_CLIENT__COUNT;
+  localparam N = SQ_HOST != 0 ? CLIENTS : CLIENTS - 1;
   localparam TAG_W = $clog2(TAGS);
-  localparam REQ_W = 64 + 13 + 32;
+  localparam REQ_W = `EFA_DMA_RD__W;
   localparam [TAG_W-1:0] TAG_ONE = 1;
   localparam [8:0] TAG_END = TAGS;
   localparam [TAG_W:0] LIVE_ONE = 1;
@@ -143,27 +120,30 @@ module efa_dma_rd #(
 
   wire space = !out_valid_q || m_dma_rd_ready;
   wire start = space && free_valid && !init_q && s_cfg_bme && !stop;
-  wire [3:0] requested = {rd_sq_valid, rd_tx_valid, rd_rq_valid, rd_adm_valid};
   wire [N-1:0] grant;
-  wire [4:0] granted = {{5 - N{1'b0}}, grant};
+  wire [CLIENTS:0] granted = {{CLIENTS + 1 - N{1'b0}}, grant};
 
   efa_arb #(
       .N(N)
   ) u_arb (
       .clk(clk),
       .rst(rst),
-      .s_request(requested[N-1:0] & {N{start}}),
+      .s_request(s_rd_valid[N-1:0] & {N{start}}),
       .s_hold(1'b0),
       .m_grant(grant)
   );
 
-  wire [REQ_W-1:0] request = ({rd_adm_addr, rd_adm_len, rd_adm_cookie} & {REQ_W{granted[0]}})
-      | ({rd_rq_addr, rd_rq_len, rd_rq_cookie} & {REQ_W{granted[1]}})
-      | ({rd_tx_addr, rd_tx_len, rd_tx_cookie} & {REQ_W{granted[2]}})
-      | ({rd_sq_addr, rd_sq_len, rd_sq_cookie} & {REQ_W{granted[3]}});
+  reg [REQ_W-1:0] request;
+  integer i;
+  always @* begin
+    request = {REQ_W{1'b0}};
+    for (i = 0; i < N; i = i + 1) begin
+      request = request | (s_rd_data[REQ_W*i+:REQ_W] & {REQ_W{grant[i]}});
+    end
+  end
 
   assign free_take = grant != {N{1'b0}};
-  assign {rd_sq_ready, rd_tx_ready, rd_rq_ready, rd_adm_ready} = granted[3:0];
+  assign s_rd_ready = granted[CLIENTS-1:0];
 
   always @(posedge clk) begin
     if (rst) out_valid_q <= 1'b0;
@@ -180,11 +160,11 @@ module efa_dma_rd #(
   end
 
   wire leave = out_valid_q && m_dma_rd_ready;
-  wire [31:0] out_cookie = out_q[31:0];
-  wire [12:0] out_len = out_q[44:32];
+  wire [31:0] out_cookie = out_q[`EFA_DMA_RD__COOKIE];
+  wire [12:0] out_len = out_q[`EFA_DMA_RD__LEN];
 
   assign m_dma_rd_valid = out_valid_q;
-  assign m_dma_rd_addr = out_q[45+:64];
+  assign m_dma_rd_addr = out_q[`EFA_DMA_RD__ADDR];
   assign m_dma_rd_len = out_len;
   assign m_dma_rd_tag = {{(8 - TAG_W) {1'b0}}, out_tag_q};
 
@@ -311,7 +291,7 @@ module efa_dma_rd #(
   assign late_tag = s1_tag8_q;
 
   reg [N-1:0] rd_cpl_valid_q;
-  wire [4:0] delivered = {{5 - N{1'b0}}, rd_cpl_valid_q};
+  wire [CLIENTS:0] delivered = {{CLIENTS + 1 - N{1'b0}}, rd_cpl_valid_q};
   reg [31:0] rd_cpl_cookie_q;
   reg [12:0] rd_cpl_offset_q;
   reg [511:0] rd_cpl_data_q;
@@ -341,13 +321,13 @@ module efa_dma_rd #(
     rd_cpl_tag_q <= s1_tag;
   end
 
-  assign {rd_cpl_sq_valid, rd_cpl_tx_valid, rd_cpl_rq_valid, rd_cpl_adm_valid} = delivered[3:0];
-  assign rd_cpl_cookie = rd_cpl_cookie_q;
-  assign rd_cpl_offset = rd_cpl_offset_q;
-  assign rd_cpl_data = rd_cpl_data_q;
-  assign rd_cpl_bytes = rd_cpl_bytes_q;
-  assign rd_cpl_last = rd_cpl_last_q;
-  assign rd_cpl_err = rd_cpl_err_q;
+  assign m_rd_cpl_valid = delivered[CLIENTS-1:0];
+  assign m_rd_cpl_data[`EFA_DMA_RD_CPL__COOKIE] = rd_cpl_cookie_q;
+  assign m_rd_cpl_data[`EFA_DMA_RD_CPL__OFFSET] = rd_cpl_offset_q;
+  assign m_rd_cpl_data[`EFA_DMA_RD_CPL__DATA] = rd_cpl_data_q;
+  assign m_rd_cpl_data[`EFA_DMA_RD_CPL__BYTES] = rd_cpl_bytes_q;
+  assign m_rd_cpl_data[`EFA_DMA_RD_CPL__LAST] = rd_cpl_last_q;
+  assign m_rd_cpl_data[`EFA_DMA_RD_CPL__ERR] = rd_cpl_err_q;
   assign idle = live_q == {TAG_W + 1{1'b0}} && !out_valid_q && rd_cpl_valid_q == {N{1'b0}};
 
   wire slot_req;
@@ -384,7 +364,7 @@ module efa_dma_rd #(
   end
 
   // Client number 0 to 3 of the one-hot values 0001, 0010, 0100, 1000.
-  wire [4:0] left = {{5 - N{1'b0}}, out_client_q};
+  wire [CLIENTS:0] left = {{CLIENTS + 1 - N{1'b0}}, out_client_q};
   reg [63:0] rd_data;
   reg [63:0] rd_cpl_ev;
   always @* begin
@@ -404,16 +384,19 @@ module efa_dma_rd #(
   assign ev_rd_cpl_data = rd_cpl_ev;
 
   wire [12:0] limit = 13'd1 << mrrs_log;
-  wire [12:0] place = request[57:45] & (limit - 13'd1);
+  wire [63:0] addr = request[`EFA_DMA_RD__ADDR];
+  wire [12:0] len = request[`EFA_DMA_RD__LEN];
+  wire [12:0] place = addr[12:0] & (limit - 13'd1);
 
-  `EFA_CHECK(!free_take || place + request[44:32] <= limit,
-             "read crosses the maximum request boundary")
-  `EFA_CHECK(!free_take || request[44:32] != 13'd0, "read of 0 bytes")
+  `EFA_CHECK(!free_take || place + len <= limit, "read crosses the maximum request boundary")
+  `EFA_CHECK(!free_take || len != 13'd0, "read of 0 bytes")
   `EFA_CHECK(!give || give_space, "tag released twice")
 
   wire unused_rd = &{
-    1'b0, unused_free, give_space, place, requested, rd_sq_addr, rd_sq_len, rd_sq_cookie, granted[4],
-    delivered[4], left[4], left[0]
+    1'b0, unused_free, give_space, place, addr, s_rd_valid, s_rd_data, granted[CLIENTS],
+    delivered[CLIENTS], left[CLIENTS], left[0]
   };
 
 endmodule
+
+`default_nettype wire

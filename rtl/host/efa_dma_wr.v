@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_dma_wr - merges the host writes of six clients into one stream, round robin by packet.
 //
-// In    wr_<c>: packets: adm, rx, cq, eq (engines), reg (responses to MMIO_REG_READ, one beat),
-//       irq (MSI-X messages, one beat; valid may fall before the handshake)
+// In    s_wr: packets of the engines, one lane per client; wr_reg: responses to MMIO_REG_READ, one
+//       beat; wr_irq: MSI-X messages, one beat, valid may fall before the handshake
 //       s_cfg_bme low or stop_all: no new packet; stop_core: no new packet of the engines and irq
 // Out   m_dma_wr in the order of the clients' handshakes; idle: no packet is open or pending;
 //       core_idle: none of the engines and irq
 // Time  one cycle, one beat per cycle, no gap between packets
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -19,30 +20,9 @@ module efa_dma_wr (
     input  wire [3:0] mps_log,
     output wire core_idle,
     output wire idle,
-    input  wire wr_adm_valid,
-    output wire wr_adm_ready,
-    input  wire [63:0] wr_adm_addr,
-    input  wire [12:0] wr_adm_len,
-    input  wire [511:0] wr_adm_data,
-    input  wire wr_adm_last,
-    input  wire wr_rx_valid,
-    output wire wr_rx_ready,
-    input  wire [63:0] wr_rx_addr,
-    input  wire [12:0] wr_rx_len,
-    input  wire [511:0] wr_rx_data,
-    input  wire wr_rx_last,
-    input  wire wr_cq_valid,
-    output wire wr_cq_ready,
-    input  wire [63:0] wr_cq_addr,
-    input  wire [12:0] wr_cq_len,
-    input  wire [511:0] wr_cq_data,
-    input  wire wr_cq_last,
-    input  wire wr_eq_valid,
-    output wire wr_eq_ready,
-    input  wire [63:0] wr_eq_addr,
-    input  wire [12:0] wr_eq_len,
-    input  wire [511:0] wr_eq_data,
-    input  wire wr_eq_last,
+    input  wire [`EFA_DMA_WR_CLIENT__COUNT-1:0] s_wr_valid,
+    output wire [`EFA_DMA_WR_CLIENT__COUNT-1:0] s_wr_ready,
+    input  wire [`EFA_DMA_WR__W*`EFA_DMA_WR_CLIENT__COUNT-1:0] s_wr_data,
     input  wire wr_reg_valid,
     output wire wr_reg_ready,
     input  wire [63:0] wr_reg_addr,
@@ -59,23 +39,19 @@ module efa_dma_wr (
     output wire m_dma_wr_last
 );
 
-  localparam N = 6;
-  localparam BEAT_W = 64 + 13 + 1 + 512;
-  localparam [N-1:0] IS_REG = 6'b010000;
+  localparam CLIENTS = `EFA_DMA_WR_CLIENT__COUNT;
+  localparam N = CLIENTS + 2;
+  localparam BEAT_W = `EFA_DMA_WR__W;
+  localparam [N-1:0] IS_REG = 1 << CLIENTS;
   localparam [12:0] REG_BYTES = `EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__BYTES;
   localparam [12:0] IRQ_BYTES = 13'd4;
   localparam [12:0] BEAT_BYTES = 13'd64;
 
-  wire [N-1:0] valid = {
-    wr_irq_valid, wr_reg_valid, wr_eq_valid, wr_cq_valid, wr_rx_valid, wr_adm_valid
-  };
+  wire [N-1:0] valid = {wr_irq_valid, wr_reg_valid, s_wr_valid};
   wire [N*BEAT_W-1:0] beats = {
     {wr_irq_addr, IRQ_BYTES, 1'b1, 480'd0, wr_irq_data},
     {wr_reg_addr, REG_BYTES, 1'b1, 448'd0, wr_reg_data},
-    {wr_eq_addr, wr_eq_len, wr_eq_last, wr_eq_data},
-    {wr_cq_addr, wr_cq_len, wr_cq_last, wr_cq_data},
-    {wr_rx_addr, wr_rx_len, wr_rx_last, wr_rx_data},
-    {wr_adm_addr, wr_adm_len, wr_adm_last, wr_adm_data}
+    s_wr_data
   };
 
   reg open_q;  // a packet has begun and its last beat is not accepted yet
@@ -99,7 +75,7 @@ module efa_dma_wr (
   end
 
   wire accepted = space && (valid & grant) != {N{1'b0}};
-  wire last = beat[512];
+  wire last = beat[`EFA_DMA_WR__LAST];
   wire open_d = accepted ? !last : open_q;
 
   efa_arb #(
@@ -129,8 +105,7 @@ module efa_dma_wr (
     end
   end
 
-  assign {wr_irq_ready, wr_reg_ready, wr_eq_ready, wr_cq_ready, wr_rx_ready, wr_adm_ready} =
-      grant & {N{space}};
+  assign {wr_irq_ready, wr_reg_ready, s_wr_ready} = grant & {N{space}};
   assign m_dma_wr_valid = out_valid_q;
   assign {m_dma_wr_addr, m_dma_wr_len, m_dma_wr_last, m_dma_wr_data} = out_q;
   assign core_idle = !open_q && !(out_valid_q && !out_reg_q);
@@ -138,8 +113,8 @@ module efa_dma_wr (
 
   // Checks the packets of the clients where they become packets of the device.
   reg [12:0] left_q;
-  wire [12:0] len = beat[513+:13];
-  wire [63:0] addr = beat[526+:64];
+  wire [12:0] len = beat[`EFA_DMA_WR__LEN];
+  wire [63:0] addr = beat[`EFA_DMA_WR__ADDR];
   wire [12:0] left = open_q ? left_q : len;
   wire [12:0] limit = 13'd1 << mps_log;
   wire [12:0] place = addr[12:0] & (limit - 13'd1);
@@ -156,3 +131,5 @@ module efa_dma_wr (
   wire unused_promise = &{1'b0, left, place, addr[63:13]};
 
 endmodule
+
+`default_nettype wire

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_host - connects the host side: BARs, registers, resets, DMA, MSI-X; wires only.
 //
-// In    s_mmio, s_dma_rd_cpl, s_cfg (pins); rd, wr, irq of the engines; their init_done and quiet
-// Out   m_mmio_cpl, m_dma_rd, m_dma_wr (pins); register, LLQ and doorbell stores; rd_cpl; core_rst
+// In    s_mmio, s_dma_rd_cpl, s_cfg (pins); s_rd, s_wr, s_irq: one lane per client of the engines;
+//       s_init_done: a bit per engine; net_quiet
+// Out   m_mmio_cpl, m_dma_rd, m_dma_wr (pins); m_reg_wr, m_llq, m_db: stores to registers, LLQ
+//       memory and doorbells; m_rd_cpl; rst: engine reset
 // Time  stores three cycles, reads and writes one cycle, completions two; see the instances
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -16,7 +19,7 @@ module efa_host #(
     parameter UPTIME_LEFT = 0  // cycles from power-on to the wrap of uptime; 0: 2^64
 ) (
     input  wire clk,
-    input  wire rst,
+    input  wire rst_por,
     input  wire s_cfg_bme,
     input  wire s_cfg_flr,
     output wire m_cfg_flr_done,
@@ -59,97 +62,31 @@ module efa_host #(
     output wire [12:0] m_dma_wr_len,
     output wire [511:0] m_dma_wr_data,
     output wire m_dma_wr_last,
-    output wire core_rst,
-    input  wire admin_init_done,
-    input  wire qp_init_done,
-    input  wire send_init_done,
-    input  wire recv_init_done,
-    input  wire cpl_init_done,
+    output wire rst,
+    input  wire [`EFA_ENGINE__COUNT-1:0] s_init_done,
     output wire quiesce,
     input  wire net_quiet,
     output wire [3:0] mps_log,
     output wire [3:0] mrrs_log,
-    output wire reg_wr_valid,
-    output wire [15:0] reg_wr_offset,
-    output wire [31:0] reg_wr_data,
-    output wire llq_valid,
-    output wire [LLQ_AW-6-1:0] llq_line,
-    output wire [15:0] llq_dwen,
-    output wire llq_part,
-    output wire [511:0] llq_data,
-    output wire db_valid,
-    output wire [31:0] db_offset,
-    output wire [31:0] db_data,
-    input  wire rd_adm_valid,
-    output wire rd_adm_ready,
-    input  wire [63:0] rd_adm_addr,
-    input  wire [12:0] rd_adm_len,
-    input  wire [31:0] rd_adm_cookie,
-    input  wire rd_rq_valid,
-    output wire rd_rq_ready,
-    input  wire [63:0] rd_rq_addr,
-    input  wire [12:0] rd_rq_len,
-    input  wire [31:0] rd_rq_cookie,
-    input  wire rd_tx_valid,
-    output wire rd_tx_ready,
-    input  wire [63:0] rd_tx_addr,
-    input  wire [12:0] rd_tx_len,
-    input  wire [31:0] rd_tx_cookie,
-    input  wire rd_sq_valid,
-    output wire rd_sq_ready,
-    input  wire [63:0] rd_sq_addr,
-    input  wire [12:0] rd_sq_len,
-    input  wire [31:0] rd_sq_cookie,
-    output wire rd_cpl_adm_valid,
-    output wire rd_cpl_rq_valid,
-    output wire rd_cpl_tx_valid,
-    output wire rd_cpl_sq_valid,
-    output wire [31:0] rd_cpl_cookie,
-    output wire [12:0] rd_cpl_offset,
-    output wire [511:0] rd_cpl_data,
-    output wire [6:0] rd_cpl_bytes,
-    output wire rd_cpl_last,
-    output wire rd_cpl_err,
-    input  wire wr_adm_valid,
-    output wire wr_adm_ready,
-    input  wire [63:0] wr_adm_addr,
-    input  wire [12:0] wr_adm_len,
-    input  wire [511:0] wr_adm_data,
-    input  wire wr_adm_last,
-    input  wire wr_rx_valid,
-    output wire wr_rx_ready,
-    input  wire [63:0] wr_rx_addr,
-    input  wire [12:0] wr_rx_len,
-    input  wire [511:0] wr_rx_data,
-    input  wire wr_rx_last,
-    input  wire wr_cq_valid,
-    output wire wr_cq_ready,
-    input  wire [63:0] wr_cq_addr,
-    input  wire [12:0] wr_cq_len,
-    input  wire [511:0] wr_cq_data,
-    input  wire wr_cq_last,
-    input  wire wr_eq_valid,
-    output wire wr_eq_ready,
-    input  wire [63:0] wr_eq_addr,
-    input  wire [12:0] wr_eq_len,
-    input  wire [511:0] wr_eq_data,
-    input  wire wr_eq_last,
-    input  wire irq_adm_valid,
-    output wire irq_adm_ready,
-    input  wire [7:0] irq_adm_vector,
-    input  wire irq_eq_valid,
-    output wire irq_eq_ready,
-    input  wire [7:0] irq_eq_vector,
-    output wire ev_anomaly_host_valid,
-    output wire [63:0] ev_anomaly_host_data,
-    output wire ev_rd_valid,
-    output wire [63:0] ev_rd_data,
-    output wire ev_rd_cpl_valid,
-    output wire [63:0] ev_rd_cpl_data,
-    output wire ev_irq_valid,
-    output wire [63:0] ev_irq_data,
-    output wire ev_reset_valid,
-    output wire [63:0] ev_reset_data
+    output wire m_reg_wr_valid,
+    output wire [`EFA_REG_WR__W-1:0] m_reg_wr_data,
+    output wire m_llq_valid,
+    output wire [`EFA_LLQ__W-1:0] m_llq_data,
+    output wire m_db_valid,
+    output wire [`EFA_DB__W-1:0] m_db_data,
+    input  wire [`EFA_DMA_RD_CLIENT__COUNT-1:0] s_rd_valid,
+    output wire [`EFA_DMA_RD_CLIENT__COUNT-1:0] s_rd_ready,
+    input  wire [`EFA_DMA_RD__W*`EFA_DMA_RD_CLIENT__COUNT-1:0] s_rd_data,
+    output wire [`EFA_DMA_RD_CLIENT__COUNT-1:0] m_rd_cpl_valid,
+    output wire [`EFA_DMA_RD_CPL__W-1:0] m_rd_cpl_data,
+    input  wire [`EFA_DMA_WR_CLIENT__COUNT-1:0] s_wr_valid,
+    output wire [`EFA_DMA_WR_CLIENT__COUNT-1:0] s_wr_ready,
+    input  wire [`EFA_DMA_WR__W*`EFA_DMA_WR_CLIENT__COUNT-1:0] s_wr_data,
+    input  wire [`EFA_IRQ_CLIENT__COUNT-1:0] s_irq_valid,
+    output wire [`EFA_IRQ_CLIENT__COUNT-1:0] s_irq_ready,
+    input  wire [8*`EFA_IRQ_CLIENT__COUNT-1:0] s_irq_vector,
+    output wire [`EFA_EV__HOST_VALID] ev_valid,
+    output wire [`EFA_EV__HOST_DATA] ev_data
 );
 
   wire host_rst;
@@ -192,8 +129,9 @@ module efa_host #(
   wire wr_reg_ready;
   wire wr_irq_ready;
 
-  wire init_done = irq_init_done && rd_init_done && admin_init_done && qp_init_done &&
-      send_init_done && recv_init_done && cpl_init_done;
+  wire init_done = irq_init_done && rd_init_done && &s_init_done;
+  wire [LLQ_AW-6-1:0] llq_line;
+  assign m_llq_data[`EFA_LLQ__LINE] = {{26 - LLQ_AW{1'b0}}, llq_line};
   wire [31:0] acc_rdata = irq_hit ? irq_rdata : reg_rdata;
 
   // 128 bytes to 4 KB; reserved codes count as 4 KB.
@@ -204,7 +142,7 @@ module efa_host #(
       .UPTIME_LEFT(UPTIME_LEFT)
   ) u_reset (
       .clk(clk),
-      .rst(rst),
+      .rst_por(rst_por),
       .s_cfg_flr(s_cfg_flr),
       .m_cfg_flr_done(m_cfg_flr_done),
       .s_cfg_interface(s_cfg_interface),
@@ -217,7 +155,7 @@ module efa_host #(
       .rd_idle(rd_idle),
       .wr_idle(wr_idle),
       .wr_core_idle(wr_core_idle),
-      .core_rst(core_rst),
+      .rst(rst),
       .host_rst(host_rst),
       .quiesce(quiesce),
       .in_reset(in_reset),
@@ -226,15 +164,15 @@ module efa_host #(
       .resp_clear(resp_clear),
       .sts_progress(sts_progress),
       .sts_finished(sts_finished),
-      .ev_reset_valid(ev_reset_valid),
-      .ev_reset_data(ev_reset_data)
+      .ev_reset_valid(ev_valid[`EFA_EV__RESET]),
+      .ev_reset_data(ev_data[64*`EFA_EV__RESET+:64])
   );
 
   efa_mmio #(
       .LLQ_AW(LLQ_AW)
   ) u_mmio (
       .clk(clk),
-      .rst(rst),
+      .rst(rst_por),
       .opened(opened),
       .in_reset(in_reset),
       .s_mmio_valid(s_mmio_valid),
@@ -249,14 +187,14 @@ module efa_host #(
       .m_mmio_cpl_ready(m_mmio_cpl_ready),
       .m_mmio_cpl_tag(m_mmio_cpl_tag),
       .m_mmio_cpl_data(m_mmio_cpl_data),
-      .llq_valid(llq_valid),
+      .llq_valid(m_llq_valid),
       .llq_line(llq_line),
-      .llq_dwen(llq_dwen),
-      .llq_part(llq_part),
-      .llq_data(llq_data),
-      .db_valid(db_valid),
-      .db_offset(db_offset),
-      .db_data(db_data),
+      .llq_dwen(m_llq_data[`EFA_LLQ__DWEN]),
+      .llq_part(m_llq_data[`EFA_LLQ__PART]),
+      .llq_data(m_llq_data[`EFA_LLQ__DATA]),
+      .db_valid(m_db_valid),
+      .db_offset(m_db_data[`EFA_DB__OFFSET]),
+      .db_data(m_db_data[`EFA_DB__DATA]),
       .acc_valid(acc_valid),
       .acc_write(acc_write),
       .acc_offset(acc_offset),
@@ -284,9 +222,9 @@ module efa_host #(
       .acc_offset(acc_offset),
       .acc_data(acc_data),
       .rdata(reg_rdata),
-      .reg_wr_valid(reg_wr_valid),
-      .reg_wr_offset(reg_wr_offset),
-      .reg_wr_data(reg_wr_data),
+      .reg_wr_valid(m_reg_wr_valid),
+      .reg_wr_offset(m_reg_wr_data[`EFA_REG_WR__OFFSET]),
+      .reg_wr_data(m_reg_wr_data[`EFA_REG_WR__DATA]),
       .ctl_valid(ctl_valid),
       .ctl_reset(ctl_reset),
       .wr_reg_valid(wr_reg_valid),
@@ -303,7 +241,7 @@ module efa_host #(
   ) u_irq (
       .clk(clk),
       .host_rst(host_rst),
-      .core_rst(core_rst),
+      .rst(rst),
       .init_done(irq_init_done),
       .s_cfg_msix_enable(s_cfg_msix_enable),
       .s_cfg_msix_fmask(s_cfg_msix_fmask),
@@ -314,20 +252,17 @@ module efa_host #(
       .acc_data(acc_data),
       .hit(irq_hit),
       .rdata(irq_rdata),
-      .irq_adm_valid(irq_adm_valid),
-      .irq_adm_ready(irq_adm_ready),
-      .irq_adm_vector(irq_adm_vector),
-      .irq_eq_valid(irq_eq_valid),
-      .irq_eq_ready(irq_eq_ready),
-      .irq_eq_vector(irq_eq_vector),
+      .s_irq_valid(s_irq_valid),
+      .s_irq_ready(s_irq_ready),
+      .s_irq_vector(s_irq_vector),
       .wr_irq_valid(wr_irq_valid),
       .wr_irq_ready(wr_irq_ready),
       .wr_irq_addr(wr_irq_addr),
       .wr_irq_data(wr_irq_data),
       .anomaly_valid(bad_vector_valid),
       .anomaly_vector(bad_vector),
-      .ev_irq_valid(ev_irq_valid),
-      .ev_irq_data(ev_irq_data)
+      .ev_irq_valid(ev_valid[`EFA_EV__IRQ]),
+      .ev_irq_data(ev_data[64*`EFA_EV__IRQ+:64])
   );
 
   efa_dma_rd #(
@@ -336,32 +271,15 @@ module efa_host #(
       .SQ_HOST(SQ_HOST)
   ) u_dma_rd (
       .clk(clk),
-      .rst(rst),
+      .rst(rst_por),
       .s_cfg_bme(s_cfg_bme),
       .stop(quiesce),
       .mrrs_log(mrrs_log),
       .init_done(rd_init_done),
       .idle(rd_idle),
-      .rd_adm_valid(rd_adm_valid),
-      .rd_adm_ready(rd_adm_ready),
-      .rd_adm_addr(rd_adm_addr),
-      .rd_adm_len(rd_adm_len),
-      .rd_adm_cookie(rd_adm_cookie),
-      .rd_rq_valid(rd_rq_valid),
-      .rd_rq_ready(rd_rq_ready),
-      .rd_rq_addr(rd_rq_addr),
-      .rd_rq_len(rd_rq_len),
-      .rd_rq_cookie(rd_rq_cookie),
-      .rd_tx_valid(rd_tx_valid),
-      .rd_tx_ready(rd_tx_ready),
-      .rd_tx_addr(rd_tx_addr),
-      .rd_tx_len(rd_tx_len),
-      .rd_tx_cookie(rd_tx_cookie),
-      .rd_sq_valid(rd_sq_valid),
-      .rd_sq_ready(rd_sq_ready),
-      .rd_sq_addr(rd_sq_addr),
-      .rd_sq_len(rd_sq_len),
-      .rd_sq_cookie(rd_sq_cookie),
+      .s_rd_valid(s_rd_valid),
+      .s_rd_ready(s_rd_ready),
+      .s_rd_data(s_rd_data),
       .m_dma_rd_valid(m_dma_rd_valid),
       .m_dma_rd_ready(m_dma_rd_ready),
       .m_dma_rd_addr(m_dma_rd_addr),
@@ -374,57 +292,28 @@ module efa_host #(
       .s_dma_rd_cpl_bytes(s_dma_rd_cpl_bytes),
       .s_dma_rd_cpl_last(s_dma_rd_cpl_last),
       .s_dma_rd_cpl_err(s_dma_rd_cpl_err),
-      .rd_cpl_adm_valid(rd_cpl_adm_valid),
-      .rd_cpl_rq_valid(rd_cpl_rq_valid),
-      .rd_cpl_tx_valid(rd_cpl_tx_valid),
-      .rd_cpl_sq_valid(rd_cpl_sq_valid),
-      .rd_cpl_cookie(rd_cpl_cookie),
-      .rd_cpl_offset(rd_cpl_offset),
-      .rd_cpl_data(rd_cpl_data),
-      .rd_cpl_bytes(rd_cpl_bytes),
-      .rd_cpl_last(rd_cpl_last),
-      .rd_cpl_err(rd_cpl_err),
+      .m_rd_cpl_valid(m_rd_cpl_valid),
+      .m_rd_cpl_data(m_rd_cpl_data),
       .late_valid(late_valid),
       .late_tag(late_tag),
-      .ev_rd_valid(ev_rd_valid),
-      .ev_rd_data(ev_rd_data),
-      .ev_rd_cpl_valid(ev_rd_cpl_valid),
-      .ev_rd_cpl_data(ev_rd_cpl_data)
+      .ev_rd_valid(ev_valid[`EFA_EV__RD]),
+      .ev_rd_data(ev_data[64*`EFA_EV__RD+:64]),
+      .ev_rd_cpl_valid(ev_valid[`EFA_EV__RD_CPL]),
+      .ev_rd_cpl_data(ev_data[64*`EFA_EV__RD_CPL+:64])
   );
 
   efa_dma_wr u_dma_wr (
       .clk(clk),
-      .rst(rst),
+      .rst(rst_por),
       .s_cfg_bme(s_cfg_bme),
       .stop_core(quiesce),
       .stop_all(in_flr),
       .mps_log(mps_log),
       .core_idle(wr_core_idle),
       .idle(wr_idle),
-      .wr_adm_valid(wr_adm_valid),
-      .wr_adm_ready(wr_adm_ready),
-      .wr_adm_addr(wr_adm_addr),
-      .wr_adm_len(wr_adm_len),
-      .wr_adm_data(wr_adm_data),
-      .wr_adm_last(wr_adm_last),
-      .wr_rx_valid(wr_rx_valid),
-      .wr_rx_ready(wr_rx_ready),
-      .wr_rx_addr(wr_rx_addr),
-      .wr_rx_len(wr_rx_len),
-      .wr_rx_data(wr_rx_data),
-      .wr_rx_last(wr_rx_last),
-      .wr_cq_valid(wr_cq_valid),
-      .wr_cq_ready(wr_cq_ready),
-      .wr_cq_addr(wr_cq_addr),
-      .wr_cq_len(wr_cq_len),
-      .wr_cq_data(wr_cq_data),
-      .wr_cq_last(wr_cq_last),
-      .wr_eq_valid(wr_eq_valid),
-      .wr_eq_ready(wr_eq_ready),
-      .wr_eq_addr(wr_eq_addr),
-      .wr_eq_len(wr_eq_len),
-      .wr_eq_data(wr_eq_data),
-      .wr_eq_last(wr_eq_last),
+      .s_wr_valid(s_wr_valid),
+      .s_wr_ready(s_wr_ready),
+      .s_wr_data(s_wr_data),
       .wr_reg_valid(wr_reg_valid),
       .wr_reg_ready(wr_reg_ready),
       .wr_reg_addr(wr_reg_addr),
@@ -443,7 +332,7 @@ module efa_host #(
 
   efa_host_anomaly u_host_anomaly (
       .clk(clk),
-      .rst(rst),
+      .rst(rst_por),
       .part_valid(part_valid),
       .part_offset(part_offset),
       .anomaly_valid(anomaly_valid),
@@ -453,15 +342,17 @@ module efa_host #(
       .late_tag(late_tag),
       .vector_valid(bad_vector_valid),
       .vector(bad_vector),
-      .ev_anomaly_host_valid(ev_anomaly_host_valid),
-      .ev_anomaly_host_data(ev_anomaly_host_data)
+      .ev_anomaly_host_valid(ev_valid[`EFA_EV__ANOMALY_HOST]),
+      .ev_anomaly_host_data(ev_data[64*`EFA_EV__ANOMALY_HOST+:64])
   );
 
-  `EFA_STREAM(u_edge_cpl, 8 + 512, clk, rst, m_mmio_cpl_valid, m_mmio_cpl_ready, {m_mmio_cpl_tag,
-                                                                                  m_mmio_cpl_data})
-  `EFA_STREAM(u_edge_rd, 64 + 13 + 8, clk, rst, m_dma_rd_valid, m_dma_rd_ready, {
+  `EFA_STREAM(u_edge_cpl, 8 + 512, clk, rst_por, m_mmio_cpl_valid, m_mmio_cpl_ready, {
+              m_mmio_cpl_tag, m_mmio_cpl_data})
+  `EFA_STREAM(u_edge_rd, 64 + 13 + 8, clk, rst_por, m_dma_rd_valid, m_dma_rd_ready, {
               m_dma_rd_addr, m_dma_rd_len, m_dma_rd_tag})
-  `EFA_STREAM(u_edge_wr, 64 + 13 + 512 + 1, clk, rst, m_dma_wr_valid, m_dma_wr_ready, {
+  `EFA_STREAM(u_edge_wr, 64 + 13 + 512 + 1, clk, rst_por, m_dma_wr_valid, m_dma_wr_ready, {
               m_dma_wr_addr, m_dma_wr_len, m_dma_wr_data, m_dma_wr_last})
 
 endmodule
+
+`default_nettype wire

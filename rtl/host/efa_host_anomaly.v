@@ -6,6 +6,7 @@
 // Out   ev_anomaly_host
 // Time  stores 1 cycle; the others wait for a free cycle, up to sixteen late completions and one
 //       vector
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -25,9 +26,6 @@ module efa_host_anomaly (
     output wire [63:0] ev_anomaly_host_data
 );
 
-  localparam [3:0] WHAT_PART = 4'd1;
-  localparam [3:0] WHAT_LATE = 4'd4;
-  localparam [3:0] WHAT_VECTOR = 4'd5;
 
   reg vector_q;
   reg [7:0] vector_number_q;
@@ -69,16 +67,16 @@ module efa_host_anomaly (
   always @(posedge clk) begin
     if (vector_valid) vector_number_q <= vector;
     if (part_valid) begin
-      what_q <= WHAT_PART;
+      what_q <= `EFA_ANOMALY_HOST__PARTIAL;
       detail_q <= part_offset;
     end else if (anomaly_valid) begin
       what_q <= anomaly_kind;
       detail_q <= anomaly_detail;
     end else if (vector_q) begin
-      what_q <= WHAT_VECTOR;
+      what_q <= `EFA_ANOMALY_HOST__VECTOR;
       detail_q <= {24'd0, vector_number_q};
     end else begin
-      what_q <= WHAT_LATE;
+      what_q <= `EFA_ANOMALY_HOST__READ_LATE;
       detail_q <= {24'd0, held_tag};
     end
   end
@@ -98,3 +96,5 @@ module efa_host_anomaly (
   wire unused_anomaly = &{1'b0, unused_level, held_space};
 
 endmodule
+
+`default_nettype wire

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_irq - holds the MSI-X table and pending bits in BAR 0 and sends the messages.
 //
-// In    irq_adm, irq_eq: one request of a vector; acc: BAR 0 dwords in bus order (efa_mmio);
-//       host_rst: masks every vector, clears the table; core_rst: clears requests and pending bits
+// In    s_irq: requests of a vector, one lane per client; acc: BAR 0 dwords in bus order (efa_mmio);
+//       host_rst: masks every vector, clears the table; rst: clears requests and pending bits
 // Out   wr_irq: a message as a 4-byte write, withdrawn when its vector is masked before it leaves;
 //       held while the last message of its vector is younger than s_cfg_moderation
 //       anomaly: a request of a vector that does not exist, dropped
@@ -10,6 +10,7 @@
 // Time  two cycles to a message, one every three; a held message leaves when its interval is over,
 //       at most 4 cycles later and 2 for each vector; after host_rst the table is cleared, one
 //       entry per cycle
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -18,7 +19,7 @@ module efa_irq #(
 ) (
     input  wire clk,
     input  wire host_rst,
-    input  wire core_rst,
+    input  wire rst,
     output wire init_done,
     input  wire s_cfg_msix_enable,
     input  wire s_cfg_msix_fmask,
@@ -29,12 +30,9 @@ module efa_irq #(
     input  wire [31:0] acc_data,
     output wire hit,
     output wire [31:0] rdata,
-    input  wire irq_adm_valid,
-    output wire irq_adm_ready,
-    input  wire [7:0] irq_adm_vector,
-    input  wire irq_eq_valid,
-    output wire irq_eq_ready,
-    input  wire [7:0] irq_eq_vector,
+    input  wire [`EFA_IRQ_CLIENT__COUNT-1:0] s_irq_valid,
+    output wire [`EFA_IRQ_CLIENT__COUNT-1:0] s_irq_ready,
+    input  wire [8*`EFA_IRQ_CLIENT__COUNT-1:0] s_irq_vector,
     output wire wr_irq_valid,
     input  wire wr_irq_ready,
     output wire [63:0] wr_irq_addr,
@@ -45,6 +43,7 @@ module efa_irq #(
     output wire [63:0] ev_irq_data
 );
 
+  localparam CLIENTS = `EFA_IRQ_CLIENT__COUNT;
   localparam VEC_W = $clog2(VECTORS);
   localparam ENTRIES = 1 << VEC_W;
   localparam [31:0] TABLE = `EFA_LIMITS__MSIX_TABLE_OFFSET;
@@ -170,33 +169,32 @@ module efa_irq #(
   wire scan_due = held_q[scan_q] && !resting_q[scan_q];
   wire scan_stays = scan_open || scan_due;
   wire idle = state_q == ST_IDLE;
-  wire [2:0] grant;
+  wire [CLIENTS:0] grant;
 
   efa_arb #(
-      .N(3)
+      .N(CLIENTS + 1)
   ) u_arb (
       .clk(clk),
-      .rst(core_rst),
-      .s_request({scan_stays, irq_eq_valid, irq_adm_valid} & {3{idle}}),
+      .rst(rst),
+      .s_request({scan_stays, s_irq_valid} & {CLIENTS + 1{idle}}),
       .s_hold(1'b0),
       .m_grant(grant)
   );
 
-  wire [7:0] vector = grant[0] ? irq_adm_vector : irq_eq_vector;
+  wire [7:0] vector = grant[0] ? s_irq_vector[7:0] : s_irq_vector[15:8];
   wire known = {1'b0, vector} < VECTOR_END;
   wire take = grant[2] || (grant[1:0] != 2'b00 && known);
   wire park = state_q == ST_SEND && !open_q && s_cfg_msix_enable;
   wire hold = state_q == ST_SEND && open_q && resting_q[vector_q];
   wire leave = wr_irq_valid && wr_irq_ready;
 
-  assign irq_adm_ready = grant[0];
-  assign irq_eq_ready = grant[1];
+  assign s_irq_ready = grant[CLIENTS-1:0];
   assign wr_irq_valid = state_q == ST_SEND && open_q && !resting_q[vector_q];
   assign wr_irq_addr = message[63:0];
   assign wr_irq_data = message[95:64];
 
   always @(posedge clk) begin
-    if (core_rst) begin
+    if (rst) begin
       state_q <= ST_IDLE;
       pending_q <= {ENTRIES{1'b0}};
       held_q <= {ENTRIES{1'b0}};
@@ -264,7 +262,7 @@ module efa_irq #(
   );
 
   always @(posedge clk) begin
-    if (core_rst) begin
+    if (rst) begin
       now_q <= {NOW_W{1'b0}};
       scan_vector_q <= {VEC_W{1'b0}};
     end else begin
@@ -295,3 +293,5 @@ module efa_irq #(
   wire unused_irq = &{1'b0, from_table[31:4], from_pba[31:5], from_pba[1:0]};
 
 endmodule
+
+`default_nettype wire

@@ -10,6 +10,7 @@
 //       one dword pass one per cycle, each further dword takes one more. 60 loads may wait for
 //       m_mmio_cpl before the input stalls. A line waits at most 32 cycles for s_mmio_ready
 //       while no load stalls.
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -206,3 +207,5 @@ module efa_mmio #(
   wire unused_mmio = &{1'b0, s_mmio_addr[5:0], cpl_ready};
 
 endmodule
+
+`default_nettype wire

@@ -11,11 +11,12 @@
 //       valid 1 cycle after cnt_index, one index per cycle
 // Observation only: no part of the device depends on this module. Reads and contexts are tracked
 // while counting is off too, so cnt_run may change at any time.
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_perf_counters #(
     parameter TAGS   = 256,
-    parameter OPEN_W = 11,
+    parameter OPEN_W = `EFA_LIMITS__MSG_W + 1,
     parameter COUNT_LEFT = 0  // to the wrap of a cleared counter and of the time; 0: 2^32
 ) (
     input wire clk,
@@ -138,3 +139,5 @@ module efa_perf_counters #(
   assign cnt_data = cnt_data_q;
 
 endmodule
+
+`default_nettype wire

@@ -6,6 +6,7 @@
 // Out   slot_req, slot_tag, slot_phase: times out this use of the tag; held until slot_done
 // Time  two cycles per tag, at least two more for a timeout; a read is found TIMEOUT_CYCLES
 //       after it leaves, plus at most one scan round
+`default_nettype none
 `include "efa_check.vh"
 
 module efa_rd_timeout #(
@@ -106,3 +107,5 @@ module efa_rd_timeout #(
   `EFA_CHECK(!slot_done || slot_req, "slot without a request")
 
 endmodule
+
+`default_nettype wire

@@ -9,6 +9,7 @@
 //       anomaly: an ignored store or a lost read
 // Time  one store or load per cycle; a response is offered one cycle after its store and carries
 //       the register value of that cycle; EFA_LIMITS__MMIO_READS responses may wait
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -180,9 +181,11 @@ module efa_regs #(
   wire ignored = acc_valid && acc_write && !in_table && !(near && stored(offset));
 
   assign anomaly_valid = lost || ignored;
-  assign anomaly_kind = lost ? 4'd3 : 4'd2;
+  assign anomaly_kind = lost ? `EFA_ANOMALY_HOST__READ_LOST : `EFA_ANOMALY_HOST__REGISTER;
   assign anomaly_detail = lost ? acc_data : acc_offset;
 
   wire unused_regs = &{1'b0, unused_level, acc_offset[31:16], resp_lo_q[2:0]};
 
 endmodule
+
+`default_nettype wire

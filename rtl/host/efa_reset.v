@@ -4,10 +4,11 @@
 // In    ctl: stores to DEV_CTL; s_cfg_flr: a rising edge starts a function-level reset;
 //       s_cfg_interface; idle state of the engines
 // Out   sampled_interface: s_cfg_interface at the end of the last reset; uptime: cycles since
-//       power-on; quiesce: from the request on; core_rst; host_rst: resets the host side too
-//       (power-on, FLR); in_reset; in_flr; opened: power-on reset is over; DEV_STS bits; ev_reset
-// Time  a DEV_CTL store shows in sts_progress one cycle later; core_rst lasts 8 cycles; a register
+//       power-on; quiesce: from the request on; rst: engine reset; host_rst: resets the host side
+//       too (power-on, FLR); in_reset; in_flr; opened: power-on reset is over; DEV_STS bits; ev_reset
+// Time  a DEV_CTL store shows in sts_progress one cycle later; rst lasts 8 cycles; a register
 //       reset ends after a store of DEV_CTL = 0, the others end by themselves
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -15,7 +16,7 @@ module efa_reset #(
     parameter UPTIME_LEFT = 0  // cycles from power-on to the wrap of uptime; 0: 2^64
 ) (
     input  wire clk,
-    input  wire rst,
+    input  wire rst_por,
     input  wire s_cfg_flr,
     output wire m_cfg_flr_done,
     input  wire [1:0] s_cfg_interface,
@@ -28,7 +29,7 @@ module efa_reset #(
     input  wire rd_idle,
     input  wire wr_idle,
     input  wire wr_core_idle,
-    output wire core_rst,
+    output wire rst,
     output wire host_rst,
     output wire quiesce,
     output wire in_reset,
@@ -46,11 +47,8 @@ module efa_reset #(
   localparam [2:0] ST_IDLE = 3'd2;
   localparam [2:0] ST_DRAIN = 3'd3;
   localparam [2:0] ST_RELEASE = 3'd4;
-  // Cycles of core_rst, and cycles before an engine's response to quiesce or core_rst is valid.
+  // Cycles of rst, and cycles before an engine's response to quiesce or rst is valid.
   localparam [2:0] SETTLE = 3'd7;
-  localparam [1:0] STEP_BEGUN = 2'd0;
-  localparam [1:0] STEP_DRAINED = 2'd1;
-  localparam [1:0] STEP_DONE = 2'd2;
   localparam [31:0] LOW_LEFT = UPTIME_LEFT;
   localparam [63:0] UPTIME_FIRST = 64'd0 - {32'd0, LOW_LEFT};
 
@@ -69,7 +67,7 @@ module efa_reset #(
   reg finished_q;
   reg finished_d;
   reg released_q;
-  reg core_rst_q;
+  reg rst_q;
   reg host_rst_q;
   reg [1:0] interface_q;
   reg [31:0] uptime_low_q;
@@ -91,9 +89,9 @@ module efa_reset #(
     progress_d = progress_q;
     finished_d = finished_q;
     ev_valid_d = 1'b0;
-    ev_step_d = STEP_BEGUN;
+    ev_step_d = `EFA_RESET_STEP__BEGUN;
     case (state_q)
-      // Waits for a fixed time under core_rst.
+      // Waits for a fixed time under rst.
       ST_CORE: begin
         if (settle_done) state_d = ST_INIT;
       end
@@ -104,7 +102,7 @@ module efa_reset #(
           flr_d = 1'b0;
           state_d = progress_q ? ST_RELEASE : ST_IDLE;
           ev_valid_d = !boot_q && !progress_q;
-          ev_step_d = STEP_DONE;
+          ev_step_d = `EFA_RESET_STEP__DONE;
         end
       end
       // Waits for a reset request.
@@ -121,7 +119,7 @@ module efa_reset #(
         if (drained && !flr_requested_q) begin
           state_d = ST_CORE;
           ev_valid_d = 1'b1;
-          ev_step_d = STEP_DRAINED;
+          ev_step_d = `EFA_RESET_STEP__DRAINED;
         end
       end
       // Waits for a host store of DEV_CTL = 0.
@@ -131,7 +129,7 @@ module efa_reset #(
           progress_d = 1'b0;
           finished_d = 1'b1;
           ev_valid_d = 1'b1;
-          ev_step_d = STEP_DONE;
+          ev_step_d = `EFA_RESET_STEP__DONE;
         end
       end
     endcase
@@ -143,12 +141,12 @@ module efa_reset #(
       progress_d = 1'b0;
       finished_d = 1'b0;
       ev_valid_d = 1'b1;
-      ev_step_d = STEP_BEGUN;
+      ev_step_d = `EFA_RESET_STEP__BEGUN;
     end
   end
 
   always @(posedge clk) begin
-    if (rst) begin
+    if (rst_por) begin
       state_q <= ST_CORE;
       count_q <= 3'd0;
       boot_q <= 1'b1;
@@ -158,7 +156,7 @@ module efa_reset #(
       progress_q <= 1'b0;
       finished_q <= 1'b0;
       released_q <= 1'b0;
-      core_rst_q <= 1'b1;
+      rst_q <= 1'b1;
       host_rst_q <= 1'b1;
       ev_valid_q <= 1'b0;
       interface_q <= 2'd0;
@@ -179,7 +177,7 @@ module efa_reset #(
       finished_q <= finished_d;
       if (begin_ctl) released_q <= 1'b0;
       else if (ctl_valid && !ctl_reset) released_q <= 1'b1;
-      core_rst_q <= state_d == ST_CORE;
+      rst_q <= state_d == ST_CORE;
       host_rst_q <= state_d == ST_CORE && (boot_d || flr_d);
       ev_valid_q <= ev_valid_d;
     end
@@ -190,9 +188,9 @@ module efa_reset #(
   end
 
   assign m_cfg_flr_done = state_q == ST_IDLE && !flr_requested_q;
-  // rst resets the core from the first edge on; core_rst_q alone does so from the second.
-  assign core_rst = core_rst_q || rst;
-  assign host_rst = host_rst_q || rst;
+  // rst_por resets the core from the first edge on; rst_q alone does so from the second.
+  assign rst = rst_q || rst_por;
+  assign host_rst = host_rst_q || rst_por;
   assign quiesce = state_q != ST_IDLE;
   assign in_reset = state_q != ST_IDLE;
   assign in_flr = flr_q;
@@ -212,7 +210,10 @@ module efa_reset #(
 
   assign ev_reset_data = data;
 
-  `EFA_CHECK(!progress_q || in_reset, "RESET_IN_PROGRESS without a reset")
-  `EFA_CHECK(!host_rst_q || core_rst_q, "reset of the host side without reset of the core")
+  `EFA_CHECK_ON(clk, rst_por, !progress_q || in_reset, "RESET_IN_PROGRESS without a reset")
+  `EFA_CHECK_ON(clk, rst_por, !host_rst_q || rst_q,
+                "reset of the host side without reset of the core")
 
 endmodule
+
+`default_nettype wire

@@ -43,10 +43,4 @@
 `define EFA_EC_CODE__ILLEGAL 2'd1
 `define EFA_EC_CODE__BUSY 2'd2
 
-// Operations of sq_ctrl and rq_ctrl
-`define EFA_QOP__INIT 2'd0
-`define EFA_QOP__CLEAR 2'd1
-`define EFA_QOP__FREE 2'd2
-`define EFA_QOP__QUERY 2'd3
-
 `endif

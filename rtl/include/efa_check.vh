@@ -3,7 +3,7 @@
 //
 // `EFA_CHECK(cond, "text") is a module item: the condition must hold at every rising edge of `clk`
 // with `rst` low, else the simulation ends with the text. `EFA_CHECK_ON names clock and reset
-// (blocks under core_rst). Time 0 is excluded, because a bench drives no inputs yet.
+// where they differ, such as rst_por. Time 0 is excluded, because a bench drives no inputs yet.
 // A netlist contains no check; under FORMAL a check is an assert.
 //
 // `EFA_STREAM(u_name, width, clk, rst, valid, ready, data) is a module item that checks the stream

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cq - allocates completion slots as their only owner, writes and commits each CQE.
 //
-// In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices; lookup_counted:
-//       the completions of QP lookup_qpn may have event counters
+// In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices; lookup_counted,
+//       one cycle after lookup_valid: the completions of QP lookup_qpn may have event counters
 // Out   m_wr one host write per CQE; m_commit CQEs of interrupt-mode CQs and counted CQEs, in write
 //       order, with m_commit_*: which of both, and the QP; m_rxdone one pulse per receive CQE
 //       written or discarded; drain_ready when everything that was inside has left
 // Time  one CQE per cycle, also for one CQ and in interrupt mode; 2 cycles from s_*c to m_wr;
 //       commit 1 cycle after the write was accepted; drain of an idle module 1 cycle
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_cq #(
@@ -46,6 +47,7 @@ module efa_cq #(
     output wire [11:0] m_commit_qpn,
     output wire [1:0] m_commit_kind,
 
+    output wire lookup_valid,
     output wire [11:0] lookup_qpn,
     input wire lookup_counted,
 
@@ -112,8 +114,8 @@ module efa_cq #(
   wire [16:0] s1_entry = ({16'd0, s1_sub} << s1_log) | {1'b0, s1_slot};
   wire [21:0] s1_offset = s1_wide ? {s1_entry, 5'b0} : {1'b0, s1_entry, 4'b0};
   wire s1_live = s1_ctx[`EFA_CQC__LIVE];
-  reg [(1<<CQN_W)-1:0] posted_q;
-  wire [15:0] s1_unread = s1_total - (posted_q[s1_cqn] ? s1_consumed : 16'd0);
+  wire s1_posted;
+  wire [15:0] s1_unread = s1_total - (s1_posted ? s1_consumed : 16'd0);
   wire [16:0] s1_space = 17'd1 << ({1'b0, s1_log} + {4'b0, s1_ctx[`EFA_CQC__TWO]});
 
   // A context write uses the write port of the table for one cycle; completions wait.
@@ -158,6 +160,23 @@ module efa_cq #(
       .rd_data(s1_consumed)
   );
 
+  // The consumer index was written since the CQ was created.
+  efa_flag_ram #(
+      .ADDR_W(CQN_W)
+  ) u_posted (
+      .clk(clk),
+      .rst(rst),
+      .init_en(init_run),
+      .init_addr(init_q[CQN_W-1:0]),
+      .set_en(cqdb_valid && !init_run),
+      .set_addr(cqdb_cqn),
+      .clear_en(cqc_valid),
+      .clear_addr(cqc_cqn),
+      .rd_en(take),
+      .rd_addr(s0_cqn),
+      .rd_flag(s1_posted)
+  );
+
   // Stage 2: the CQE, waiting for the host write stream and the commit stage.
   reg s2_valid_q;
   reg s2_rx_q;
@@ -184,15 +203,7 @@ module efa_cq #(
       .m_cqe(s1_cqe)
   );
 
-  // Stage 3: the commit of a CQE that was written. The next CQE is in stage 2 meanwhile.
-  reg s3_valid_q;
-  reg [CQN_W-1:0] s3_cqn_q;
-  reg [15:0] s3_total_q;
-  reg s3_intr_q;
-  reg s3_counted_q;
-  reg [11:0] s3_qpn_q;
-  reg [1:0] s3_kind_q;
-  wire commit_free = !s3_valid_q || m_commit_ready;
+  wire commit_free;
 
   wire s2_commits = s2_intr_q || s2_counted_q;
   wire [7:0] s2_status = s2_cqe_q[`EFA_IO_RX_CDESC_EX__BASE__COMMON__STATUS];
@@ -207,14 +218,30 @@ module efa_cq #(
   assign m_wr_addr = {s2_base_q, 6'b0} + {42'b0, s2_offset_q};
   assign m_wr_len = s2_wide_q ? 13'd32 : 13'd16;
   assign m_wr_data = s2_cqe_q;
-  assign m_commit_valid = s3_valid_q;
-  assign m_commit_cqn = s3_cqn_q;
-  assign m_commit_total = s3_total_q;
-  assign m_commit_intr = s3_intr_q;
-  assign m_commit_counted = s3_counted_q;
-  assign m_commit_qpn = s3_qpn_q;
-  assign m_commit_kind = s3_kind_q;
-  assign lookup_qpn = s1_cpl_q[`EFA_CPL__QPN];
+
+  // Stage 3: the commit of a written CQE. Two places, so that no write depends on m_commit_ready.
+  // Event bits of the kind: sends, failed sends, receives, failed receives.
+  efa_skid #(
+      .WIDTH(CQN_W + 16 + 1 + 1 + 12 + 2)
+  ) u_commit (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(wr_accepted && s2_commits),
+      .s_ready(commit_free),
+      .s_data({
+        s2_cqn_q, s2_total_q, s2_intr_q, s2_counted_q, s2_qpn_q,
+        s2_rx_q, s2_status != `EFA_IO_COMP_STATUS__OK
+      }),
+      .m_valid(m_commit_valid),
+      .m_ready(m_commit_ready),
+      .m_data({
+        m_commit_cqn, m_commit_total, m_commit_intr, m_commit_counted, m_commit_qpn, m_commit_kind
+      })
+  );
+  wire commits_done = commit_free && (!m_commit_valid || m_commit_ready);
+
+  assign lookup_valid = take;
+  assign lookup_qpn = s0_cpl[`EFA_CPL__QPN];
 
   reg rxdone_q;
   assign m_rxdone = rxdone_q;
@@ -225,7 +252,7 @@ module efa_cq #(
   reg [15:0] drain_fence_q;
   wire [15:0] drain_left = drain_fence_q - out_q;
   // The commit of the last CQE may still be pending.
-  assign drain_ready = drain_q && (drain_left == 16'd0 || drain_left[15]) && commit_free;
+  assign drain_ready = drain_q && (drain_left == 16'd0 || drain_left[15]) && commits_done;
 
   always @(posedge clk) begin
     if (advance) begin
@@ -246,15 +273,6 @@ module efa_cq #(
       s2_qpn_q <= s1_cpl_q[`EFA_CPL__QPN];
       s2_overflow_q <= {1'b0, s1_unread} > s1_space;
     end
-    if (commit_free) begin
-      s3_cqn_q <= s2_cqn_q;
-      s3_total_q <= s2_total_q;
-      s3_intr_q <= s2_intr_q;
-      s3_counted_q <= s2_counted_q;
-      s3_qpn_q <= s2_qpn_q;
-      // Event bits: sends, failed sends, receives, failed receives.
-      s3_kind_q <= {s2_rx_q, s2_status != `EFA_IO_COMP_STATUS__OK};
-    end
     if (drain_valid && !drain_q) begin
       drain_fence_q <= in_q;
     end
@@ -262,12 +280,10 @@ module efa_cq #(
       init_q <= {(CQN_W + 1) {1'b0}};
       s1_valid_q <= 1'b0;
       s2_valid_q <= 1'b0;
-      s3_valid_q <= 1'b0;
       rxdone_q <= 1'b0;
       in_q <= 16'd0;
       out_q <= 16'd0;
       drain_q <= 1'b0;
-      posted_q <= {(1 << CQN_W) {1'b0}};
     end else begin
       if (init_run) begin
         init_q <= init_q + 1'b1;
@@ -278,13 +294,10 @@ module efa_cq #(
       end else if (s2_leaves) begin
         s2_valid_q <= 1'b0;
       end
-      if (commit_free) s3_valid_q <= wr_accepted && s2_commits;
       rxdone_q <= (wr_accepted || s2_drop) && s2_rx_q;
       in_q <= in_q + {15'b0, take};
       out_q <= out_q + {15'b0, s2_leaves};
       drain_q <= drain_valid && !drain_ready;
-      if (cqdb_valid) posted_q[cqdb_cqn] <= 1'b1;
-      if (cqc_valid) posted_q[cqc_cqn] <= 1'b0;
     end
   end
 
@@ -305,3 +318,5 @@ module efa_cq #(
   wire unused_bits = &{1'b0, s1_wrap[15:1], s1_ctx[`EFA_CQC__UAR], s1_ctx[`EFA_CQC__EQN], s0_number, s1_number};
 
 endmodule
+
+`default_nettype wire

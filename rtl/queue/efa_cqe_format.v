@@ -4,6 +4,7 @@
 // In    s_cpl completion; s_phase, s_wide, s_src_addr, s_long_id options of its CQ and its phase
 // Out   m_cqe CQE as the host reads it (16-byte form: the low half)
 // Time  combinational; the caller registers the result
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_cqe_format (
@@ -60,3 +61,5 @@ module efa_cqe_format (
   wire unused_cpl = &{1'b0, s_cpl[`EFA_CPL__QPN], s_cpl[`EFA_CPL__CQN], s_cpl[`EFA_CPL__SUB]};
 
 endmodule
+
+`default_nettype wire

@@ -7,6 +7,7 @@
 //       valid doorbells for the other engines; prod_rd_* producer indices, two readers
 // Time  effect 2 cycles after the store; one store per cycle, back to back for one queue too; a
 //       reader of the index in that cycle has it in the next; a clear is always accepted
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -60,7 +61,7 @@ module efa_doorbell #(
   localparam [2:0] STATUS_BEYOND = 3'd2;
   localparam [2:0] STATUS_STATE = 3'd3;
 
-  // Init sweep of the CQ table after a reset.
+  // Init sweep of the tables after a reset.
   reg [CQN_W:0] init_q;
 
   // s1: validated, contexts read
@@ -81,10 +82,14 @@ module efa_doorbell #(
   reg [QPN_W-1:0] s3_qpn_q;
   reg [15:0] s3_value_q;
 
-  // Indices cleared since their last doorbell: a clear needs no write port of the RAM.
-  reg [(1<<QPN_W)-1:0] zero_q;
-  reg s1_zero_q;
-  reg [1:0] reader_zero_q;
+  // A clear one cycle ago; reads of that queue in this cycle miss it.
+  reg clear_q;
+  reg [QPN_W-1:0] clear_qpn_q;
+  reg clear_hit_q;  // the index was written in the cycle of its clear
+  reg s1_cleared_q;
+  reg [1:0] reader_cleared_q;
+  reg s2_mark_q;
+  reg s3_mark_q;
   reg [1:0] reader_now_q;  // the index was written in the cycle of the read
 
   wire initializing = !init_q[CQN_W];
@@ -93,16 +98,27 @@ module efa_doorbell #(
   wire is_cq = inner >= CQ_BASE;
   wire [NUM_W-1:0] num = is_cq ? inner_cq[NUM_W+1:2] : {1'b0, inner[NUM_W+1:3]};
 
-  wire [15:0] prod_read;
   wire [CQ_W-1:0] cq_read;
 
   wire s2_write = s2_valid_q && s2_kind_q == KIND_SQ && s2_status_q == STATUS_ACCEPTED;
   wire [QPN_W-1:0] s1_qpn = s1_num_q[QPN_W-1:0];
   wire [QPN_W-1:0] s2_qpn = s2_num_q[QPN_W-1:0];
 
+  // An index has a mark, and each queue has a mark of its last clear. The index is zero while the
+  // marks differ. Doorbells write indices with the mark of the clear, a clear inverts the mark of the
+  // index: each RAM has one writer, and a clear needs no cycle without doorbells.
+  wire index_wr = initializing || s2_write;
+  wire [QPN_W-1:0] index_wr_addr = initializing ? init_q[QPN_W-1:0] : s2_qpn;
+  wire [15:0] prod_read;
+  wire prod_mark;
+  wire clear_read;
+  wire mark_read;
+  wire cleared_mark = clear_hit_q ? s3_mark_q : mark_read;
+  wire s1_mark = s1_cleared_q ? !prod_mark : clear_read;
+
   reg [15:0] prod;
   always @* begin
-    prod = s1_zero_q ? 16'd0 : prod_read;
+    prod = s1_mark == prod_mark ? prod_read : 16'd0;
     if (s3_write_q && s3_qpn_q == s1_qpn) prod = s3_value_q;
     if (s2_write && s2_qpn == s1_qpn) prod = s2_value_q[15:0];
   end
@@ -133,13 +149,15 @@ module efa_doorbell #(
     end
   end
 
-  wire [31:0] reader_read;
+  wire [2*17-1:0] reader_read;
+  wire [1:0] reader_mark;
   reg [31:0] reader_data;
   integer lane;
   always @* begin
     for (lane = 0; lane < 2; lane = lane + 1) begin
       reader_data[16*lane+:16] = reader_now_q[lane] ? s3_value_q
-          : reader_zero_q[lane] ? 16'd0 : reader_read[16*lane+:16];
+          : reader_cleared_q[lane] || reader_read[17*lane+16] != reader_mark[lane] ? 16'd0
+          : reader_read[17*lane+:16];
     end
   end
 
@@ -151,6 +169,13 @@ module efa_doorbell #(
     event_data[`EFA_EV_DB__NUM] = s2_num_q;
     event_data[`EFA_EV_DB__VALUE] = s2_value_q;
   end
+
+  // The sweep of the CQs covers the tables of the QPs.
+  generate
+    if (CQN_W < QPN_W) begin : g_illegal
+      efa_parameter_error at_least_as_many_cqs_as_qps ();
+    end
+  endgenerate
 
   assign init_done = !initializing;
   assign qpc_addr = num[QPN_W-1:0];
@@ -171,16 +196,43 @@ module efa_doorbell #(
   assign ev_db_data = event_data;
 
   efa_ram_1wnr #(
-      .WIDTH (16),
+      .WIDTH (17),
       .ADDR_W(QPN_W),
       .READS (3)
   ) u_producer (
       .clk(clk),
-      .wr_en(s2_write),
-      .wr_addr(s2_qpn),
-      .wr_data(s2_value_q[15:0]),
+      .wr_en(index_wr),
+      .wr_addr(index_wr_addr),
+      .wr_data(initializing ? 17'd0 : {s2_mark_q, s2_value_q[15:0]}),
       .rd_addr({prod_rd_addr, num[QPN_W-1:0]}),
-      .rd_data({reader_read, prod_read})
+      .rd_data({reader_read, prod_mark, prod_read})
+  );
+
+  // The marks of the indices, for the clear.
+  efa_ram #(
+      .WIDTH (1),
+      .ADDR_W(QPN_W)
+  ) u_mark (
+      .clk(clk),
+      .wr_en(index_wr),
+      .wr_addr(index_wr_addr),
+      .wr_data(!initializing && s2_mark_q),
+      .rd_en(1'b1),
+      .rd_addr(s_clear_qpn),
+      .rd_data(mark_read)
+  );
+
+  efa_ram_1wnr #(
+      .WIDTH (1),
+      .ADDR_W(QPN_W),
+      .READS (3)
+  ) u_clears (
+      .clk(clk),
+      .wr_en(initializing || clear_q),
+      .wr_addr(initializing ? init_q[QPN_W-1:0] : clear_qpn_q),
+      .wr_data(!initializing && !cleared_mark),
+      .rd_addr({prod_rd_addr, num[QPN_W-1:0]}),
+      .rd_data({reader_mark, clear_read})
   );
 
   efa_ram #(
@@ -202,22 +254,24 @@ module efa_doorbell #(
       s1_valid_q <= 1'b0;
       s2_valid_q <= 1'b0;
       s3_write_q <= 1'b0;
+      clear_q <= 1'b0;
     end else begin
       if (initializing) init_q <= init_q + ONE;
       s1_valid_q <= db_valid;
       s2_valid_q <= s1_valid_q;
       s3_write_q <= s2_write;
+      clear_q <= s_clear_valid;
     end
   end
 
   integer reader;
   always @(posedge clk) begin
-    if (s2_write) zero_q[s2_qpn] <= 1'b0;
-    if (s_clear_valid) zero_q[s_clear_qpn] <= 1'b1;
-    s1_zero_q <= zero_q[num[QPN_W-1:0]];
+    clear_qpn_q <= s_clear_qpn;
+    clear_hit_q <= s2_write && s2_qpn == s_clear_qpn;
+    s1_cleared_q <= clear_q && clear_qpn_q == num[QPN_W-1:0];
     for (reader = 0; reader < 2; reader = reader + 1) begin
-      reader_zero_q[reader] <= zero_q[prod_rd_addr[QPN_W*reader+:QPN_W]];
-      reader_now_q[reader]  <= s2_write && prod_rd_addr[QPN_W*reader+:QPN_W] == s2_qpn;
+      reader_cleared_q[reader] <= clear_q && prod_rd_addr[QPN_W*reader+:QPN_W] == clear_qpn_q;
+      reader_now_q[reader] <= s2_write && prod_rd_addr[QPN_W*reader+:QPN_W] == s2_qpn;
     end
     s1_kind_q <= is_cq ? KIND_CQ : inner[2] ? KIND_RQ : KIND_SQ;
     s1_uar_q <= db_offset[31:PAGE_W];
@@ -228,6 +282,8 @@ module efa_doorbell #(
     s2_value_q <= s1_value_q;
     s2_status_q <= status;
     s2_more_q <= s1_value_q[15:0] != prod;
+    s2_mark_q <= s1_mark;
+    s3_mark_q <= s2_mark_q;
     s3_qpn_q <= s2_qpn;
     s3_value_q <= s2_value_q[15:0];
   end
@@ -235,3 +291,5 @@ module efa_doorbell #(
   wire unused_context = &{1'b0, qpc_data, cqc_data, inner_cq};
 
 endmodule
+
+`default_nettype wire

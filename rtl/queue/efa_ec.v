@@ -3,13 +3,15 @@
 //
 // In    lookup_qpn a QP; s_commit CQEs written (of interrupt-mode CQs, and counted ones); s_ec
 //       commands of the admin side; s_drained
-// Out   lookup_counted, same cycle: the QP has an event counter; m_commit after the counter value
-//       that the CQE caused; m_wr values; ec_code, with s_ec_ready; m_drained: everything before
-//       s_drained has left
+// Out   lookup_counted, 1 cycle after lookup_valid and until the next one: the QP has an event
+//       counter; m_commit after the counter value that the CQE caused; m_wr values; ec_code, with
+//       s_ec_ready; m_drained: everything before s_drained has left; init_done: the tables are
+//       clear, no CQE and no command comes before
 // Time  a CQE without counter passes in the same cycle; a counted CQE takes 4 cycles to its write,
 //       its commit follows 1 cycle after the write was accepted, one per 6 cycles; a command 4
 //       cycles to its response, also ATTACH and DETACH; FORGET 7, plus 2 for each event attached;
-//       SET and ADD 4 to their write
+//       SET and ADD 4 to their write; init sweep 2^QPN_W cycles
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 `include "efa_check.vh"
@@ -21,6 +23,7 @@ module efa_ec #(
     input wire clk,
     input wire rst,
 
+    input wire lookup_valid,
     input wire [11:0] lookup_qpn,
     output wire lookup_counted,
 
@@ -56,12 +59,13 @@ module efa_ec #(
     input wire s_drained,
     output wire m_drained,
 
+    output wire init_done,
+
     output wire ev_ecw_valid,
     output wire [63:0] ev_ecw_data
 );
 
   localparam EC_W = `EFA_LIMITS__EC_W;
-  localparam QPS = 1 << QPN_W;
   localparam SLOT_W = EC_W + 1;  // valid bit and counter number
   localparam REF_W = QPN_W + 3;
   localparam WORD_W = REF_W + 61 + 64;
@@ -79,7 +83,6 @@ module efa_ec #(
 
   reg [2:0] state_q;
   reg [2:0] state_d;
-  reg [QPS-1:0] some_q;  // an event of the QP has a counter
   reg order_next_q;
   reg counts_q;  // the job is a completion, otherwise a command
   reg [2:0] op_q;
@@ -114,9 +117,13 @@ module efa_ec #(
   wire forget = op_q == `EFA_EC_OP__INVALIDATE;
   wire changes = op_q == `EFA_EC_OP__SET || op_q == `EFA_EC_OP__ADD;
 
-  // Counter of each event of a QP; the RAM word is undefined until the first attachment.
-  wire [4*SLOT_W-1:0] slots_ram;
-  wire [4*SLOT_W-1:0] slots = some_q[qpn_q] ? slots_ram : {4 * SLOT_W{1'b0}};
+  // The init sweep after reset clears the slots of each QP.
+  reg [QPN_W:0] init_q;
+  wire init_run = !init_q[QPN_W];
+  assign init_done = !init_run;
+
+  // Counter of each event of a QP.
+  wire [4*SLOT_W-1:0] slots;
   reg slots_wr;
   reg [4*SLOT_W-1:0] slots_wr_data;
   efa_ram #(
@@ -124,12 +131,26 @@ module efa_ec #(
       .ADDR_W(QPN_W)
   ) u_slots (
       .clk(clk),
-      .wr_en(slots_wr),
-      .wr_addr(qpn_q),
-      .wr_data(slots_wr_data),
+      .wr_en(slots_wr || init_run),
+      .wr_addr(init_run ? init_q[QPN_W-1:0] : qpn_q),
+      .wr_data(init_run ? {4 * SLOT_W{1'b0}} : slots_wr_data),
       .rd_en(idle),
       .rd_addr(take_order ? s_ec_qpn : s_commit_qpn[QPN_W-1:0]),
-      .rd_data(slots_ram)
+      .rd_data(slots)
+  );
+
+  // An event of the QP has a counter.
+  efa_ram #(
+      .WIDTH (1),
+      .ADDR_W(QPN_W)
+  ) u_counted (
+      .clk(clk),
+      .wr_en(slots_wr || init_run),
+      .wr_addr(init_run ? init_q[QPN_W-1:0] : qpn_q),
+      .wr_data(!init_run && (attach || detach && left != 4'd0)),
+      .rd_en(lookup_valid),
+      .rd_addr(lookup_qpn[QPN_W-1:0]),
+      .rd_data(lookup_counted)
   );
 
   wire [REF_W-1:0] word_refs;
@@ -183,7 +204,6 @@ module efa_ec #(
   wire [63:0] base = op_q == `EFA_EC_OP__SET && !counts_q ? 64'd0 : value_q;
   wire [63:0] sum = base + operand_q;
 
-  assign lookup_counted = some_q[lookup_qpn[QPN_W-1:0]];
   assign s_commit_ready = s_commit_counted ? take_count : !count_busy && m_commit_ready;
   assign m_commit_valid =
       state_q == ST_COMMIT || s_commit_valid && !s_commit_counted && !count_busy;
@@ -289,13 +309,13 @@ module efa_ec #(
   always @(posedge clk) begin
     if (rst) begin
       state_q <= ST_IDLE;
-      some_q <= {QPS{1'b0}};
+      init_q <= {(QPN_W + 1) {1'b0}};
       order_next_q <= 1'b0;
       waits_q <= 1'b0;
     end else begin
       state_q <= state_d;
       if (take_order || take_count) order_next_q <= take_count;
-      if (slots_wr) some_q[qpn_q] <= attach || detach && left != 4'd0;
+      if (init_run) init_q <= init_q + 1'b1;
       waits_q <= drain_valid && (s_drained || waits_q) && !m_drained;
     end
   end
@@ -326,7 +346,11 @@ module efa_ec #(
   end
 
   `EFA_CHECK(!(s_commit_valid && !s_commit_counted && !s_commit_intr), "commit without a request")
+  `EFA_CHECK(init_done || !(s_commit_valid || s_ec_valid),
+             "efa_ec: a request during the init sweep")
 
   wire unused_qpns = &{1'b0, lookup_qpn, s_commit_qpn};
 
 endmodule
+
+`default_nettype wire

@@ -3,16 +3,21 @@
 //
 // In    s_commit CQEs written to interrupt-mode CQs; cqdb, eqdb doorbells; cqc, eqc contexts
 // Out   m_wr EQEs; m_irq vector of an armed EQ, requested after its EQE was accepted; drain_ready:
-//       the results of the commits before s_drained have left
+//       the results of the commits before s_drained have left; init_done: the tables are clear, no
+//       context is written before
 // Time  one commit per cycle while its CQ is not armed, 16 wait during an EQE; EQE 3 cycles after
 //       its commit, 5 after the arm of a CQ with unread CQEs; interrupt 1 cycle after its EQE was
 //       accepted; arm of an EQ: 3 cycles to the interrupt of a new EQE, then 2 for each 32 CQs
-//       scanned, 2 more for each CQ with an EQE written or pending; drain of an idle module 1 cycle
+//       scanned, 2 more for each CQ with an EQE written or pending; drain of an idle module 1 cycle;
+//       init sweep 2^CQN_W cycles; no CQ is examined in the cycle after cqc_valid
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_eq #(
-    parameter CQN_W = 7
+    parameter CQN_W = 7,
+    // log2 of the CQs in one word of the scan.
+    parameter SCAN_W = 5
 ) (
     input  wire clk,
     input  wire rst,
@@ -48,6 +53,8 @@ module efa_eq #(
     input  wire s_drained,
     output wire drain_ready,
 
+    output wire init_done,
+
     output wire ev_eqe_valid,
     output wire [63:0] ev_eqe_data
 );
@@ -58,32 +65,23 @@ module efa_eq #(
   // Index and wrap count of an EQ; the phase needs one wrap bit.
   localparam SLOT_W = $clog2(`EFA_LIMITS__MAX_EQ_DEPTH);
   localparam COUNT_W = SLOT_W + 1;
-  localparam CQS = 1 << CQN_W;
-  localparam WORD_W = CQN_W - 5;
+  localparam WORD_W = CQN_W - SCAN_W;
+  localparam SCAN = 1 << SCAN_W;
 
   localparam [2:0] ST_IDLE = 3'd0;
-  localparam [2:0] ST_CQ_ARM = 3'd1;
-  localparam [2:0] ST_EVENT = 3'd2;
-  localparam [2:0] ST_POST = 3'd3;
-  localparam [2:0] ST_IRQ = 3'd4;
-  localparam [2:0] ST_EQ_ARM = 3'd5;
-  localparam [2:0] ST_SCAN = 3'd6;
-  localparam [2:0] ST_SCAN_CQ = 3'd7;
+  localparam [2:0] ST_EXAMINE = 3'd1;
+  localparam [2:0] ST_POST = 3'd2;
+  localparam [2:0] ST_IRQ = 3'd3;
+  localparam [2:0] ST_EQ_ARM = 3'd4;
+  localparam [2:0] ST_SCAN = 3'd5;
+  localparam [2:0] ST_SCAN_CQ = 3'd6;
 
   generate
-    if (CQN_W < 6) begin : g_illegal
-      efa_parameter_error cqn_w_must_be_at_least_6 ();
+    if (CQN_W <= SCAN_W) begin : g_illegal
+      efa_parameter_error cqn_w_must_be_above_scan_w ();
     end
   endgenerate
 
-  // State of each CQ.
-  reg [CQS-1:0] live_q;  // live, in interrupt mode
-  reg [CQS-1:0] armed_q;
-  reg [CQS-1:0] posted_q;
-  reg [CQS-1:0] deferred_q;
-  reg [CQS-1:0] request_q;
-  reg [CQS-1:0] queued_q;
-  reg [CQS-1:0] committed_q;
   // State of each EQ.
   reg [EQS-1:0] eq_live_q;
   reg [EQS-1:0] eq_armed_q;
@@ -99,31 +97,46 @@ module efa_eq #(
   reg [CQN_W-1:0] cqn_q;
   reg [EQN_W-1:0] eqn_q;
   reg [EQN_W-1:0] scan_eqn_q;
+  reg arm_q;  // the examined CQ has an arm, otherwise a commit
+  reg gone_q;  // the context of the CQ was written after its tables were read
   reg [WORD_W-1:0] word_q;
-  reg [31:0] todo_q;
   reg word_loaded_q;
+  reg [SCAN_W:0] scan_from_q;
+  reg [SCAN-1:0] drop_q;
 
-  // CQs with an arm doorbell: each once in the FIFO, or twice while one of them is handled.
+  // The init sweep after reset, and each context write one cycle later, clear the state of a CQ.
+  // Both use the write ports of the tables, so nothing is examined in that cycle.
+  reg [CQN_W:0] init_q;
+  reg cqc_q;
+  reg [CQN_W-1:0] cqc_cqn_q;
+  wire init_run = !init_q[CQN_W];
+  wire clear = init_run || cqc_q;
+  wire [CQN_W-1:0] clear_cqn = init_run ? init_q[CQN_W-1:0] : cqc_cqn_q;
+  assign init_done = !init_run;
+
+  // CQs with an arm doorbell.
   wire arm_valid;
   wire [CQN_W-1:0] arm_cqn;
   wire arm_pop;
-  wire arm_again = arm_pop && arm_cqn == cqdb_cqn;
-  wire arm_push = cqdb_valid && cqdb_value[`EFA_CQ_DB__ARM] && (!queued_q[cqdb_cqn] || arm_again);
-  wire arm_space;
-  wire [CQN_W+1:0] arm_level;
-  efa_fifo #(
-      .WIDTH(CQN_W),
-      .DEPTH_LOG2(CQN_W + 1)
+  wire arm_wanted;
+  wire [15:0] consumed;
+  efa_eq_arms #(
+      .CQN_W(CQN_W)
   ) u_arms (
       .clk(clk),
       .rst(rst),
-      .s_valid(arm_push),
-      .s_ready(arm_space),
-      .s_data(cqdb_cqn),
-      .m_valid(arm_valid),
-      .m_ready(arm_pop),
-      .m_data(arm_cqn),
-      .level(arm_level)
+      .init_run(init_run),
+      .init_cqn(init_q[CQN_W-1:0]),
+      .clear_valid(cqc_q),
+      .clear_cqn(cqc_cqn_q),
+      .cqdb_valid(cqdb_valid),
+      .cqdb_cqn(cqdb_cqn),
+      .cqdb_value(cqdb_value),
+      .m_arm_valid(arm_valid),
+      .m_arm_ready(arm_pop),
+      .m_arm_cqn(arm_cqn),
+      .arm_wanted(arm_wanted),
+      .arm_index(consumed)
   );
 
   // Arms of EQs are served lowest number first.
@@ -173,62 +186,113 @@ module efa_eq #(
     arm_after_q <= arm_after - {{COMMITS_LOG2{1'b0}}, take_commit && !arm_due};
   end
 
-  wire idle = state_q == ST_IDLE;
-  wire take_commit = idle && commit_valid && (commit_next_q || !(|eq_request_q || arm_waits));
+  // The tables of the examined CQ, and what its commit or arm causes.
+  wire ctx_read_live;
+  wire [EQN_W-1:0] ctx_eqn;
+  wire [15:0] total;
+  wire cq_armed;
+  wire cq_posted;
+  wire cq_deferred;
+  wire [SCAN-1:0] posted_row;
+  wire ctx_live = ctx_read_live && !gone_q;
+  wire armed_commit = ctx_live && !arm_q && cq_armed;
+  wire wanted_arm = ctx_live && arm_q && arm_wanted;
+  wire event_due = armed_commit || (wanted_arm && total != consumed);
+
+  // A commit without an event leaves in one cycle, so the next item is taken behind it.
+  wire open = !clear && (state_q == ST_IDLE || (state_q == ST_EXAMINE && !arm_q && !armed_commit));
+  wire take_commit = open && commit_valid && (commit_next_q || !(|eq_request_q || arm_waits));
   wire arm_waits = arm_valid && arm_due;
-  wire take_eq = idle && !take_commit && |eq_request_q && !(arm_next_q && arm_waits);
-  wire take_arm = idle && !take_commit && !take_eq && arm_waits;
+  wire take_eq = open && !take_commit && |eq_request_q && !(arm_next_q && arm_waits);
+  wire take_arm = open && !take_commit && !take_eq && arm_waits;
   assign commit_take = take_commit;
   assign arm_pop = take_arm;
 
   // The next CQ in the current word of the CQ scan.
-  reg [4:0] scan_bit;
+  wire [SCAN-1:0] todo = posted_row & ({SCAN{1'b1}} << scan_from_q);
+  reg [SCAN_W-1:0] scan_bit;
   integer b;
   always @* begin
-    scan_bit = 5'd0;
-    for (b = 31; b >= 0; b = b - 1) begin
-      if (todo_q[b]) begin
-        scan_bit = b[4:0];
+    scan_bit = {SCAN_W{1'b0}};
+    for (b = SCAN - 1; b >= 0; b = b - 1) begin
+      if (todo[b]) begin
+        scan_bit = b[SCAN_W-1:0];
       end
     end
   end
   wire [CQN_W-1:0] scan_cqn = {word_q, scan_bit};
-  wire scan_pick = state_q == ST_SCAN && word_loaded_q && |todo_q;
+  wire scan_load = !clear && state_q == ST_SCAN && !word_loaded_q;
+  wire scan_pick = !clear && state_q == ST_SCAN && word_loaded_q && |todo;
+  wire scan_store = !clear && state_q == ST_SCAN && word_loaded_q && !(|todo);
 
-  // Tables, read for the selected CQ.
+  // The scanned CQ: an arm of its EQ frees it; a CQ without an EQE leaves the row.
+  wire scan_own = ctx_live && ctx_eqn == scan_eqn_q;
+  wire scan_keep = ctx_live && cq_posted && (!scan_own || cq_deferred);
+
+  wire examine = !clear && state_q == ST_EXAMINE;
+  wire eq_there = eq_live_q[ctx_eqn];
+  wire post_now = examine && event_due && eq_there && !cq_posted;
+
   wire [CQN_W-1:0] rd_cqn = scan_pick ? scan_cqn : take_commit ? commit_cqn : arm_cqn;
   wire rd_en = scan_pick || take_commit || take_arm;
-  wire ctx_live = live_q[cqn_q];
   wire [7:0] cqc_eqn = cqc_data[`EFA_CQC__EQN];
-  wire [EQN_W-1:0] ctx_eqn;
-  wire [15:0] consumed;
-  wire [15:0] total;
-  wire [15:0] rd_total = committed_q[cqn_q] ? total : 16'd0;
 
+  // Written by the context writer alone: live, in interrupt mode; and its EQ.
   efa_ram #(
-      .WIDTH (EQN_W),
+      .WIDTH (1 + EQN_W),
       .ADDR_W(CQN_W)
   ) u_ctx (
       .clk(clk),
-      .wr_en(cqc_valid),
-      .wr_addr(cqc_cqn),
-      .wr_data(cqc_eqn[EQN_W-1:0]),
+      .wr_en(cqc_valid || init_run),
+      .wr_addr(init_run ? init_q[CQN_W-1:0] : cqc_cqn),
+      .wr_data({
+        cqc_data[`EFA_CQC__LIVE] && cqc_data[`EFA_CQC__INTR] && !init_run, cqc_eqn[EQN_W-1:0]
+      }),
       .rd_en(rd_en),
       .rd_addr(rd_cqn),
-      .rd_data(ctx_eqn)
+      .rd_data({ctx_read_live, ctx_eqn})
   );
 
+  // Armed; an EQE was written since the last arm of the EQ; a further one is pending.
+  reg state_wr;
+  reg [2:0] state_wr_data;
   efa_ram #(
-      .WIDTH (16),
+      .WIDTH (3),
       .ADDR_W(CQN_W)
-  ) u_consumed (
+  ) u_state (
       .clk(clk),
-      .wr_en(cqdb_valid),
-      .wr_addr(cqdb_cqn),
-      .wr_data(cqdb_value[`EFA_CQ_DB__CONSUMER_INDEX]),
+      .wr_en(clear || state_wr),
+      .wr_addr(clear ? clear_cqn : cqn_q),
+      .wr_data(clear ? 3'd0 : state_wr_data),
       .rd_en(rd_en),
       .rd_addr(rd_cqn),
-      .rd_data(consumed)
+      .rd_data({cq_armed, cq_posted, cq_deferred})
+  );
+  always @* begin
+    state_wr = examine && (event_due || wanted_arm);
+    state_wr_data = {1'b1, cq_posted, cq_deferred};
+    if (event_due)
+      state_wr_data = {1'b0, cq_posted || eq_there, cq_deferred || (cq_posted && eq_there)};
+    if (state_q == ST_SCAN_CQ) begin
+      state_wr = !clear && scan_own;
+      state_wr_data = {cq_armed, cq_deferred, 1'b0};
+    end
+  end
+
+  // One bit for each CQ that may have an EQE, in rows for the scan. A bit of a CQ that was created
+  // again stays until the next scan.
+  wire [SCAN-1:0] cqn_bit = {{SCAN - 1{1'b0}}, 1'b1} << cqn_q[SCAN_W-1:0];
+  efa_ram #(
+      .WIDTH (SCAN),
+      .ADDR_W(WORD_W)
+  ) u_rows (
+      .clk(clk),
+      .wr_en(init_run || post_now || scan_store),
+      .wr_addr(init_run ? init_q[CQN_W-1:SCAN_W] : scan_store ? word_q : cqn_q[CQN_W-1:SCAN_W]),
+      .wr_data(init_run ? {SCAN{1'b0}} : scan_store ? posted_row & ~drop_q : posted_row | cqn_bit),
+      .rd_en(scan_load || take_commit || take_arm),
+      .rd_addr(scan_load ? word_q : rd_cqn[CQN_W-1:SCAN_W]),
+      .rd_data(posted_row)
   );
 
   efa_ram #(
@@ -236,9 +300,9 @@ module efa_eq #(
       .ADDR_W(CQN_W)
   ) u_total (
       .clk(clk),
-      .wr_en(take_commit),
-      .wr_addr(commit_cqn),
-      .wr_data(commit_total),
+      .wr_en(clear || take_commit),
+      .wr_addr(clear ? clear_cqn : commit_cqn),
+      .wr_data(clear ? 16'd0 : commit_total),
       .rd_en(rd_en),
       .rd_addr(rd_cqn),
       .rd_data(total)
@@ -268,27 +332,26 @@ module efa_eq #(
   wire eqdb_known = eqdb_number[15:EQN_W] == {(16 - EQN_W) {1'b0}};
 
   always @(posedge clk) begin
-    if (take_commit || take_arm) begin
-      cqn_q <= rd_cqn;
+    if (rd_en) begin
+      cqn_q  <= rd_cqn;
+      gone_q <= cqc_valid && cqc_cqn == rd_cqn;
+    end else if (cqc_valid && cqc_cqn == cqn_q) begin
+      gone_q <= 1'b1;
     end
-    if (scan_pick) begin
-      cqn_q <= scan_cqn;
-    end
-    if (state_q == ST_EVENT) begin
-      eqn_q <= ctx_eqn;
-    end
+    if (take_commit || take_arm) arm_q <= take_arm;
+    if (examine) eqn_q <= ctx_eqn;
     if (take_eq) begin
       eqn_q <= eq_pick;
       scan_eqn_q <= eq_pick;
     end
-    if (state_q == ST_SCAN_CQ) begin
-      eqn_q <= scan_eqn_q;
+    if (state_q == ST_SCAN_CQ) eqn_q <= scan_eqn_q;
+    if (scan_load) begin
+      scan_from_q <= {SCAN_W + 1{1'b0}};
+      drop_q <= {SCAN{1'b0}};
     end
-    if (state_q == ST_SCAN && !word_loaded_q) begin
-      todo_q <= posted_q[{word_q, 5'd0}+:32] | deferred_q[{word_q, 5'd0}+:32];
-    end else if (scan_pick) begin
-      todo_q <= todo_q & (todo_q - 32'd1);
-    end
+    if (scan_pick) scan_from_q <= {1'b0, scan_bit} + 1'b1;
+    if (!clear && state_q == ST_SCAN_CQ && !scan_keep) drop_q <= drop_q | cqn_bit;
+    cqc_cqn_q <= cqc_cqn;
     if (m_wr_valid && m_wr_ready) eq_count_q[COUNT_W*eqn_q+:COUNT_W] <= eq_count + 1'b1;
     // A destroyed EQ keeps its context: one of its interrupts may be waiting for efa_irq.
     if (eqc_valid && eqc_data[`EFA_EQC__LIVE]) begin
@@ -302,70 +365,28 @@ module efa_eq #(
       arm_next_q <= 1'b0;
       word_q <= {WORD_W{1'b0}};
       word_loaded_q <= 1'b0;
-      live_q <= {CQS{1'b0}};
-      armed_q <= {CQS{1'b0}};
-      posted_q <= {CQS{1'b0}};
-      deferred_q <= {CQS{1'b0}};
-      request_q <= {CQS{1'b0}};
-      queued_q <= {CQS{1'b0}};
-      committed_q <= {CQS{1'b0}};
+      init_q <= {(CQN_W + 1) {1'b0}};
+      cqc_q <= 1'b0;
       eq_live_q <= {EQS{1'b0}};
       eq_armed_q <= {EQS{1'b0}};
       eq_new_q <= {EQS{1'b0}};
       eq_request_q <= {EQS{1'b0}};
     end else begin
+      if (init_run) init_q <= init_q + 1'b1;
+      cqc_q <= cqc_valid;
       case (state_q)
         // Waits for a commit, an arm of an EQ or an arm of a CQ; none of them starves.
         ST_IDLE: begin
-          if (take_commit) begin
-            commit_next_q <= 1'b0;
-            committed_q[commit_cqn] <= 1'b1;
-            if (armed_q[commit_cqn]) begin
-              armed_q[commit_cqn] <= 1'b0;
-              state_q <= ST_EVENT;
-            end
-          end else if (take_eq) begin
-            commit_next_q <= 1'b1;
-            arm_next_q <= 1'b1;
-            eq_request_q[eq_pick] <= 1'b0;
-            state_q <= ST_EQ_ARM;
-          end else if (take_arm) begin
-            commit_next_q <= 1'b1;
-            arm_next_q <= 1'b0;
-            queued_q[arm_cqn] <= 1'b0;
-            request_q[arm_cqn] <= 1'b0;
-            if (request_q[arm_cqn]) begin
-              state_q <= ST_CQ_ARM;
-            end
-          end
         end
-        // Sends an EQE at once if the CQ has unread CQEs.
-        ST_CQ_ARM: begin
-          state_q <= ST_IDLE;
-          if (ctx_live) begin
-            if (rd_total != consumed) begin
-              armed_q[cqn_q] <= 1'b0;
-              state_q <= ST_EVENT;
-            end else begin
-              armed_q[cqn_q] <= 1'b1;
-            end
-          end
-        end
-        // One EQE per CQ between two arms of its EQ; a further one stays pending.
-        ST_EVENT: begin
-          state_q <= ST_IDLE;
-          if (ctx_live && eq_live_q[ctx_eqn]) begin
-            if (posted_q[cqn_q]) begin
-              deferred_q[cqn_q] <= 1'b1;
-            end else begin
-              state_q <= ST_POST;
-            end
-          end
+        // Has the tables of a CQ, for its commit or its arm. An arm of a CQ with unread CQEs, and a
+        // commit of an armed CQ, send one EQE between two arms of the EQ; a further one stays
+        // pending.
+        ST_EXAMINE: begin
+          if (!clear) state_q <= post_now ? ST_POST : ST_IDLE;
         end
         // Waits for the host write stream.
         ST_POST: begin
           if (m_wr_ready) begin
-            posted_q[cqn_q] <= 1'b1;
             if (eq_armed_q[eqn_q]) begin
               state_q <= ST_IRQ;
             end else begin
@@ -398,11 +419,9 @@ module efa_eq #(
         end
         // Finds the next CQ with an EQE written or pending.
         ST_SCAN: begin
-          if (!word_loaded_q) begin
-            word_loaded_q <= 1'b1;
-          end else if (|todo_q) begin
-            state_q <= ST_SCAN_CQ;
-          end else begin
+          if (scan_load) word_loaded_q <= 1'b1;
+          if (scan_pick) state_q <= ST_SCAN_CQ;
+          if (scan_store) begin
             word_loaded_q <= 1'b0;
             word_q <= word_q + 1'b1;
             if (&word_q) begin
@@ -413,19 +432,23 @@ module efa_eq #(
         end
         // A CQ of the armed EQ may post again, and posts at once if its EQE is pending.
         default: begin
-          state_q <= ST_SCAN;
-          if (ctx_live && ctx_eqn == scan_eqn_q) begin
-            posted_q[cqn_q] <= 1'b0;
-            deferred_q[cqn_q] <= 1'b0;
-            if (deferred_q[cqn_q]) begin
-              state_q <= ST_POST;
-            end
-          end
+          if (!clear) state_q <= scan_own && cq_deferred ? ST_POST : ST_SCAN;
         end
       endcase
-      if (cqdb_valid && cqdb_value[`EFA_CQ_DB__ARM]) begin
-        request_q[cqdb_cqn] <= 1'b1;
-        queued_q[cqdb_cqn] <= 1'b1;
+      if (take_commit) begin
+        commit_next_q <= 1'b0;
+        state_q <= ST_EXAMINE;
+      end
+      if (take_eq) begin
+        commit_next_q <= 1'b1;
+        arm_next_q <= 1'b1;
+        eq_request_q[eq_pick] <= 1'b0;
+        state_q <= ST_EQ_ARM;
+      end
+      if (take_arm) begin
+        commit_next_q <= 1'b1;
+        arm_next_q <= 1'b0;
+        state_q <= ST_EXAMINE;
       end
       if (eqdb_valid && eqdb_known && eqdb_value[`EFA_REG__EQ_DB__ARM] && eq_live_q[eqdb_eqn]) begin
         eq_request_q[eqdb_eqn] <= 1'b1;
@@ -436,14 +459,6 @@ module efa_eq #(
         eq_new_q[eqc_eqn] <= 1'b0;
         eq_request_q[eqc_eqn] <= 1'b0;
       end
-      if (cqc_valid) begin
-        live_q[cqc_cqn] <= cqc_data[`EFA_CQC__LIVE] && cqc_data[`EFA_CQC__INTR];
-        armed_q[cqc_cqn] <= 1'b0;
-        posted_q[cqc_cqn] <= 1'b0;
-        deferred_q[cqc_cqn] <= 1'b0;
-        request_q[cqc_cqn] <= 1'b0;
-        committed_q[cqc_cqn] <= 1'b0;
-      end
     end
   end
 
@@ -453,7 +468,7 @@ module efa_eq #(
   reg [COMMITS_LOG2:0] drain_left_q;
   wire [COMMITS_LOG2:0] drain_level = commit_level
       + {{COMMITS_LOG2{1'b0}}, s_commit_valid && s_commit_ready} - {{COMMITS_LOG2{1'b0}}, take_commit};
-  assign drain_ready = draining_q && drain_left_q == {(COMMITS_LOG2 + 1) {1'b0}} && idle;
+  assign drain_ready = draining_q && drain_left_q == {(COMMITS_LOG2 + 1) {1'b0}} && open;
   always @(posedge clk) begin
     if (rst) draining_q <= 1'b0;
     else draining_q <= drain_valid && !drain_ready && (draining_q || s_drained);
@@ -471,9 +486,8 @@ module efa_eq #(
   assign ev_eqe_data = ev_data;
 
   wire unused_bits = &{1'b0, cqc_data, eq_wrap[COUNT_W-1:1], eq_ctx[`EFA_EQC__LIVE],
-                       cqdb_value[`EFA_CQ_DB__CMD_SN], cqdb_value[28:16], eqdb_value[30:16],
-                       arm_level, cqc_eqn};
-
-  `EFA_CHECK(!(arm_push && !arm_space), "efa_eq: queue of armed CQs is full")
+                       eqdb_value[30:16], cqc_eqn};
 
 endmodule
+
+`default_nettype wire

@@ -10,7 +10,7 @@
 //       cannot overtake the store. A store sees every earlier doorbell and no later one. A ring is
 //       cleared one line per cycle, alternating with voids, which are in memory one cycle later;
 //       stores neither delay them nor wait. Reads 1 cycle. During the first 2 ** (LLQ_AW - 6)
-//       cycles without a store after power_rst (which comes with rst), a ring waits until its lines
+//       cycles without a store after rst_por (which comes with rst), a ring waits until its lines
 //       are initialised, see below
 //
 // A dword is written if it carries the parity of the current wrap of its slot. Consuming a complete
@@ -23,6 +23,7 @@
 // be equal, with any contents. Those of voids and rings are equal once a ring was cleared. Those of
 // stores are made equal by an init sweep over all lines after power-on. A store has priority over
 // the sweep, and hits only lines that the sweep has passed, because a ring waits for the sweep.
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -32,7 +33,7 @@ module efa_llq #(
 ) (
     input wire clk,
     input wire rst,
-    input wire power_rst,
+    input wire rst_por,
     output wire init_done,
     input wire llq_valid,
     input wire [LLQ_AW-6-1:0] llq_line,
@@ -288,7 +289,7 @@ module efa_llq #(
   );
 
   always @(posedge clk) begin
-    if (power_rst) equal_q <= {LINE_W + 1{1'b0}};
+    if (rst_por) equal_q <= {LINE_W + 1{1'b0}};
     else if (!all_equal && !s3_write) equal_q <= equal_q + ONE_EQUAL;
   end
 
@@ -341,3 +342,5 @@ module efa_llq #(
   `EFA_CHECK(!s_op_valid || !initializing, "ring created before the owner table is initialized")
 
 endmodule
+
+`default_nettype wire

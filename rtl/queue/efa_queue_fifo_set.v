@@ -3,7 +3,12 @@
 //
 // In    now_* always accepted; s stream, which waits for now_*
 // Out   m stream, the next queue; it may be added again from the cycle in which it is taken
-// Time  one in and one out per cycle; latency 2 cycles, up to 16 queues 1 cycle
+// Time  one in and one out per cycle; latency 2 cycles; after rst 2^QPN_W cycles of initialisation,
+//       in which no queue is added
+//
+// A queue has two bits: the input inverts one when it adds the queue, the output copies it to the
+// other when the queue is taken. The queue is in the set while the bits differ.
+`default_nettype none
 `include "efa_check.vh"
 
 module efa_queue_fifo_set #(
@@ -11,6 +16,7 @@ module efa_queue_fifo_set #(
 ) (
     input wire clk,
     input wire rst,
+    output wire init_done,
     input wire now_valid,
     input wire [QPN_W-1:0] now_qpn,
     input wire s_valid,
@@ -21,44 +27,120 @@ module efa_queue_fifo_set #(
     output wire [QPN_W-1:0] m_qpn
 );
 
-  reg [(1<<QPN_W)-1:0] inside_q;
+  localparam [QPN_W-1:0] ONE = 1;
+  localparam [QPN_W:0] ONE_INIT = 1;
 
-  wire take = m_valid && m_ready;
+  // Init sweep of both bits after a reset.
+  reg [QPN_W:0] init_q;
+
+  // s1: a queue with its bits as read; a write in the cycle of the read is forwarded
+  reg s1_valid_q;
+  reg [QPN_W-1:0] s1_qpn_q;
+  reg s1_taken_q;  // the queue was taken in that cycle
+  reg s1_added_q;  // the queue was added in that cycle
+  reg s1_added_bit_q;
+
+  // The oldest queue is the output register of the RAM, or a queue that bypassed the empty RAM.
+  reg head_q;
+  reg bypass_q;
+  reg [QPN_W:0] bypass_item_q;
+  reg [QPN_W-1:0] wr_addr_q;  // equal addresses: empty; at most all queues but one are in the RAM
+  reg [QPN_W-1:0] rd_addr_q;
+
+  wire initializing = !init_q[QPN_W];
   wire put = now_valid || s_valid;
   wire [QPN_W-1:0] put_qpn = now_valid ? now_qpn : s_qpn;
-  wire fresh = !inside_q[put_qpn] || (take && m_qpn == put_qpn);
-  wire space;
-  wire [QPN_W+1:0] level;
+  wire take = m_valid && m_ready;
 
+  wire added_read;
+  wire taken_read;
+  wire added_bit = s1_added_q ? s1_added_bit_q : added_read;
+  wire fresh = s1_taken_q || added_bit == taken_read;
+  wire add = s1_valid_q && fresh;
+
+  wire stored = wr_addr_q != rd_addr_q;
+  wire space = !head_q || m_ready;
+  wire fetch = stored && space;
+  wire bypass = add && !stored && space;
+  wire push = add && !bypass;
+
+  wire [QPN_W:0] item = {!added_bit, s1_qpn_q};
+  wire [QPN_W:0] item_read;
+  wire m_bit;
+  assign {m_bit, m_qpn} = bypass_q ? bypass_item_q : item_read;
+
+  assign init_done = !initializing;
   assign s_ready = !now_valid;
+  assign m_valid = head_q;
 
-  // Twice as deep as there are queues: never full, even if a queue is added while it is removed.
-  efa_fifo #(
-      .WIDTH(QPN_W),
-      .DEPTH_LOG2(QPN_W + 1)
+  efa_ram #(
+      .WIDTH (1),
+      .ADDR_W(QPN_W)
+  ) u_added (
+      .clk(clk),
+      .wr_en(initializing || add),
+      .wr_addr(initializing ? init_q[QPN_W-1:0] : s1_qpn_q),
+      .wr_data(!initializing && !added_bit),
+      .rd_en(1'b1),
+      .rd_addr(put_qpn),
+      .rd_data(added_read)
+  );
+
+  efa_ram #(
+      .WIDTH (1),
+      .ADDR_W(QPN_W)
+  ) u_taken (
+      .clk(clk),
+      .wr_en(initializing || take),
+      .wr_addr(initializing ? init_q[QPN_W-1:0] : m_qpn),
+      .wr_data(!initializing && m_bit),
+      .rd_en(1'b1),
+      .rd_addr(put_qpn),
+      .rd_data(taken_read)
+  );
+
+  efa_ram #(
+      .WIDTH (QPN_W + 1),
+      .ADDR_W(QPN_W)
   ) u_order (
       .clk(clk),
-      .rst(rst),
-      .s_valid(put && fresh),
-      .s_ready(space),
-      .s_data(put_qpn),
-      .m_valid(m_valid),
-      .m_ready(m_ready),
-      .m_data(m_qpn),
-      .level(level)
+      .wr_en(push),
+      .wr_addr(wr_addr_q),
+      .wr_data(item),
+      .rd_en(fetch),
+      .rd_addr(rd_addr_q),
+      .rd_data(item_read)
   );
 
   always @(posedge clk) begin
     if (rst) begin
-      inside_q <= {(1 << QPN_W) {1'b0}};
+      init_q <= {QPN_W + 1{1'b0}};
+      s1_valid_q <= 1'b0;
+      head_q <= 1'b0;
+      wr_addr_q <= {QPN_W{1'b0}};
+      rd_addr_q <= {QPN_W{1'b0}};
     end else begin
-      if (take) inside_q[m_qpn] <= 1'b0;
-      if (put) inside_q[put_qpn] <= 1'b1;
+      if (initializing) init_q <= init_q + ONE_INIT;
+      s1_valid_q <= put;
+      if (fetch || bypass) head_q <= 1'b1;
+      else if (m_ready) head_q <= 1'b0;
+      if (push) wr_addr_q <= wr_addr_q + ONE;
+      if (fetch) rd_addr_q <= rd_addr_q + ONE;
     end
   end
 
-  wire unused_level = &{1'b0, level};
+  always @(posedge clk) begin
+    s1_qpn_q <= put_qpn;
+    s1_taken_q <= take && m_qpn == put_qpn;
+    s1_added_q <= add && s1_qpn_q == put_qpn;
+    s1_added_bit_q <= !added_bit;
+    if (fetch || bypass) bypass_q <= bypass;
+    if (bypass) bypass_item_q <= item;
+  end
 
-  `EFA_CHECK(space, "queue in the set twice")
+  `EFA_CHECK(!initializing || !put, "queue added before the end of the initialisation")
+  `EFA_CHECK(!push || fetch || wr_addr_q + ONE != rd_addr_q, "queue in the set twice")
 
 endmodule
+
+`default_nettype wire

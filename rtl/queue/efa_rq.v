@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rq - manages receive rings: doorbells, prefetched descriptors, claims and flushes.
 //
-// In    rqdb producer indices; rq_ctrl create, clear or destroy a ring; qpchg QP state changes;
-//       s_claim packets of efa_rx_validate and, one cycle later, its check results (s_claim_done in
-//       order for the packets that are not parked, not in the cycle of a flush); rd_cpl read
-//       completions; s_done descriptors of reported receives
-// Out   claim_qpc_addr QP whose context efa_rx_validate needs; m_rd descriptor reads; m_claim
-//       responses: up to two descriptors; claim_empty: no claim is inside; arrived: a descriptor
-//       read is done; m_flush receive WQEs of a QP in ERR; m_err a QP that must go to ERR; m_idle,
-//       m_drained: see efa_rq_fetch
-// Time  one doorbell per cycle, its first read 7 cycles later; claim of cached descriptors 2
-//       cycles, one claim per cycle; rq_ctrl 9 cycles and more, including the clear of the cache
+// In    s_rqdb producer indices; rq_ctrl create, clear or destroy a ring; s_qpchg QP state changes;
+//       s_next_qpn the QP whose packet may claim in the next cycle, s_claim its claim (s_claim_done
+//       in order for the responses of packets that are not parked, not in the cycle of a flush);
+//       s_rd_cpl read completions; s_done descriptors of reported receives
+// Out   m_rd descriptor reads; m_rsp responses to claims: up to two descriptors; m_arrived: a
+//       descriptor read is done; m_flush receive WQEs of a QP in ERR; m_err a QP that must go to
+//       ERR; m_idle, m_drained: see efa_rq_fetch
+// Time  one doorbell per cycle, its first read 7 cycles later; the response 2 cycles after
+//       s_next_qpn if the descriptors are cached, one claim per cycle; rq_ctrl 9 cycles and more,
+//       including the clear of the cache; after rst 2^QPN_W cycles of initialisation
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -20,13 +21,14 @@ module efa_rq #(
 ) (
     input wire clk,
     input wire rst,
+    output wire m_init_done,
 
-    output wire [QPN_W-1:0] qpc_addr,
-    input wire [`EFA_QPC__W-1:0] qpc_data,
+    output wire [QPN_W-1:0] qpc_rd_addr,
+    input wire [`EFA_QPC__W-1:0] qpc_rd_data,
 
-    input wire rqdb_valid,
-    input wire [QPN_W-1:0] rqdb_qpn,
-    input wire [15:0] rqdb_value,
+    input wire s_rqdb_valid,
+    input wire [QPN_W-1:0] s_rqdb_qpn,
+    input wire [15:0] s_rqdb_value,
 
     input wire rq_ctrl_valid,
     output wire rq_ctrl_ready,
@@ -43,36 +45,23 @@ module efa_rq #(
     output wire [63:0] m_rd_addr,
     output wire [12:0] m_rd_len,
     output wire [31:0] m_rd_cookie,
-    input wire rd_cpl_valid,
-    input wire [31:0] rd_cpl_cookie,
-    input wire [12:0] rd_cpl_offset,
-    input wire [511:0] rd_cpl_data,
-    input wire [6:0] rd_cpl_bytes,
-    input wire rd_cpl_last,
-    input wire rd_cpl_err,
+    input wire s_rd_cpl_valid,
+    input wire [31:0] s_rd_cpl_cookie,
+    input wire [12:0] s_rd_cpl_offset,
+    input wire [511:0] s_rd_cpl_data,
+    input wire [6:0] s_rd_cpl_bytes,
+    input wire s_rd_cpl_last,
+    input wire s_rd_cpl_err,
 
+    input wire [QPN_W-1:0] s_next_qpn,
     input wire s_claim_valid,
     output wire s_claim_ready,
-    input wire [QPN_W-1:0] s_claim_qpn,
-    output wire [QPN_W-1:0] claim_qpc_addr,
-    input wire s_claim_skip,
-    input wire [16:0] s_claim_need,
-    input wire s_claim_hold,
-    output wire m_claim_step,
-    output wire m_claim_valid,
-    input wire m_claim_ready,
-    input wire s_claim_parked,
-    output wire m_claim_skipped,
-    output wire m_claim_failed,
-    output wire m_claim_none,
-    output wire m_claim_missing,
-    output wire m_claim_complete,
-    output wire m_claim_short,
-    output wire [1:0] m_claim_count,
-    output wire [255:0] m_claim_descs,
+    input wire [`EFA_RX_CLAIM__W-1:0] s_claim_data,
+    output wire m_rsp_valid,
+    input wire m_rsp_ready,
+    output wire [`EFA_RX_CLAIM_RSP__W-1:0] m_rsp_data,
     input wire s_claim_done,
-    output wire claim_empty,
-    output wire arrived,
+    output wire m_arrived,
 
     input wire s_done_valid,
     input wire [QPN_W-1:0] s_done_qpn,
@@ -138,16 +127,19 @@ module efa_rq #(
   wire [15:0] c_cons;
   wire [15:0] f_prod;
   wire [15:0] f_cons;
-  assign qpc_addr = f_qpn;
+  wire fetch_init;
+  wire report_init;
+  assign qpc_rd_addr = f_qpn;
+  assign m_init_done = fetch_init && report_init;
 
   efa_rq_index #(
       .QPN_W(QPN_W)
   ) u_counts (
       .clk(clk),
       .rst(rst),
-      .rqdb_valid(rqdb_valid),
-      .rqdb_qpn(rqdb_qpn),
-      .rqdb_value(rqdb_value),
+      .rqdb_valid(s_rqdb_valid),
+      .rqdb_qpn(s_rqdb_qpn),
+      .rqdb_value(s_rqdb_value),
       .move_valid(move_valid),
       .wrong_valid(wrong_valid),
       .doorbell_qpn(doorbell_qpn),
@@ -163,23 +155,23 @@ module efa_rq #(
       .s_clear_sized(rq_ctrl_kind == OP_INIT || rq_ctrl_kind == OP_FREE),
       .s_clear_live(rq_ctrl_kind == OP_INIT && rq_ctrl_qpc[`EFA_QPC__RQ_LIVE]),
       .s_clear_log(rq_ctrl_qpc[`EFA_QPC__RQ_LOG]),
-      .rd_qpn({f_qpn, claim_qpc_addr}),
+      .rd_qpn({f_qpn, s_next_qpn}),
       .rd_prod({f_prod, c_prod}),
       .rd_cons({f_cons, c_cons})
   );
 
   // ---- completions of descriptor reads ----
-  wire [QPN_W-1:0] rd_cpl_qpn = rd_cpl_cookie[QPN_W-1:0];
+  wire [QPN_W-1:0] rd_cpl_qpn = s_rd_cpl_cookie[QPN_W-1:0];
   reg end_q;
   reg failed_q;
   reg epoch_q;
   reg [QPN_W-1:0] end_qpn_q;
   always @(posedge clk) begin
-    failed_q  <= rd_cpl_err;
-    epoch_q   <= rd_cpl_cookie[COOKIE_EPOCH];
+    failed_q  <= s_rd_cpl_err;
+    epoch_q   <= s_rd_cpl_cookie[COOKIE_EPOCH];
     end_qpn_q <= rd_cpl_qpn;
     if (rst) end_q <= 1'b0;
-    else end_q <= rd_cpl_valid && rd_cpl_last;
+    else end_q <= s_rd_cpl_valid && s_rd_cpl_last;
   end
 
   wire [QPN_W-1:0] head_qpn;
@@ -195,23 +187,22 @@ module efa_rq #(
   ) u_cache (
       .clk(clk),
       .rst(rst),
-      .rd_cpl_valid(rd_cpl_valid),
-      .rd_cpl_qpn(rd_cpl_qpn),
-      .rd_cpl_count(rd_cpl_cookie[COOKIE_COUNT+:16]),
-      .rd_cpl_offset(rd_cpl_offset),
-      .rd_cpl_data(rd_cpl_data),
-      .rd_cpl_bytes(rd_cpl_bytes),
-      .rd_cpl_err(rd_cpl_err),
+      .s_rd_cpl_valid(s_rd_cpl_valid),
+      .s_rd_cpl_qpn(rd_cpl_qpn),
+      .s_rd_cpl_count(s_rd_cpl_cookie[COOKIE_COUNT+:16]),
+      .s_rd_cpl_offset(s_rd_cpl_offset),
+      .s_rd_cpl_data(s_rd_cpl_data),
+      .s_rd_cpl_bytes(s_rd_cpl_bytes),
+      .s_rd_cpl_err(s_rd_cpl_err),
       .s_clear_valid(clear_cache),
       .s_clear_ready(cache_clear_ready),
       .s_clear_qpn(rq_ctrl_qpn),
-      .rd_qpn({f_qpn, head_qpn}),
-      .rd_count({f_head, c_head}),
-      .rd_descs({f_descs, c_descs}),
-      .rd_present({f_present, c_present})
+      .desc_rd_qpn({f_qpn, head_qpn}),
+      .desc_rd_count({f_head, c_head}),
+      .desc_rd_data({f_descs, c_descs}),
+      .desc_rd_present({f_present, c_present})
   );
 
-  wire [QPN_W-1:0] claim_failed_qpn;
   wire claim_failed;
   wire [2:0] held_valid;
   wire [3*QPN_W-1:0] held_qpn;
@@ -222,41 +213,26 @@ module efa_rq #(
       .rst(rst),
       .s_claim_valid(s_claim_valid),
       .s_claim_ready(s_claim_ready),
-      .s_claim_qpn(s_claim_qpn),
-      .m_qpn(claim_qpc_addr),
-      .s_skip(s_claim_skip),
-      .s_need(s_claim_need),
-      .s_hold(s_claim_hold),
-      .m_step(m_claim_step),
-      .m_claim_valid(m_claim_valid),
-      .m_claim_ready(m_claim_ready),
-      .s_parked(s_claim_parked),
-      .m_claim_skipped(m_claim_skipped),
-      .m_claim_failed(m_claim_failed),
-      .m_claim_none(m_claim_none),
-      .m_claim_missing(m_claim_missing),
-      .m_claim_complete(m_claim_complete),
-      .m_claim_short(m_claim_short),
-      .m_claim_count(m_claim_count),
-      .m_claim_descs(m_claim_descs),
+      .s_claim_data(s_claim_data),
+      .m_rsp_valid(m_rsp_valid),
+      .m_rsp_ready(m_rsp_ready),
+      .m_rsp_data(m_rsp_data),
       .s_done(s_claim_done),
-      .s_prod(c_prod),
-      .s_cons(c_cons),
-      .head_qpn(head_qpn),
-      .head(c_head),
-      .s_descs(c_descs),
-      .s_present(c_present),
-      .claim_failed_qpn(claim_failed_qpn),
-      .s_failed(claim_failed),
-      .take_valid(claim_take_valid),
-      .take_qpn(claim_take_qpn),
-      .take_value(claim_take_value),
-      .held_valid(held_valid),
-      .held_qpn(held_qpn)
+      .prod_rd_data(c_prod),
+      .cons_rd_data(c_cons),
+      .desc_rd_qpn(head_qpn),
+      .desc_rd_count(c_head),
+      .desc_rd_data(c_descs),
+      .desc_rd_present(c_present),
+      .failed_rd_data(claim_failed),
+      .m_take_valid(claim_take_valid),
+      .m_take_qpn(claim_take_qpn),
+      .m_take_value(claim_take_value),
+      .m_held_valid(held_valid),
+      .m_held_qpn(held_qpn)
   );
 
-  assign claim_empty = held_valid[1:0] == 2'b00;
-  assign arrived = end_q;
+  assign m_arrived = end_q;
 
   wire [15:0] rd_count;
   wire rd_epoch;
@@ -266,28 +242,29 @@ module efa_rq #(
   ) u_fetch (
       .clk(clk),
       .rst(rst),
-      .m_qpn(f_qpn),
-      .qpc_data(qpc_data),
-      .s_prod(f_prod),
-      .s_cons(f_cons),
-      .head(f_head),
-      .s_descs(f_descs),
-      .s_present(f_present),
-      .move_valid(move_valid),
-      .move_qpn(doorbell_qpn),
+      .m_init_done(fetch_init),
+      .ring_rd_addr(f_qpn),
+      .qpc_rd_data(qpc_rd_data),
+      .prod_rd_data(f_prod),
+      .cons_rd_data(f_cons),
+      .desc_rd_count(f_head),
+      .desc_rd_data(f_descs),
+      .desc_rd_present(f_present),
+      .s_move_valid(move_valid),
+      .s_move_qpn(doorbell_qpn),
       .s_chg_valid(s_qpchg_valid),
       .s_chg_ready(s_qpchg_ready),
       .s_chg_qpn(s_qpchg_qpn),
-      .rd_cpl_end(end_q),
-      .rd_cpl_failed(failed_q),
-      .rd_cpl_qpn(end_qpn_q),
-      .rd_cpl_epoch(epoch_q),
-      .used_valid(claim_take_valid),
-      .used_qpn(claim_take_qpn),
+      .s_rd_cpl_end(end_q),
+      .s_rd_cpl_failed(failed_q),
+      .s_rd_cpl_qpn(end_qpn_q),
+      .s_rd_cpl_epoch(epoch_q),
+      .s_used_valid(claim_take_valid),
+      .s_used_qpn(claim_take_qpn),
       .s_held_valid(held_valid),
       .s_held_qpn(held_qpn),
-      .claim_failed_qpn(claim_failed_qpn),
-      .claim_failed(claim_failed),
+      .failed_rd_addr(head_qpn),
+      .failed_rd_data(claim_failed),
       .m_rd_valid(m_rd_valid),
       .m_rd_ready(m_rd_ready),
       .m_rd_addr(m_rd_addr),
@@ -299,14 +276,14 @@ module efa_rq #(
       .m_flush_qpc(m_flush_qpc),
       .m_flush_req_id(m_flush_req_id),
       .m_flush_count(m_flush_count),
-      .take_valid(flush_take_valid),
-      .take_value(flush_take_value),
+      .m_take_valid(flush_take_valid),
+      .m_take_value(flush_take_value),
       .s_clear_valid(clear_counts && !requested_cleared_q),
       .s_clear_ready(requested_clear_ready),
       .s_clear_qpn(rq_ctrl_qpn),
       .s_drain(s_drain),
-      .idle(m_idle),
-      .drained(m_drained)
+      .m_idle(m_idle),
+      .m_drained(m_drained)
   );
   assign m_flush_qpn = f_qpn;
 
@@ -324,18 +301,21 @@ module efa_rq #(
   ) u_err (
       .clk(clk),
       .rst(rst),
-      .wrong_valid(wrong_valid),
-      .wrong_qpn(doorbell_qpn),
-      .failed_valid(end_q && failed_q),
-      .failed_qpn(end_qpn_q),
+      .m_init_done(report_init),
+      .s_wrong_valid(wrong_valid),
+      .s_wrong_qpn(doorbell_qpn),
+      .s_failed_valid(end_q && failed_q),
+      .s_failed_qpn(end_qpn_q),
       .m_err_valid(m_err_valid),
       .m_err_ready(m_err_ready),
       .m_err_qpn(m_err_qpn),
       .m_err_cause(m_err_cause)
   );
 
-  wire unused_bits = &{1'b0, rq_ctrl_qpc, rd_cpl_cookie};
+  wire unused_bits = &{1'b0, rq_ctrl_qpc, s_rd_cpl_cookie};
 
   `EFA_CHECK(!(claim_take_valid && flush_take_valid), "efa_rq: two WQEs consumed at once")
 
 endmodule
+
+`default_nettype wire

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rq_cache - caches receive descriptors prefetched from host memory.
 //
-// In    rd_cpl read completions, whose cookie has the ring and the first descriptor; rd_* a ring
-//       and a count, for each of two readers; s_clear a ring whose descriptors are invalidated
-// Out   descriptors count and count + 1, each with a valid bit; for the second reader only their
+// In    s_rd_cpl read completions, whose cookie has the ring and the first descriptor; desc_rd_qpn,
+//       desc_rd_count: a ring and a count, for each of two readers; s_clear a ring whose descriptors are invalidated
+// Out   desc_rd_data: descriptors count and count + 1, desc_rd_present: a valid bit for each; for the second reader only their
 //       request id and last bit, the other bits are 0
 // Time  one beat per cycle, readable 2 cycles later; a read 1 cycle after its count; a clear
 //       2^SLOT_W / 4 cycles, plus one for each beat meanwhile
 //
 // Each slot holds the wrap bit of its descriptor. Read completions may therefore arrive in any
 // order, and an old descriptor is never used in place of its successor.
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -20,22 +21,22 @@ module efa_rq_cache #(
     input wire clk,
     input wire rst,
 
-    input wire rd_cpl_valid,
-    input wire [QPN_W-1:0] rd_cpl_qpn,
-    input wire [15:0] rd_cpl_count,
-    input wire [12:0] rd_cpl_offset,
-    input wire [511:0] rd_cpl_data,
-    input wire [6:0] rd_cpl_bytes,
-    input wire rd_cpl_err,
+    input wire s_rd_cpl_valid,
+    input wire [QPN_W-1:0] s_rd_cpl_qpn,
+    input wire [15:0] s_rd_cpl_count,
+    input wire [12:0] s_rd_cpl_offset,
+    input wire [511:0] s_rd_cpl_data,
+    input wire [6:0] s_rd_cpl_bytes,
+    input wire s_rd_cpl_err,
 
     input wire s_clear_valid,
     output wire s_clear_ready,
     input wire [QPN_W-1:0] s_clear_qpn,
 
-    input wire [2*QPN_W-1:0] rd_qpn,
-    input wire [2*16-1:0] rd_count,
-    output wire [2*256-1:0] rd_descs,
-    output wire [2*2-1:0] rd_present
+    input wire [2*QPN_W-1:0] desc_rd_qpn,
+    input wire [2*16-1:0] desc_rd_count,
+    output wire [2*256-1:0] desc_rd_data,
+    output wire [2*2-1:0] desc_rd_present
 );
 
   localparam DESC_W = `EFA_IO_RX_DESC__BITS;
@@ -64,15 +65,15 @@ module efa_rq_cache #(
   assign s_clear_ready = clear && clear_row_q == LAST_ROW;
 
   always @(posedge clk) begin
-    a_qpn_q <= rd_cpl_qpn;
-    a_count_q <= rd_cpl_count[SLOT_W:0] + rd_cpl_offset[SLOT_W+4:4];
-    a_number_q <= rd_cpl_bytes[6:4];
-    a_data_q <= rd_cpl_data;
+    a_qpn_q <= s_rd_cpl_qpn;
+    a_count_q <= s_rd_cpl_count[SLOT_W:0] + s_rd_cpl_offset[SLOT_W+4:4];
+    a_number_q <= s_rd_cpl_bytes[6:4];
+    a_data_q <= s_rd_cpl_data;
     if (rst) begin
       a_valid_q   <= 1'b0;
       clear_row_q <= {ROW_W{1'b0}};
     end else begin
-      a_valid_q <= rd_cpl_valid && !rd_cpl_err;
+      a_valid_q <= s_rd_cpl_valid && !s_rd_cpl_err;
       if (clear) clear_row_q <= clear_row_q + 1'b1;
     end
   end
@@ -88,8 +89,8 @@ module efa_rq_cache #(
       // Lanes before the first descriptor continue in the next row; the bit above the row is the
       // wrap.
       wire [SLOT_W:0] at = a_count_q + {{(SLOT_W - 1) {1'b0}}, PASSED};
-      wire [SLOT_W-1:0] at0 = rd_count[0+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, PASSED};
-      wire [SLOT_W-1:0] at1 = rd_count[16+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, PASSED};
+      wire [SLOT_W-1:0] at0 = desc_rd_count[0+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, PASSED};
+      wire [SLOT_W-1:0] at1 = desc_rd_count[16+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, PASSED};
       wire wr_en = clear || (a_valid_q && {1'b0, behind} < a_number_q);
       wire [QPN_W+ROW_W-1:0] wr_addr = clear ? {s_clear_qpn, clear_row_q}
           : {a_qpn_q, at[SLOT_W-1:2]};
@@ -108,7 +109,7 @@ module efa_rq_cache #(
           .wr_addr(wr_addr),
           .wr_data({lap, fresh}),
           .rd_en(1'b1),
-          .rd_addr({rd_qpn[0+:QPN_W], at0[SLOT_W-1:2]}),
+          .rd_addr({desc_rd_qpn[0+:QPN_W], at0[SLOT_W-1:2]}),
           .rd_data(word0)
       );
       efa_ram #(
@@ -120,7 +121,7 @@ module efa_rq_cache #(
           .wr_addr(wr_addr),
           .wr_data({lap, fresh[`EFA_IO_RX_DESC__LAST], fresh[`EFA_IO_RX_DESC__REQ_ID]}),
           .rd_en(1'b1),
-          .rd_addr({rd_qpn[QPN_W+:QPN_W], at1[SLOT_W-1:2]}),
+          .rd_addr({desc_rd_qpn[QPN_W+:QPN_W], at1[SLOT_W-1:2]}),
           .rd_data(brief)
       );
       always @* begin
@@ -147,18 +148,20 @@ module efa_rq_cache #(
         endcase
       end
       always @(posedge clk) begin
-        count_q <= rd_count[16*g+:SLOT_W+1];
+        count_q <= desc_rd_count[16*g+:SLOT_W+1];
       end
-      assign rd_descs[256*g+:256] = {word1[DESC_W-1:0], word0[DESC_W-1:0]};
-      assign rd_present[2*g+:2] = {word1[DESC_W] == second[SLOT_W], word0[DESC_W] == count_q[SLOT_W]};
+      assign desc_rd_data[256*g+:256] = {word1[DESC_W-1:0], word0[DESC_W-1:0]};
+      assign desc_rd_present[2*g+:2] = {word1[DESC_W] == second[SLOT_W], word0[DESC_W] == count_q[SLOT_W]};
       wire unused_second = &{1'b0, second};
     end
   endgenerate
 
-  wire unused_bits = &{1'b0, rd_cpl_count, rd_cpl_offset, rd_cpl_bytes, rd_count};
+  wire unused_bits = &{1'b0, s_rd_cpl_count, s_rd_cpl_offset, s_rd_cpl_bytes, desc_rd_count};
 
   `EFA_CHECK(
-      !rd_cpl_valid || rd_cpl_err || (rd_cpl_offset[3:0] == 4'd0 && rd_cpl_bytes[3:0] == 4'd0),
+      !s_rd_cpl_valid || s_rd_cpl_err || (s_rd_cpl_offset[3:0] == 4'd0 && s_rd_cpl_bytes[3:0] == 4'd0),
       "efa_rq_cache: a descriptor came in two beats")
 
 endmodule
+
+`default_nettype wire

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rq_fetch - prefetches descriptors of receive rings, and flushes the rings of QPs in ERR.
 //
-// In    move_*, s_chg rings to visit; used_*: a ring whose head a packet has moved; rd_cpl_end,
-//       rd_cpl_failed: a read is done; counts and cached descriptors of m_qpn; s_held_* rings whose
-//       heads packets may move
+// In    s_move, s_chg rings to visit; s_used a ring whose head a packet has moved; s_rd_cpl_end,
+//       s_rd_cpl_failed: a read is done; context, counts and cached descriptors of ring_rd_addr;
+//       s_held_* rings whose heads packets may move
 // Out   m_rd reads of up to 8 descriptors, up to 2^SLOT_W cached per ring; m_flush receive WQEs to
-//       complete as FLUSHED; claim_failed, for claim_failed_qpn: a read of that ring failed; idle:
-//       no visit from before s_drain is active; drained: no read from before s_drain is outstanding
+//       complete as FLUSHED; m_take, with m_flush: its next head; failed_rd_data, 1 cycle after
+//       failed_rd_addr: a read of that ring failed; m_idle: no visit from before s_drain is active;
+//       m_drained: no read from before s_drain is outstanding
 // Time  a read 5 cycles after its ring is requested; a visit every 3 cycles, reads of one ring
-//       every 4, flushed WQEs of one ring every 7
+//       every 4, flushed WQEs of one ring every 7; initialisation as efa_queue_fifo_set
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -18,31 +20,32 @@ module efa_rq_fetch #(
 ) (
     input wire clk,
     input wire rst,
+    output wire m_init_done,
 
-    output wire [QPN_W-1:0] m_qpn,
-    input wire [`EFA_QPC__W-1:0] qpc_data,
-    input wire [15:0] s_prod,
-    input wire [15:0] s_cons,
-    output wire [15:0] head,
-    input wire [255:0] s_descs,
-    input wire [1:0] s_present,
+    output wire [QPN_W-1:0] ring_rd_addr,
+    input wire [`EFA_QPC__W-1:0] qpc_rd_data,
+    input wire [15:0] prod_rd_data,
+    input wire [15:0] cons_rd_data,
+    output wire [15:0] desc_rd_count,
+    input wire [255:0] desc_rd_data,
+    input wire [1:0] desc_rd_present,
 
-    input wire move_valid,
-    input wire [QPN_W-1:0] move_qpn,
+    input wire s_move_valid,
+    input wire [QPN_W-1:0] s_move_qpn,
     input wire s_chg_valid,
     output wire s_chg_ready,
     input wire [QPN_W-1:0] s_chg_qpn,
-    input wire rd_cpl_end,
-    input wire rd_cpl_failed,
-    input wire [QPN_W-1:0] rd_cpl_qpn,
-    input wire rd_cpl_epoch,
+    input wire s_rd_cpl_end,
+    input wire s_rd_cpl_failed,
+    input wire [QPN_W-1:0] s_rd_cpl_qpn,
+    input wire s_rd_cpl_epoch,
 
-    input wire used_valid,
-    input wire [QPN_W-1:0] used_qpn,
+    input wire s_used_valid,
+    input wire [QPN_W-1:0] s_used_qpn,
     input wire [2:0] s_held_valid,
     input wire [3*QPN_W-1:0] s_held_qpn,
-    input wire [QPN_W-1:0] claim_failed_qpn,
-    output wire claim_failed,
+    input wire [QPN_W-1:0] failed_rd_addr,
+    output wire failed_rd_data,
 
     output wire m_rd_valid,
     input wire m_rd_ready,
@@ -56,19 +59,18 @@ module efa_rq_fetch #(
     output wire [`EFA_QPC__W-1:0] m_flush_qpc,
     output wire [15:0] m_flush_req_id,
     output wire [1:0] m_flush_count,
-    output wire take_valid,
-    output wire [15:0] take_value,
+    output wire m_take_valid,
+    output wire [15:0] m_take_value,
 
     input wire s_clear_valid,
     output wire s_clear_ready,
     input wire [QPN_W-1:0] s_clear_qpn,
 
     input  wire s_drain,
-    output wire idle,
-    output wire drained
+    output wire m_idle,
+    output wire m_drained
 );
 
-  localparam QPS = 1 << QPN_W;
   localparam QPC_W = `EFA_QPC__W;
   localparam [15:0] SLOTS = 16'd1 << SLOT_W;
 
@@ -90,13 +92,13 @@ module efa_rq_fetch #(
   reg [15:0] cached_q;
   reg [15:0] more_q;
   reg stale_q;
-  reg [QPS-1:0] failed_q;
 
   // ---- rings to visit: new work, and rings with work left after a visit or a read ----
   // During a flush, other rings are visited between two WQEs of a ring.
   localparam LOOK = 0;
   localparam AGAIN = 1;
   localparam USED = 2;
+  wire [2:0] set_init;
   wire [2:0] set_valid;
   wire [3*QPN_W-1:0] set_qpn;
   wire [2:0] pick;
@@ -123,8 +125,9 @@ module efa_rq_fetch #(
   ) u_lookup (
       .clk(clk),
       .rst(rst),
-      .now_valid(move_valid),
-      .now_qpn(move_qpn),
+      .init_done(set_init[LOOK]),
+      .now_valid(s_move_valid),
+      .now_qpn(s_move_qpn),
       .s_valid(s_chg_valid),
       .s_ready(s_chg_ready),
       .s_qpn(s_chg_qpn),
@@ -138,8 +141,9 @@ module efa_rq_fetch #(
   ) u_again (
       .clk(clk),
       .rst(rst),
-      .now_valid(rd_cpl_end && !rd_cpl_failed),
-      .now_qpn(rd_cpl_qpn),
+      .init_done(set_init[AGAIN]),
+      .now_valid(s_rd_cpl_end && !s_rd_cpl_failed),
+      .now_qpn(s_rd_cpl_qpn),
       .s_valid(later),
       .s_ready(later_ready),
       .s_qpn(qpn_q),
@@ -152,14 +156,15 @@ module efa_rq_fetch #(
   reg moved_q;
   reg [QPN_W-1:0] moved_qpn_q;
   always @(posedge clk) begin
-    moved_q <= used_valid && !rst;
-    moved_qpn_q <= used_qpn;
+    moved_q <= s_used_valid && !rst;
+    moved_qpn_q <= s_used_qpn;
   end
   efa_queue_fifo_set #(
       .QPN_W(QPN_W)
   ) u_used (
       .clk(clk),
       .rst(rst),
+      .init_done(set_init[USED]),
       .now_valid(moved_q),
       .now_qpn(moved_qpn_q),
       .s_valid(1'b0),
@@ -170,12 +175,15 @@ module efa_rq_fetch #(
       .m_qpn(set_qpn[QPN_W*USED+:QPN_W])
   );
 
-  assign m_qpn = fetch_idle ? pick_qpn : qpn_q;
-  assign head  = cons_q;
+  assign m_init_done = set_init == 3'b111 && !initializing;
+  assign ring_rd_addr = fetch_idle ? pick_qpn : qpn_q;
+  assign desc_rd_count  = cons_q;
 
   // ---- count of descriptors requested per ring ----
   wire fetch = state_q == ST_FETCH && m_rd_ready;
-  wire clear = s_clear_valid && !fetch;
+  // Each failed read delays a clear by one cycle. A ring that failed issues no more reads.
+  wire fails = s_rd_cpl_end && s_rd_cpl_failed;
+  wire clear = s_clear_valid && !fetch && !fails;
   wire [15:0] requested;
   assign s_clear_ready = clear;
   efa_ram #(
@@ -187,9 +195,39 @@ module efa_rq_fetch #(
       .wr_addr(fetch ? qpn_q : s_clear_qpn),
       .wr_data(fetch ? requested_q + {12'd0, m_rd_len[7:4]} : 16'd0),
       .rd_en(1'b1),
-      .rd_addr(m_qpn),
+      .rd_addr(ring_rd_addr),
       .rd_data(requested)
   );
+
+  // ---- rings with a failed read: a copy for the visit, one for claims ----
+  localparam [QPN_W:0] ONE_INIT = 1;
+  reg [QPN_W:0] init_q;
+  reg [1:0] forward_q;  // the flag was written in the cycle of the read
+  reg forward_flag_q;
+  wire initializing = !init_q[QPN_W];
+  wire [QPN_W-1:0] failed_wr_addr = fails ? s_rd_cpl_qpn : s_clear_qpn;
+  wire [1:0] failed_read;
+  wire visit_failed = forward_q[0] ? forward_flag_q : failed_read[0];
+  assign failed_rd_data = forward_q[1] ? forward_flag_q : failed_read[1];
+  efa_ram_1wnr #(
+      .WIDTH (1),
+      .ADDR_W(QPN_W),
+      .READS (2)
+  ) u_failed (
+      .clk(clk),
+      .wr_en(initializing || fails || clear),
+      .wr_addr(initializing ? init_q[QPN_W-1:0] : failed_wr_addr),
+      .wr_data(!initializing && fails),
+      .rd_addr({failed_rd_addr, ring_rd_addr}),
+      .rd_data(failed_read)
+  );
+  always @(posedge clk) begin
+    forward_q[0] <= (fails || clear) && failed_wr_addr == ring_rd_addr;
+    forward_q[1] <= (fails || clear) && failed_wr_addr == failed_rd_addr;
+    forward_flag_q <= fails;
+    if (rst) init_q <= {(QPN_W + 1) {1'b0}};
+    else if (initializing) init_q <= init_q + ONE_INIT;
+  end
 
   // ---- the ring being visited ----
   wire [2:0] qp_state = qpc_q[`EFA_QPC__STATE];
@@ -203,7 +241,6 @@ module efa_rq_fetch #(
       assign held[g] = s_held_valid[g] && s_held_qpn[QPN_W*g+:QPN_W] == qpn_q;
     end
   endgenerate
-  assign claim_failed = failed_q[claim_failed_qpn];
 
   // A read stays inside 128 bytes of host memory and inside the ring. It is issued when the cache
   // has space for all its descriptors.
@@ -221,15 +258,15 @@ module efa_rq_fetch #(
   assign m_rd_len   = {5'd0, number, 4'd0};
   assign m_rd_count = requested_q;
 
-  wire last0 = s_descs[`EFA_IO_RX_DESC__LAST];
-  wire complete = s_present[0] && (last0 || s_present[1]);
+  wire last0 = desc_rd_data[`EFA_IO_RX_DESC__LAST];
+  wire complete = desc_rd_present[0] && (last0 || desc_rd_present[1]);
   wire [1:0] used = last0 ? 2'd1 : 2'd2;
   assign m_flush_valid = state_q == ST_FLUSH && complete;
   assign m_flush_qpc = qpc_q;
-  assign m_flush_req_id = s_descs[`EFA_IO_RX_DESC__REQ_ID];
+  assign m_flush_req_id = desc_rd_data[`EFA_IO_RX_DESC__REQ_ID];
   assign m_flush_count = used;
-  assign take_valid = m_flush_valid && m_flush_ready;
-  assign take_value = cons_q + {14'd0, used};
+  assign m_take_valid = m_flush_valid && m_flush_ready;
+  assign m_take_value = cons_q + {14'd0, used};
 
   always @* begin
     state_d = state_q;
@@ -245,7 +282,7 @@ module efa_rq_fetch #(
       // Selects a fetch, a flush, or nothing.
       ST_LOOKUP: begin
         state_d = ST_IDLE;
-        if (there && !failed_q[qpn_q]) begin
+        if (there && !visit_failed) begin
           if (can_fetch) begin
             // If the head has moved since, there is more space, and another visit follows.
             state_d = ST_FETCH;
@@ -285,22 +322,21 @@ module efa_rq_fetch #(
   reg draining_q;
   reg [15:0] out_q[0:1];
   assign m_rd_epoch = epoch_q;
-  assign idle = idle_q;
-  assign drained = draining_q && out_q[!epoch_q] == 16'd0;
+  assign m_idle = idle_q;
+  assign m_drained = draining_q && out_q[!epoch_q] == 16'd0;
 
   always @(posedge clk) begin
-    if (pop) qpn_q <= m_qpn;
+    if (pop) qpn_q <= ring_rd_addr;
     if (state_q == ST_READ) begin
-      qpc_q <= qpc_data;
-      cons_q <= s_cons;
+      qpc_q <= qpc_rd_data;
+      cons_q <= cons_rd_data;
       requested_q <= requested;
-      cached_q <= requested - s_cons;
-      more_q <= s_prod - requested;
+      cached_q <= requested - cons_rd_data;
+      more_q <= prod_rd_data - requested;
     end
     if (rst) begin
       state_q <= ST_IDLE;
       stale_q <= 1'b0;
-      failed_q <= {QPS{1'b0}};
       epoch_q <= 1'b0;
       idle_q <= 1'b0;
       draining_q <= 1'b0;
@@ -309,10 +345,8 @@ module efa_rq_fetch #(
     end else begin
       state_q <= state_d;
       // A packet may move the head while the counts are read.
-      stale_q <= (used_valid && used_qpn == m_qpn)
+      stale_q <= (s_used_valid && s_used_qpn == ring_rd_addr)
           || (stale_q && state_q != ST_IDLE && state_q != ST_AGAIN);
-      if (rd_cpl_end && rd_cpl_failed) failed_q[rd_cpl_qpn] <= 1'b1;
-      if (clear) failed_q[s_clear_qpn] <= 1'b0;
 
       // Visits that start after the request for a drain see the new contexts.
       idle_q <= s_drain && (idle_q || state_q == ST_IDLE);
@@ -323,16 +357,18 @@ module efa_rq_fetch #(
       end else if (!s_drain) begin
         draining_q <= 1'b0;
       end
-      if (fetch && !(rd_cpl_end && rd_cpl_epoch == epoch_q))
+      if (fetch && !(s_rd_cpl_end && s_rd_cpl_epoch == epoch_q))
         out_q[epoch_q] <= out_q[epoch_q] + 16'd1;
-      if (rd_cpl_end && !(fetch && rd_cpl_epoch == epoch_q))
-        out_q[rd_cpl_epoch] <= out_q[rd_cpl_epoch] - 16'd1;
+      if (s_rd_cpl_end && !(fetch && s_rd_cpl_epoch == epoch_q))
+        out_q[s_rd_cpl_epoch] <= out_q[s_rd_cpl_epoch] - 16'd1;
     end
   end
 
-  wire unused_bits = &{1'b0, s_descs, s_present, used_ready};
+  wire unused_bits = &{1'b0, desc_rd_data, desc_rd_present, used_ready};
 
-  `EFA_CHECK(!rd_cpl_end || out_q[rd_cpl_epoch] != 16'd0,
+  `EFA_CHECK(!s_rd_cpl_end || out_q[s_rd_cpl_epoch] != 16'd0,
              "efa_rq_fetch: completion without a request")
 
 endmodule
+
+`default_nettype wire

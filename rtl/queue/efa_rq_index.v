@@ -9,6 +9,7 @@
 //       doorbell is validated against the reports of earlier cycles; one doorbell and one report
 //       per cycle, also back to back for one ring; a read 1 cycle; a clear waits for a cycle
 //       without count updates
+`default_nettype none
 `include "efa_check.vh"
 
 module efa_rq_index #(
@@ -167,3 +168,5 @@ module efa_rq_index #(
              "efa_rq_index: doorbell while the ring is cleared")
 
 endmodule
+
+`default_nettype wire

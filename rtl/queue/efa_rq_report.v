@@ -2,28 +2,31 @@
 // efa_rq_report - reports errors of receive rings, each ring once per cause while a report is
 // pending.
 //
-// In    wrong_* doorbell beyond the ring, failed_* descriptor read failed; one of each per cycle,
+// In    s_wrong doorbell beyond the ring, s_failed descriptor read failed; one of each per cycle,
 //       always accepted
 // Out   m_err QP that must go to ERR, and the cause
-// Time  2 cycles if no report is pending, one report per cycle, round robin between the two causes
+// Time  2 cycles if no report is pending, one report per cycle, round robin between the two causes;
+//       initialisation as efa_queue_fifo_set
+`default_nettype none
+`include "efa_defs.vh"
 module efa_rq_report #(
     parameter QPN_W = 6
 ) (
     input wire clk,
     input wire rst,
-    input wire wrong_valid,
-    input wire [QPN_W-1:0] wrong_qpn,
-    input wire failed_valid,
-    input wire [QPN_W-1:0] failed_qpn,
+    output wire m_init_done,
+    input wire s_wrong_valid,
+    input wire [QPN_W-1:0] s_wrong_qpn,
+    input wire s_failed_valid,
+    input wire [QPN_W-1:0] s_failed_qpn,
     output wire m_err_valid,
     input wire m_err_ready,
     output wire [QPN_W-1:0] m_err_qpn,
     output wire [3:0] m_err_cause
 );
 
-  localparam [3:0] CAUSE_DOORBELL = 4'd2;
-  localparam [3:0] CAUSE_READ = 4'd6;
 
+  wire [1:0] init;
   wire [1:0] waits;
   wire [1:0] grant;
   wire [1:0] unasked;
@@ -34,8 +37,9 @@ module efa_rq_report #(
   ) u_wrong (
       .clk(clk),
       .rst(rst),
-      .now_valid(wrong_valid),
-      .now_qpn(wrong_qpn),
+      .init_done(init[0]),
+      .now_valid(s_wrong_valid),
+      .now_qpn(s_wrong_qpn),
       .s_valid(1'b0),
       .s_ready(unasked[0]),
       .s_qpn({QPN_W{1'b0}}),
@@ -49,8 +53,9 @@ module efa_rq_report #(
   ) u_failed (
       .clk(clk),
       .rst(rst),
-      .now_valid(failed_valid),
-      .now_qpn(failed_qpn),
+      .init_done(init[1]),
+      .now_valid(s_failed_valid),
+      .now_qpn(s_failed_qpn),
       .s_valid(1'b0),
       .s_ready(unasked[1]),
       .s_qpn({QPN_W{1'b0}}),
@@ -69,10 +74,13 @@ module efa_rq_report #(
       .m_grant(grant)
   );
 
+  assign m_init_done   = init == 2'b11;
   assign m_err_valid = grant != 2'b00;
   assign m_err_qpn   = grant[1] ? qpns[QPN_W+:QPN_W] : qpns[0+:QPN_W];
-  assign m_err_cause = grant[1] ? CAUSE_READ : CAUSE_DOORBELL;
+  assign m_err_cause = grant[1] ? `EFA_QP_ERROR__DESC_READ : `EFA_QP_ERROR__RQ_DOORBELL;
 
   wire unused_bits = &{1'b0, unasked};
 
 endmodule
+
+`default_nettype wire

@@ -14,6 +14,7 @@
 // A line that was not fetched carries the parity of another wrap. A new ring starts with the parity
 // that wrap 0 does not have. A void gives a line that was consumed without a fetch the parity of
 // its wrap.
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_sq_buffer #(
@@ -129,3 +130,5 @@ module efa_sq_buffer #(
   wire unused_context = &{1'b0, s_op_qpc, op_place};
 
 endmodule
+
+`default_nettype wire

@@ -7,6 +7,7 @@
 // Time  query 2 cycles; create 3, clear and free 4, plus stalls of the modules: one cycle per
 //       further line of the ring, up to one per message context; fence 1 cycle after s_drain,
 //       s_drain_ready 1 cycle after the fence has passed
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_sq_ctrl #(
@@ -150,3 +151,5 @@ module efa_sq_ctrl #(
   end
 
 endmodule
+
+`default_nettype wire

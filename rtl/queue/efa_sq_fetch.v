@@ -11,6 +11,7 @@
 // Time  a read 2 cycles after the doorbell of its queue, one per cycle, reads of one queue every 3;
 //       round robin between queues; the WQE of a line is visible 2 cycles after the line; after 64
 //       cycles of waiting for a cycle without beats, no further read is issued until then
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -314,3 +315,5 @@ module efa_sq_fetch #(
              "efa_sq_fetch: completion without a request")
 
 endmodule
+
+`default_nettype wire

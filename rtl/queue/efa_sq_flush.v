@@ -4,18 +4,20 @@
 // In    incomplete_, posted_, store_, read_ err: errors that halt a queue (SQ_HOST: store_ is a
 //       failed read of a WQE); notice_*: the QP reached ERR for any reason; clear_*: a queue
 //       restarts; ah_gone: an address handle was destroyed
-// Out   halted: the queue consumes and sends nothing; qperr_* error report; m_fence a fence
-//       behind all consumed WQEs, then m_scan flushes the unacknowledged sends, then m_again and
-//       flush_ok return the queue to the scheduler for flushing, so completions keep the posting
-//       order; a destroyed address handle starts a round too, in which m_scan flushes the sends
-//       through it
-// Time  halted from the next cycle; a report within 2^QPN_W + 1 cycles while reports are accepted;
-//       a fence 2 cycles after its notice, the context scan 1 after the fence has passed, then one
-//       queue per cycle is returned: the next fence 2^QPN_W + 2 after the scan; queues that fail
-//       during a round are served together by the next round
+// Out   halted_rd_*: the queue consumes and sends nothing, two readers; flush_ok_rd_*: it may be
+//       flushed; scan_set_rd_*: m_scan flushes it; qperr_* error report; m_fence a fence behind all
+//       consumed WQEs, then m_scan flushes the unacknowledged sends, then m_again and flush_ok
+//       return the queue to the scheduler for flushing, so completions keep the posting order; a
+//       destroyed address handle starts a round too, in which m_scan flushes the sends through it
+// Time  lookups: 1 cycle, with the events of the cycle of the address; a report within 2^QPN_W + 1
+//       cycles while reports are accepted; a fence 2 cycles after its notice, the context scan 1
+//       after the fence has passed, then one queue per cycle is returned: the next fence
+//       2^QPN_W + 2 after the scan; queues that fail during a round are served together by the
+//       next round
 //
 // A clear cancels an error that is not yet offered. A report that is offered stays; efa_qp_ctx
 // decides on it.
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_sq_flush #(
@@ -37,8 +39,10 @@ module efa_sq_flush #(
     input wire clear_valid,
     input wire [QPN_W-1:0] clear_qpn,
     input wire ah_gone,
-    output wire [(1<<QPN_W)-1:0] halted,
-    output wire [(1<<QPN_W)-1:0] flush_ok,
+    input wire [2*QPN_W-1:0] halted_rd_addr,
+    output wire [1:0] halted_rd_data,
+    input wire [QPN_W-1:0] flush_ok_rd_addr,
+    output wire flush_ok_rd_data,
     output wire qperr_valid,
     input wire qperr_ready,
     output wire [QPN_W-1:0] qperr_qpn,
@@ -48,7 +52,8 @@ module efa_sq_flush #(
     input wire fence_done,
     output wire m_scan_valid,
     input wire m_scan_ready,
-    output wire [(1<<QPN_W)-1:0] m_scan_set,
+    input wire [QPN_W-1:0] scan_set_rd_addr,
+    output wire scan_set_rd_data,
     output wire m_again_valid,
     input wire m_again_ready,
     output wire [QPN_W-1:0] m_again_qpn
@@ -56,10 +61,9 @@ module efa_sq_flush #(
 
   localparam N = 1 << QPN_W;
   localparam [QPN_W-1:0] ONE = 1;
-  localparam [3:0] CAUSE_POSTED = 4'd1;
-  localparam [3:0] CAUSE_INCOMPLETE = 4'd3;
-  localparam [3:0] CAUSE_STORE = SQ_HOST != 0 ? 4'd8 : 4'd4;
-  localparam [3:0] CAUSE_READ = 4'd5;
+  localparam [3:0] CAUSE_STORE = SQ_HOST != 0 ?
+  `EFA_QP_ERROR__WQE_READ
+  : `EFA_QP_ERROR__POSTED_STORE;
   localparam [2:0] ST_REQUEST = 3'd0;
   localparam [2:0] ST_FENCE = 3'd1;
   localparam [2:0] ST_PASS = 3'd2;
@@ -87,6 +91,9 @@ module efa_sq_flush #(
   reg [N-1:0] store_q;
   reg [N-1:0] read_q;
   reg [QPN_W-1:0] scan_q;
+  reg [1:0] halted_rd_q;
+  reg flush_ok_rd_q;
+  reg scan_set_rd_q;
   reg report_q;
   reg [QPN_W-1:0] report_qpn_q;
   reg [3:0] report_cause_q;
@@ -94,14 +101,14 @@ module efa_sq_flush #(
   wire found = posted_q[scan_q] || incomplete_q[scan_q] || store_q[scan_q] || read_q[scan_q];
   wire scan_move = !report_q || qperr_ready;
 
-  assign halted = halted_q;
-  assign flush_ok = flush_ok_q;
+  assign halted_rd_data = halted_rd_q;
+  assign flush_ok_rd_data = flush_ok_rd_q;
+  assign scan_set_rd_data = scan_set_rd_q;
   assign qperr_valid = report_q;
   assign qperr_qpn = report_qpn_q;
   assign qperr_cause = report_cause_q;
   assign m_fence_valid = state_q == ST_FENCE;
   assign m_scan_valid = state_q == ST_SCAN;
-  assign m_scan_set = round_q;
   assign m_again_valid = state_q == ST_AGAIN && round_q[index_q];
   assign m_again_qpn = index_q;
 
@@ -177,6 +184,9 @@ module efa_sq_flush #(
       read_q <= {N{1'b0}};
       scan_q <= {QPN_W{1'b0}};
       report_q <= 1'b0;
+      halted_rd_q <= 2'b00;
+      flush_ok_rd_q <= 1'b0;
+      scan_set_rd_q <= 1'b0;
     end else begin
       state_q <= state_d;
       round_q <= round_d;
@@ -184,6 +194,9 @@ module efa_sq_flush #(
       handles_q <= handles_d;
       flush_ok_q <= flush_ok_d;
       halted_q <= halted_d;
+      halted_rd_q <= {halted_d[halted_rd_addr[QPN_W+:QPN_W]], halted_d[halted_rd_addr[0+:QPN_W]]};
+      flush_ok_rd_q <= flush_ok_d[flush_ok_rd_addr];
+      scan_set_rd_q <= round_d[scan_set_rd_addr];
       if (scan_move) begin
         scan_q <= scan_q + ONE;
         report_q <= found && !(clear_valid && clear_qpn == scan_q);
@@ -209,9 +222,12 @@ module efa_sq_flush #(
     index_q <= index_d;
     if (scan_move) begin
       report_qpn_q <= scan_q;
-      report_cause_q <= posted_q[scan_q] ? CAUSE_POSTED : incomplete_q[scan_q] ? CAUSE_INCOMPLETE :
-          store_q[scan_q] ? CAUSE_STORE : CAUSE_READ;
+      report_cause_q <= posted_q[scan_q] ? `EFA_QP_ERROR__SQ_DOORBELL
+          : incomplete_q[scan_q] ? `EFA_QP_ERROR__INCOMPLETE_WQE :
+          store_q[scan_q] ? CAUSE_STORE : `EFA_QP_ERROR__PAYLOAD_READ;
     end
   end
 
 endmodule
+
+`default_nettype wire

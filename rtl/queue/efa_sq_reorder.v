@@ -14,6 +14,7 @@
 //
 // The reads of a queue form a linked list. Lines of the first read are published as they arrive.
 // Lines of another read stay pending until that read becomes the first one.
+`default_nettype none
 `include "efa_check.vh"
 
 module efa_sq_reorder #(
@@ -300,3 +301,5 @@ module efa_sq_reorder #(
   `EFA_CHECK(!beat_valid || beat_last || beat_index != 6'd63, "read longer than the limit")
 
 endmodule
+
+`default_nettype wire

@@ -6,6 +6,7 @@
 //       between is added; a queue may be added again from the cycle in which it is taken
 // Time  two in and one out per cycle; latency 1 cycle, from now_* into an empty set 0; a queue
 //       waits at most for one visit to every other queue
+`default_nettype none
 
 module efa_sq_rr #(
     parameter QPN_W = 6
@@ -23,23 +24,58 @@ module efa_sq_rr #(
 );
 
   localparam N = 1 << QPN_W;
+  localparam COL_W = QPN_W / 2;
+  localparam ROW_W = QPN_W - COL_W;
+  localparam COLS = 1 << COL_W;
+  localparam ROWS = 1 << ROW_W;
+  localparam [COLS-1:0] ONE_COL = 1;
+  localparam [ROWS-1:0] ONE_ROW = 1;
 
   reg [N-1:0] inside_q;
   reg [QPN_W-1:0] last_q;
 
-  // The lowest queue above the last one, otherwise the lowest of all; its number bit by bit.
-  wire [N-1:0] behind = inside_q & (({N{1'b1}} << last_q) << 1);
-  wire [N-1:0] from = behind != {N{1'b0}} ? behind : inside_q;
-  wire [N-1:0] pick = from & (~from + {{N - 1{1'b0}}, 1'b1});
-  wire some = inside_q != {N{1'b0}};
-  wire [QPN_W-1:0] picked;
+  // The choice has two levels: a row of queues, and a queue of the row. The lowest queue of each
+  // row is found beside the choice of the row.
+  wire [ROWS-1:0] filled;
+  wire [COL_W*ROWS-1:0] lowest;
+
+  // First the queues behind the last one in its row, then the rows behind, then all rows.
+  wire [ROW_W-1:0] last_row = last_q[QPN_W-1:COL_W];
+  wire [COLS-1:0] rest = inside_q[{last_row, {COL_W{1'b0}}}+:COLS]
+      & (({COLS{1'b1}} << last_q[COL_W-1:0]) << 1);
+  wire [COLS-1:0] rest_pick = rest & (~rest + ONE_COL);
+  wire in_row = rest != {COLS{1'b0}};
+  wire [ROWS-1:0] behind = filled & (({ROWS{1'b1}} << last_row) << 1);
+  wire [ROWS-1:0] from = behind != {ROWS{1'b0}} ? behind : filled;
+  wire [ROWS-1:0] row_pick = from & (~from + ONE_ROW);
+  wire [COL_W-1:0] rest_col;
+  wire [ROW_W-1:0] row;
+  wire some = filled != {ROWS{1'b0}};
+  wire [QPN_W-1:0] picked = in_row ? {last_row, rest_col} : {row, lowest[COL_W*row+:COL_W]};
 
   genvar place;
+  genvar bit_no;
   generate
-    for (place = 0; place < QPN_W; place = place + 1) begin : g_number
-      // Queues whose number has this bit.
-      localparam HALF = 1 << place;
-      assign picked[place] = (pick & {N / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}}) != {N{1'b0}};
+    for (place = 0; place < ROWS; place = place + 1) begin : g_row
+      wire [COLS-1:0] word = inside_q[COLS*place+:COLS];
+      wire [COLS-1:0] pick = word & (~word + ONE_COL);
+      assign filled[place] = word != {COLS{1'b0}};
+      for (bit_no = 0; bit_no < COL_W; bit_no = bit_no + 1) begin : g_number
+        // Places whose number has this bit.
+        localparam HALF = 1 << bit_no;
+        assign lowest[COL_W*place+bit_no] =
+            (pick & {COLS / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}}) != {COLS{1'b0}};
+      end
+    end
+    for (bit_no = 0; bit_no < COL_W; bit_no = bit_no + 1) begin : g_rest
+      localparam HALF = 1 << bit_no;
+      assign rest_col[bit_no] =
+          (rest_pick & {COLS / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}}) != {COLS{1'b0}};
+    end
+    for (bit_no = 0; bit_no < ROW_W; bit_no = bit_no + 1) begin : g_row_number
+      localparam HALF = 1 << bit_no;
+      assign row[bit_no] =
+          (row_pick & {ROWS / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}}) != {ROWS{1'b0}};
     end
   endgenerate
 
@@ -65,3 +101,5 @@ module efa_sq_rr #(
   end
 
 endmodule
+
+`default_nettype wire

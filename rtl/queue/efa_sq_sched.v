@@ -2,8 +2,8 @@
 // efa_sq_sched - schedules send queues and consumes their WQEs in order, by deficit round robin.
 //
 // In    work_* queues with a new doorbell; s_again queues to schedule again; s_fence requests a
-//       fence; contexts, producer indices, LLQ lines; halted, flush_ok: a queue is halted or may be
-//       flushed; credit_*: message contexts freed
+//       fence; contexts, producer indices, LLQ lines; halted, flush_ok: the queue of qpc_addr is
+//       halted or may be flushed, one cycle later; credit_*: message contexts freed
 // Out   m_item WQEs and fences (EFA_WQE_IN); incomplete_*: an incomplete WQE; sends_open: message
 //       contexts in use or reserved, for efa_perf_counters; m_void: lines of an incomplete WQE, to
 //       be marked as of its wrap
@@ -24,6 +24,7 @@
 // acknowledgements therefore never blocks other queues behind this stage.
 //
 // SQ_HOST: lines are fetched from host memory; a WQE with a line that failed has no request id.
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -48,10 +49,10 @@ module efa_sq_sched #(
     input wire [QPN_W-1:0] s_clear_qpn,
     input wire credit_freed,
     input wire credit_unused,
-    input wire [(1<<QPN_W)-1:0] halted,
-    input wire [(1<<QPN_W)-1:0] flush_ok,
     output wire [QPN_W-1:0] qpc_addr,
     input wire [`EFA_QPC__W-1:0] qpc_data,
+    input wire halted,
+    input wire flush_ok,
     output wire [QPN_W-1:0] prod_addr,
     input wire [15:0] prod_data,
     input wire [2*QPN_W-1:0] consumed_addr,
@@ -142,9 +143,9 @@ module efa_sq_sched #(
   reg d_valid_q;
   reg [QPN_W-1:0] d_qpn_q;
 
-  // Phase bit of the first complete WQE after a clear, normalised to wrap 0.
-  reg [(1<<QPN_W)-1:0] taught_q;
-  reg [(1<<QPN_W)-1:0] phase_q;
+  // The phase bit of the queue at s1, written in the cycle of its read.
+  reg s1_taught_now_q;
+  reg s1_phase_now_q;
 
   wire out_ready;
   wire move = out_ready && (!void_valid_q || m_void_ready) && !s_clear_valid;
@@ -175,11 +176,10 @@ module efa_sq_sched #(
   wire [FLIT_W-1:0] p_deficit;
   wire [15:0] p_waiting = prod_data - p_consumed;
   wire p_wide = qpc_data[`EFA_QPC__WQE128];
-  wire p_halted = halted[p_qpn_q];
-  wire p_run = qpc_data[`EFA_QPC__STATE] == `EFA_ADMIN_QP_STATE__RTS_W3 && !p_halted;
-  wire p_flush = p_halted && flush_ok[p_qpn_q];
+  wire p_run = qpc_data[`EFA_QPC__STATE] == `EFA_ADMIN_QP_STATE__RTS_W3 && !halted;
+  wire p_flush = halted && flush_ok;
   wire p_may = qpc_data[`EFA_QPC__LIVE] && (p_run || p_flush) && p_waiting != 16'd0;
-  wire p_counts = qpc_data[`EFA_QPC__SRD] && !p_halted;
+  wire p_counts = qpc_data[`EFA_QPC__SRD] && !halted;
   wire p_stalls = p_counts && credits_q == {MSG_W + 1{1'b0}};
   wire p_deducts = next_valid && p_deficit >= QUANTUM_FLITS[FLIT_W-1:0];
   wire p_take = p_may && !p_stalls && !p_deducts;
@@ -281,7 +281,14 @@ module efa_sq_sched #(
 
   wire s1_phase = front[`EFA_IO_TX_WQE__META__PHASE] ^ s1_parity;
   wire s1_reports = !torn && !s1_flush_q;
-  wire s1_wrong_phase = s1_reports && taught_q[s1_qpn_q] && phase_q[s1_qpn_q] != s1_phase;
+  // Phase bit of the first complete WQE after a clear, normalised to wrap 0.
+  wire taught_read;
+  wire phase_read;
+  wire s1_taught = s1_taught_now_q || taught_read;
+  wire s1_taught_phase = s1_taught_now_q ? s1_phase_now_q : phase_read;
+  wire s1_wrong_phase = s1_reports && s1_taught && s1_taught_phase != s1_phase;
+  wire teach = commit && s1_reports && !s1_taught;
+  wire [QPN_W-1:0] line_qpn = a_valid_q ? a_qpn_q : p_qpn_q;
 
   reg [63:0] event_data;
   always @* begin
@@ -349,6 +356,20 @@ module efa_sq_sched #(
       .rd_data(p_deficit)
   );
 
+  // A clear and a commit never fall into the same cycle.
+  efa_ram #(
+      .WIDTH (2),
+      .ADDR_W(QPN_W)
+  ) u_phase (
+      .clk(clk),
+      .wr_en(teach || s_clear_valid),
+      .wr_addr(s_clear_valid ? s_clear_qpn : s1_qpn_q),
+      .wr_data({s1_phase, !s_clear_valid}),
+      .rd_en(move),
+      .rd_addr(line_qpn),
+      .rd_data({phase_read, taught_read})
+  );
+
   efa_skid #(
       .WIDTH(`EFA_WQE_IN__W)
   ) u_out (
@@ -412,7 +433,9 @@ module efa_sq_sched #(
     if (move) begin
       s1_first_q <= p_go || (s1_first_q && !s1_end);
       s1_second_q <= a_valid_q && a_second_q;
-      s1_qpn_q <= a_valid_q ? a_qpn_q : p_qpn_q;
+      s1_qpn_q <= line_qpn;
+      s1_taught_now_q <= commit && s1_reports && s1_qpn_q == line_qpn;
+      s1_phase_now_q <= s1_taught ? s1_taught_phase : s1_phase;
       s1_qpc_q <= a_valid_q ? a_qpc_q : qpc_data;
       s1_flush_q <= a_valid_q ? a_flush_q : p_flush;
       s1_credit_q <= a_valid_q ? a_credit_q : p_counts;
@@ -432,11 +455,6 @@ module efa_sq_sched #(
     c_qpn_q <= s1_qpn_q;
     c_left_q <= (s1_first_q ? s1_quantum_q : left) - $signed({2'b00, consumed_flits});
     left_q <= left;
-    if (commit && s1_reports && !taught_q[s1_qpn_q]) begin
-      taught_q[s1_qpn_q] <= 1'b1;
-      phase_q[s1_qpn_q]  <= s1_phase;
-    end
-    if (s_clear_valid) taught_q[s_clear_qpn] <= 1'b0;
     d_qpn_q <= c_qpn_q;
   end
 
@@ -445,3 +463,5 @@ module efa_sq_sched #(
   `EFA_CHECK(credits_q <= CONTEXTS, "more free contexts than contexts")
 
 endmodule
+
+`default_nettype wire

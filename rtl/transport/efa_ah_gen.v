@@ -7,6 +7,7 @@
 //
 // A send carries the generation that its handle had when the WQE was checked. A different
 // generation later means that the handle was destroyed, even if its number is in use again.
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_ah_gen (
@@ -34,3 +35,5 @@ module efa_ah_gen (
   wire unused_bits = &{1'b0, ah_data};
 
 endmodule
+
+`default_nettype wire

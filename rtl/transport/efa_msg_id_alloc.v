@@ -10,6 +10,7 @@
 // The scan pointer moves to the next free context in the same row. If the row has none, it first
 // moves to the next row that has one, its own row last. At least one context must be free. The ids
 // continue through resets.
+`default_nettype none
 `include "efa_check.vh"
 
 module efa_msg_id_alloc #(
@@ -17,7 +18,7 @@ module efa_msg_id_alloc #(
     parameter ID_LEFT = 0  // ids until the wrap at power-on, a multiple of 2^CTX_W; 0: 2^32
 ) (
     input wire clk,
-    input wire power_rst,
+    input wire rst_por,
     input wire rst,
     output wire next_ready,
     output wire [31:0] next_id,
@@ -113,7 +114,7 @@ module efa_msg_id_alloc #(
   end
 
   always @(posedge clk) begin
-    if (power_rst) id_q <= 32'd0 - LEFT;
+    if (rst_por) id_q <= 32'd0 - LEFT;
     else if (!rst) id_q <= id_d;
   end
 
@@ -131,3 +132,5 @@ module efa_msg_id_alloc #(
   `EFA_CHECK(rows != {ROWS{1'b0}}, "context allocated with none free")
 
 endmodule
+
+`default_nettype wire

@@ -3,23 +3,21 @@
 //
 // In    s_net flits; s_win_pos a byte position to read; s_free slots of packets no longer needed
 // Out   m_pkt header, first line and slot of a stored packet; m_ack_rx acknowledgements, which are
-//       not stored; m_win_data 64 bytes from s_win_pos on; drop: a packet was malformed; stored: a
-//       packet is complete; released: its lines are free again, in arrival order
+//       not stored; m_win_data 64 bytes from s_win_pos on; m_drop: a packet was malformed;
+//       m_stored: a packet is complete; m_released: its lines are free again, in arrival order
 // Time  one flit per cycle; m_pkt and m_ack_rx 1 cycle after the last flit; m_win_data 2 cycles
-//       after its position; released 1 cycle after s_free, one packet per cycle; s_net stalls when
+//       after its position; m_released 1 cycle after s_free, one packet per cycle; s_net stalls when
 //       64 packets or 14 acknowledgements are pending, 256 packets are stored, or all lines are in
 //       use
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
-module efa_net_rx #(
-    parameter LINE_W = 9,
-    parameter SLOT_W = 8
-) (
+module efa_net_rx (
     input wire clk,
+    input wire rst_por,
     input wire rst,
-    input wire core_rst,
-    input wire quiesce,
+    input wire s_quiesce,
     input wire [15:0] s_cfg_node_id,
 
     input wire s_net_valid,
@@ -30,23 +28,21 @@ module efa_net_rx #(
 
     output wire m_pkt_valid,
     input wire m_pkt_ready,
-    output wire [`EFA_PKT_HDR__BITS-1:0] m_pkt_header,
-    output wire [LINE_W-1:0] m_pkt_line,
-    output wire [SLOT_W-1:0] m_pkt_slot,
-    output wire stored,
-    output wire released,
+    output wire [`EFA_RX_PKT__W-1:0] m_pkt_data,
+    output wire m_stored,
+    output wire m_released,
 
     output wire m_ack_rx_valid,
     input wire m_ack_rx_ready,
     output wire [`EFA_ACK_RX__W-1:0] m_ack_rx_data,
 
-    input wire [LINE_W+5:0] s_win_pos,
+    input wire [14:0] s_win_pos,
     output wire [511:0] m_win_data,
 
     input wire s_free_valid,
-    input wire [SLOT_W-1:0] s_free_slot,
+    input wire [7:0] s_free_slot,
 
-    output wire drop,
+    output wire m_drop,
 
     output wire ev_rx_first_valid,
     output wire [63:0] ev_rx_first_data,
@@ -56,19 +52,19 @@ module efa_net_rx #(
     output wire [63:0] ev_anomaly_net_data
 );
 
+  // Widths of the fields of rx_pkt.
+  localparam LINE_W = 9;
+  localparam SLOT_W = 8;
   localparam HDR_W = `EFA_PKT_HDR__BITS;
   localparam [16:0] LAST_OF_HEADER = `EFA_PKT_HDR__BYTES - 1;
   localparam LINES = 1 << LINE_W;
   localparam SLOTS = 1 << SLOT_W;
   localparam [3:0] NO_FAULT = 4'd0;
-  localparam [3:0] ANOMALY_OPCODE = 4'd1;
-  localparam [3:0] ANOMALY_NODE = 4'd2;
-  localparam [3:0] ANOMALY_LENGTH = 4'd3;
   localparam PKT_LOG2 = 6;
   localparam ACK_LOG2 = 4;
 
   // While a reset is pending or in progress, flits are discarded without a report.
-  wire away = core_rst || quiesce;
+  wire away = rst || s_quiesce;
 
   // Packet framing survives a reset of the core: the rest of the packet is discarded.
   reg inside_q;
@@ -94,7 +90,8 @@ module efa_net_rx #(
   wire fits = s_net_last == at_end && keep_fits
       && length <= `EFA_LIMITS__MAX_MTU && !(is_ack && length != 16'd0);
   wire bad = (inside_q && bad_q) || away || !known || !ours || !fits;
-  wire [3:0] why = inside_q && bad_q ? why_q : !known ? ANOMALY_OPCODE : !ours ? ANOMALY_NODE : ANOMALY_LENGTH;
+  wire [3:0] why = inside_q && bad_q ? why_q : !known ? `EFA_ANOMALY_NET__OPCODE
+      : !ours ? `EFA_ANOMALY_NET__NODE : `EFA_ANOMALY_NET__LENGTH;
   wire ended = take && s_net_last;
   wire good_end = ended && !bad;
   wire store_end = good_end && !is_ack;
@@ -116,7 +113,7 @@ module efa_net_rx #(
   wire [SLOT_W:0] out_next = out_q + {{SLOT_W{1'b0}}, release_one};
   wire [LINE_W:0] wr_next = wr_q + 1'b1;
   wire [LINE_W:0] behind;  // the line after the oldest packet
-  assign released = release_one;
+  assign m_released = release_one;
   efa_ram #(
       .WIDTH (LINE_W + 1),
       .ADDR_W(SLOT_W)
@@ -140,7 +137,7 @@ module efa_net_rx #(
   always @(posedge clk) begin
     if (first) header_q <= s_net_data[HDR_W-1:0];
     if (take) index_q <= index + 9'd1;
-    if (rst) begin
+    if (rst_por) begin
       inside_q <= 1'b0;
       bad_q <= 1'b0;
     end else begin
@@ -151,7 +148,7 @@ module efa_net_rx #(
         bad_q <= 1'b1;
       end
     end
-    if (core_rst) begin
+    if (rst) begin
       // A packet that spans the reset has no lines to free, and its fault is not reported.
       why_q <= NO_FAULT;
       start_q <= {(LINE_W + 1) {1'b0}};
@@ -165,7 +162,8 @@ module efa_net_rx #(
       if (first) start_q <= wr_q;
       if (store) begin
         wr_q <= wr_next;
-      end else if (take && bad && !is_ack) begin
+      end else if (take && bad) begin
+        // A dropped packet frees its lines; an acknowledgement has none.
         wr_q <= start;
       end
       if (store_end) in_q <= in_q + 1'b1;
@@ -178,10 +176,13 @@ module efa_net_rx #(
     end
   end
 
-  assign stored = store_end;
+  assign m_stored = store_end;
   // The first two packets bypass the RAM FIFO, whose latency is one cycle longer.
-  localparam PKT_W = HDR_W + LINE_W + SLOT_W;
-  wire [PKT_W-1:0] pkt = {header, start[LINE_W-1:0], in_q[SLOT_W-1:0]};
+  localparam PKT_W = `EFA_RX_PKT__W;
+  wire [PKT_W-1:0] pkt;
+  assign pkt[`EFA_RX_PKT__HEADER] = header;
+  assign pkt[`EFA_RX_PKT__LINE]   = start[LINE_W-1:0];
+  assign pkt[`EFA_RX_PKT__SLOT]   = in_q[SLOT_W-1:0];
   wire rest_valid;
   wire [PKT_W-1:0] rest;
   wire front_space;
@@ -192,7 +193,7 @@ module efa_net_rx #(
       .DEPTH_LOG2(PKT_LOG2)
   ) u_packets (
       .clk(clk),
-      .rst(core_rst),
+      .rst(rst),
       .s_valid(store_end && !(front && front_space)),
       .s_ready(pkt_space),
       .s_data(pkt),
@@ -207,13 +208,13 @@ module efa_net_rx #(
       .DEPTH_LOG2(1)
   ) u_front (
       .clk(clk),
-      .rst(core_rst),
+      .rst(rst),
       .s_valid(front ? store_end : rest_valid),
       .s_ready(front_space),
       .s_data(front ? pkt : rest),
       .m_valid(m_pkt_valid),
       .m_ready(m_pkt_ready),
-      .m_data({m_pkt_header, m_pkt_line, m_pkt_slot}),
+      .m_data(m_pkt_data),
       .level(front_level)
   );
 
@@ -231,7 +232,7 @@ module efa_net_rx #(
       .DEPTH_LOG2(ACK_LOG2)
   ) u_acks (
       .clk(clk),
-      .rst(core_rst),
+      .rst(rst),
       .s_valid(good_end && is_ack),
       .s_ready(ack_space),
       .s_data(ack_rx),
@@ -286,7 +287,7 @@ module efa_net_rx #(
   );
 
   wire fault = ended && bad && !away && why != NO_FAULT;
-  assign drop = fault;
+  assign m_drop = fault;
 
   reg [63:0] rx_first_data;
   reg [63:0] rx_last_data;
@@ -315,10 +316,12 @@ module efa_net_rx #(
   wire unused_bits = &{1'b0, shifted[1023:512], pkt_level[0], ack_level[0], pkt_space, ack_space,
                        front_level,                       win_next[0], start[LINE_W]};
 
-  `EFA_CHECK_ON(clk, core_rst, !(store_end && !pkt_space), "efa_net_rx: no space for a packet")
-  `EFA_CHECK_ON(clk, core_rst, used <= LINES[LINE_W:0] && slots <= SLOTS[SLOT_W:0],
-                "efa_net_rx: more flits freed than stored")
-  `EFA_CHECK_ON(clk, core_rst, !(release_one && slots == {(SLOT_W + 1) {1'b0}}),
-                "efa_net_rx: free of a packet that is not stored")
+  `EFA_CHECK(!(store_end && !pkt_space), "efa_net_rx: no space for a packet")
+  `EFA_CHECK(used <= LINES[LINE_W:0] && slots <= SLOTS[SLOT_W:0],
+             "efa_net_rx: more flits freed than m_stored")
+  `EFA_CHECK(!(release_one && slots == {(SLOT_W + 1) {1'b0}}),
+             "efa_net_rx: free of a packet that is not m_stored")
 
 endmodule
+
+`default_nettype wire

@@ -7,6 +7,7 @@
 //       net_quiet: quiesce is set and no packet is in progress
 // Time  latency 1 cycle, one flit per cycle; acknowledgement 3 cycles, m_done 2; data packets and
 //       acknowledgements alternate while both are pending
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -50,7 +51,6 @@ module efa_net_tx (
   localparam DONE_LOG2 = 4;
   localparam HDR = `EFA_PKT_HDR__BYTES;
   localparam HDR_BITS = `EFA_PKT_HDR__BITS;
-  localparam [1:0] KIND_BARRIER = 2'd2;
 
   // o: output register
   reg o_valid_q;
@@ -96,7 +96,7 @@ module efa_net_tx (
     ack_header[`EFA_PKT_HDR__STATUS] = ack[`EFA_ACK_TX__STATUS];
   end
 
-  wire o_hands = left && !o_ack_q && (o_done_q || o_msg_q[`EFA_TX_MSG__KIND] == KIND_BARRIER);
+  wire o_hands = left && !o_ack_q && (o_done_q || o_msg_q[`EFA_TX_MSG__KIND] == `EFA_TX_KIND__BARRIER);
   wire o_data_left = left && o_net_q && !o_ack_q;
   wire [HDR_BITS-1:0] o_header = o_data_q[HDR_BITS-1:0];
 
@@ -197,3 +197,5 @@ module efa_net_tx (
   `EFA_CHECK(!(take_s && s_net && s_first) || !inside_q, "packet begins inside a packet")
 
 endmodule
+
+`default_nettype wire

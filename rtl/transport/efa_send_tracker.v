@@ -2,10 +2,11 @@
 // efa_send_tracker - tracks SRD sends until they are acknowledged, and reports every send
 // completion.
 //
-// In    s_ctx an SRD send that starts; ack_rx acknowledgements; s_done completions of messages that
-//       were sent or need no packet, and fences; s_scan: flush the QPs of s_scan_set and the sends
-//       of destroyed address handles; s_purge: cancel the sends of a QP
-// Out   ctx_* the context of the next send; txc completions; mark_*: a fence has passed; freed: one
+// In    ctx_take: an SRD send starts and uses the context; ack_rx acknowledgements; s_done completions of messages that
+//       were sent or need no packet, and fences; s_scan: flush the QPs of the scan set and the
+//       sends of destroyed address handles; scan_set: the QP of scan_set_addr is in the set, one
+//       cycle later; s_cancel: cancel the sends of a QP
+// Out   ctx_free, ctx_id: the context of the next send; txc completions; fence_*: a fence passed; freed: one
 //       send is no longer outstanding; completed_rd_*: sends completed per QP since s_clear
 // Time  completion 3 cycles after its cause, one per cycle; a context scan takes one cycle for each
 //       context or for each row of 32 free contexts, plus 3; the contexts before the first row
@@ -25,6 +26,7 @@
 // The completion buffer holds completions while txc stalls: 2^MSG_W sends with a context, which
 // count as outstanding until they leave the buffer (freed), so acknowledgements and scans never
 // stall; and 2^MSG_W others (datagrams, refused or flushed WQEs), then s_done stalls.
+`default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -32,11 +34,11 @@ module efa_send_tracker #(
     parameter QPN_W = 6
 ) (
     input wire clk,
-    input wire power_rst,
+    input wire rst_por,
     input wire rst,
-    output wire ctx_ready,
+    output wire ctx_free,
     output wire [31:0] ctx_id,
-    input wire s_ctx_valid,
+    input wire ctx_take,
     input wire [`EFA_TX_MSG__W-1:0] s_ctx_msg,
     input wire ack_rx_valid,
     output wire ack_rx_ready,
@@ -46,7 +48,8 @@ module efa_send_tracker #(
     input wire [`EFA_TX_MSG__W-1:0] s_done_msg,
     input wire s_scan_valid,
     output wire s_scan_ready,
-    input wire [(1<<QPN_W)-1:0] s_scan_set,
+    output wire [QPN_W-1:0] scan_set_addr,
+    input wire scan_set,
     input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_gen,
     input wire s_cancel_valid,
     output wire s_cancel_ready,
@@ -79,7 +82,6 @@ module efa_send_tracker #(
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam [CTX_W:0] ONE = 1;
   localparam [CTX_W:0] A_ROW = 1 << COL_W;
-  localparam [1:0] KIND_BARRIER = 2'd2;
   localparam [1:0] FROM_DONE = 2'd0;
   localparam [1:0] FROM_ACK = 2'd1;
   localparam [1:0] FROM_SCAN = 2'd2;
@@ -109,6 +111,10 @@ module efa_send_tracker #(
   reg [GEN_W-1:0] old_gen_q;
   reg any_q;  // a context may be out of place: one in use was skipped since the last check
   reg any_found_q;
+
+  // The QP of the context at the scan position, stored in the cycle of its read.
+  reg look_now_q;
+  reg [QPN_W-1:0] look_now_qpn_q;
 
   // c1: context read
   reg c1_valid_q;
@@ -150,6 +156,12 @@ module efa_send_tracker #(
       && seen_q + A_ROW <= {1'b1, {CTX_W{1'b0}}};
   wire lookup_hit = scan_q == ST_LOOKUP && lookup_row[look[COL_W-1:0]];
 
+  // The QP of the context at the scan position is read one cycle ahead, so that its lookup in the
+  // scan set returns with the context.
+  wire [CTX_W-1:0] look_d = from_d + seen_d[CTX_W-1:0];
+  wire [11:0] s_ctx_qpn = s_ctx_msg[`EFA_TX_MSG__QPN];
+  wire [QPN_W-1:0] look_read;
+
   // Round robin into the pipeline: completions of sent messages, acknowledgements, the scan.
   wire rest_space = !rest_q[MSG_W];
   wire [2:0] request = {lookup_hit, ack_rx_valid, s_done_valid && rest_space};
@@ -185,7 +197,7 @@ module efa_send_tracker #(
       && ctx[`EFA_SEND_CTX__QP_NUM] == c1_ack_q[`EFA_ACK_RX__DST_QPN];
   wire stale = ah_gen[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SEND_CTX__AH_GEN];
   wire looked_at = c1_valid_q && c1_from_q == FROM_SCAN && c1_used;
-  wire meant = purging_q ? ctx_qpn[QPN_W-1:0] == s_cancel_qpn : s_scan_set[ctx_qpn[QPN_W-1:0]];
+  wire meant = purging_q ? ctx_qpn[QPN_W-1:0] == s_cancel_qpn : scan_set;
   wire may_be_stale = looked_at && !purging_q;
   wire due = looked_at && meant || may_be_stale && stale;
   // Generations since allocation. A send in its place is 0 old, or 1 at or above the start index.
@@ -203,7 +215,7 @@ module efa_send_tracker #(
   wire c1_passes = c1_known || may_be_stale && now && stale;
   wire release_ctx = c1_passes && !left;
   wire c1_cancelled = walked && purging_q;
-  wire c1_barrier = left && c1_msg_q[`EFA_TX_MSG__KIND] == KIND_BARRIER;
+  wire c1_barrier = left && c1_msg_q[`EFA_TX_MSG__KIND] == `EFA_TX_KIND__BARRIER;
   wire [7:0] c1_status = left ? c1_msg_q[`EFA_TX_MSG__STATUS]
       : acked ? c1_ack_q[`EFA_ACK_RX__STATUS] : `EFA_IO_COMP_STATUS__FLUSHED;
   wire [2:0] c1_op = left ? c1_msg_q[`EFA_TX_MSG__OP_TYPE] : ctx[`EFA_SEND_CTX__OP_TYPE];
@@ -277,6 +289,7 @@ module efa_send_tracker #(
   wire late_same = late_q && late_qpn_q == c3_qpn[QPN_W-1:0];
   wire [15:0] count = late_same ? late_count_q + 16'd1 : count_read + 16'd1;
 
+  assign scan_set_addr = look_now_q ? look_now_qpn_q : look_read;
   assign ack_rx_ready = grant[1];
   assign s_done_ready = grant[0];
   assign s_scan_ready = scan_q == ST_DONE && !purging_q;
@@ -306,11 +319,11 @@ module efa_send_tracker #(
       .CTX_W(CTX_W)
   ) u_rr (
       .clk(clk),
-      .power_rst(power_rst),
+      .rst_por(rst_por),
       .rst(rst),
-      .next_ready(ctx_ready),
+      .next_ready(ctx_free),
       .next_id(ctx_id),
-      .give(s_ctx_valid),
+      .give(ctx_take),
       .release_valid(release_ctx),
       .release_place(c1_index_q),
       .used(used),
@@ -322,12 +335,25 @@ module efa_send_tracker #(
       .ADDR_W(CTX_W)
   ) u_contexts (
       .clk(clk),
-      .wr_en(s_ctx_valid),
+      .wr_en(ctx_take),
       .wr_addr(next_index),
       .wr_data(new_ctx),
       .rd_en(1'b1),
       .rd_addr(c0_index),
       .rd_data(ctx)
+  );
+
+  efa_ram #(
+      .WIDTH (QPN_W),
+      .ADDR_W(CTX_W)
+  ) u_look_qpn (
+      .clk(clk),
+      .wr_en(ctx_take),
+      .wr_addr(next_index),
+      .wr_data(s_ctx_qpn[QPN_W-1:0]),
+      .rd_en(1'b1),
+      .rd_addr(look_d),
+      .rd_data(look_read)
   );
 
   efa_fifo #(
@@ -432,6 +458,8 @@ module efa_send_tracker #(
     from_q <= from_d;
     purging_q <= purging_d;
     pass_q <= pass_d;
+    look_now_q <= ctx_take && next_index == look_d;
+    look_now_qpn_q <= s_ctx_qpn[QPN_W-1:0];
     if (scan_q == ST_IDLE) start_q <= ctx_id;
     old_gen_q <= start_q[31:CTX_W] - oldest_q;
     // A find pass begins.
@@ -462,9 +490,11 @@ module efa_send_tracker #(
     end
   end
 
-  wire unused_bits = &{1'b0, s_ctx_msg, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_ah, ctx_gen, c1_qpn,
+  wire unused_bits = &{1'b0, s_ctx_msg, s_ctx_qpn, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_ah, ctx_gen, c1_qpn,
       c2_qpn, c3_qpn, qpc_data};
 
   `EFA_CHECK(!c1_passes || store_ready, "more finished sends than outstanding sends")
 
 endmodule
+
+`default_nettype wire

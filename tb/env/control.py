@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Defines random register and admin sequences in pyuvm, with knobs, for any backend.
 
-A sequence sends items of host software. The host agent's sequencer runs the sequence in a
-simulation; `run_direct` runs the sequence on the model, without a simulation.
+In a simulation the accesses of a sequence are items of the host agent's sequencer; `run_direct`
+runs the sequence on the model, without a simulation.
 
     RandomCommands(backends, seed, CommandKnobs(invalid=0.5))
 """
@@ -137,7 +137,7 @@ class RandomRegisters(HostSequence):
 
     async def body(self):
         for _ in range(self.knobs.sessions):
-            registers = Registers(self.backend, self.random, self.knobs.invalid)
+            registers = await self.do(Registers, self.backend, self.random, self.knobs.invalid)
             for _ in range(self.knobs.stores // 25):
                 await self.do(registers.some, 25)
             driver = Driver(self.backend, flavour=self.random.choice(("newest", "3.1.0")))
@@ -155,6 +155,7 @@ class RandomRegisters(HostSequence):
 
 def run_direct(sequence):
     """Runs a sequence without a simulation, on a backend without time."""
+
     async def do(work, *arguments, **named):
         return work(*arguments, **named)
 

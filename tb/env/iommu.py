@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maps the memory of live objects in the IOMMU of a simulated host.
 
-The reference model reports the live objects. The model executes a command when its doorbell is
-posted, so memory is mapped before the device can create the object. The admin response that
-confirms the removal of the object releases the memory (tb/native/iommu.h): a later access fails the
-run.
+A reference device that executes only what the host posts reports the live objects. It executes a
+command when its doorbell is posted, as an operating system maps memory before it names it to the
+device. The admin response that confirms the removal of the object releases the memory
+(tb/native/iommu.h): a later access fails the run.
 
 | owner | rights |
 |---|---|
@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from itertools import count
 
 from efa import defs
+from efa.device import Device
+from efa.memory import HostMemory
 
 ENTRY = defs.AdminAcqEntry.SIZE
 RESPONSE_BYTES = defs.AdminMmioReqReadLessResp.SIZE
@@ -72,6 +74,49 @@ def event_queue(eq):
 def counter(one):
     """Returns the range of an event counter value."""
     return f"event counter {one.index}", [(one.address, COUNTER_BYTES)], WRITE
+
+
+class HostView(HostMemory):
+    """Host memory as the host sees it; what the reference device writes is dropped."""
+
+    def __init__(self, memory):
+        super().__init__()
+        self.peek = memory.read
+
+    def poke(self, address, data):
+        """Drops a write."""
+
+
+class IommuDriver:
+    """Maps and releases the memory of the objects that a host creates and removes.
+
+    `live` is LiveMemory or a deliberately wrong variant; `options` are those of efa.device.Device.
+    """
+
+    def __init__(self, iommu, memory, node_id, live=None, **options):
+        self._device = Device(HostView(memory), node_id=node_id, **options)
+        self._live = (live or LiveMemory)(iommu, self._device)
+
+    def store(self, bar, offset, data):
+        """Follows a store that the host is about to post."""
+        if bar == defs.EFA_REG_BAR:
+            with self._live.commands():
+                self._device.store(bar, offset, data)
+
+    def set_bus_master(self, on):
+        """Follows a switch of bus mastering: commands are held while it is off."""
+        with self._live.commands():
+            self._device.set_bus_master(bool(on))
+
+    def flr(self):
+        """Follows a function-level reset."""
+        self._live.reset_posted()
+        with self._live.commands():
+            self._device.flr()
+
+    def fail(self, address, size):
+        """Follows a range of host memory whose reads fail from now on."""
+        self._device.memory.fail(address, size)
 
 
 class LiveMemory:

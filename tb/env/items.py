@@ -1,23 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines the items and sequences of the host agent: pieces of host software."""
+"""Defines items and sequences of the agents.
+
+| item | transaction |
+|---|---|
+| HostAccess | accesses of one CPU in order: stores (doorbells, WQEs), loads, pin changes |
+| AsyncRequestItem | an asynchronous event of the management side |
+| PacketItem | a packet that no device sent |
+"""
 
 from pyuvm import uvm_sequence, uvm_sequence_item
 
+from tb.lib.bridge import bridge
 
-class HostItem(uvm_sequence_item):
-    """Calls a piece of host software with the item's arguments and holds its result."""
 
-    def __init__(self, work, *arguments, **named):
-        super().__init__(getattr(work, "__name__", "work"))
-        self.work = lambda: work(*arguments, **named)
-        self.result = None
+class HostAccess(uvm_sequence_item):
+    """Accesses of a CPU to one device, in order (tb/lib/requests.py)."""
+
+    def __init__(self, device, requests):
+        super().__init__("host_access")
+        self.device, self.requests = device, requests
+
+
+class AsyncRequestItem(uvm_sequence_item):
+    """An asynchronous event for one device."""
+
+    def __init__(self, device, group, syndrome, data):
+        super().__init__("async_request")
+        self.device, self.group, self.syndrome, self.data = device, group, syndrome, data
+
+
+class PacketItem(uvm_sequence_item):
+    """A packet that no device sent, addressed to one device."""
+
+    def __init__(self, packet, device=0):
+        super().__init__("packet")
+        self.packet, self.device = bytes(packet), device
+
+
+class AccessSequence(uvm_sequence):
+    """Sends the accesses of host software to the host sequencer, one item for each post."""
+
+    def __init__(self, sequencer):
+        super().__init__("accesses")
+        self.sequencer = sequencer
+
+    async def send(self, item):
+        """Sends an item and waits until the driver has taken it."""
+        await self.start_item(item)
+        await self.finish_item(item)
 
 
 class HostSequence(uvm_sequence):
-    """Runs host software as a sequence; `await self.do(function, ...)` runs one piece."""
+    """Runs host software as a sequence; `await self.do(function, ...)` runs one piece.
+
+    One piece runs at a time, until it waits for the device. Each of its accesses is an item of the
+    host sequencer, which arbitrates between the sequences that wait.
+    """
 
     async def do(self, work, *arguments, **named):
-        item = HostItem(work, *arguments, **named)
-        await self.start_item(item)
-        await self.finish_item(item)
-        return item.result
+        """Returns the result of a piece of host software."""
+        return await bridge(work)(*arguments, **named)

@@ -7,10 +7,23 @@
 
 from efa import defs
 from efa.backend import ModelBackend, msix_table_stores
-from efa.device import RESET_BEGUN, RESET_DONE, RESET_DRAINED
 from efa.fabric import Fabric
-from tb.env.checked import MirroredMemory
+from tb.env.checked import WatchedMemory
+from tb.env.predictors import Predictors
 from tb.env.scoreboard import Scoreboard
+from tb.env.transactions import (
+    COMPARED,
+    PREDICTED,
+    AsyncRequest,
+    DmaWrite,
+    Event,
+    HostStore,
+    MemoryFault,
+    MemoryWrite,
+    Message,
+    Packet,
+    PinChange,
+)
 
 
 def no_fault(_kind, value):
@@ -21,7 +34,7 @@ class ModelDut(ModelBackend):
     """One model device under a scoreboard."""
 
     def __init__(self, number, fabric, profile="default", fault=no_fault, **options):
-        self.number, self.board = number, None
+        self.number, self.board, self.models = number, None, None
         self._fault, self._clock = fault, 0
         super().__init__(node_id=1 + number, profile=profile, fabric=fabric, **options)
         self.device.on_event = self._shown
@@ -32,24 +45,35 @@ class ModelDut(ModelBackend):
         """Returns devices on one fabric under one scoreboard; options are limits and straps."""
         fabric = Fabric()
         devices = [cls(number, fabric, profile, fault, **options) for number in range(count)]
-        board = Scoreboard([device.memory for device in devices], profile, **options)
+        models = Predictors([device.memory for device in devices], profile, **options)
+        board = Scoreboard(models)
         for device in devices:
-            device.watch(board)
+            device.watch(models, board)
         return devices
 
     @classmethod
     def single(cls, fault=no_fault):
         return cls.several(1, fault=fault)[0]
 
-    def watch(self, board):
+    def watch(self, models, board):
         """Starts the comparison of all outputs."""
-        board.predictors[self.number].device.set_msix(True, False)
-        self.memory = MirroredMemory(
-            self.memory, lambda address, data: board.host_write(self.number, address, data)
+        self.models, self.board = models, board
+        models.devices[self.number].device.set_msix(True, False)
+        self.memory = WatchedMemory(
+            self.memory, lambda address, data: self.publish(MemoryWrite, address, data)
         )
         for item in msix_table_stores():
-            board.store(self.number, *item)
-        self.board = board
+            self.publish(HostStore, *item)
+
+    def publish(self, kind, *values):
+        """Passes a transaction of this device to predictor and scoreboard, as the monitors do."""
+        if self.board is None:
+            return
+        one = kind(self._tick() if kind in COMPARED else self._clock, self.number, *values)
+        if kind in PREDICTED:
+            self.models.predict(one)
+        if kind in COMPARED:
+            self.board.compare(one)
 
     def _tick(self):
         self._clock += 1
@@ -57,34 +81,31 @@ class ModelDut(ModelBackend):
 
     def stores(self, items):
         for item in items:
-            if self.board is not None:
-                self.board.store(self.number, *item, self._clock)
+            self.publish(HostStore, *item)
             super().stores([item])
 
     def set_bus_master(self, on):
-        if self.board is not None:
-            self.board.bus_master(self.number, on)
+        self.publish(PinChange, "bme", int(on))
         super().set_bus_master(on)
 
     def set_function_mask(self, on):
-        if self.board is not None:
-            self.board.function_mask(self.number, on)
+        self.publish(PinChange, "msix_fmask", int(on))
         super().set_function_mask(on)
 
     def flr(self):
-        self.board.flr(self.number)
-        self._shown("reset", {"step": RESET_BEGUN})
-        self._shown("reset", {"step": RESET_DRAINED})
+        self.publish(PinChange, "flr", 1)
+        self._shown("reset", {"step": defs.ResetStep.BEGUN})
+        self._shown("reset", {"step": defs.ResetStep.DRAINED})
         super().flr()
 
     def fail_reads(self, address, size, responded=True):
         """Makes DMA reads of the range fail, at once also without a response: there is no time."""
         self.device_memory.fail(address, size)
-        self.board.fail_reads(self.number, address, size)
+        self.publish(MemoryFault, address, size)
 
     def raise_event(self, group, syndrome=0, data=b""):
         """Requests an asynchronous event as the management side."""
-        self.board.async_event(self.number, group, syndrome, data)
+        self.publish(AsyncRequest, group, syndrome, data)
         self.device.raise_event(group, syndrome, data)
 
     def settle(self):
@@ -100,20 +121,18 @@ class ModelDut(ModelBackend):
         """Does nothing: the model has no time."""
 
     def _shown(self, name, fields):
-        if name == "aenq" and self.board is not None:
-            event = defs.EVENTS.aenq.pack(**fields)
-            self.board.event(self.number, self._tick(), defs.Ev.AENQ, event)
+        if name == "aenq":
+            self.publish(Event, defs.Ev.AENQ, defs.EVENTS.aenq.pack(**fields))
         # The end of a reset is not reported: this fabric holds its packets for any reset duration.
-        if name == "reset" and self.board is not None and fields["step"] != RESET_DONE:
-            event = defs.EVENTS.reset.pack(**fields)
-            self.board.event(self.number, self._tick(), defs.Ev.RESET, event)
+        if name == "reset" and fields["step"] != defs.ResetStep.DONE:
+            self.publish(Event, defs.Ev.RESET, defs.EVENTS.reset.pack(**fields))
 
     def _taken_in(self, packet):
         head = defs.PktHdr.unpack(packet)
         seen = defs.EVENTS.rx_last.pack(
             opcode=head.opcode, src_qpn=head.src_qpn, dst_qpn=head.dst_qpn
         )
-        self.board.event(self.number, self._tick(), defs.Ev.RX_LAST, seen)
+        self.publish(Event, defs.Ev.RX_LAST, seen)
         self._receive(packet)
 
     def _on_write(self, address, data):
@@ -121,26 +140,28 @@ class ModelDut(ModelBackend):
         data = self._fault("write", bytes(data))
         if self.board is not None and data is not None:
             self.device_memory.poke(address, data)
-            self.board.write(self.number, self._tick(), address, data)
+            self.publish(DmaWrite, address, data)
 
     def _on_interrupt(self, vector, address, data):
         super()._on_interrupt(vector, address, data)
-        if self.board is not None and self._fault("interrupt", vector) is not None:
-            self.board.interrupt(self.number, self._tick(), vector)
+        if self._fault("interrupt", vector) is not None:
+            self.publish(Message, vector)
 
     def _on_packet(self, packet):
         changed = self._fault("packet", bytes(packet))
         if changed is not None:
-            self.board.packet(self.number, self._tick(), changed)
+            self.publish(Packet, changed)
         super()._on_packet(packet)
 
 
 class TamperedDut(ModelDut):
     """A model whose outputs reach the scoreboard at the end of each store and packet.
 
-    `tamper(outputs)` returns the outputs to report, as (name of a scoreboard method, arguments).
-    The host sees the unchanged outputs.
+    `tamper(outputs)` returns the outputs to report, as (name, values): a key of `kinds`, and the
+    values of its transaction after cycle and device. The host sees the unchanged outputs.
     """
+
+    kinds = {"write": DmaWrite, "interrupt": Message, "packet": Packet, "event": Event}
 
     def __init__(self, *arguments, **options):
         self.outputs, self.tamper = [], list
@@ -149,8 +170,8 @@ class TamperedDut(ModelDut):
     def show(self):
         """Passes the outputs of a step to the scoreboard."""
         outputs, self.outputs = self.outputs, []
-        for what, *arguments in self.tamper(outputs) if self.board is not None else ():
-            getattr(self.board, what)(self.number, self._tick(), *arguments)
+        for what, *values in self.tamper(outputs):
+            self.publish(self.kinds[what], *values)
 
     def stores(self, items):
         for item in items:
@@ -174,8 +195,8 @@ class TamperedDut(ModelDut):
         ModelBackend._on_packet(self, packet)
 
     def _shown(self, name, fields):
-        if name == "reset" and fields["step"] != RESET_DONE:
+        if name == "reset" and fields["step"] != defs.ResetStep.DONE:
             event = defs.EVENTS.reset.pack(**fields)
             self.outputs.append(("event", defs.Ev.RESET, event))
-            if fields["step"] == RESET_BEGUN:
+            if fields["step"] == defs.ResetStep.BEGUN:
                 self.show()

@@ -1,35 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the pyuvm environment: agents, scoreboard, coverage, and the base class of system tests.
+"""Builds the pyuvm environment: agents, predictor, scoreboard, coverage; base of system tests."""
 
-The items of the host agent are pieces of host software (driver and verbs calls), which run against
-the device in the simulation. Its monitor publishes all outputs of the device. The network agent
-injects packets that no device sent. Transactors and their timing are native.
-"""
-
+import gc
 import json
 import os
 import random
 
 import cocotb
-from cocotb.task import bridge
 from pyuvm import (
     ConfigDB,
-    uvm_agent,
     uvm_analysis_port,
-    uvm_driver,
     uvm_env,
-    uvm_monitor,
     uvm_scoreboard,
-    uvm_sequence_item,
-    uvm_sequencer,
     uvm_subscriber,
     uvm_test,
 )
 
 from tb.env import coverage
-from tb.env.checked import checked
+from tb.env.agents import HostAgent, NetAgent
+from tb.env.checked import open_backends
 from tb.env.items import HostSequence
+from tb.env.monitors import CycleOrder, EventMonitor
+from tb.env.predictors import Predictors
+from tb.env.scoreboard import Scoreboard
 from tb.env.shown import KINDS, ShownEvents
+from tb.lib.bridge import bridge
 from tb.lib.native import Native
 
 # Values of max payload size and max read request size; the strap is the index.
@@ -46,67 +41,6 @@ ROUGH = {
 }  # fmt: skip
 
 
-class HostDriver(uvm_driver):
-    """Runs items one after the other, in a thread that blocks the simulation."""
-
-    async def run_phase(self):
-        while True:
-            item = await self.seq_item_port.get_next_item()
-            item.result = await bridge(item.work)()
-            self.seq_item_port.item_done()
-
-
-class BoundaryMonitor(uvm_monitor):
-    """Publishes the scoreboard's reports: packets, completions, responses, ev_* events."""
-
-    def build_phase(self):
-        self.ap = uvm_analysis_port("ap", self)
-        board = ConfigDB().get(self, "", "BOARD")
-        board.listeners.append(lambda what, item: self.ap.write((what, item)))
-
-
-class HostAgent(uvm_agent):
-    """The host of one device."""
-
-    def build_phase(self):
-        self.sequencer = uvm_sequencer("sequencer", self)
-        self.driver = HostDriver("driver", self)
-        self.monitor = BoundaryMonitor("monitor", self)
-
-    def connect_phase(self):
-        self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
-
-
-class PacketItem(uvm_sequence_item):
-    """A packet that no device sent, addressed to one device."""
-
-    def __init__(self, packet, device=0):
-        super().__init__("packet")
-        self.packet, self.device = bytes(packet), device
-
-
-class NetDriver(uvm_driver):
-    """Injects packets; the fabric determines the timing."""
-
-    async def run_phase(self):
-        native = ConfigDB().get(self, "", "NATIVE")
-        while True:
-            item = await self.seq_item_port.get_next_item()
-            native.inject(item.device, item.packet)
-            self.seq_item_port.item_done()
-
-
-class NetAgent(uvm_agent):
-    """A peer on the fabric that sends arbitrary packets."""
-
-    def build_phase(self):
-        self.sequencer = uvm_sequencer("sequencer", self)
-        self.driver = NetDriver("driver", self)
-
-    def connect_phase(self):
-        self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
-
-
 class NicCoverage(uvm_subscriber):
     """Samples functional coverage of all published items."""
 
@@ -120,11 +54,36 @@ class NicCoverage(uvm_subscriber):
             coverage.save(os.path.join(folder, f"{os.environ['EFA_SIM']}-{os.getpid()}.json"))
 
 
+class NicPredictor(uvm_subscriber):
+    """Applies what the input monitors saw to the reference models."""
+
+    def build_phase(self):
+        self.models = ConfigDB().get(self, "", "MODELS")
+
+    def write(self, one):
+        self.models.predict(one)
+
+
 class NicScoreboard(uvm_scoreboard):
-    """Holds the comparison; a run without comparisons fails."""
+    """Compares what the output monitors saw with the predictor; publishes what was compared.
+
+    A run without comparisons fails.
+    """
+
+    class Outputs(uvm_subscriber):
+        """Receives the transactions of the output monitors."""
+
+        def build_phase(self):
+            self.compare = ConfigDB().get(self, "", "BOARD").compare
+
+        def write(self, one):
+            self.compare(one)
 
     def build_phase(self):
         self.board = ConfigDB().get(self, "", "BOARD")
+        self.outputs = self.Outputs("outputs", self)
+        self.ap = uvm_analysis_port("ap", self)
+        self.board.listeners.append(lambda what, item: self.ap.write((what, item)))
 
     def check_phase(self):
         counts = self.board.check(least=ConfigDB().get(self, "", "LEAST"))
@@ -133,17 +92,58 @@ class NicScoreboard(uvm_scoreboard):
         self.logger.info(f"compared: {reported}, {shown} shown events")
 
 
+class Software(uvm_subscriber):
+    """Hands compared messages to the host software."""
+
+    link = None
+
+    def write(self, one):
+        if self.link is not None:
+            self.link.write(one)
+
+
 class NicEnv(uvm_env):
-    """Connects agents, scoreboard and coverage."""
+    """Connects agents, predictor, scoreboard and coverage.
+
+    monitors -> order -> predictor
+                      -> scoreboard -> coverage
+    """
 
     def build_phase(self):
+        self.native = ConfigDB().get(self, "", "NATIVE")
+        self.simulator = os.environ["EFA_SIM"]
         self.host = HostAgent("host", self)
         self.net = NetAgent("net", self)
+        self.events = EventMonitor("events", self)
+        self.order = CycleOrder("order", self)
+        self.predictor = NicPredictor("predictor", self)
         self.scoreboard = NicScoreboard("scoreboard", self)
-        self.coverage = NicCoverage("coverage", self)
+        self.software = Software("software", self)
+        self.coverage = NicCoverage.create("coverage", self)
 
     def connect_phase(self):
-        self.host.monitor.ap.connect(self.coverage.analysis_export)
+        # Within a cycle: inputs before outputs, writes of the CPU after what the pins saw.
+        self.monitors = (self.host.input_monitor, self.net.monitor, self.host.output_monitor,
+                         self.events, self.host.memory_monitor)  # fmt: skip
+        for monitor in self.monitors:
+            monitor.ap.connect(self.order.analysis_export)
+        self.order.predicted.connect(self.predictor.analysis_export)
+        self.order.compared.connect(self.scoreboard.outputs.analysis_export)
+        self.order.compared.connect(self.software.analysis_export)
+        self.scoreboard.ap.connect(self.coverage.analysis_export)
+        self.native.watchers.append(self.sample)
+
+    def sample(self):
+        """Publishes what the pins did since the last wake, except for what is in flight."""
+        for monitor in self.monitors:
+            monitor.sample()
+        self.order.release(self.native.idle)
+
+    def flush(self):
+        """Publishes all transactions of devices at rest."""
+        for monitor in self.monitors:
+            monitor.sample()
+        self.order.release()
 
 
 class WorkSequence(HostSequence):
@@ -207,26 +207,37 @@ class NicTest(uvm_test):
         for device in range(self.native.devices):
             recorded = int(self.profile == "recorded")
             pins = {"node": 1 + device, "profile": recorded, "version": self.interface,
-                    "moderation": self.moderation, "mps": mps, "mrrs": mrrs}  # fmt: skip
+                    "moderation": self.moderation, "mps": mps, "mrrs": mrrs,
+                    "in_log": 1}  # fmt: skip
             self.native.knobs(device, **pins | self.knobs)
-        straps = {"interface": self.interface, "moderation": self.moderation}
-        board, self.open_backends = checked(self.native, self.profile, self.limits, **straps)
+        self.straps = {"interface": self.interface}
+        memories = [self.native.memory(d) for d in range(self.native.devices)]
+        models = Predictors(memories, self.profile, limits=self.limits, **self.straps)
+        for predictor in models.devices:
+            predictor.device.set_msix(True, False)
+        board = Scoreboard(models, self.moderation)
         shown = ShownEvents(board, () if params else self.shown)
-        for name, value in (("NATIVE", self.native), ("BOARD", board), ("LEAST", self.least),
-                            ("SHOWN", shown)):  # fmt: skip
+        # The logs are long lists of tuples without reference cycles; the cyclic collector costs a
+        # tenth of the time.
+        gc.freeze()
+        gc.set_threshold(200_000)
+        for name, value in (("NATIVE", self.native), ("MODELS", models), ("BOARD", board),
+                            ("LEAST", self.least), ("SHOWN", shown)):  # fmt: skip
             ConfigDB().set(None, "*", name, value)
         self.env = NicEnv("env", self)
 
     async def run_phase(self):
         self.raise_objection()
-        backends = await bridge(self.open_backends)()
+        backends = await bridge(open_backends)(
+            self.env, self.native, self.profile, self.limits, self.straps
+        )
         for backend in backends:
             backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
             backend.sq_host = bool(self.limits.get("sq_host"))
         self.logger.info(f"store buffer {backends[0].store_buffer}")
         seed = int(cocotb.RANDOM_SEED)
         own = type(self).sequence
-        sequence = own(backends, seed) if own else WorkSequence(type(self).work, backends, seed)
+        sequence = own(backends, seed) if own else WorkSequence(self.work, backends, seed)
         await sequence.start(self.env.host.sequencer)
         await bridge(backends[0].settle)()
         self.drop_objection()

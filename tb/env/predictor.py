@@ -8,13 +8,11 @@ it.
 """
 
 from collections import Counter, defaultdict, deque
-from contextlib import nullcontext
-
-import numpy as np
 
 from efa import defs
 from efa.admin_counters import COUNTER_BYTES
 from efa.admin_engine import CRC_VERSION
+from efa.async_events import COUNT_MASK
 from efa.codec import crc16
 from efa.device import Device
 from efa.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION, EVENT
@@ -163,15 +161,6 @@ class Vectors:
         self.admin_masked = admin_masked
 
 
-class Unwatched:
-    """Replaces LiveMemory (tb/env/iommu.py) where the memory of objects is not tracked."""
-
-    commands = staticmethod(nullcontext)
-
-    def reset_posted(self):
-        """Accepts a reset posted by the host."""
-
-
 class Predictor:
     """One reference device and its outstanding outputs."""
 
@@ -206,18 +195,16 @@ class Predictor:
         # The device may report a reset in progress that the model has finished.
         self.unfinished = False
         self.cycle, self.bus_master = 0, True
-        self.live = Unwatched()
         self.vectors = Vectors(self.device.interrupts)
         self._observed = None
         self._cancel_rings()
         self._observe()
 
     def store(self, bar, offset, data, cycle=0):
-        """Applies a host store posted in `cycle` and finds the rings that it created."""
+        """Applies a host store accepted in `cycle` and finds the rings that it created."""
         if self.waiting:
             self.waiting.append(lambda: self.store(bar, offset, data, cycle))
         elif bar == defs.EFA_REG_BAR and self._resets(offset, data):
-            self.live.reset_posted()
             self.waiting.append(lambda: self._store(bar, offset, data, cycle))
         else:
             self._store(bar, offset, data, cycle)
@@ -227,8 +214,7 @@ class Predictor:
         if bar != defs.EFA_REG_BAR:
             self.device.store(bar, offset, data)
         else:
-            with self.live.commands():
-                self.device.store(bar, offset, data)
+            self.device.store(bar, offset, data)
             self._observe()
             self._find_rings()
             self.vectors.admin_opened(self.device.admin.masked)
@@ -240,13 +226,11 @@ class Predictor:
 
     def flr(self):
         """Posts a function-level reset."""
-        self.live.reset_posted()
         self.waiting.append(self._flr)
 
     def _flr(self):
         self._cancels_responses = True
-        with self.live.commands():
-            self.device.flr()
+        self.device.flr()
         self._observe()
 
     def set_bus_master(self, on):
@@ -255,8 +239,7 @@ class Predictor:
             self.waiting.append(lambda: self.set_bus_master(on))
         else:
             self.bus_master = on
-            with self.live.commands():
-                self.device.set_bus_master(on)
+            self.device.set_bus_master(on)
 
     def set_function_mask(self, on):
         """Sets the function mask of MSI-X, at rest."""
@@ -292,6 +275,16 @@ class Predictor:
         self._cancels_responses = False
         for page in self.touched:
             self.memory.poke(page, memory.read(page, PAGE_BYTES))
+
+    def accepts_events(self):
+        """False if an asynchronous event has to wait: the AENQ is full, or DMA is off."""
+        if self.waiting or self.resetting or self.device.in_reset or not self.bus_master:
+            return False
+        events = self.device.admin.events.snapshot()
+        if events["waiting"] or events["ring"] is None:
+            return not events["waiting"]
+        depth, written = events["ring"]
+        return written - events["consumed"] & COUNT_MASK != depth
 
     def missing(self):
         """Returns texts of the events and messages that a device at rest has not sent."""
@@ -332,7 +325,6 @@ class Predictor:
         self.rings, self._acq = {}, None
         self._by_page = defaultdict(list)
         self.ring_pages = set()
-        self.ring_page_array = np.empty(0, np.uint64)
         # Sources of messages by vector; EQs and CQs in interrupt mode by number.
         self.sources = defaultdict(list)
         self.event_queues, self.completion_queues = {}, {}
@@ -406,7 +398,6 @@ class Predictor:
         for page in pages(ring.base, ring.end):
             self._by_page[page // PAGE_BYTES].insert(0, ring)
         self.ring_pages.update(pages(ring.base, ring.end))
-        self.ring_page_array = np.array(sorted(self.ring_pages), np.uint64)
 
     def _bounds_of(self, cq):
         """Returns the bounds of a CQ's events, None in polled mode."""
@@ -417,14 +408,6 @@ class Predictor:
             eq = self.event_queues[cq.eq.index]
             known = self.completion_queues[cq.index] = CompletionQueue(cq.index, eq, cq, known)
         return known
-
-    def in_ring_pages(self, addresses):
-        """Marks the page addresses that hold ring entries (arrays); such pages are few."""
-        pages_of_rings = self.ring_page_array
-        if not len(pages_of_rings):
-            return np.zeros(len(addresses), bool)
-        found = np.searchsorted(pages_of_rings, addresses)
-        return pages_of_rings[np.minimum(found, len(pages_of_rings) - 1)] == addresses
 
     def in_ring_page(self, address):
         """True if the page of an address holds ring entries."""

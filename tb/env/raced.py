@@ -2,41 +2,45 @@
 """Runs software that races with the device on the RTL backend.
 
 Statuses and data depend on time there, so they are not compared with the model; the boundary rules
-are checked. A reference device executes only the admin commands. It reports which objects live, so
-that the IOMMU (tb/env/iommu.py) fails an access to memory that a response has released.
+are checked. The IOMMU (tb/env/iommu.py) fails an access to memory that a response has released.
 """
 
-from efa import defs
-from efa.device import Device
-from efa.memory import Memory
-from tb.env.checked import MirroredMemory
-from tb.env.iommu import LiveMemory
+from tb.env.iommu import IommuDriver
 from tb.lib.host import InnerLink, RtlBackend
 
 
-class RacedBackend(RtlBackend):
-    """One device of a running simulation; `live` is LiveMemory or a deliberately wrong variant."""
+class MappingBackend(RtlBackend):
+    """One device of a running simulation whose host maps memory in its IOMMU."""
 
-    def __init__(self, link, name, device=0, node_id=1, live=LiveMemory):
-        model = Device(Memory(), node_id=node_id)
-        self._model, self._live = model, live(link.native.iommu(device), model)
+    def __init__(self, link, name, device, node_id, iommu):
+        self.iommu = iommu
         super().__init__(link, name, device, node_id)
-        self.memory = MirroredMemory(self.memory, model.memory.poke)
 
     def stores(self, items):
         items = list(items)
-        for bar, offset, data in items:
-            if bar == defs.EFA_REG_BAR:
-                with self._live.commands():
-                    self._model.store(bar, offset, data)
+        for item in items:
+            self.iommu.store(*item)
         super().stores(items)
+
+    def set_bus_master(self, on):
+        self.iommu.set_bus_master(on)
+        super().set_bus_master(on)
+
+    def begin_flr(self):
+        self.iommu.flr()
+        super().begin_flr()
 
     def pause(self, cycles):
         """Advances time by `cycles`."""
         self.link.run([], cycles)
 
 
-def raced(native, sim, live=LiveMemory):
+def raced(native, sim, live=None):
     """Returns the backends of a started bench; use them in a function called through `bridge`."""
     link = InnerLink(native)
-    return [RacedBackend(link, sim, d, 1 + d, live) for d in range(native.devices)]
+
+    def backend(device):
+        iommu = IommuDriver(native.iommu(device), native.memory(device), 1 + device, live)
+        return MappingBackend(link, sim, device, 1 + device, iommu)
+
+    return [backend(device) for device in range(native.devices)]

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the outputs of the devices with those of the reference models.
 
-Stores reach the models when they are posted, a reset when the device begins it. Packets reach them
-when the destination device has accepted them, so that both see the same order. The rules:
+The predictors (tb/env/predictors.py) have seen the inputs that led to an output. The rules:
 
 - Order holds within a queue; between queues any order is valid.
 - Payload is written before its completion, a completion before its EQE, an entry before the message
@@ -14,18 +13,24 @@ when the destination device has accepted them, so that both see the same order. 
 A violation fails at once, an outstanding output at the end.
 """
 
-from collections import Counter, defaultdict, deque
+from collections import Counter
 from functools import cache
-
-import numpy as np
 
 from efa import defs
 from efa.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION
+from tb.env.difference import (
+    Difference,
+    completion_layout,
+    differs,
+    packet_field,
+    register_field,
+    response_layout,
+    route_text,
+)
 from tb.env.notification import AdminMessages
 from tb.env.predictor import (
     PAGE_BYTES,
     SEND_QUEUE,
-    Predictor,
     clear_checksum,
     clear_phase,
     clear_time,
@@ -36,35 +41,18 @@ from tb.env.predictor import (
     same_packet,
     time_of,
 )
+from tb.env.transactions import DmaWrite, Event, Message, Packet, PayloadRun
+from tb.lib.failure import Named, field_of
 
-LAST_FLIT, RESET, ASYNC = defs.Ev.RX_LAST, defs.Ev.RESET, defs.Ev.AENQ
-KEEP_ALIVE = defs.AdminAenqGroup.KEEP_ALIVE
-BEGUN, DRAINED, DONE = range(3)
-(_OP_LSB, _OP_MASK), (_SRC_LSB, _SRC_MASK), (_DST_LSB, _DST_MASK) = (
-    (lsb, (1 << width) - 1)
-    for lsb, width, _ in map(defs.EVENTS.rx_last.fields.get, ("opcode", "src_qpn", "dst_qpn"))
-)
+RESET, DRAINED = defs.Ev.RESET, defs.ResetStep.DRAINED
 ADMIN_VECTOR = 0
 _EVENT_TYPE = defs.AdminEqeEventType.COMPLETION
 _IN_PROGRESS = defs.REG_BITS.DEV_STS.pack(READY=1, RESET_IN_PROGRESS=1)
 _FINISHED = defs.REG_BITS.DEV_STS.pack(READY=1, RESET_FINISHED=1)
-PAGE_MASK = np.uint64(-PAGE_BYTES & (1 << 64) - 1)
-
-
-class Difference(AssertionError):
-    """Device and model disagree; the text names device, cycle, expected and received output."""
-
-
 # Plain integers: a comparison of enum members dominates the cost here.
 _STATUS_AT = defs.IoCdescCommon.status.offset
 _FLUSHED = int(defs.IoCompStatus.FLUSHED)
 _SRD_SEND = int(defs.PktOpcode.SRD_SEND)
-
-
-def differs(where, text):
-    """Returns the Difference at (device, cycle); builds the text only on a difference."""
-    device, cycle = where
-    return Difference(f"device {device}, cycle {cycle}: {text}")
 
 
 def _flushed_before(owed, at):
@@ -84,55 +72,31 @@ def event_of(cqn):
 class Scoreboard:
     """Compares devices with models.
 
-    `memories` are the host memories that the devices write; `moderation` is the minimum number of
-    cycles between two messages of a vector.
+    `models` are the predictors of all devices; `moderation` is the minimum number of cycles between
+    two messages of a vector.
     """
 
-    def __init__(self, memories, profile="default", first_node=1, limits=None, moderation=0,
-                 **straps):  # fmt: skip
-        self.memories, self.moderation = memories, moderation
-        self.predictors = [
-            Predictor(first_node + d, profile, limits, **straps) for d in range(len(memories))
-        ]
+    def __init__(self, models, moderation=0):
+        self._models, self.predictors, self.memories = models, models.devices, models.memories
+        self.moderation = moderation
         self._event_times = Counter()
-        self.by_node = {predictor.device.node_id: d for d, predictor in enumerate(self.predictors)}
         self.compared = Counter()
         self.listeners = []
-        self._flying = [defaultdict(deque) for _ in memories]
-        # Packets that were in flight to a device at its reset: the device may accept or drop them.
-        self._doubtful = [defaultdict(deque) for _ in memories]
         self._admin_interrupts = Counter()
         self._next_psn = Counter()
+        self._comparisons = {
+            DmaWrite: lambda one: self.write(one.device, one.cycle, one.address, one.data),
+            PayloadRun: lambda one: self.payload_writes(
+                one.device, one.cycle, one.address, one.data, one.count
+            ),
+            Message: lambda one: self.interrupt(one.device, one.cycle, one.data, one.address),
+            Packet: lambda one: self.packet(one.device, one.cycle, one.data),
+            Event: lambda one: self.event(one.device, one.cycle, one.kind, one.data),
+        }
 
-    # Actions of the host, in order
-
-    def store(self, device, bar, offset, data, cycle=0):
-        """Passes a host store that was posted in `cycle`."""
-        self.predictors[device].store(bar, offset, data, cycle)
-
-    def host_write(self, device, address, data):
-        """Copies a CPU write to the model's memory."""
-        self.predictors[device].memory.poke(address, data)
-
-    def bus_master(self, device, on):
-        """Switches bus mastering of one device."""
-        self.predictors[device].set_bus_master(bool(on))
-
-    def function_mask(self, device, on):
-        """Sets or clears the MSI-X function mask of one device, which is at rest."""
-        self.predictors[device].set_function_mask(bool(on))
-
-    def async_event(self, device, group, syndrome, data):
-        """Requests an asynchronous event as the management side of a device."""
-        self.predictors[device].device.raise_event(group, syndrome, data)
-
-    def fail_reads(self, device, address, size):
-        """Makes host reads of a range fail from now on."""
-        self.predictors[device].memory.fail(address, size)
-
-    def flr(self, device):
-        """Posts a function-level reset of one device."""
-        self.predictors[device].flr()
+    def compare(self, one):
+        """Compares a transaction of an output monitor; the predictor has seen its cause before."""
+        self._comparisons[type(one)](one)
 
     # Outputs of the devices, in cycle order
 
@@ -155,7 +119,9 @@ class Scoreboard:
                 where,
                 f"{ring} got slot {slot} phase {phase}, "
                 f"entry {ring.written} belongs in slot {wanted_slot} with phase {1 - wrap % 2}",
-            )
+                Named("slot", str(wanted_slot), str(slot)) if slot != wanted_slot
+                else Named("phase", str(1 - wrap % 2), str(phase)),
+            )  # fmt: skip
         ring.written += 1
         if ring.kind == COMPLETION:
             self._completion(predictor, where, ring, entry)
@@ -165,16 +131,6 @@ class Scoreboard:
             self._async_event(predictor, where, ring, entry)
         else:
             self._event(predictor, where, ring, entry)
-
-    def looks_at(self, devices, addresses):
-        """Marks the DMA writes that go to rings or to register responses (arrays)."""
-        looked = np.zeros(len(addresses), bool)
-        for device, predictor in enumerate(self.predictors):
-            special = predictor.in_ring_pages(addresses & PAGE_MASK)
-            for address, *_ in predictor.register_responses:
-                special |= addresses == address
-            looked |= (devices == device) & special
-        return looked
 
     def payload_writes(self, device, cycle, address, data, count=1):
         """Compares `count` contiguous DMA writes to no ring, the last one in this cycle."""
@@ -191,7 +147,10 @@ class Scoreboard:
         if predictor.register_responses and predictor.register_responses[0][0] == address:
             _, wanted, resetting = predictor.register_responses.popleft()
             if data != wanted and not (resetting and self._not_finished(data, wanted)):
-                raise differs(where, f"register response {data.hex()}, not {wanted.hex()}")
+                raise differs(
+                    where, f"register response {data.hex()}, not {wanted.hex()}",
+                    register_field(wanted, data),
+                )  # fmt: skip
             self.compared["register responses"] += 1
             return
         try:
@@ -218,18 +177,26 @@ class Scoreboard:
         try:
             bare = clear_checksum(bytes(image), predictor.device.version)
         except ValueError as error:
-            raise differs(where, f"admin response {image.hex()}: {error}") from None
+            found, _, due = str(error).removeprefix("checksum ").partition(", should be ")
+            raise differs(
+                where, f"admin response {image.hex()}: {error}",
+                Named("checksum of efa_admin_acq_common_desc", due, found),
+            ) from None  # fmt: skip
         bare, _ = clear_phase(ADMIN_RESPONSE, bare)
         command_id = defs.AdminAcqEntry.unpack(bare).acq_common_descriptor.command_id
         owed = predictor.responses.get(command_id)
         if not owed:
-            raise differs(where, f"response to command {command_id:#x}, which is not open")
+            raise differs(
+                where, f"response to command {command_id:#x}, which is not open",
+                Named("command_id", "that of an open command", f"{command_id:#x}"),
+            )  # fmt: skip
         wanted, command = owed.popleft()
         if bare != wanted:
             raise differs(
                 where,
                 f"response to command {command_id:#x}\n"
                 f"  expected {wanted.hex()}\n  got      {bare.hex()}",
+                field_of(response_layout(command[0]), wanted, bare),
             )
         ring.bounds.entry(where[1])
         self.compared["admin responses"] += 1
@@ -244,8 +211,9 @@ class Scoreboard:
         if bare != wanted:
             expected = wanted.hex() if wanted else "nothing"
             raise differs(
-                where, f"asynchronous event\n  expected {expected}\n  got      {bare.hex()}"
-            )
+                where, f"asynchronous event\n  expected {expected}\n  got      {bare.hex()}",
+                field_of(defs.AdminAenqEntry, wanted, bare) if wanted else None,
+            )  # fmt: skip
         if time < self._event_times[where[0]]:
             raise differs(where, f"asynchronous event of cycle {time}, after one of a later cycle")
         owed.remove(wanted)
@@ -267,6 +235,7 @@ class Scoreboard:
             raise differs(
                 where,
                 f"{ring}, queue pair {qp_num:#x}\n  expected {expected}\n  got      {entry.hex()}",
+                field_of(completion_layout(owed[0]), owed[0], entry) if owed else None,
             )
         del owed[at]
         if queue != SEND_QUEUE:
@@ -289,7 +258,10 @@ class Scoreboard:
         bounds = predictor.completion_queues.get(cqn)
         wanted = event_of(cqn)
         if entry != wanted:
-            raise differs(where, f"{ring}\n  expected {wanted.hex()}\n  got      {entry.hex()}")
+            raise differs(
+                where, f"{ring}\n  expected {wanted.hex()}\n  got      {entry.hex()}",
+                field_of(defs.AdminEqe, wanted, entry),
+            )  # fmt: skip
         refusal = f"none: CQ {cqn} has no EQ"
         while bounds is not None:
             # A destroyed CQ may have led to this EQE, until the device was at rest.
@@ -308,51 +280,36 @@ class Scoreboard:
         route = route_of(packet)
         owed = self.predictors[device].packets.get(route)
         if not owed:
-            raise differs(where, f"packet {packet[:64].hex()} is not due")
+            raise differs(
+                where, f"packet {packet[:64].hex()} is not due",
+                Named("packet", "none", route_text(route)),
+            )  # fmt: skip
         wanted = owed.popleft()
         if not same_packet(packet, wanted):
-            raise differs(where, f"packet\n  expected {wanted.hex()}\n  got      {packet.hex()}")
+            raise differs(
+                where, f"packet\n  expected {wanted.hex()}\n  got      {packet.hex()}",
+                packet_field(wanted, packet),
+            )  # fmt: skip
         opcode, _, _, _, node = route
         if opcode == _SRD_SEND:
             (psn,) = psn_of(packet)
             due = self._next_psn[device, node]
             if psn != due:
-                raise differs(where, f"psn {psn}, not {due}, to {node}")
+                raise differs(
+                    where, f"psn {psn}, not {due}, to {node}",
+                    Named("psn of efa_pkt_hdr", str(due), str(psn)),
+                )  # fmt: skip
             self._next_psn[device, node] = due + 1 & 0xFFFFFFFF
         self.compared["packets"] += 1
         if self.listeners:
             self._report("packet", packet)
-        self._fly(route, wanted)
-
-    def _fly(self, route, packet):
-        """Puts a packet in flight until the destination device accepts it."""
-        opcode, source, destination, _, node = route
-        target = self.by_node.get(node)
-        if target is not None:
-            self._flying[target][opcode, source, destination].append(packet)
 
     def event(self, device, cycle, kind, data):
-        """Processes an ev_* event; a packet that the device accepts goes to the model."""
-        if kind == LAST_FLIT:
-            opcode = data >> _OP_LSB & _OP_MASK
-            key = opcode, data >> _SRC_LSB & _SRC_MASK, data >> _DST_LSB & _DST_MASK
-            waiting = self._doubtful[device].get(key) or self._flying[device].get(key)
-            if waiting:
-                self.predictors[device].device.receive(waiting.popleft())
-        elif kind == ASYNC:
-            # The end of the period depends on the device; the free space of the ring does not.
-            if defs.EVENTS.aenq.unpack(data).group == KEEP_ALIVE:
-                self.predictors[device].device.keep_alive()
-        elif kind == RESET:
-            step = defs.EVENTS.reset.unpack(data).step
-            if step == BEGUN and not self.predictors[device].reset_begun():
-                raise differs((device, cycle), "reset\n  expected none\n  got      its begin")
-            if step == DRAINED:
-                self._reborn(device)
-            elif step == DONE:
-                # By now the fabric holds no packet from before the reset.
-                self._doubtful[device].clear()
-                self.predictors[device].unfinished = False
+        """Processes an ev_* event; the end of a session clears what its outputs depended on."""
+        if kind == RESET and defs.EVENTS.reset.unpack(data).step == DRAINED:
+            self._admin_interrupts[device] = self.predictors[device].interrupts[ADMIN_VECTOR]
+            for to in [to for to in self._next_psn if to[0] == device]:
+                del self._next_psn[to]
         if self.listeners:
             self._report("event", (device, cycle, kind, data))
 
@@ -388,18 +345,6 @@ class Scoreboard:
             self._admin_interrupts[device] += 1
         self.compared["interrupts"] += 1
 
-    def _reborn(self, device):
-        predictor = self.predictors[device]
-        if not predictor.resetting:
-            raise Difference(f"device {device} reset itself")
-        predictor.reborn(self.memories[device])
-        self._admin_interrupts[device] = predictor.interrupts[ADMIN_VECTOR]
-        for key, packets in self._flying[device].items():
-            self._doubtful[device][key].extend(packets)
-        self._flying[device].clear()
-        for to in [to for to in self._next_psn if to[0] == device]:
-            del self._next_psn[to]
-
     def _report(self, what, item):
         for listener in self.listeners:
             listener(what, item)
@@ -414,12 +359,23 @@ class Scoreboard:
             for text in predictor.missing()
         ]
 
+    def accepts_events(self, device, waiting):
+        """Fails if asynchronous events wait at the pins of a device at rest that has free space."""
+        if waiting and self.predictors[device].accepts_events():
+            raise Difference(
+                f"device {device}: s_aenq stalls",
+                Named("asynchronous events at s_aenq", "0, at rest", str(waiting)),
+            )
+
     def rest(self):
         """Ends the open bounds of devices at rest; fails on a missing event or message."""
         missing = self.missing()
         if missing:
-            shown = "\n  ".join(missing[:8])
-            raise Difference(f"at rest {len(missing)} outputs are missing\n  expected {shown}")
+            listed = "\n  ".join(missing[:8])
+            raise Difference(
+                f"at rest {len(missing)} outputs are missing\n  expected {listed}",
+                Named("output at rest", missing[0], "nothing"),
+            )
         for predictor in self.predictors:
             predictor.rest()
 
@@ -431,7 +387,10 @@ class Scoreboard:
             self._memory_equal(number, predictor)
         total = sum(self.compared.values())
         if total < least:
-            raise Difference(f"only {total} things were compared, at least {least} were planned")
+            raise Difference(
+                f"only {total} things were compared, at least {least} were planned",
+                Named("number of comparisons", f"at least {least}", str(total)),
+            )
         return dict(self.compared)
 
     def _nothing_owed(self, number, predictor):
@@ -451,7 +410,7 @@ class Scoreboard:
             *(f"register response at {address:#x}" for address, *_ in predictor.register_responses),
             *(f"{len(piece.data)} bytes at {piece.address:#x}" for piece in predictor.payload),
             *("reset that the device has not begun" for _ in list(predictor.waiting)[:1]),
-            *(f"packet on its way: {key}" for key, due in self._flying[number].items() if due),
+            *(f"packet on its way: {key}" for key in self._models.in_flight(number)),
         ]
         wanted, got = predictor.interrupts[ADMIN_VECTOR], self._admin_interrupts[number]
         # Moderated messages merge; software detects a missing last one.
@@ -459,8 +418,11 @@ class Scoreboard:
         if got != wanted and not merged:
             owed.append(f"{wanted} admin interrupts, got {got}")
         if owed:
-            shown = "\n  ".join(owed[:8])
-            raise Difference(f"device {number} has {len(owed)} outputs outstanding:\n  {shown}")
+            listed = "\n  ".join(owed[:8])
+            raise Difference(
+                f"device {number} has {len(owed)} outputs outstanding:\n  {listed}",
+                Named("outstanding output", owed[0], "nothing"),
+            )
 
     def _memory_equal(self, number, predictor):
         """Compares every page that device or model wrote; ring entries were compared before."""

@@ -3,29 +3,37 @@
 
 Each kind of event is compared as a multiset over the test: the count of each value, in any order.
 The compared kinds do not depend on time: ignored host, admin and network input (anomaly_host,
-anomaly_admin, anomaly_net) and the cause of a QP error (qperr).
+anomaly_admin, anomaly_net), the cause of a QP error (qperr), doorbells of no own queue (db) and LLQ
+stores without an owner or with a part of a dword (llq). The other results of doorbells and stores
+depend on how far the device is.
 """
 
 from collections import Counter
 
 from efa import defs
+from tb.env.difference import Difference
+from tb.lib.failure import Named
 
-KINDS = ("anomaly_host", "anomaly_admin", "anomaly_net", "qperr")
+KINDS = ("anomaly_host", "anomaly_admin", "anomaly_net", "qperr", "db", "llq")
+ADMIN = defs.AnomalyAdmin
 # Refused AQEs: spec/events.yaml leaves open which number is the detail; the device counts AQEs, the
 # model names the command or the slot.
-PHASE, UNREAD, CHECKSUM = 3, 4, 6
-# An acknowledgement of no outstanding message: the model reports it, efa_net_rx does not track
-# messages.
-STRAY_ACKNOWLEDGEMENT = 4
+REFUSED_AQES = (ADMIN.AQ_PHASE, ADMIN.AQ_READ, ADMIN.AQ_CHECKSUM)
+# Compared statuses of doorbells and LLQ stores.
+FOREIGN_DOORBELL, NO_OWNER, PARTIAL = 1, 1, 3
+STATUSES = {"db": (FOREIGN_DOORBELL,), "llq": (NO_OWNER, PARTIAL)}
 
 
 def _compared(kind, data):
-    """Returns the part of an event's data that both sides must agree on."""
+    """Returns the part of an event's data that both sides must agree on, None for no part."""
+    if kind in STATUSES:
+        status = getattr(defs.EVENTS, kind).unpack(data).status
+        return data if status in STATUSES[kind] else None
     if kind != "anomaly_admin":
         return data
     layout = defs.EVENTS.anomaly_admin
     what = layout.unpack(data).what
-    return layout.pack(what=what, detail=0) if what in (PHASE, UNREAD, CHECKSUM) else data
+    return layout.pack(what=what, detail=0) if what in REFUSED_AQES else data
 
 
 class ShownEvents:
@@ -54,29 +62,36 @@ class ShownEvents:
         """Records an event of a model; a wrong checksum of an AQE hides a wrong phase."""
         if name == "anomaly_admin":
             last, self._last[number] = self._last.get(number), values
-            if values["what"] == CHECKSUM and last == {**values, "what": PHASE}:
-                self._model[number, name, defs.EVENTS.anomaly_admin.pack(what=PHASE, detail=0)] -= 1
-        if name == "anomaly_net" and values["what"] == STRAY_ACKNOWLEDGEMENT:
+            if values["what"] == ADMIN.AQ_CHECKSUM and last == {**values, "what": ADMIN.AQ_PHASE}:
+                hidden = defs.EVENTS.anomaly_admin.pack(what=ADMIN.AQ_PHASE, detail=0)
+                self._model[number, name, hidden] -= 1
+        # The model reports an acknowledgement without a send; efa_net_rx does not track messages.
+        if name == "anomaly_net" and values["what"] == defs.AnomalyNet.ACK:
             return
-        data = getattr(defs.EVENTS, name).pack(**values)
-        self._model[number, name, _compared(name, data)] += 1
+        data = _compared(name, getattr(defs.EVENTS, name).pack(**values))
+        if data is not None:
+            self._model[number, name, data] += 1
 
     def _hear(self, what, item):
         if what != "event":
             return
         device, _, kind, data = item
         name = self._names.get(kind)
-        if name is not None:
-            self._device[device, name, _compared(name, data)] += 1
+        data = None if name is None else _compared(name, data)
+        if data is not None:
+            self._device[device, name, data] += 1
 
     def check(self):
-        """Raises AssertionError on differences; returns the number of compared events."""
-        wrong = []
+        """Raises Difference if a number of events differs; returns the number of compared ones."""
+        wrong, first = [], None
         for what, one, other in (("not shown", self._model, self._device),
                                  ("not due", self._device, self._model)):  # fmt: skip
             for (device, name, data), count in sorted((one - other).items()):
                 fields = getattr(defs.EVENTS, name).unpack(data)
                 wrong.append(f"device {device}: {name} {vars(fields)} {count} times {what}")
+                key = device, name, data
+                first = first or Named(f"number of events {name} {vars(fields)}",
+                                       str(self._model[key]), str(self._device[key]))  # fmt: skip
         if wrong:
-            raise AssertionError(f"{len(wrong)} events differ: " + "; ".join(wrong[:5]))
+            raise Difference(f"{len(wrong)} events differ: " + "; ".join(wrong[:5]), first)
         return self._device.total()

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_tb - instantiates one or two devices and gives their boundary to the bench as ports.
 //
-// In    clk, rst and all streams into the devices, driven by tb/native once a clock
+// In    clk, rst_por and all streams into the devices, driven by tb/native once a clock
 // Out   all streams out of the devices; device d has bit d, or lane d, of each port
 // Time  none; `wake` toggles when Python is to run
 // Fields of odd width get lanes of whole bytes, so that native code finds them by address.
+`default_nettype none
 `include "efa_defs.vh"
 
 module efa_tb #(
@@ -16,7 +17,7 @@ module efa_tb #(
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (
     input  wire clk,
-    input  wire rst,
+    input  wire rst_por,
     input  wire wake,
     input  wire [DEVICES-1:0] s_cfg_bme,
     input  wire [DEVICES-1:0] s_cfg_flr,
@@ -107,7 +108,7 @@ module efa_tb #(
           .TIMEOUT_CYCLES(TIMEOUT_CYCLES)
       ) u_nic (
           .clk(clk),
-          .rst(rst),
+          .rst_por(rst_por),
           .s_cfg_bme(s_cfg_bme[d]),
           .s_cfg_flr(s_cfg_flr[d]),
           .m_cfg_flr_done(m_cfg_flr_done[d]),
@@ -176,3 +177,5 @@ module efa_tb #(
   endgenerate
 
 endmodule
+
+`default_nettype wire

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connects host software (efa.backend.Backend) to the simulated RTL.
 
-Inside a cocotb test, blocking software runs in a thread:
+Inside a cocotb test, blocking software runs through the bridge (tb/lib/bridge.py):
 
     backends = in_simulation(native)            # a backend for each device
     await bridge(software)(backends[0])
@@ -21,6 +21,7 @@ import numpy as np
 
 from efa.backend import Backend, BackendUnavailable, DeviceTimeout, msix_table_stores
 from tb.lib import requests as host
+from tb.lib.bridge import resume
 from tb.lib.simulation import Simulation
 from tb.simulators import simulator_missing
 
@@ -187,16 +188,17 @@ class Link:
 
 
 class InnerLink(Link):
-    """Runs in the simulator's process: `run` resumes the simulation from a bridged thread."""
+    """Runs in the simulator's process: `run` resumes the simulation from bridged software."""
 
     def __init__(self, native):
-        from cocotb.task import resume
-
         super().__init__(native.devices)
         self.native = native
         self.run = resume(native.run)
-        self.post = native.post
         self.memory = native.memory
+
+    def post(self, device, requests):
+        """Posts host accesses in order."""
+        self.native.post(device, requests)
 
     def log(self, kind):
         return getattr(self.native, kind)()

@@ -22,6 +22,8 @@ from tb.lib.requests import (
     EVENT,
     EVENTS,
     FAULT_ERROR,
+    INPUT,
+    INPUTS,
     INTERRUPT,
     INTERRUPTS,
     LOAD,
@@ -155,6 +157,13 @@ class NativeIommu:
         self._library.efa_iommu_reset(self._device)
 
 
+class Wait:
+    """A call of `Native.run`: its conditions, its last cycle, and the condition that ended it."""
+
+    def __init__(self, until, deadline):
+        self.until, self.deadline, self.woken = until, deadline, None
+
+
 class Native:
     """All transactors of one simulation."""
 
@@ -163,6 +172,9 @@ class Native:
         self.library = _library()
         self.devices = 1
         self._memories = {}
+        # Functions to call when the bench wakes Python: the logs have new records.
+        self.watchers = []
+        self._waits = []
 
     def start(self, seed: int, devices: int = 1, **knobs) -> None:
         """Does a power-on reset with fresh memory and transactors; then the clock runs."""
@@ -222,12 +234,37 @@ class Native:
 
     async def run(self, until=(), cycles: int = 1_000_000) -> int:
         """Runs the clock until a condition holds; returns its index, or -1 after `cycles`."""
-        conditions = np.array(list(until), dtype=CONDITION)
-        self.library.efa_wait(conditions.ctypes.data, len(conditions), self.cycle + cycles)
-        while self.library.efa_waiting():
+        wait = Wait(list(until), self.cycle + cycles)
+        self._waits.append(wait)
+        self._arm()
+        while wait.woken is None:
             await ValueChange(self.dut.wake)
+            self._wake()
         self.check()
-        return self.library.efa_woken()
+        for watcher in self.watchers:
+            watcher()
+        return wait.woken
+
+    def _arm(self):
+        """Waits for the conditions of all callers of `run` at once."""
+        conditions = np.array([one for wait in self._waits for one in wait.until], CONDITION)
+        deadline = min(wait.deadline for wait in self._waits)
+        self.library.efa_wait(conditions.ctypes.data, len(conditions), deadline)
+
+    def _wake(self):
+        """Ends the waits that a wake concerns; the first of several callers does the work."""
+        if self.library.efa_waiting():
+            return
+        number, failed = self.library.efa_woken(), self.library.efa_error_count()
+        for wait in self._waits:
+            if 0 <= number < len(wait.until):
+                wait.woken = number
+            elif failed or self.cycle >= wait.deadline:
+                wait.woken = -1
+            number -= len(wait.until)
+        self._waits = [wait for wait in self._waits if wait.woken is None]
+        if self._waits:
+            self._arm()
 
     def check(self) -> None:
         if self.library.efa_error_count():
@@ -327,6 +364,10 @@ class Native:
     def pins(self) -> np.ndarray:
         """Returns handshakes of the ports in knob pin_mask since the last call."""
         return self._take(PINS, PIN)
+
+    def inputs(self) -> np.ndarray:
+        """Returns the inputs that devices accepted since the last call (knob in_log)."""
+        return self._take(INPUTS, INPUT)
 
     def total(self, which: int) -> int:
         return self.library.efa_log_total(which)

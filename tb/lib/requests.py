@@ -31,10 +31,20 @@ PIN = np.dtype(
     [("cycle", "<u8"), ("a", "<u8"), ("b", "<u8"), ("port", "<u4"), ("device", "<u4")]
 )
 
-EVENTS, WRITES, INTERRUPTS, PACKETS, LOADS, BYTES, PINS = range(7)
+# Inputs that the device has accepted; tb/native/common.h defines addr and be of each kind.
+INPUT = np.dtype(
+    [("cycle", "<u8"), ("addr", "<u8"), ("be", "<u8"), ("kind", "<u4"), ("bar", "<u4"),
+     ("device", "<u4"), ("unused", "<u4"), ("data", "u1", 64)]
+)  # fmt: skip
+IN_STORE, IN_PIN, IN_ASYNC = range(3)
+PIN_NAMES = ("bme", "msix_enable", "msix_fmask", "flr")
+
+EVENTS, WRITES, INTERRUPTS, PACKETS, LOADS, BYTES, PINS, INPUTS = range(8)
 PIN_MMIO, PIN_READ, PIN_RESPONSE, PIN_WRITE, PIN_OUT, PIN_IN = range(6)
 FAULT_ERROR, FAULT_DROP, FAULT_LATE = 1, 2, 3
 LINE = 64
+# More than a device needs to accept what waits at its pins, unless it must wait.
+PIN_CYCLES = 256
 U64 = (1 << 64) - 1
 
 
@@ -82,7 +92,7 @@ def host_write(addr: int, data: bytes):
 
 def pin(name: str, value: int):
     """Sets bme, msix_enable or msix_fmask to `value`; holds flr for `value` cycles."""
-    return _request(6, a=("bme", "msix_enable", "msix_fmask", "flr").index(name), b=value)
+    return _request(6, a=PIN_NAMES.index(name), b=value)
 
 
 def wait_loads():

@@ -2,6 +2,7 @@
 """Provides valid/ready agents for unit benches, found by port prefix.
 
     clock_and_reset(dut)                      clk at 4 ns, rst low again after four cycles
+    clock_and_reset(dut, resets=POWER_ON)     the same for a module with two resets
     src = StreamDriver(dut, "s_req", gaps=0.3)
     snk = StreamMonitor(dut, "m_rsp", stalls=0.5)
     src.post({"addr": 64, "len": 8}); beats = await snk.take(1)
@@ -23,6 +24,7 @@ from cocotb.triggers import ClockCycles, Event, RisingEdge, SimTimeoutError, Tim
 
 PERIOD_NS = 4
 MOST_CYCLES = 600_000  # twice the longest unit test
+POWER_ON = ("rst_por", "rst")  # a power-on reset is also an engine reset
 Pause = float | Callable[[], bool]
 
 
@@ -72,16 +74,35 @@ async def _fail_late() -> None:
     raise AssertionError(f"no end after {MOST_CYCLES} cycles: a condition never holds")
 
 
-async def clock_and_reset(dut, cycles: int = 4) -> None:
+class Ports:
+    """Presents a design with some ports under other names, for agents that find ports by prefix.
+
+    Ports(dut, m_job_data="m_job")
+    Ports(dut, rst="rst_por")       # agents whose streams only a power-on reset interrupts
+    """
+
+    def __init__(self, dut, **names):
+        self._dut, self._names = dut, names
+
+    def __getattr__(self, name):
+        return getattr(self._dut, self._names.get(name, name))
+
+    def __iter__(self):
+        return iter(self._dut)
+
+
+async def clock_and_reset(dut, cycles: int = 4, resets: tuple[str, ...] = ("rst",)) -> None:
     start_clock(dut.clk)
-    await reset(dut, cycles)
+    await reset(dut, cycles, resets)
 
 
-async def reset(dut, cycles: int = 4) -> None:
-    """Does a power-on reset; also used within traffic."""
-    dut.rst.value = 1
+async def reset(dut, cycles: int = 4, resets: tuple[str, ...] = ("rst",)) -> None:
+    """Drives the resets of a module together; also used within traffic."""
+    for name in resets:
+        getattr(dut, name).value = 1
     await ClockCycles(dut.clk, cycles)
-    dut.rst.value = 0
+    for name in resets:
+        getattr(dut, name).value = 0
     await RisingEdge(dut.clk)
 
 

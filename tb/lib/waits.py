@@ -7,7 +7,7 @@
     await until(dut, high(dut.init_done))                # or any condition, with its name
     assert await span(dut, high(dut.s_valid, dut.s_ready), high(dut.m_valid)) == promised.latency
     await rises(dut, dut.m_valid, promised.latency)      # 0 for `latency` cycles, then 1
-    await steady(dut, 60, core_rst=0, quiesce=1)         # these values at each of 60 edges
+    await steady(dut, 60, rst=0, quiesce=1)              # these values at each of 60 edges
 
 Cycles are counted at rising edges: an input has the number of the edge that samples it, an output
 that of the edge at which it is first visible. Their difference is a latency of spec/timing.yaml. A

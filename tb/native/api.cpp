@@ -90,6 +90,7 @@ u64 efa_log(u32 which, void **at) {
         case 3: return give(bench().packets, at);
         case 4: return give(bench().loads, at);
         case 6: return give(bench().pins, at);
+        case 7: return give(bench().inputs, at);
         default: *at = bench().bytes.data(); return bench().bytes.size();
     }
 }
@@ -102,6 +103,7 @@ void efa_log_clear(u32 which) {
         case 3: bench().packets.clear(); break;
         case 4: bench().loads.clear(); break;
         case 6: bench().pins.clear(); break;
+        case 7: bench().inputs.clear(); break;
         default: break;
     }
     // Writes and packets share the payload bytes, which are cleared when both logs are empty.

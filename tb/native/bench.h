@@ -62,6 +62,7 @@ class Bench {
     Log<PacketRecord> packets;
     Log<LoadRecord> loads;
     Log<PinRecord> pins;
+    Log<InputRecord> inputs;
     std::string errors;
     u64 error_count = 0;
 

@@ -66,7 +66,7 @@ class Digest {
     X(net_stall, 0) X(net_gap, 0) X(net_latency_min, 50) X(net_latency_max, 50) X(net_rate, 0)   \
     X(net_loss, 0) X(net_dup, 0) X(net_reorder, 0) X(net_reorder_max, 500) X(net_peer, 0)        \
     X(ev_mask, 0xffffffff) X(log_data, 1) X(ev_log, 1) X(pin_mask, 0)                            \
-    X(cnt_run, 0) X(cnt_clear, 0) X(cnt_index, 0)
+    X(in_log, 0) X(cnt_run, 0) X(cnt_clear, 0) X(cnt_index, 0)
 
 struct Knobs {
 #define EFA_KNOB_MEMBER(name, value) u64 name = value;
@@ -101,6 +101,18 @@ struct PacketRecord {
 struct LoadRecord {
     u64 cycle, id;
     u32 device, bytes;
+    u8 data[64];
+};
+
+// An input of the device at the pins, in the clock in which the device accepts it (knob in_log).
+enum InputKind : u32 {
+    kInStore = 0,  // BAR, address of the line, byte enables, data
+    kInPin = 1,    // addr: PinName, be: value
+    kInAsync = 2,  // addr: group, be: syndrome, data: 48 bytes
+};
+struct InputRecord {
+    u64 cycle, addr, be;
+    u32 kind, bar, device, unused;
     u8 data[64];
 };
 

@@ -114,6 +114,14 @@ void Host::reset_steps(const Shown &seen, const Driven &drive) {
                     "during a reset, expected every packet dropped, found one that stalls");
 }
 
+// Logs an input that the device accepts in this clock.
+void Host::input(InputKind kind, u32 bar, u64 addr, u64 be, const u8 *data, u32 bytes) {
+    if (knobs.in_log == 0) return;
+    InputRecord record = {bench_.cycle, addr, be, kind, bar, u32(device_), 0, {}};
+    if (bytes != 0) std::memcpy(record.data, data, bytes);
+    bench_.inputs.add(record);
+}
+
 // Asynchronous events
 
 void Host::request_event(u16 group, u16 syndrome, const u8 *data) {
@@ -124,6 +132,8 @@ void Host::request_event(u16 group, u16 syndrome, const u8 *data) {
 void Host::events(const Shown &seen, Driven &drive) {
     if (drive.aenq_valid && seen.aenq_ready) {
         bench_.digest.word(0x500 + device_ + (u64(drive.aenq_group) << 16));
+        input(kInAsync, 0, drive.aenq_group, drive.aenq_syndrome, drive.aenq_data,
+              sizeof events_.front().data);
         events_.pop_front();
         drive.aenq_valid = false;
     }
@@ -142,6 +152,8 @@ void Host::accesses(const Shown &seen, Driven &drive) {
             bench_.digest.word(0x300 + device_ + (u64(drive.mmio_addr) << 16));
             bench_.shake(kPinMmio, device_, u64(drive.mmio_bar) << 32 | drive.mmio_addr,
                          bench_.cycle - offered_ - 1);
+            if (drive.mmio_write)
+                input(kInStore, drive.mmio_bar, drive.mmio_addr, drive.mmio_be, drive.mmio_data, 64);
             drive.mmio_valid = false;
             store_waits_ = after_reset_ = false;
             waited_ = 0;
@@ -204,6 +216,7 @@ bool Host::next_access(Driven &drive) {
                 bench_.memory[device_].write(now.addr, now.data, std::min<u64>(now.a, 64));
                 break;
             case kPin:
+                input(kInPin, 0, now.a, now.b, nullptr, 0);
                 if (now.a == kPinBme) knobs.bme = now.b;
                 if (now.a == kPinMsixEnable) knobs.msix_enable = now.b;
                 if (now.a == kPinMsixFmask) knobs.msix_fmask = now.b;
@@ -290,6 +303,8 @@ void Host::read_requests(const Shown &seen, Driven &drive) {
             if (rng_read_.chance(knobs.rd_tail)) latency += rng_read_.below(knobs.rd_tail_max);
             if (fault == Fault::late) latency += knobs.rd_late;
             read.due = bench_.cycle + latency;
+            // A failed read ends early without data, or its last data is poisoned.
+            read.poisoned = read.error && rng_read_.chance(1 << 15);
             if (read.error && len > 64) read.beats_before_error = rng_read_.below((len + 63) / 64);
             live_.push_back(seen.rd_tag);
         }
@@ -318,7 +333,7 @@ void Host::beat(Read &read, int tag, Driven &drive) {
     }
     drive.cpl_valid = drive.cpl_new = true;
     drive.cpl_tag = tag;
-    if (read.error && read.done / 64 >= read.beats_before_error) {
+    if (read.error && !read.poisoned && read.done / 64 >= read.beats_before_error) {
         drive.cpl_err = drive.cpl_last = true;
         drive.cpl_bytes = 0;
         std::memset(drive.cpl_data, 0, 64);
@@ -342,8 +357,8 @@ void Host::beat(Read &read, int tag, Driven &drive) {
     read.done += bytes;
     read.chunk -= bytes;
     drive.cpl_bytes = bytes;
-    drive.cpl_err = false;
     drive.cpl_last = read.done == read.len;
+    drive.cpl_err = read.error && drive.cpl_last;
     read_rate_.use(knobs.rd_rate, bytes);
 }
 

@@ -30,7 +30,7 @@ class Host {
 
    private:
     struct Read {
-        bool live = false, error = false, started = false, late = false;
+        bool live = false, error = false, poisoned = false, started = false, late = false;
         u64 addr = 0, due = 0, order = 0, writes_before = 0;
         u32 len = 0, done = 0, chunk = 0, beats_before_error = 0;
     };
@@ -50,6 +50,7 @@ class Host {
     void events(const Shown &seen, Driven &drive);
     void apply_until(u64 sequence);
     void apply(const Pending &write);
+    void input(InputKind kind, u32 bar, u64 addr, u64 be, const u8 *data, u32 bytes);
     bool is_message(u64 addr) const { return addr >= knobs.msi_low && addr <= knobs.msi_high; }
     void nothing_under_way(const char *when);
     void reset_steps(const Shown &seen, const Driven &drive);

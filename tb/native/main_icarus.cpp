@@ -94,7 +94,7 @@ class Port {
 };
 
 #define EFA_PORTS(X)                                                                         \
-    X(clk) X(rst) X(wake)                                                           \
+    X(clk) X(rst_por) X(wake)                                                        \
     X(s_cfg_bme) X(s_cfg_flr) X(s_cfg_mps) X(s_cfg_mrrs) X(s_cfg_msix_enable)  \
     X(s_cfg_msix_fmask) X(s_cfg_node_id) X(s_cfg_profile)                          \
     X(s_cfg_interface) X(s_cfg_keep_alive) X(s_cfg_moderation)                     \
@@ -281,7 +281,7 @@ PLI_INT32 half_clock(s_cb_data *) {
     }
     clock_is_high = false;
     for (int d = 0; d < bench().devices; d++) drive(d);
-    port.rst.set(0, 1, bench().in_reset());
+    port.rst_por.set(0, 1, bench().in_reset());
     port.clk.set(0, 1, 0);
     if (bench().take_wake()) {
         wake_level = !wake_level;
@@ -295,7 +295,7 @@ PLI_INT32 begin(s_cb_data *) {
 #define EFA_FIND(name) port.name.find(#name);
     EFA_PORTS(EFA_FIND)
     EFA_SEEN(EFA_FIND)
-    port.rst.set(0, 1, 1);
+    port.rst_por.set(0, 1, 1);
     again();
     return 0;
 }

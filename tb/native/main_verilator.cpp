@@ -86,7 +86,7 @@ class Simulation {
     int run() {
         vlog_startup_routines_bootstrap();
         drive_pins();
-        top_->rst = 1;
+        top_->rst_por = 1;
         VerilatedVpi::callCbs(cbStartOfSimulation);
         settle();
         while (!context_.gotFinish()) {
@@ -159,7 +159,7 @@ class Simulation {
         context_.timeInc(kHalfPeriod);
         top_->eval();
         dump();
-        top_->rst = bench().in_reset();
+        top_->rst_por = bench().in_reset();
         drive_pins();
         top_->clk = 0;
         context_.timeInc(kHalfPeriod);

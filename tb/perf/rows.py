@@ -37,13 +37,13 @@ class Row:
 
 
 ROWS = (
-    Row("llq", "LLQ stores taken, 64-byte beats", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
+    Row("llq", "LLQ stores accepted, 64-byte beats", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
         rates.llq_stores),
-    Row("db-same", "doorbells taken, same queue back to back", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
+    Row("db-same", "doorbells accepted, same queue back to back", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
         doorbells(rates.back_to_back)),
-    Row("db-turn", "doorbells taken, 64 queues in turn", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
+    Row("db-turn", "doorbells accepted, 64 queues in turn", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
         doorbells(rates.in_turn)),
-    Row("db-random", "doorbells taken, 64 queues at random", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
+    Row("db-random", "doorbells accepted, 64 queues at random", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
         doorbells(rates.at_random)),
     Row("inline-db1", "inline sends, 8 QPs, a doorbell each", PER_CYCLE, 0.45, 1 / 2,
         "WQE and doorbell are two beats", inline_sends(8, 1)),

@@ -124,7 +124,7 @@ def _milestones(seen, a, b):
     found = {
         "start": doorbell,
         "doorbell checked": _event(seen, "db", kind=0, num=a.index),
-        "entry taken": _event(seen, "wqe", qpn=a.index),
+        "WQE consumed": _event(seen, "wqe", qpn=a.index),
         "entry checked": _event(seen, "check", qpn=a.index),
     }
     if len(reads):
@@ -223,8 +223,8 @@ def command(device):
         return pins["cycle"][pins["port"] == port][0]
 
     return _stages({
-        "start": first(host.PIN_MMIO), "entry requested": first(host.PIN_READ),
-        "entry came": first(host.PIN_RESPONSE),
+        "start": first(host.PIN_MMIO), "AQE requested": first(host.PIN_READ),
+        "AQE received": first(host.PIN_RESPONSE),
         **{stage: where(events, name)["cycle"][0]
            for stage, name in (("dispatched", "aqcmd"), ("response handed over", "acq"),
                                ("interrupt handed over", "irq"))},

@@ -42,12 +42,12 @@ def full_ring(backends, _rng):
     """Fills the ring with unread events; later events stay pending until the driver reads some."""
     backend = backends[0]
     driver = Driver(backend).probe()
-    driver._mask_admin_interrupt(1)
+    driver.mask_admin_interrupt(1)
     for number in range(DEPTH + 5):
         backend.raise_event(WARNING, number)
     backend.settle()
     assert backend.interrupts() == []
-    driver._mask_admin_interrupt(0)
+    driver.mask_admin_interrupt(0)
     driver.wait(lambda: len(driver.async_events) == DEPTH + 5)
     assert reported(driver) == [(WARNING, number) for number in range(DEPTH + 5)]
     driver.remove()

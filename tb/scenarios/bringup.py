@@ -23,7 +23,7 @@ def registers(backends, _rng):
     """Reads every register through memory and by loads, with equal values; tests ignored stores."""
     driver = Driver(backends[0])
     backends[0].set_bus_master(True)
-    driver._set_response_address()
+    driver.set_response_address()
     for register in defs.Reg:
         value = driver.read_register(register)
         assert value == int.from_bytes(backends[0].load(0, int(register), 4), "little")
@@ -38,14 +38,14 @@ def registers(backends, _rng):
 def masked_admin_interrupt(backends, _rng):
     """Unmasks the admin vector after two polled responses, which leads to one message."""
     driver = Driver(backends[0]).probe()
-    driver._mask_admin_interrupt(1)
+    driver.mask_admin_interrupt(1)
     backends[0].settle()
     backends[0].interrupts()
     driver.alloc_pd()
     driver.alloc_pd()
     backends[0].settle()
     assert backends[0].interrupts() == []
-    driver._mask_admin_interrupt(0)
+    driver.mask_admin_interrupt(0)
     backends[0].settle()
     assert backends[0].interrupts() == [0]
 

@@ -10,14 +10,10 @@ from efa import defs
 from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
 from tb.scenarios.send import exchange
 
-STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
+STATUS, STATE, ERROR = defs.IoCompStatus, defs.AdminQpState, defs.QpError
 # Upper bound of the cycles from the doorbell of a send until the scheduler has consumed its WQE.
 CONSUMED = 400
 DOORBELL_BYTES = 4
-# Cause numbers of ev_qperr (spec/events.yaml).
-SQ_DOORBELL, RQ_DOORBELL, UNWRITTEN, CLOSED_SLOT, PAYLOAD_READ, DESCRIPTOR_READ, NO_LAST = range(
-    1, 8
-)
 
 
 def index_of(qp):
@@ -37,13 +33,13 @@ def beyond_sq(end):
 
 def beyond_rq(end):
     """Returns a doorbell store beyond the depth of the receive queue."""
-    return doorbell(end, end.qp._rq_db, end.qp.rq.produced + end.depth + 1)
+    return doorbell(end, end.qp.rq_db, end.qp.rq.produced + end.depth + 1)
 
 
 def cancel(end):
     """Frees an endpoint whose queue pair a bare command has destroyed."""
     del end.node.context.qps[end.qp.number]
-    end.qp._free_rings()
+    end.qp.free_rings()
     end.buffer.dereg()
     end.cq.destroy()
 
@@ -153,10 +149,35 @@ def handle_goes_under_sends(backends, _rng):
             b.receive(64, wr_id=number, offset=64 * number)
         a.qp.post_send_many(np.arange(4), **a.towards(b), inline=b"in flight")
         backend.pause(CONSUMED)
-        node._ahs.pop(backend.node_id).destroy()
+        node.destroy_ah_of(backend.node_id)
         assert set(a.cq.wait_for(4)["status"]) == {STATUS.FLUSHED}, f"turn {turn}"
         assert set(b.cq.wait_for(4)["status"]) == {STATUS.OK}
         exchange(a, b, b"by a new handle")
+        backend.settle()
+
+
+def other_handles_go_under_sends(backends, _rng, peers=range(20, 26)):
+    """Destroys other AHs, then the AH itself, with sends in flight.
+
+    The AH has the number of an earlier one. Its sends complete until it is destroyed. The network
+    latency must exceed an admin command.
+    """
+    node, backend = Node(backends[0]), backends[0]
+    for peer in peers:
+        node.ah_of(peer)
+    a, b = Endpoint(node), Endpoint(node)
+    exchange(a, b, b"by the first handle")
+    node.destroy_ah_of(backend.node_id)
+    exchange(a, b, b"by a handle of its number")
+    for gone in (*peers, backend.node_id):
+        for number in range(4):
+            b.receive(64, wr_id=number, offset=64 * number)
+        a.qp.post_send_many(np.arange(4), **a.towards(b), inline=b"in flight")
+        backend.pause(CONSUMED)
+        node.destroy_ah_of(gone)
+        expected = STATUS.FLUSHED if gone == backend.node_id else STATUS.OK
+        assert set(a.cq.wait_for(4)["status"]) == {expected}, f"peer {gone}"
+        assert set(b.cq.wait_for(4)["status"]) == {STATUS.OK}
         backend.settle()
 
 
@@ -206,7 +227,7 @@ def breaks_while_another_goes(backends, rng, longest=900, step=30):
         assert set(done["status"]) == {STATUS.FLUSHED}
         assert list(done["wr_id"]) == list(range(11))
         # Doorbells of the destroyed queue pair have no effect.
-        backend.stores([doorbell(a, a.qp.sq_db, 1), doorbell(a, a.qp._rq_db, 1)])
+        backend.stores([doorbell(a, a.qp.sq_db, 1), doorbell(a, a.qp.rq_db, 1)])
         b.qp.modify(STATE.RESET)
         b.qp.to_rts(QKEY)
         cancel(a)
@@ -288,10 +309,10 @@ def causes(backends, rng, report):
         endless = [Endpoint(node, depth=4) for _ in range(2)]
         for end in endless:
             two_without_last(end)
-            expect(end, NO_LAST)
+            expect(end, ERROR.NO_LAST)
         stores = [beyond_sq(end) for end in sends] + [beyond_rq(end) for end in receives]
         rng.shuffle(stores)
-        for cause, ends in ((SQ_DOORBELL, sends), (RQ_DOORBELL, receives)):
+        for cause, ends in ((ERROR.SQ_DOORBELL, sends), (ERROR.RQ_DOORBELL, receives)):
             for end in ends:
                 expect(end, cause)
         # The messages claim the invalid receive WQEs while the doorbells break the other queue
@@ -309,18 +330,18 @@ def causes(backends, rng, report):
             end.qp.destroy()
     a, b = Endpoint(node), Endpoint(node)
     unwritten(a)
-    expect(a, UNWRITTEN)
+    expect(a, ERROR.INCOMPLETE_WQE)
     a = Endpoint(node)
     closed_slot(a, b)
-    expect(a, CLOSED_SLOT)
+    expect(a, ERROR.POSTED_STORE)
     a = Endpoint(node)
     page = next(iter(a.buffer.pieces(0, 64)))[0] & ~4095
     backend.fail_reads(page, 4096)
     a.send(b, pattern(64, 1))
-    expect(a, PAYLOAD_READ)
+    expect(a, ERROR.PAYLOAD_READ)
     backend.fail_reads(b.qp.receive_ring, 4096)
     b.receive(64)
-    expect(b, DESCRIPTOR_READ)
+    expect(b, ERROR.DESC_READ)
     backend.settle()
     exchange(*good, b"the others go on")
 
@@ -330,7 +351,7 @@ def two_without_last(end):
     descriptors = np.zeros(2, defs.IoRxDesc.DTYPE)
     descriptors["length"], descriptors["lkey_ctrl"] = 64, end.buffer.l_key
     descriptors["req_id"][0] = end.qp.rq.take(np.array([9]))[0]
-    end.qp._write_descriptors(descriptors)
+    end.qp.post_descriptors(descriptors)
 
 
 def unwritten(end):

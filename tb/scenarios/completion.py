@@ -57,7 +57,7 @@ def armed_by_its_register_alone(backends, _rng):
     for register in (defs.Reg.MMIO_RESP_LO, defs.Reg.MMIO_RESP_HI):
         backend.store(0, int(register), arm)
         backend.settle()
-    node.driver._set_response_address()
+    node.driver.set_response_address()
     for end in ends:
         end.cq.get_event()
         end.cq.wait_for(1)

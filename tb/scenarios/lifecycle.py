@@ -125,6 +125,29 @@ def acknowledgements_of_an_earlier_life(backends, _rng):
     assert completed(new, end, range(first + 3, most)) == 3
 
 
+def counts_of_an_earlier_life(backends, rng):
+    """Checks that statistics begin at 0 after a reset, and that old queue pairs are gone.
+
+    A datagram with a wrong Q_Key counts as a violation only if its queue pair is there.
+    """
+    backend, kinds = backends[0], defs.AdminGetStatsType
+    for end in (end_by_reset, end_by_flr):
+        node = Node(backend)
+        a, b = Endpoint(node, UD), Endpoint(node, UD)
+        exchange(a, b, b"before")
+        for life, violations in ((node, 1), (None, 0)):
+            if life is None:
+                end(node, rng)
+                node = Node(backend)
+            arrives(node, b, OPCODE.UD_SEND, b"wrong key", qkey=QKEY ^ 1, src_node=20)
+            basic, counted = node.driver.get_stats(), node.driver.get_stats(kinds.MESSAGES)
+            messages = violations
+            assert (basic.tx_pkts, basic.rx_pkts) == (messages, messages)
+            assert (basic.rx_drops, basic.qkey_viol) == (1, violations)
+            assert (counted.send_wrs, counted.recv_wrs) == (messages, messages)
+        node.driver.reset(REASONS[0])
+
+
 def stores_in_a_function_reset(backends, _rng):
     """Checks that register stores during a function-level reset have no effect.
 

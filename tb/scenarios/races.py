@@ -5,8 +5,9 @@ Statuses depend on time, so the backends are those of tb/env/raced.py.
 """
 
 from efa import defs
+from efa.admin_queue import DriverError
 from efa.driver import EventQueue
-from efa.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
 from efa.verbs import gid_of
 from tb.scenarios.collisions import beyond_sq, moved
 
@@ -94,8 +95,8 @@ def give_back(tenant, ends):
     """Removes destroyed endpoints from the library and returns their memory to the host."""
     for end in ends:
         del tenant.context.qps[end.qp.number]
-        end.qp._free_rings()
-        end.buffer._free()
+        end.qp.free_rings()
+        end.buffer.free()
     tenant.close()
 
 
@@ -141,7 +142,7 @@ def teardown(backends, rng, rounds=12):
             rng.shuffle(requests)
             carry_out(driver, requests)
             for region in spare:
-                region._free()
+                region.free()
             for end in ends:
                 flushed(end.cq.wait_for(2 * MESSAGES), f"round {turn}")
             backend.settle()
@@ -158,6 +159,35 @@ def teardown(backends, rng, rounds=12):
         for end in (left, right):
             assert not end.cq.wait_for(4)["status"].any(), f"round {turn}: the neighbour"
         backend.settle()
+
+
+def changes_meet_errors(backends, _rng, longest=400, step=2):
+    """Breaks a queue pair while MODIFY_QP changes it, with each distance between the two.
+
+    The queue pair is in ERR afterwards. The latencies of host and network must be constant.
+    """
+    node, backend = Node(backends[0]), backends[0]
+    changed = 0
+    for at in range(0, longest, step):
+        end = Endpoint(node)
+        node.context.enter_kernel()
+        request = defs.AdminModifyQpCmd(qp_handle=end.qp.handle, qkey=QKEY ^ at)
+        request.modify_mask__qkey = 1
+        command = node.driver.submit(request)
+        backend.pause(at)
+        backend.stores([beyond_sq(end)])
+        try:
+            node.driver.finish(command)
+            changed += 1
+        except DriverError:
+            pass  # the queue pair was already in ERR
+        backend.settle()
+        query = node.driver.execute(defs.AdminQueryQpCmd(qp_handle=end.qp.handle))
+        assert query.qp_state == STATE.ERR, f"after {at} cycles in state {query.qp_state}"
+        end.qp.destroy()
+        end.cq.destroy()
+        end.buffer.dereg()
+    assert 0 < changed, "no change was accepted"
 
 
 def barriers_meet(backends, rng, rounds=24, steps=60, batch=2):
@@ -190,5 +220,5 @@ def barriers_meet(backends, rng, rounds=24, steps=60, batch=2):
             assert not len(end.cq.poll_array()), f"round {turn}: a second completion"
             end.qp.destroy()
             end.cq.destroy()
-        lasting.buffer._free()
+        lasting.buffer.free()
         breaking.buffer.dereg()

@@ -5,6 +5,8 @@ import numpy as np
 
 from efa import defs
 from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
+from efa.queue_pair import Sge
+from tb.scenarios.collisions import beyond_sq
 from tb.scenarios.send import exchange
 
 STATUS = defs.IoCompStatus
@@ -32,14 +34,14 @@ def direct_path_descriptors(backends, _rng):
     """Sets req_id and `first` in every descriptor of a WQE, as libfabric does."""
     node = Node(backends[0])
     a, b = Endpoint(node), Endpoint(node, max_recv_sge=2)
-    write = b.qp._write_descriptors
+    write = b.qp.post_descriptors
 
     def direct(descriptors):
         descriptors["req_id"] = descriptors["req_id"][0]
         descriptors["lkey_ctrl"] |= 1 << 30
         write(descriptors)
 
-    b.qp._write_descriptors = direct
+    b.qp.post_descriptors = direct
     for turn in range(5):
         b.receive(500, wr_id=turn, split=100)
         a.send(b, pattern(500, turn), wr_id=turn)
@@ -83,7 +85,7 @@ def refused_srd(backends, _rng):
     descriptors = np.zeros(2, defs.IoRxDesc.DTYPE)
     descriptors["length"], descriptors["lkey_ctrl"] = 64, b.buffer.l_key
     descriptors["req_id"][0] = b.qp.rq.take(np.array([9]))[0]
-    b.qp._write_descriptors(descriptors)
+    b.qp.post_descriptors(descriptors)
     assert status_of() == STATUS.REMOTE_ERROR_BAD_STATUS, "two descriptors and no last"
     assert b.cq.wait_for(1)[0]["status"] == STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
     assert b.qp.query().qp_state == STATE.ERR
@@ -150,7 +152,7 @@ def deep_ring(backends, rng):
             b.receive(40, wr_id=posted + number, offset=64 * ((posted + number) % 512))
         posted += count
         if rng.random() < 0.3:
-            node.context.ring(b.qp._rq_db, b.qp.rq.produced & 0xFFFF)
+            node.context.ring(b.qp.rq_db, b.qp.rq.produced & 0xFFFF)
             node.context.push()
         backends[0].settle()
         take = rng.randrange(0, posted - received + 1)
@@ -171,7 +173,7 @@ def descriptor_read_fails(backends, _rng, responded=True):
     """
     node = Node(backends[0])
     a, b, c = Endpoint(node), Endpoint(node), Endpoint(node)
-    backends[0].fail_reads(b.qp._rq_base, 4096, responded)
+    backends[0].fail_reads(b.qp.receive_ring, 4096, responded)
     b.receive(64)
     if not responded:
         backends[0].pause(2 * defs.LIMITS.completion_timeout_cycles)
@@ -186,3 +188,48 @@ def descriptor_read_fails(backends, _rng, responded=True):
 def descriptor_read_is_lost(backends, rng):
     """Drops the responses of descriptor reads; see descriptor_read_fails."""
     descriptor_read_fails(backends, rng, responded=False)
+
+
+def receives_in_err(backends, _rng, depth=8, rounds=4):
+    """Posts receives to a broken queue pair, more in total than the ring holds.
+
+    Each flushes in its order.
+    """
+    node = Node(backends[0])
+    end, *others = (Endpoint(node, depth=depth) for _ in range(3))
+    backends[0].stores([beyond_sq(end)])
+    backends[0].settle()
+    for turn in range(rounds):
+        ids = range(turn * depth, (turn + 1) * depth)
+        for number in ids:
+            end.receive(64, wr_id=number)
+        done = end.cq.wait_for(depth)
+        assert list(done["wr_id"]) == list(ids)
+        assert set(done["status"]) == {STATUS.FLUSHED}
+        exchange(*others, b"goes on")
+
+
+def two_domains(backends, _rng):
+    """Exchanges between queue pairs of two PDs; memory of the other PD is refused as a buffer."""
+    node = Node(backends[0])
+    for kind in (UD, SRD):
+        ends = []
+        for _ in range(2):
+            node.use(node.context.alloc_pd())
+            end = Endpoint(node, kind)
+            end.handle = node.ah_of(node.backend.node_id)
+            ends.append(end)
+        for a, b in (ends, ends[::-1]):
+            b.receive(700, wr_id=1)
+            piece = a.buffer.addr, 700, a.buffer.l_key
+            there = {"ah": a.handle, "dest_qp": b.qp.number, "qkey": QKEY}
+            a.buffer.write(0, pattern(700, kind))
+            a.qp.post_send_many([2], **there, sges=[piece])
+            assert (a.cq.wait_for(1)[0]["status"], b.cq.wait_for(1)[0]["status"]) == (0, 0)
+            assert b.buffer.read(b.skip, 700) == pattern(700, kind)
+            if kind == UD:
+                continue
+            b.qp.post_recv([Sge(a.buffer.addr, 700, a.buffer.l_key)], wr_id=3)
+            a.qp.post_send_many([4], **there, sges=[piece])
+            assert b.cq.wait_for(1)[0]["status"] == STATUS.LOCAL_ERROR_INVALID_LKEY
+            assert a.cq.wait_for(1)[0]["status"] == STATUS.REMOTE_ERROR_BAD_STATUS

@@ -30,7 +30,7 @@ class Registers:
         self.backend, self.rng, self.invalid = backend, rng, invalid
         self.driver = Driver(backend)
         backend.set_bus_master(True)
-        self.driver._set_response_address()
+        self.driver.set_response_address()
         self.rings = self.driver.allocator.alloc(len(RINGS) * PAGE_BYTES)
         self.produced = 0
 

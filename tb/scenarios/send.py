@@ -99,17 +99,6 @@ def batches(backends, rng):
             backends[0].settle()
 
 
-def ring_wraps(backends, _rng):
-    """Wraps the 16-bit producer index on a small ring; slots and doorbells stay correct."""
-    node = Node(backends[0])
-    a, b = Endpoint(node, UD, depth=64), Endpoint(node, UD, depth=2)
-    nobody = {**a.towards(b), "inline": b"x"}
-    for _ in range(1100):
-        a.qp.post_send_many(np.arange(60), **nobody)
-        a.cq.wait_for(60)
-    exchange(a, b, b"after the wrap", inline=True)
-
-
 def raw(end, wqes):
     """Posts WQEs of any content in one batch; returns the completion statuses."""
     # Joined as bytes: numpy would change the layout of a dtype with unions.
@@ -190,7 +179,7 @@ def stores_of_others(backends, _rng):
     for offset in (
         own + page * (other_uar - node.context.uar),
         own + 8 * 40,
-        a.qp._rq_db + page * 63,
+        a.qp.rq_db + page * 63,
         own % page + defs.LIMITS.db_cq_base + 4 * 90,
     ):
         backend.store(driver.db_bar, offset, one)
@@ -202,14 +191,14 @@ def stores_of_others(backends, _rng):
     exchange(a, b, b"unharmed still")
     # The device ignores doorbells of a queue in RESET.
     fresh = node.pd.create_qp(a.cq, a.cq, SRD)
-    for offset in (fresh.sq_db, fresh._rq_db):
+    for offset in (fresh.sq_db, fresh.rq_db):
         backend.store(driver.db_bar, offset, one)
     backend.settle()
     assert fresh.query().qp_state == defs.AdminQpState.RESET
     # A receive doorbell beyond the ring breaks only that queue, which flushes its posted WQEs.
     c = Endpoint(node)
     c.receive(64, wr_id=5)
-    backend.store(driver.db_bar, c.qp._rq_db, (1 + 64).to_bytes(4, "little"))
+    backend.store(driver.db_bar, c.qp.rq_db, (1 + 64).to_bytes(4, "little"))
     assert c.cq.wait_for(1)[0]["status"] == STATUS.FLUSHED
     backend.settle()
     assert c.qp.query().qp_state == defs.AdminQpState.ERR

@@ -170,7 +170,7 @@ class UntrustedTenant:
         """Returns a doorbell of its own queue, or of a victim's queue through its own page."""
         theirs = [end.qp for end in self.victim.each()]
         qp = self.rng.choice([*self.qps, *theirs])
-        at = self.rng.choice((qp.sq_db, qp._rq_db)) % LIMITS.db_page_bytes
+        at = self.rng.choice((qp.sq_db, qp.rq_db)) % LIMITS.db_page_bytes
         return self.own(at, self.value().to_bytes(4, "little"))
 
     def cq(self):
@@ -246,10 +246,10 @@ class UntrustedTenant:
             length=rng.choice((0, 64, 4096, 0xFFFF)), first=rng.getrandbits(1),
             last=rng.random() < 0.9, req_id=rng.getrandbits(16),
         )  # fmt: skip
-        slot = qp.rq.produced % qp._descriptors
-        self.driver.memory.write(qp._rq_base + slot * descriptor.SIZE, descriptor.pack())
+        slot = qp.rq.produced % qp.rq_descriptors
+        self.driver.memory.write(qp.receive_ring + slot * descriptor.SIZE, descriptor.pack())
         qp.rq.produced += 1
-        return self.own(qp._rq_db % LIMITS.db_page_bytes,
+        return self.own(qp.rq_db % LIMITS.db_page_bytes,
                         (qp.rq.produced & 0xFFFF).to_bytes(4, "little"))  # fmt: skip
 
     def repair(self):

@@ -13,6 +13,7 @@ from tb.env.control import (
     UnreadEntries,
 )
 from tb.env.nic_env import ROUGH, NicTest
+from tb.env.register_walk import RegisterWalk
 from tb.scenarios import async_events, counters, regions
 
 COMMANDS = partial(RandomCommands, knobs=CommandKnobs(commands=600, sessions=4))
@@ -88,6 +89,30 @@ class RandomRegisterStores(NicTest):
     """control.registers"""
 
     sequence = partial(RandomRegisters, knobs=RegisterKnobs(stores=300, sessions=3))
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EveryRegisterFollowsItsModel(NicTest):
+    """control.registers.walk"""
+
+    sequence = RegisterWalk
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EveryRegisterOfTheRecordedProfile(NicTest):
+    """control.registers.walk.recorded"""
+
+    sequence = partial(RegisterWalk, profile="recorded")
+    profile = "recorded"
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EveryRegisterOnARoughHost(NicTest):
+    """control.registers.walk.rough"""
+
+    sequence = partial(RegisterWalk, interface=3)
+    interface = 3
+    knobs = ROUGH
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

@@ -29,6 +29,20 @@ class EveryRefusalReachesTheSender(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ReceivesInErrFlush(NicTest):
+    """recv.err"""
+
+    work = staticmethod(recv.receives_in_err)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class BuffersOfAnotherDomainAreRefused(NicTest):
+    """recv.domains"""
+
+    work = staticmethod(recv.two_domains)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class DatagramsNobodyTakesVanish(NicTest):
     """recv.drops"""
 

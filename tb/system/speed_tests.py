@@ -10,11 +10,13 @@ import time
 
 import cocotb
 import numpy as np
-from cocotb.task import bridge
+import pyuvm
+from pyuvm import uvm_factory
 
 from efa import defs
+from efa.backend import Backend
 from efa.endpoints import SRD, UD, Endpoint, Node, pattern
-from tb.env.checked import checked
+from tb.env.nic_env import NicCoverage, NicTest
 from tb.lib.native import Native
 
 CLOCKS = 100_000
@@ -47,7 +49,7 @@ async def clocks_only(dut):
     keep(clocks_only=cycles / (time.process_time() - started), clocks_only_cycles=cycles)
 
 
-def traffic(backend, board, rounds):
+def traffic(backend, board, shares, rounds):
     """Sends from every queue of the device to its neighbour, in rounds, under the scoreboard."""
     node = Node(backend)
     queues = 1 << defs.LIMITS.qpn_w
@@ -64,6 +66,7 @@ def traffic(backend, board, rounds):
         peers[end].source = end
     backend.settle()
     before, started = backend.cycles, time.process_time()
+    parts, wall = dict(shares.seconds), time.perf_counter()
     for _ in range(rounds):
         for end in ends:
             at = end.buffer.addr + 8192 + ROOM * ids
@@ -79,16 +82,76 @@ def traffic(backend, board, rounds):
     compared = sum(board.check().values())
     seconds = time.process_time() - started
     keep(traffic=cycles / seconds, traffic_cycles=cycles, seconds=seconds, queues=queues,
-         messages=rounds * queues * PER_QUEUE, compared=compared)  # fmt: skip
+         messages=rounds * queues * PER_QUEUE, compared=compared,
+         shares=shares.since(parts, time.perf_counter() - wall))  # fmt: skip
 
 
-@cocotb.test()
-async def traffic_on_all_queues(dut):
+class Shares:
+    """CPU seconds of each part of a run: simulator, monitors, predictor, scoreboard."""
+
+    def __init__(self, native, env):
+        self.seconds = dict.fromkeys(("run", "publish", "monitors", "predictor", "scoreboard"), 0.0)
+        native.run = self._timed_run(native.run)
+        native.watchers[:] = [self._timed("publish", one) for one in native.watchers]
+        for monitor in env.monitors:
+            monitor.sample = self._timed("monitors", monitor.sample)
+        for name, port in (("predictor", env.order.predicted), ("scoreboard", env.order.compared)):
+            port.write = self._timed(name, port.write)
+
+    def _timed(self, name, function):
+        seconds, clock = self.seconds, time.perf_counter
+
+        def timed(*arguments):
+            started = clock()
+            function(*arguments)
+            seconds[name] += clock() - started
+
+        return timed
+
+    def _timed_run(self, run):
+        async def timed(*arguments, **named):
+            started = time.perf_counter()
+            try:
+                return await run(*arguments, **named)
+            finally:
+                self.seconds["run"] += time.perf_counter() - started
+
+        return timed
+
+    def since(self, before, elapsed):
+        """Returns the share of each part of `elapsed` seconds since a copy of `seconds`."""
+        spent = {name: value - before[name] for name, value in self.seconds.items()}
+        parts = {name: spent[name] for name in ("monitors", "predictor", "scoreboard")}
+        parts["order"] = spent["publish"] - sum(parts.values())
+        parts["simulator"] = spent["run"] - spent["publish"]
+        parts["host software"] = elapsed - spent["run"]
+        return {name: value / elapsed for name, value in parts.items()}
+
+
+class NoCoverage(NicCoverage):
+    """Takes the place of the coverage collector: coverage is not part of the measured bench."""
+
+    def write(self, seen):
+        """Samples nothing."""
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class TrafficOnAllQueues(NicTest):
     """bench.speed.traffic"""
-    native = Native(dut)
-    wanted = sum(1 << int(defs.Ev[name]) for name in ("RX_LAST", "RESET"))
-    native.start(1, ev_mask=wanted)
-    board, open_backends = checked(native)
-    backend = (await bridge(open_backends)())[0]
-    rounds = ROUNDS if os.environ["EFA_SIM"] == "verilator" else 1
-    await bridge(traffic)(backend, board, rounds)
+
+    sizes = 512, 512
+    shown = ()
+    knobs = {"ev_mask": sum(1 << int(defs.Ev[name]) for name in ("RX_LAST", "RESET"))}
+
+    def build_phase(self):
+        uvm_factory().set_type_override_by_type(NicCoverage, NoCoverage)
+        super().build_phase()
+
+    def end_of_elaboration_phase(self):
+        self.shares = Shares(self.native, self.env)
+
+    def work(self, backends, _rng):
+        """Measures the traffic; the store buffer is that of every such run."""
+        backends[0].store_buffer = Backend.store_buffer
+        rounds = ROUNDS if os.environ["EFA_SIM"] == "verilator" else 1
+        traffic(backends[0], self.env.scoreboard.board, self.shares, rounds)

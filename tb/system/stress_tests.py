@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests traffic of all kinds at once on the device (scenarios: tb/scenarios)."""
 
+from functools import partial
+
 import pyuvm
 
 from tb.env.nic_env import ROUGH, NicTest
+from tb.env.parallel import Processes
 from tb.scenarios import stress
 
 
@@ -27,6 +30,21 @@ class EveryQueueAtOnce(NicTest):
     """stress.queues"""
 
     work = staticmethod(stress.every_queue)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ProcessesShareTheSequencer(NicTest):
+    """stress.processes"""
+
+    sequence = Processes
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ProcessesOnARoughHost(NicTest):
+    """stress.processes.rough"""
+
+    sequence = partial(Processes, processes=6, messages=15)
+    knobs = ROUGH
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import cocotb
 import numpy as np
-from cocotb.task import bridge, resume
 from cycle.workload import INLINE, Workload, consumer_index
 
 from efa import defs
@@ -20,6 +19,7 @@ from efa.completion_queue import PHASE
 from efa.endpoints import QKEY, Node, pattern
 from efa.events import where
 from tb.lib import requests as host
+from tb.lib.bridge import bridge, resume
 from tb.lib.host import in_simulation
 from tb.lib.native import Native
 

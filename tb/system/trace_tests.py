@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Digests the boundary activity on a rough host into one number (tb/system/test_digest.py)."""
+"""Digests the boundary activity of each test on a rough host (tb/system/test_digest.py)."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pyuvm
 from pyuvm import ConfigDB
 
 from tb.env.nic_env import ROUGH, NicTest
+from tb.env.parallel import Processes
 from tb.scenarios import stress
 
 
@@ -16,14 +18,27 @@ def short(backends, rng):
     stress.everything(backends, rng, rounds=3, queues=4)
 
 
-@pyuvm.test(timeout_time=4, timeout_unit="ms")
-class TraceOfARoughHost(NicTest):
-    """bench.trace"""
+class Traced(NicTest):
+    """Adds the digest of the test to the file that EFA_TRACE names."""
 
-    work = staticmethod(short)
     sizes = 512, 512
     knobs = ROUGH
 
     def report_phase(self):
         digest = ConfigDB().get(self, "", "NATIVE").digest
-        Path(os.environ["EFA_TRACE"]).write_text(f"{digest:016x}\n")
+        with Path(os.environ["EFA_TRACE"]).open("a") as trace:
+            trace.write(f"{digest:016x}\n")
+
+
+@pyuvm.test(timeout_time=4, timeout_unit="ms")
+class TraceOfARoughHost(Traced):
+    """bench.trace"""
+
+    work = staticmethod(short)
+
+
+@pyuvm.test(timeout_time=4, timeout_unit="ms")
+class TraceOfProcesses(Traced):
+    """bench.trace: the order of the pieces that one event wakes is part of the trace."""
+
+    sequence = partial(Processes, processes=6, messages=5)

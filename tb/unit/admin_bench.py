@@ -23,13 +23,14 @@ from efa.defs import (
     Reg,
 )
 from efa.page_list import mem_addr
+from tb.lib.bundles import Bundles
 from tb.lib.stream import rng_for, start_clock
 from tb.lib.waits import high, until
 
 AQ, ACQ, FREE = 0x10_0000, 0x18_0000, 0x20_0000
 MEMORY = 0x40_0000
 BROKEN = 0x1_0000_0000  # reads from this address fail
-ENGINES = ("sq_ctrl", "rq_ctrl", "drain_send", "drain_recv", "drain_cpl")
+ENGINES = ("queue_op_send", "queue_op_recv", "drain_send", "drain_recv", "drain_cpl")
 TABLES = {"cqc": "cqn", "eqc": "eqn", "mr": "index", "mtt": "index", "ah": "index"}
 
 
@@ -60,7 +61,13 @@ def host_info(place, length=AdminHostInfo.SIZE):
 class AdminBench:
     """Models the host, the engines and the tables around efa_admin."""
     def __init__(self, dut, profile=0, node=5, slow=True):
-        self.dut = dut
+        self.dut = Bundles(
+            dut, m_rd_adm=INTERNAL.dma_rd, m_wr_adm=INTERNAL.dma_wr, s_rd_cpl=INTERNAL.dma_rd_cpl,
+            m_qpc_admin=INTERNAL.qpc_admin, s_reg_wr=INTERNAL.reg_wr, m_ec=INTERNAL.ec_cmd,
+            s_aenq=INTERNAL.aenq,
+        ).events("admin").tables("m_table")
+        self.dut.lanes("m_queue_op", ("send", "recv"), shared=INTERNAL.queue_op)
+        self.dut.lanes("m_drain", ("send", "recv", "cpl"))
         self.profile, self.node, self.slow = profile, node, slow
         self.rng = rng_for("admin")
         self.memory = bytearray(MEMORY)
@@ -86,23 +93,23 @@ class AdminBench:
     async def start(self, depth=32, vector=0, rings=True):
         dut = self.dut
         for name in (
-            "reg_wr_valid",
-            "rd_cpl_adm_valid",
-            "qpc_admin_ready",
-            "qpc_admin_rvalid",
-            "sq_ctrl_busy",
-            "rd_adm_ready",
-            "wr_adm_ready",
-            "irq_adm_ready",
-            "reg_wr_offset",
-            "reg_wr_data",
-            "rd_cpl_cookie",
-            "rd_cpl_offset",
-            "rd_cpl_data",
-            "rd_cpl_bytes",
-            "rd_cpl_last",
-            "rd_cpl_err",
-            "qpc_admin_rdata",
+            "s_reg_wr_valid",
+            "s_rd_cpl_adm_valid",
+            "m_qpc_admin_ready",
+            "s_qpc_admin_rvalid",
+            "queue_op_busy",
+            "m_rd_adm_ready",
+            "m_wr_adm_ready",
+            "m_irq_adm_ready",
+            "s_reg_wr_offset",
+            "s_reg_wr_data",
+            "s_rd_cpl_cookie",
+            "s_rd_cpl_offset",
+            "s_rd_cpl_data",
+            "s_rd_cpl_bytes",
+            "s_rd_cpl_last",
+            "s_rd_cpl_err",
+            "s_qpc_admin_rdata",
             "stat_value",
             "s_cfg_keep_alive",
             "s_aenq_valid",
@@ -113,11 +120,11 @@ class AdminBench:
         ):
             getattr(dut, name).value = 0
         for name in ENGINES:
-            getattr(dut, name + "_ready").value = 0
+            getattr(dut, f"m_{name}_ready").value = 0
         dut.s_cfg_profile.value = self.profile
         dut.s_cfg_node_id.value = self.node
         dut.acq_crc.value = self.crc
-        dut.ec_ready.value, dut.ec_code.value = 0, 0
+        dut.m_ec_ready.value, dut.ec_code.value = 0, 0
         start_clock(dut.clk)
         await self.reset()
         if rings:
@@ -126,26 +133,26 @@ class AdminBench:
     async def reset(self):
         for task in self.tasks:
             task.cancel()
-        for name in ("rd_cpl_adm_valid", "rd_adm_ready", "wr_adm_ready", "irq_adm_ready",
-                     "qpc_admin_ready", "qpc_admin_rvalid", "ec_ready"):  # fmt: skip
+        for name in ("s_rd_cpl_adm_valid", "m_rd_adm_ready", "m_wr_adm_ready", "m_irq_adm_ready",
+                     "m_qpc_admin_ready", "s_qpc_admin_rvalid", "m_ec_ready"):  # fmt: skip
             getattr(self.dut, name).value = 0
         for name in ENGINES:
-            getattr(self.dut, name + "_ready").value = 0
-        self.dut.core_rst.value = 1
+            getattr(self.dut, f"m_{name}_ready").value = 0
+        self.dut.rst.value = 1
         await ClockCycles(self.dut.clk, 4)
-        self.dut.core_rst.value = 0
-        await until(self.dut, high(self.dut.admin_init_done))
+        self.dut.rst.value = 0
+        await until(self.dut, high(self.dut.init_done))
         self.tasks = [cocotb.start_soon(task) for task in (
             self._reads(), self._writes(), self._interrupts(), self._watch(), self._contexts(),
             self._statistics(), self._counters(),
             *(self._engine(name) for name in ENGINES))]  # fmt: skip
 
     async def store(self, register, value):
-        self.dut.reg_wr_valid.value = 1
-        self.dut.reg_wr_offset.value = int(register)
-        self.dut.reg_wr_data.value = value
+        self.dut.s_reg_wr_valid.value = 1
+        self.dut.s_reg_wr_offset.value = int(register)
+        self.dut.s_reg_wr_data.value = value
         await RisingEdge(self.dut.clk)
-        self.dut.reg_wr_valid.value = 0
+        self.dut.s_reg_wr_valid.value = 0
 
     async def place(self, low, high, place):
         """Stores the base address of a ring in its two registers."""
@@ -235,22 +242,22 @@ class AdminBench:
         ready = 0
         while True:
             await RisingEdge(dut.clk)
-            if ready and dut.rd_adm_valid.value == 1:
-                addr, size = int(dut.rd_adm_addr.value) ^ self.far, int(dut.rd_adm_len.value)
+            if ready and dut.m_rd_adm_valid.value == 1:
+                addr, size = int(dut.m_rd_adm_addr.value) ^ self.far, int(dut.m_rd_adm_len.value)
                 assert addr < BROKEN << 1, "read address is outside the host memory"
                 assert 1 <= size <= 64 and addr % 64 + size <= 64
                 late = self.rng.randrange(5, 120) if self.slow else 40
                 waiting.append(SimpleNamespace(addr=addr, size=size, at=0, late=late,
-                                               cookie=int(dut.rd_adm_cookie.value)))  # fmt: skip
+                                               cookie=int(dut.m_rd_adm_cookie.value)))  # fmt: skip
             ready = int(not self.slow or self.rng.random() < 0.8)
-            dut.rd_adm_ready.value = ready
+            dut.m_rd_adm_ready.value = ready
             for read in waiting:
                 read.late -= 1
             due = [read for read in waiting if read.late <= 0]
-            dut.rd_cpl_adm_valid.value = int(bool(due))
+            dut.s_rd_cpl_adm_valid.value = int(bool(due))
             # Completion signals are random while no beat is valid and beyond the valid bytes.
             junk = self.rng.getrandbits(512)
-            dut.rd_cpl_data.value, dut.rd_cpl_cookie.value = junk, junk & 0xFFFF_FFFF
+            dut.s_rd_cpl_data.value, dut.s_rd_cpl_cookie.value = junk, junk & 0xFFFF_FFFF
             if due:
                 read = self.rng.choice(due) if self.slow else due[0]
                 left = read.size - read.at
@@ -258,14 +265,14 @@ class AdminBench:
                 err = int(read.addr >= BROKEN)
                 start = read.addr + read.at
                 data = b"" if err else bytes(self.memory[start : start + take])
-                dut.rd_cpl_cookie.value = read.cookie
-                dut.rd_cpl_offset.value = read.at
-                dut.rd_cpl_bytes.value = take
+                dut.s_rd_cpl_cookie.value = read.cookie
+                dut.s_rd_cpl_offset.value = read.at
+                dut.s_rd_cpl_bytes.value = take
                 known = (1 << 8 * len(data)) - 1
-                dut.rd_cpl_data.value = int.from_bytes(data, "little") | junk & ~known
+                dut.s_rd_cpl_data.value = int.from_bytes(data, "little") | junk & ~known
                 read.at += take
-                dut.rd_cpl_last.value = int(read.at == read.size)
-                dut.rd_cpl_err.value = err if read.at == read.size else 0
+                dut.s_rd_cpl_last.value = int(read.at == read.size)
+                dut.s_rd_cpl_err.value = err if read.at == read.size else 0
                 if read.at == read.size:
                     waiting.remove(read)
 
@@ -273,42 +280,43 @@ class AdminBench:
         dut, ready = self.dut, 0
         while True:
             await RisingEdge(dut.clk)
-            if ready and dut.wr_adm_valid.value == 1:
-                assert dut.wr_adm_last.value == 1 and int(dut.wr_adm_len.value) == 64
-                place = int(dut.wr_adm_addr.value) ^ self.far
+            if ready and dut.m_wr_adm_valid.value == 1:
+                assert dut.m_wr_adm_last.value == 1 and int(dut.m_wr_adm_len.value) == 64
+                place = int(dut.m_wr_adm_addr.value) ^ self.far
                 assert place < MEMORY and place % 64 == 0, hex(place)
-                self.memory[place : place + 64] = int(dut.wr_adm_data.value).to_bytes(64, "little")
+                line = int(dut.m_wr_adm_data.value)
+                self.memory[place : place + 64] = line.to_bytes(64, "little")
                 self.reported.append(("acq", place, None))
             ready = int(not self.wr_stalled and self.rng.random() < 0.7)
-            dut.wr_adm_ready.value = ready
+            dut.m_wr_adm_ready.value = ready
 
     async def _interrupts(self):
         dut, ready = self.dut, 0
         while True:
             await RisingEdge(dut.clk)
-            if ready and dut.irq_adm_valid.value == 1:
-                self.irqs.append(int(dut.irq_adm_vector.value))
+            if ready and dut.m_irq_adm_valid.value == 1:
+                self.irqs.append(int(dut.m_irq_adm_vector.value))
             ready = int(self.rng.random() < 0.5)
-            dut.irq_adm_ready.value = ready
+            dut.m_irq_adm_ready.value = ready
 
     # The engines.
 
     async def _engine(self, name):
         dut = self.dut
-        valid, ready = getattr(dut, name + "_valid"), getattr(dut, name + "_ready")
+        valid, ready = getattr(dut, f"m_{name}_valid"), getattr(dut, f"m_{name}_ready")
         while True:
             await RisingEdge(dut.clk)
             if valid.value == 1:
                 await ClockCycles(dut.clk, self.rng.randrange(0, 12))
                 key = value = None
-                if name in ("sq_ctrl", "rq_ctrl"):
-                    key = int(getattr(dut, name + "_qpn").value)
-                    value = int(getattr(dut, name + "_kind").value)
-                    assert int(getattr(dut, name + "_qpc").value) == self.contexts.get(key, 0)
-                    assert name == "rq_ctrl" or int(dut.sq_ctrl_base.value) == 0, (
+                if name.startswith("queue_op"):
+                    key = int(getattr(dut, f"m_{name}_qpn").value)
+                    value = int(getattr(dut, f"m_{name}_kind").value)
+                    assert int(getattr(dut, f"m_{name}_qpc").value) == self.contexts.get(key, 0)
+                    assert int(getattr(dut, f"m_{name}_base").value) == 0, (
                         "the SQ base must be 0 because SQs are in the LLQ"
                     )
-                dut.sq_ctrl_busy.value = self.busy
+                dut.queue_op_busy.value = self.busy
                 ready.value = 1
                 await RisingEdge(dut.clk)
                 assert valid.value == 1, f"{name} valid drops before ready"
@@ -320,23 +328,23 @@ class AdminBench:
         dut = self.dut
         while True:
             await RisingEdge(dut.clk)
-            if dut.qpc_admin_valid.value != 1:
+            if dut.m_qpc_admin_valid.value != 1:
                 continue
             await ClockCycles(dut.clk, self.rng.randrange(0, 6))
-            dut.qpc_admin_ready.value = 1
+            dut.m_qpc_admin_ready.value = 1
             await RisingEdge(dut.clk)
-            dut.qpc_admin_ready.value = 0
-            qpn = int(dut.qpc_admin_qpn.value)
-            if dut.qpc_admin_write.value == 1:
-                self.contexts[qpn] = int(dut.qpc_admin_wdata.value)
+            dut.m_qpc_admin_ready.value = 0
+            qpn = int(dut.m_qpc_admin_qpn.value)
+            if dut.m_qpc_admin_write.value == 1:
+                self.contexts[qpn] = int(dut.m_qpc_admin_wdata.value)
                 self.reported.append(("qpc", qpn, INTERNAL.qpc.unpack(self.contexts[qpn])))
             else:
-                assert dut.qpc_admin_lock.value == 1
-                dut.qpc_admin_rdata.value = self.contexts.get(qpn, 0)
-                dut.qpc_admin_rvalid.value = 1
+                assert dut.m_qpc_admin_lock.value == 1
+                dut.s_qpc_admin_rdata.value = self.contexts.get(qpn, 0)
+                dut.s_qpc_admin_rvalid.value = 1
                 await RisingEdge(dut.clk)
-                dut.qpc_admin_rvalid.value = 0
-                dut.qpc_admin_rdata.value = (1 << INTERNAL.qpc.width) - 1
+                dut.s_qpc_admin_rvalid.value = 0
+                dut.s_qpc_admin_rdata.value = (1 << INTERNAL.qpc.width) - 1
 
     async def _statistics(self):
         while True:
@@ -349,14 +357,14 @@ class AdminBench:
         dut, names = self.dut, ("op", "counter", "qpn", "events", "value")
         while True:
             await RisingEdge(dut.clk)
-            if dut.ec_valid.value != 1:
+            if dut.m_ec_valid.value != 1:
                 continue
             await ClockCycles(dut.clk, self.rng.randrange(0, 6))
-            dut.ec_ready.value, dut.ec_code.value = 1, 0
+            dut.m_ec_ready.value, dut.ec_code.value = 1, 0
             await RisingEdge(dut.clk)
-            assert dut.ec_valid.value == 1, "ec valid drops before ready"
-            self.counted.append(tuple(int(getattr(dut, f"ec_{name}").value) for name in names))
-            dut.ec_ready.value, dut.ec_code.value = 0, 1
+            assert dut.m_ec_valid.value == 1, "ec valid drops before ready"
+            self.counted.append(tuple(int(getattr(dut, f"m_ec_{name}").value) for name in names))
+            dut.m_ec_ready.value, dut.ec_code.value = 0, 1
             await FallingEdge(dut.clk)
 
     async def _watch(self):

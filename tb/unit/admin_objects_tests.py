@@ -285,7 +285,7 @@ async def queue_pairs_keep_what_they_name(dut):
     status, first = await make.qp(recv_cq_idx=1)
     assert status == OK
     assert (first.qp_handle, first.qp_num, first.llq_descriptors_offset) == (0, 0, 0)
-    assert names(bench) == ["qpc", "sq_ctrl", "rq_ctrl", "acq"]
+    assert names(bench) == ["qpc", "queue_op_send", "queue_op_recv", "acq"]
     assert bench.reported[1][2] == bench.reported[2][2] == 0
     # 1024 WQEs of 128 bytes: 32 pages on their natural boundary.
     status, big = await make.qp(1024, 128, 0, qp_type=1, uar=1, send_cq_idx=2, recv_cq_idx=2)
@@ -301,8 +301,8 @@ async def queue_pairs_keep_what_they_name(dut):
         "drain_send",
         "drain_recv",
         "drain_cpl",
-        "sq_ctrl",
-        "rq_ctrl",
+        "queue_op_send",
+        "queue_op_recv",
         "acq",
     ]
     assert bench.reported[0][2].live == 0 and bench.reported[4][2] == bench.reported[5][2] == 2

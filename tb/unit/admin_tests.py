@@ -147,6 +147,7 @@ async def a_driver_probes(dut):
     """admin.probe"""
     bench = AdminBench(dut, profile=SPEC["recorded"])
     await bench.start()
+    dut = bench.dut
     for number in (Feature.DEVICE_ATTR, Feature.QUEUE_ATTR_1, Feature.QUEUE_ATTR_2,
                    Feature.NETWORK_ATTR, Feature.EVENT_QUEUE_ATTR, Feature.HW_HINTS,
                    Feature.AENQ_CONFIG):  # fmt: skip
@@ -215,6 +216,7 @@ async def a_full_ring_of_commands_is_answered_and_wraps(dut):
     """admin.aq.wrap"""
     bench = AdminBench(dut)
     await bench.start(depth=8, vector=2)
+    dut = bench.dut
     for _ in range(5):
         ids = []
         for count in range(8):
@@ -235,6 +237,7 @@ async def illegal_doorbells_change_nothing(dut):
     """admin.aq.doorbell"""
     bench = AdminBench(dut)
     await bench.start(rings=False)
+    dut = bench.dut
     await bench.store(Reg.AQ_PROD_DB, 1)
     await ClockCycles(dut.clk, 5)
     assert bench.anomaly == [1]
@@ -264,6 +267,7 @@ async def a_failed_entry_read_is_answered(dut):
     """admin.aq.read_error"""
     bench = AdminBench(dut)
     await bench.start()
+    dut = bench.dut
     await bench.store(Reg.AQ_BASE_HI, BROKEN >> 32)
     await bench.store(Reg.AQ_CAPS, 32 | 64 << 16)
     bench.next_id = 7
@@ -284,6 +288,7 @@ async def wide_entries_do_what_short_ones_do(dut):
     """admin.aq.wide: wide AQEs work with every version; a wrong checksum or payload version
     refuses the command."""
     bench = AdminBench(dut)
+    dut = bench.dut
     bench.wide = 1
     await bench.start(depth=8)
     assert await Objects(bench).pd() == (OK, 0)
@@ -324,6 +329,7 @@ async def events_stand_beside_responses(dut):
     MSI-X message."""
     bench = AdminBench(dut)
     await bench.start(vector=1)
+    dut = bench.dut
     ring = FREE + 0x8000
     await bench.store(Reg.AENQ_BASE_LO, ring)
     await bench.store(Reg.AENQ_CAPS, 16 | 64 << 16 | 5 << 24)
@@ -357,6 +363,7 @@ async def a_masked_interrupt_is_kept(dut):
     """admin.irq.mask"""
     bench = AdminBench(dut)
     await bench.start(vector=4)
+    dut = bench.dut
     await bench.store(Reg.INTR_MASK, 1)
     for _ in range(3):
         await Objects(bench).pd()
@@ -375,6 +382,7 @@ async def a_ring_set_up_anew_starts_over(dut):
     """admin.aq.restart"""
     bench = AdminBench(dut)
     await bench.start()
+    dut = bench.dut
     for _ in range(8):
         bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
     await bench.ring()
@@ -394,6 +402,7 @@ async def a_ring_switched_off_takes_nothing_more(dut):
     """admin.aq.off: AQEs still being fetched when the ring is disabled are not executed."""
     bench = AdminBench(dut)
     await bench.start(8)
+    dut = bench.dut
     for wait in range(1, 40, 3):
         await bench.rings(8, 0)
         for _ in range(8):
@@ -414,6 +423,7 @@ async def a_reset_in_mid_traffic_clears_all(dut):
     """admin.reset"""
     bench = AdminBench(dut)
     await bench.start()
+    dut = bench.dut
     for _ in range(20):
         bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
     await bench.ring()
@@ -440,6 +450,7 @@ async def thirty_two_commands_overlap(dut):
     response."""
     bench = AdminBench(dut, slow=False)
     await bench.start(depth=32)
+    dut = bench.dut
     await Objects(bench).pd()
     for family in ("one", "two"):
         begin = cycle()

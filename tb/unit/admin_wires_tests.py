@@ -66,6 +66,7 @@ async def events_of_every_bit(dut):
     """admin.wires.events: AEQEs, keep-alives, messages and reports have all bits correct, with
     the ring far from the other addresses."""
     bench, rng = await begin(dut)
+    dut = bench.dut
     ring, vector = FREE + 0x8000, rng.getrandbits(8)
     await bench.place(Reg.AENQ_BASE_LO, Reg.AENQ_BASE_HI, ring)
     await bench.store(Reg.AENQ_CAPS, 16 | 64 << 16 | vector << 24)
@@ -127,14 +128,15 @@ async def numbers_of_every_bit(dut):
     """admin.wires.responses: ids, opcodes, statistics and the node address are correct in all
     bits; the device reads exactly the requested host memory."""
     bench, rng = await begin(dut)
-    make, read = Objects(bench), []
+    dut = bench.dut
+    make, read, dut = Objects(bench), [], bench.dut
 
     async def reads():
         while True:
             await RisingEdge(dut.clk)
-            if dut.rd_adm_valid.value == 1 and dut.rd_adm_ready.value == 1:
-                place = int(dut.rd_adm_addr.value) ^ bench.far
-                read.extend(range(place, place + int(dut.rd_adm_len.value)))
+            if dut.m_rd_adm_valid.value == 1 and dut.m_rd_adm_ready.value == 1:
+                place = int(dut.m_rd_adm_addr.value) ^ bench.far
+                read.extend(range(place, place + int(dut.m_rd_adm_len.value)))
 
     cocotb.start_soon(reads())
     assert (await bench.run(AdminAllocPdCmd(), Op.ALLOC_PD))[0] == OK
@@ -357,12 +359,12 @@ async def ready_when_the_numbers_are(dut):
     """admin.wires.init: after a reset, init done is set only after the address handle and region
     tables are cleared."""
     await begin(dut)
-    dut.core_rst.value = 1
+    dut.rst.value = 1
     await ClockCycles(dut.clk, 4)
-    dut.core_rst.value = 0
+    dut.rst.value = 0
     for _ in range((1 << LIMITS.ah_w) + (1 << LIMITS.mr_w)):
         await RisingEdge(dut.clk)
-        assert dut.admin_init_done.value == 0
+        assert dut.init_done.value == 0
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
@@ -382,6 +384,7 @@ async def responses_wait_together(dut):
     """admin.wires.together: responses of any two units that wait for the same ACQ write are both
     written"""
     bench, rng = await begin(dut)
+    dut = bench.dut
     make = Objects(bench)
     pd = await make.pd()
     attributes = AdminGetFeatureCmd()
@@ -413,6 +416,7 @@ async def no_answer_without_a_ring(dut):
     """admin.wires.off: the ACQ is disabled during a command; no ACQE is written until a new ACQ
     is set up"""
     bench, _ = await begin(dut)
+    dut = bench.dut
     make = Objects(bench)
     pd = await make.pd()
     bench.slow = False
@@ -435,6 +439,7 @@ async def a_key_renewed(dut):
     """admin.wires.renewed: each generation of a key appears in its own response only; an anomaly
     report is correct after two thousand AQEs"""
     bench, _ = await begin(dut)
+    dut = bench.dut
     make = Objects(bench)
     pd, gen = await make.pd(), 1
     bench.slow = False

@@ -4,12 +4,12 @@
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, with_timeout
 
-from efa.defs import LIMITS, REG_BITS, AdminAenqEntry, Reg
+from efa.defs import LIMITS, REG_BITS, AdminAenqEntry, AnomalyAdmin, Reg
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, low, until
 
-ANOMALY_CONSUMER, ANOMALY_DROPPED = 2, 5
+CONSUMER, DROPPED = AnomalyAdmin.AENQ_CONSUMER, AnomalyAdmin.AENQ_DROPPED
 GROUPS, KEEP_ALIVE = 0x1E, 4
 BASE = 0x12_FFFF_F000  # its low 32 bits wrap in the larger rings
 
@@ -180,12 +180,12 @@ async def a_full_ring_holds_events(dut):
     waits = await fill()
     dut.s_groups.value = GROUPS & ~(1 << 3)
     await ClockCycles(dut.clk, 10)
-    assert len(ring.entries) == 4 and ring.odds() == [(ANOMALY_DROPPED, waits[1] << 16 | 3)]
+    assert len(ring.entries) == 4 and ring.odds() == [(DROPPED, waits[1] << 16 | 3)]
     dut.s_groups.value = GROUPS
     waits = await fill()
     await ring.set_up(3)
     await ClockCycles(dut.clk, 10)
-    assert not ring.entries and ring.odds() == [(ANOMALY_DROPPED, waits[1] << 16 | 3)]
+    assert not ring.entries and ring.odds() == [(DROPPED, waits[1] << 16 | 3)]
 
 
 @cocotb.test()
@@ -206,7 +206,7 @@ async def what_nobody_wants_is_dropped(dut):
     pending = ring.post(2)
     await ClockCycles(dut.clk, 20)
     assert ring.entries == [pending]
-    assert ring.odds() == [(ANOMALY_DROPPED, syndrome << 16 | group) for group, syndrome, _ in lost]
+    assert ring.odds() == [(DROPPED, syndrome << 16 | group) for group, syndrome, _ in lost]
     for depth, size in ((12, 64), (0, 64), (16, 128), (2 * LIMITS.max_aq_depth, 64)):
         await ring.set_up(depth, size=size)
         ring.post(2)
@@ -224,7 +224,7 @@ async def consumer_counts_by_the_rule(dut):
     for count in (0, 3):
         await ring.store(Reg.AENQ_CONS_DB, (begins + count) % complete)
     await ClockCycles(dut.clk, 2)
-    assert ring.odds() == [(ANOMALY_CONSUMER, (begins + 3) % complete)]
+    assert ring.odds() == [(CONSUMER, (begins + 3) % complete)]
     dut.s_groups.value = GROUPS
     await ring.set_up(depth)
     refused = 0
@@ -243,7 +243,7 @@ async def consumer_counts_by_the_rule(dut):
         else:
             await ring.store(Reg.AENQ_CONS_DB, (begins + value) % complete)
             await ClockCycles(dut.clk, 2)
-            assert ring.odds() == [(ANOMALY_CONSUMER, (begins + value) % complete)]
+            assert ring.odds() == [(CONSUMER, (begins + value) % complete)]
             refused += 1
     assert refused > 50
 
@@ -281,7 +281,7 @@ async def keep_alives_at_their_period(dut):
     dut.s_cfg_keep_alive.value = 30
     await ring.set_up(0)
     await ClockCycles(dut.clk, 100)
-    assert not ring.entries and ring.odds() == [(ANOMALY_DROPPED, KEEP_ALIVE)] * 3
+    assert not ring.entries and ring.odds() == [(DROPPED, KEEP_ALIVE)] * 3
     dut.s_groups.value = 0
     await ClockCycles(dut.clk, 100)
     assert not ring.odds()
@@ -438,7 +438,7 @@ async def reset_drops_what_waits(dut):
     ahead = (first(dut) + 1) % (1 << 32)
     await ring.store(Reg.AENQ_CONS_DB, ahead)
     await ClockCycles(dut.clk, 2)
-    assert ring.odds()[-1] == (ANOMALY_CONSUMER, ahead), (
+    assert ring.odds()[-1] == (CONSUMER, ahead), (
         "after reset the producer index must be at its initial value"
     )
     await ring.store(Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=4, AENQ_ENTRY_SIZE=64))

@@ -4,12 +4,11 @@
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
-from efa.defs import AdminAqEntry
+from efa.defs import AdminAqEntry, AnomalyAdmin
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive
 
-WRONG_PHASE, ANOMALY_READ, ANOMALY_BAD = 3, 4, 6
 BASE = 0xF_FFFF_FFFF_0000  # its low 32 bits wrap in the larger rings
 
 
@@ -77,7 +76,9 @@ class Ring:
         entry.aq_common_descriptor.phase = (1 - (number >> self.log) % 2) ^ wrong
         self.entries.append({"data": int.from_bytes(entry.pack(64), "little"), "err": int(err),
                              "bad": int(bad)})  # fmt: skip
-        what = ANOMALY_READ if err else ANOMALY_BAD if bad else WRONG_PHASE if wrong else None
+        faults = {AnomalyAdmin.AQ_READ: err, AnomalyAdmin.AQ_CHECKSUM: bad,
+                  AnomalyAdmin.AQ_PHASE: wrong}  # fmt: skip
+        what = next((kind for kind, there in faults.items() if there), None)
         return self.entries[-1], None if what is None else what | number % 65536 << 4
 
     async def ring(self, count, share_anomaly=0.0):

@@ -4,17 +4,16 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import LIMITS, REG_BITS, Reg
+from efa.defs import LIMITS, REG_BITS, AnomalyAdmin, Reg
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, pulse, until
-
-ANOMALY_AQ = 1
 
 
 class Aq:
     """Drives register stores, notes and events into efa_aq and monitors messages and anomaly
     reports."""
+
     def __init__(self, dut, stalls=0.0):
         self.dut = dut
         drive(dut, reg_wr_valid=0, reg_wr_offset=0, reg_wr_data=0, aq_consumed=0, s_note_valid=0,
@@ -214,7 +213,7 @@ async def doorbells_by_the_rule(dut):
     aq, rng = Aq(dut), rng_for("aq")
     await clock_and_reset(dut)
     await aq.store(Reg.AQ_PROD_DB, 1)
-    assert (await aq.anomaly.take())[0]["data"] == ANOMALY_AQ | 1 << 4, (
+    assert (await aq.anomaly.take())[0]["data"] == AnomalyAdmin.AQ_DOORBELL | 1 << 4, (
         "a doorbell without a ring must be reported"
     )
     assert int(dut.aq_producer.value) == 0
@@ -231,7 +230,7 @@ async def doorbells_by_the_rule(dut):
         else:
             refused += 1
             beat = (await aq.anomaly.take())[0]["data"]
-            assert beat == ANOMALY_AQ | value << 4, hex(beat)
+            assert beat == AnomalyAdmin.AQ_DOORBELL | value << 4, hex(beat)
         await RisingEdge(dut.clk)
         assert int(dut.aq_producer.value) == producer
         waiting = (producer - fetched) % 65536

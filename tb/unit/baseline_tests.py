@@ -71,7 +71,7 @@ async def register_reads(dut):
     for name, value in (("bme", 1), ("msix_enable", 1), ("mps", 2), ("mrrs", 2), ("node_id", 1)):
         getattr(dut, f"s_cfg_{name}").value = value
     dut.m_mmio_cpl_ready.value = 1
-    await clock_and_reset(dut)
+    await clock_and_reset(dut, resets=("rst_por",))
     seen = []
     for task in (host_writes(dut, seen), host_reads(dut), network(dut)):
         cocotb.start_soon(task)

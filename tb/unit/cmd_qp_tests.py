@@ -17,6 +17,7 @@ from efa.defs import (
     AdminQueryQpCmd,
     AdminQueryQpResp,
 )
+from tb.lib.bundles import Bundles
 from tb.lib.stream import StreamMonitor, clock_and_reset
 from tb.lib.timing import timing
 from tb.lib.waits import drive
@@ -58,23 +59,25 @@ class Pairs(Unit):
     orders."""
 
     def __init__(self, dut, slow=False):
+        dut = Bundles(dut, m_qpc_admin=INTERNAL.qpc_admin)
+        dut.lanes("m_queue_op", ("send", "recv"), shared=INTERNAL.queue_op)
         super().__init__(dut, slow)
         self.contexts, self.order = {}, []
         stalls = 0.7 if slow else 0.0
         self.monitors = [StreamMonitor(dut, "m_drain", stalls, [], lambda _: self.saw("drain"))]
         # With SQs in host memory the send engine receives the base address.
         self.sq, self.at_host = SQ, int(dut.SQ_HOST.value) != 0
-        for name, fields in (("sq_ctrl", ["base"]), ("rq_ctrl", [])):
+        for name in ("send", "recv"):
             self.monitors.append(StreamMonitor(
-                dut, name, stalls, ["kind", "qpn", "qpc", *fields],
+                dut, f"m_queue_op_{name}", stalls, ["kind", "qpn", "qpc", "base"],
                 lambda beat, name=name: self.engine(name, beat)
             ))  # fmt: skip
-        dut.sq_ctrl_busy.value = 0
+        dut.queue_op_busy.value = 0
         drive(
             dut,
-            qpc_admin_ready=0,
-            qpc_admin_rvalid=0,
-            qpc_admin_rdata=0,
+            m_qpc_admin_ready=0,
+            s_qpc_admin_rvalid=0,
+            s_qpc_admin_rdata=0,
             cqc_valid=0,
             cqc_cqn=0,
             cqc_long_id=0,
@@ -106,7 +109,7 @@ class Pairs(Unit):
 
     def engine(self, name, beat):
         assert beat["qpc"] == self.contexts[beat["qpn"]]
-        if beat["kind"] == INIT and name == "sq_ctrl":
+        if beat["kind"] == INIT:
             assert beat["base"] == (self.sq >> 6) * self.at_host
         self.saw(name, beat["kind"], beat["qpn"])
 
@@ -115,31 +118,32 @@ class Pairs(Unit):
         Ready is set before the request or later."""
         dut = self.dut
         while True:
-            dut.qpc_admin_ready.value = int(not self.slow)
+            dut.m_qpc_admin_ready.value = int(not self.slow)
             await RisingEdge(dut.clk)
-            if dut.rst.value != 0 or dut.qpc_admin_valid.value != 1:
+            if dut.rst.value != 0 or dut.m_qpc_admin_valid.value != 1:
                 continue
-            assert dut.qpc_admin_lock.value == 1
+            assert dut.m_qpc_admin_lock.value == 1
             if self.slow:
                 await ClockCycles(dut.clk, self.rng.randrange(6))
-                dut.qpc_admin_ready.value = 1
+                dut.m_qpc_admin_ready.value = 1
                 await RisingEdge(dut.clk)
-            dut.qpc_admin_ready.value = 0
-            number = int(dut.qpc_admin_qpn.value)
-            if dut.qpc_admin_valid.value != 1:
+            dut.m_qpc_admin_ready.value = 0
+            number = int(dut.m_qpc_admin_qpn.value)
+            if dut.m_qpc_admin_valid.value != 1:
                 continue  # a reset cancelled the request
-            if dut.qpc_admin_write.value == 1:
-                self.contexts[number] = int(dut.qpc_admin_wdata.value)
+            if dut.m_qpc_admin_write.value == 1:
+                self.contexts[number] = int(dut.m_qpc_admin_wdata.value)
                 self.saw("write", number)
                 continue
             for _ in range(self.rng.randrange(5) if self.slow else 0):
                 await RisingEdge(dut.clk)
-                assert dut.qpc_admin_lock.value == 1 or dut.rst.value == 1
-            drive(dut, qpc_admin_rvalid=1, qpc_admin_rdata=self.contexts.get(number, 0))
+                assert dut.m_qpc_admin_lock.value == 1 or dut.rst.value == 1
+            drive(dut, s_qpc_admin_rvalid=1, s_qpc_admin_rdata=self.contexts.get(number, 0))
             await RisingEdge(dut.clk)
-            drive(dut, qpc_admin_rvalid=0, qpc_admin_rdata=self.rng.getrandbits(INTERNAL.qpc.width))
+            other = self.rng.getrandbits(INTERNAL.qpc.width)
+            drive(dut, s_qpc_admin_rvalid=0, s_qpc_admin_rdata=other)
             await RisingEdge(dut.clk)
-            assert dut.qpc_admin_lock.value == 1 or dut.rst.value == 1, (
+            assert dut.m_qpc_admin_lock.value == 1 or dut.rst.value == 1, (
                 "lock released before the context is validated"
             )
 
@@ -148,7 +152,7 @@ class Pairs(Unit):
         while True:
             await RisingEdge(self.dut.clk)
             if self.dut.s_cmd_ready.value == 1:
-                assert self.dut.qpc_admin_lock.value == 0
+                assert self.dut.m_qpc_admin_lock.value == 0
 
     def context(self, number):
         return INTERNAL.qpc.unpack(self.contexts[number])
@@ -191,7 +195,7 @@ async def pairs_live_and_go(dut, slow):
     await unit.start()
     before = dict(unit.numbers.consumed)
     first = await unit.create(depth=1024, stride=128)
-    assert unit.heard() == [("write", 0), ("sq_ctrl", INIT, 0), ("rq_ctrl", INIT, 0)]
+    assert unit.heard() == [("write", 0), ("send", INIT, 0), ("recv", INIT, 0)]
     second = await unit.create(qp_type=1, rq=0, depth=1, send_cq_idx=4)
     generation = unit.numbers.gens[Kind.QP, 0]
     assert (first.qp_num, second.qp_num) == (generation << 6, generation << 6 | 1)
@@ -214,8 +218,8 @@ async def pairs_live_and_go(dut, slow):
     for index, response in enumerate((first, second)):
         assert await unit.destroy(response.qp_handle) == Status.SUCCESS
         assert unit.context(index).live == 0
-        assert unit.heard() == [("write", index), ("drain",), ("sq_ctrl", FREE, index),
-                                ("rq_ctrl", FREE, index)]  # fmt: skip
+        assert unit.heard() == [("write", index), ("drain",), ("send", FREE, index),
+                                ("recv", FREE, index)]  # fmt: skip
         assert await unit.destroy(response.qp_handle) == ILLEGAL
         unit.heard()
     assert unit.numbers.consumed == before
@@ -246,7 +250,7 @@ async def any_pairs(dut, profile):
     unit = Pairs(dut)
     await unit.start()
     dut.s_cfg_profile.value = profile
-    rng, numbers, qpn_w = unit.rng, unit.numbers, len(dut.qpc_admin_qpn)
+    rng, numbers, qpn_w = unit.rng, unit.numbers, int(dut.QPN_W.value)
     numbers.slow = bool(profile)
     uars = rng.sample([1 << bit for bit in range(10)] + [0, 1023], 7)
     pds = [1 << bit for bit in range(10)] + [0, 1023]
@@ -303,8 +307,8 @@ async def any_pairs(dut, profile):
         assert unit.context(index) == unpack(pack(**reported))
         assert unit.heard() == [
             ("write", index),
-            ("sq_ctrl", INIT, index),
-            ("rq_ctrl", INIT, index),
+            ("send", INIT, index),
+            ("recv", INIT, index),
         ]
         live[index] = number, pd, uar, scqn, rcqn, srd, page, pages_log
         qkey, psn, rnr = rng.getrandbits(32), rng.getrandbits(32), rng.randrange(8)
@@ -338,8 +342,8 @@ async def any_pairs(dut, profile):
             index = rng.choice(list(live))
             assert await unit.destroy(live[index][0]) == Status.SUCCESS
             assert (unit.context(index).live, unit.context(index).state) == (0, S.RESET)
-            assert unit.heard() == [("write", index), ("drain",), ("sq_ctrl", FREE, index),
-                                    ("rq_ctrl", FREE, index)]  # fmt: skip
+            assert unit.heard() == [("write", index), ("drain",), ("send", FREE, index),
+                                    ("recv", FREE, index)]  # fmt: skip
             del live[index]
         named = [name for _, pd, uar, scqn, rcqn, *_ in live.values() for name in
                  ((Kind.PD, pd), (Kind.UAR, uar), (Kind.CQ, scqn), (Kind.CQ, rcqn))]  # fmt: skip
@@ -372,17 +376,17 @@ async def states_and_attributes(dut, slow):
     assert unit.heard()[-2:] == [("write", 0)] * 2, (
         "only a transition to RESET may clear the queues"
     )
-    dut.sq_ctrl_busy.value = 1
+    dut.queue_op_busy.value = 1
     assert await unit.query(handle) == (S.RTS, 7, 0xFEDC_BA98, 0, 0)
     assert await unit.modify(handle, S.SQD) == 0
     assert unit.heard() == [("write", 0)]
     assert await unit.query(handle) == (S.SQD, 7, 0xFEDC_BA98, 0, 1)
-    assert unit.heard() == [("sq_ctrl", QUERY, 0)]
-    dut.sq_ctrl_busy.value = 0
+    assert unit.heard() == [("send", QUERY, 0)]
+    dut.queue_op_busy.value = 0
     assert await unit.query(handle) == (S.SQD, 7, 0xFEDC_BA98, 0, 0)
     unit.heard()
     assert await unit.modify(handle, S.RESET) == 0
-    assert unit.heard() == [("write", 0), ("drain",), ("sq_ctrl", CLEAR, 0), ("rq_ctrl", CLEAR, 0)]
+    assert unit.heard() == [("write", 0), ("drain",), ("send", CLEAR, 0), ("recv", CLEAR, 0)]
     assert await unit.query(handle) == (S.RESET, 7, 0xFEDC_BA98, 0, 0)
     other = await unit.create(qp_type=1)
     assert await unit.query(other.qp_handle) == (S.RESET, 0, 0, 0, 0)
@@ -450,11 +454,11 @@ async def refusals_change_nothing(dut, slow):
 @cocotb.test()
 async def its_cycles(dut):
     """admin.cmd_qp.time"""
-    drive(dut, s_cmd_valid=0, s_cfg_profile=0, sq_ctrl_busy=0, cqc_valid=0)
+    drive(dut, s_cmd_valid=0, s_cfg_profile=0, queue_op_busy=0, cqc_valid=0)
     await clock_and_reset(dut)
     idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_index": 0, "obj_rsp_gen": 0,
-            "m_drain_ready": 1, "qpc_admin_ready": 1, "qpc_admin_rvalid": 1, "sq_ctrl_ready": 1,
-            "rq_ctrl_ready": 1}  # fmt: skip
+            "m_drain_ready": 1, "m_qpc_admin_ready": 1, "s_qpc_admin_rvalid": 1,
+            "m_queue_op_ready": 3}  # fmt: skip
     query = AdminQueryQpCmd()
     for path, state, command, code in (
         ("create", S.RESET, qp(), Code.CREATE_QP),
@@ -463,7 +467,7 @@ async def its_cycles(dut):
         ("query", S.RTS, query, Code.QUERY_QP), ("query_sqd", S.SQD, query, Code.QUERY_QP),
         ("destroy", S.RTS, AdminDestroyQpCmd(), Code.DESTROY_QP),
     ):  # fmt: skip
-        dut.qpc_admin_rdata.value = INTERNAL.qpc.pack(live=1, state=state)
+        dut.s_qpc_admin_rdata.value = INTERNAL.qpc.pack(live=1, state=state)
         cycles = await cycles_of(dut, entry(command, code), **idle)
         assert cycles == timing("efa_cmd_qp", path).latency, (path, cycles)
 
@@ -479,6 +483,6 @@ async def reset_in_a_command(dut):
         await ClockCycles(dut.clk, 3)
         unit.order.clear()
         response = await unit.create()
-        assert unit.heard() == [("write", 0), ("sq_ctrl", INIT, 0), ("rq_ctrl", INIT, 0)]
+        assert unit.heard() == [("write", 0), ("send", INIT, 0), ("recv", INIT, 0)]
         await unit.cut_off(AdminDestroyQpCmd(qp_handle=response.qp_handle), Code.DESTROY_QP, cycles)
         unit.give()

@@ -99,16 +99,16 @@ async def the_consumer_index_holds_nothing_up(dut):
 
 @cocotb.test()
 async def an_event_that_is_stuck_holds_up_few(dut):
-    """cq.rings.stuck: one stuck commit blocks only CQs in interrupt mode; a drain waits for the
-    commit"""
+    """cq.rings.stuck: two stuck commits block only CQs in interrupt mode; a drain waits for
+    them"""
     await start(dut)
     await create(dut, 4, log=6, intr=1)
     await create(dut, 5, log=6)
     dut.m_commit_ready.value = 0
     writes, commits = Pulses(dut, "m_wr", "addr"), Pulses(dut, "m_commit", "total", consumed=True)
-    await one_each_cycle(dut, "tx", 1, {"cqn": 4})
+    await one_each_cycle(dut, "tx", 2, {"cqn": 4})
     await one_each_cycle(dut, "tx", 20, {"cqn": 5})
-    assert len(writes.seen) == 21 and not commits.seen
+    assert len(writes.seen) == 22 and not commits.seen
     await FallingEdge(dut.clk)
     dut.drain_valid.value = 1
     for _ in range(20):
@@ -116,12 +116,12 @@ async def an_event_that_is_stuck_holds_up_few(dut):
         assert dut.drain_ready.value == 0
     # The next CQE with a commit waits unwritten and its completion stays stable.
     await one_each_cycle(dut, "tx", 2, {"cqn": 4})
-    assert len(writes.seen) == 21
+    assert len(writes.seen) == 22
     dut.m_commit_ready.value = 1
     await until(dut, high(dut.drain_ready), cycles=20)
     dut.drain_valid.value = 0
     await ClockCycles(dut.clk, 8)
-    assert len(writes.seen) == 23 and commits.values() == [1, 2, 3]
+    assert len(writes.seen) == 24 and commits.values() == [1, 2, 3, 4]
 
 
 async def feed(dut, rng, prefix, beats):

@@ -4,7 +4,7 @@
 import random
 
 import cocotb
-from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from efa import defs
 from efa.defs import INTERNAL, LIMITS, IoQueueType, IoTxCdesc
@@ -144,8 +144,8 @@ async def counted_entries_are_reported(dut, pace):
 
     async def look():
         while True:
-            await FallingEdge(dut.clk)
-            if dut.lookup_qpn.value.is_resolvable:
+            await RisingEdge(dut.clk)
+            if dut.lookup_valid.value == 1:
                 dut.lookup_counted.value = int(dut.lookup_qpn.value) % 3 == 0
 
     cocotb.start_soon(look())

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shares models of the rtl/data and rtl/transport benches: port aliases, moments, memory
-regions."""
+"""Shares models of the rtl/data and rtl/transport benches: moments, memory regions."""
 
 import cocotb
 from cocotb.triggers import RisingEdge
@@ -11,22 +10,6 @@ from tb.lib.timing import timing
 from tb.lib.waits import pulse, until
 
 TOP = 1 << 64
-
-
-class Ports:
-    """Presents a design with some ports under other names, for agents that find ports by prefix.
-
-    Ports(dut, m_job_data="m_job", rst="core_rst")
-    """
-
-    def __init__(self, dut, **names):
-        self._dut, self._names = dut, names
-
-    def __getattr__(self, name):
-        return getattr(self._dut, self._names.get(name, name))
-
-    def __iter__(self):
-        return iter(self._dut)
 
 
 async def consumed(driver, cycles=50000):
@@ -167,19 +150,19 @@ class Regions:
         return 0 <= inside and inside + size <= region["length"] and (
             not write or bool(region["local_write"]))  # fmt: skip
 
-    def place(self, key, addr):
-        """Returns (phys, shift, mtt, offset, addr) of a byte of a region."""
+    def loc(self, key, addr):
+        """Returns the fields of INTERNAL.mr_loc for a byte of a region."""
         region = self.table[key % (1 << LIMITS.mr_w)]
         page = region["iova"] >> region["shift"] << region["shift"]
-        return region["phys"], region["shift"], region["mtt"], (addr - page) % TOP, addr
+        start = addr if region["phys"] else (addr - page) % TOP
+        return {name: region[name] for name in ("phys", "shift", "mtt")} | {"start": start}
 
-    def host(self, place, at):
-        """Returns the host address of byte `at` after a place."""
-        phys, shift, mtt, offset, addr = place
-        if phys:
-            return addr + at
-        where = offset + at
-        return self.pages[mtt + (where >> shift)] + where % (1 << shift)
+    def host(self, loc, at):
+        """Returns the host address of byte `at` after a location."""
+        where = loc["start"] + at
+        if loc["phys"]:
+            return where
+        return self.pages[loc["mtt"] + (where >> loc["shift"])] + where % (1 << loc["shift"])
 
 
 def pieces(host, size, log):

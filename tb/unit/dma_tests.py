@@ -86,7 +86,7 @@ async def reads(dut, pace):
     bench = await HostBench(dut, *pace).start()
     rng = rng_for("reads")
     reader = Reader(bench, rng)
-    ev_rd, ev_rd_cpl = StreamMonitor(dut, "ev_rd"), StreamMonitor(dut, "ev_rd_cpl")
+    ev_rd, ev_rd_cpl = StreamMonitor(bench.pins, "ev_rd"), StreamMonitor(bench.pins, "ev_rd_cpl")
     total = 240
     for _ in range(total):
         reader.request(rng.choice(reader.clients), rng.choice([1, 16, 64, 65, 200, LIMIT]))
@@ -122,7 +122,9 @@ async def reads(dut, pace):
 async def every_size_the_host_allows(dut):
     """dma.sizes: reads and writes up to each size limit of the host work at random addresses."""
     bench, rng = await HostBench(dut).start(), rng_for("sizes")
-    events = {"read": StreamMonitor(dut, "ev_rd"), "end": StreamMonitor(dut, "ev_rd_cpl")}
+    events = {
+        "read": StreamMonitor(bench.pins, "ev_rd"), "end": StreamMonitor(bench.pins, "ev_rd_cpl"),
+    }  # fmt: skip
     for size in (*range(8), 2):
         most = 128 << min(size, 5)
         drive(dut, s_cfg_mps=size, s_cfg_mrrs=size)
@@ -178,7 +180,7 @@ async def same_tag_back_to_back(dut):
     await until(dut, high(dut.s_dma_rd_cpl_valid))
     promised, seen = timing("efa_dma_rd", "beat"), []
     for number in range(80):
-        if dut.rd_cpl_tx_valid.value == 1:
+        if bench.dut.m_rd_cpl_tx_valid.value == 1:
             seen.append(number)
         assert dut.s_dma_rd_cpl_ready.value == 1
         await RisingEdge(dut.clk)
@@ -205,7 +207,7 @@ async def request_rate(dut):
     assert sorted(beat["tag"] for beat in bench.rd.beats) == list(range(tags))
     bench.store(Reg.DEV_CTL, RESET_BIT)
     for _ in range(60):
-        assert dut.core_rst.value == 0
+        assert dut.rst.value == 0
         await RisingEdge(dut.clk)
     assert dut.quiesce.value == 1
 
@@ -351,9 +353,9 @@ async def unknown_response(dut):
     for tag, sizes in zip(tags, ([60], [64, 16], [64, 16]), strict=True):
         bench.rdcpl.post(*chunks(tag, bytes(sum(sizes)), sizes))
     bench.request["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
-    await until(dut, low(dut.rst))
+    await until(dut, low(dut.rst_por))
     for _ in range(int(dut.TAGS.value)):
-        assert (dut.rd_tx_ready.value, dut.s_dma_rd_cpl_ready.value) == (0, 0)
+        assert (bench.dut.s_rd_tx_ready.value, dut.s_dma_rd_cpl_ready.value) == (0, 0)
         await RisingEdge(dut.clk)
     await started
     await bench.rdcpl.idle()
@@ -486,15 +488,15 @@ async def cycles(dut):
     """dma.write.cycles: a request and a beat appear at the host port with the specified latency."""
     bench = await HostBench(dut).start()
     for prefix, path, out in (
-        ("rd_tx", timing("efa_dma_rd", "request"), dut.m_dma_rd_valid),
-        ("wr_cq", timing("efa_dma_wr", "beat"), dut.m_dma_wr_valid),
+        ("s_rd_tx", timing("efa_dma_rd", "request"), dut.m_dma_rd_valid),
+        ("s_wr_cq", timing("efa_dma_wr", "beat"), dut.m_dma_wr_valid),
     ):
-        drive(dut, **{f"{prefix}_valid": 1, f"{prefix}_len": 16, f"{prefix}_addr": 64})
-        if prefix == "wr_cq":
-            drive(dut, wr_cq_last=1)
+        drive(bench.dut, **{f"{prefix}_valid": 1, f"{prefix}_len": 16, f"{prefix}_addr": 64})
+        if prefix == "s_wr_cq":
+            drive(bench.dut, s_wr_cq_last=1)
         await RisingEdge(dut.clk)
-        assert getattr(dut, f"{prefix}_ready").value == 1
-        drive(dut, **{f"{prefix}_valid": 0})
+        assert getattr(bench.dut, f"{prefix}_ready").value == 1
+        drive(bench.dut, **{f"{prefix}_valid": 0})
         await rises(dut, out, path.latency)
     await bench.rd.take()
     await bench.wr.take()
@@ -540,7 +542,7 @@ async def reset_under_load(dut):
         while True:
             await RisingEdge(dut.clk)
             for client in reader.clients:
-                consumed = getattr(dut, f"rd_{client}_ready").value == 1
+                consumed = getattr(bench.dut, f"s_rd_{client}_ready").value == 1
                 assert not (consumed and dut.quiesce.value == 1), (
                     "a read was accepted during quiesce"
                 )
@@ -553,7 +555,7 @@ async def reset_under_load(dut):
         await ClockCycles(dut.clk, rng.randrange(20, 80))
         bench.store(Reg.DEV_CTL, RESET_BIT)
         bench.store(Reg.DEV_CTL, 0)
-        await until(dut, high(dut.core_rst))
+        await until(dut, high(dut.rst))
         assert dut.m_dma_rd_valid.value == 0 and dut.m_dma_wr_valid.value == 0
         await until(dut, high(dut.m_cfg_flr_done))
         await RisingEdge(dut.clk)
@@ -607,7 +609,7 @@ async def a_reset_waits_for_what_was_begun(dut, flr):
         begun = False
         for _ in range(40):
             await RisingEdge(dut.clk)
-            begun = begun or dut.core_rst.value == 1
+            begun = begun or dut.rst.value == 1
         assert begun == (kind == "reg" and not flr), kind
         dut.s_cfg_flr.value, held["on"] = 0, False
         if kind == "open":

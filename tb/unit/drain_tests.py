@@ -5,6 +5,7 @@ drain."""
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
+from tb.lib.bundles import Bundles
 from tb.lib.round_robin import RoundRobin
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
@@ -16,10 +17,11 @@ ENGINES = ("send", "recv", "cpl")
 class Bench:
     """Models the requesting units and the three engines around efa_drain."""
     def __init__(self, dut, stalls):
+        dut = Bundles(dut).lanes("m_drain", ENGINES)
         self.dut, self.units, self.done, self.said = dut, int(dut.UNITS.value), [], []
         drive(dut, s_drain_valid=0, s_drain_late=0)
         self.engines = [StreamMonitor(
-            dut, "drain_" + name, stalls, [], lambda _, name=name: self.said.append(name)
+            dut, "m_drain_" + name, stalls, [], lambda _, name=name: self.said.append(name)
         ) for name in ENGINES]  # fmt: skip
         cocotb.start_soon(self.watch())
 
@@ -31,7 +33,7 @@ class Bench:
             if dut.rst.value != 0:
                 turns.reset()
                 continue
-            busy = sum(int(getattr(dut, f"drain_{name}_valid").value) for name in ENGINES)
+            busy = sum(int(getattr(dut, f"m_drain_{name}_valid").value) for name in ENGINES)
             assert busy <= 1, "drains of two engines at once"
             ready, requested = int(dut.s_drain_ready.value), int(dut.s_drain_valid.value)
             if requested and not busy and not ready:
@@ -81,9 +83,7 @@ async def nobody_starves(dut):
 @cocotb.test()
 async def its_cycles(dut):
     """admin.drain.time: with immediate engine responses a drain takes the specified cycles."""
-    drive(dut, s_drain_valid=0, s_drain_late=0)
-    for name in ENGINES:
-        getattr(dut, f"drain_{name}_ready").value = 1
+    drive(dut, s_drain_valid=0, s_drain_late=0, m_drain_ready=(1 << len(ENGINES)) - 1)
     await clock_and_reset(dut)
     for late, path in ((0, "all_engines"), (1, "completions")):
         drive(dut, s_drain_valid=1, s_drain_late=late)
@@ -105,7 +105,7 @@ async def reset_in_a_drain(dut):
         dut.s_drain_valid.value = 0
         await reset(dut)
         await ClockCycles(dut.clk, 4)
-        assert not any(getattr(dut, f"drain_{name}_valid").value == 1 for name in ENGINES)
+        assert dut.m_drain_valid.value == 0
         assert dut.s_drain_ready.value == 0
         bench.said.clear()
         bench.done.clear()

@@ -5,7 +5,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS
-from tb.lib.stream import clock_and_reset, reset
+from tb.lib.stream import reset
 from tb.lib.waits import drive
 from tb.unit.ec_tests import ADD, ATTACH, COUNTERS, CREATE, DETACH, FORGET, Bench, Counters
 from tb.unit.queue_bench import Pulses
@@ -17,7 +17,7 @@ async def every_queue_pair_has_counters_of_its_own(dut):
     reset clears all"""
     bench = Bench(dut, stalls=0.3)
     rng, qps = bench.rng, range(bench.qps)
-    await clock_and_reset(dut)
+    await bench.start()
     numbers = rng.sample(range(COUNTERS), min(COUNTERS, 40))
     for number in numbers:
         await bench.order(CREATE, number, value=8 * rng.getrandbits(61))
@@ -57,6 +57,7 @@ async def every_queue_pair_has_counters_of_its_own(dut):
     await completions()
     await bench.look()
     await reset(dut)
+    await bench.swept()
     bench.rule = Counters()
     await completions(counted=1)
     await bench.look()
@@ -67,7 +68,7 @@ async def orders_and_completions_without_a_pause_take_turns(dut):
     """queue.ec.quanta: orders and completions at full load alternate, independently of which came
     first"""
     bench = Bench(dut)
-    await clock_and_reset(dut)
+    await bench.start()
     await bench.order(CREATE, 9, value=512)
     await bench.order(ATTACH, 9, 3, 0b1111)
     for number in range(24):
@@ -95,7 +96,7 @@ async def a_drain_ends_once(dut):
     """queue.ec.drained: s_drained without a drain, or of the previous drain, does not end a
     later drain"""
     bench = Bench(dut)
-    await clock_and_reset(dut)
+    await bench.start()
     await bench.order(CREATE, 9, value=512)
     await bench.order(ATTACH, 9, 3, 0b1111)
     for requested in (0, 1):

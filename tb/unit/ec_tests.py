@@ -7,7 +7,7 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 from efa.defs import LIMITS
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import drive
+from tb.lib.waits import drive, high, until
 
 CREATE, DESTROY, ATTACH, DETACH, SET, ADD, FORGET = range(7)
 OK, ILLEGAL, BUSY = range(3)
@@ -64,10 +64,18 @@ class Bench:
         self.dut, self.rng, self.rule, self.seen = dut, rng_for("ec"), Counters(), []
         self.qps = 1 << int(dut.QPN_W.value)
         drive(dut, s_ec_valid=0, s_ec_op=0, s_ec_counter=0, s_ec_qpn=0, s_ec_events=0, s_ec_value=0,
-              lookup_qpn=0, drain_valid=0, s_drained=0)  # fmt: skip
+              lookup_valid=0, lookup_qpn=0, drain_valid=0, s_drained=0)  # fmt: skip
         self.commits = StreamDriver(dut, "s_commit", gaps)
         self.wr = StreamMonitor(dut, "m_wr", stalls, on_beat=self.wrote)
         self.out = StreamMonitor(dut, "m_commit", stalls, on_beat=self.reported)
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        await self.swept()
+
+    async def swept(self):
+        """Waits for the init sweep, 1 cycle for each QP."""
+        await until(self.dut, high(self.dut.init_done), "the init sweep", cycles=self.qps + 10)
 
     def wrote(self, beat):
         self.seen.append(("wr", beat["addr"], beat["data"]))
@@ -112,12 +120,17 @@ class Bench:
 
     async def look(self):
         """Checks that exactly the QPs with an attached counter are looked up as counted."""
+        assert timing("efa_ec", "lookup").latency == 1
         for qpn in self.rng.sample(range(self.qps), 16) + [one[0] for one in self.rule.counts][:16]:
-            self.dut.lookup_qpn.value = qpn
-            await ReadOnly()
-            some = any(one[0] == qpn for one in self.rule.counts)
-            assert self.dut.lookup_counted.value == some, qpn
+            drive(self.dut, lookup_valid=1, lookup_qpn=qpn)
             await RisingEdge(self.dut.clk)
+            # The flag stays until the next lookup.
+            drive(self.dut, lookup_valid=0, lookup_qpn=self.rng.randrange(self.qps))
+            some = any(one[0] == qpn for one in self.rule.counts)
+            for _ in range(2):
+                await ReadOnly()
+                assert self.dut.lookup_counted.value == some, qpn
+                await RisingEdge(self.dut.clk)
 
 
 @cocotb.test()
@@ -127,7 +140,7 @@ async def completions_and_orders_by_the_rule(dut, pace):
     addresses and responses."""
     bench = Bench(dut, *pace)
     rng = bench.rng
-    await clock_and_reset(dut)
+    await bench.start()
     numbers = [0, 1, COUNTERS - 1, rng.randrange(2, COUNTERS - 1)]
     qps = [0, bench.qps - 1, *rng.sample(range(1, bench.qps - 1), 3)]
     for number in numbers:
@@ -161,7 +174,7 @@ async def entries_nobody_counts_pass_untouched(dut):
     an order."""
     assert timing("efa_ec", "pass").latency == 0
     bench = Bench(dut)
-    await clock_and_reset(dut)
+    await bench.start()
     await bench.order(CREATE, 3, value=64)
     for _ in range(40):
         bench.complete(5, 0, counted=0)
@@ -179,7 +192,7 @@ async def an_entry_waits_behind_a_counted_one(dut):
     """queue.ec.order: an uncounted completion behind a counted completion does not overtake the
     counter write."""
     bench = Bench(dut)
-    await clock_and_reset(dut)
+    await bench.start()
     await bench.order(CREATE, 1, value=4096)
     await bench.order(ATTACH, 1, 2, 0xF)
     bench.wr._pause = lambda: True  # the host is stalled
@@ -196,7 +209,7 @@ async def orders_and_completions_starve_neither(dut):
     """queue.ec.fair: ADD orders and a stream of completions do not starve each other and lose no
     count."""
     bench = Bench(dut, stalls=0.2)
-    await clock_and_reset(dut)
+    await bench.start()
     await bench.order(CREATE, 7, value=512)
     await bench.order(ATTACH, 7, 1, 0b1001)
     beats = 60
@@ -226,7 +239,7 @@ async def a_drain_sees_what_is_inside_out(dut):
     """queue.ec.drain: a drain waits for exactly the completions in the module and passes
     immediately without any."""
     bench = Bench(dut)
-    await clock_and_reset(dut)
+    await bench.start()
     await bench.order(CREATE, 0, value=8)
     await bench.order(ATTACH, 0, 0, 15)
     drive(dut, drain_valid=1, s_drained=1)
@@ -261,7 +274,7 @@ async def its_cycles(dut):
     """queue.ec.time"""
     count, commit = timing("efa_ec", "count"), timing("efa_ec", "commit")
     bench = Bench(dut)
-    await clock_and_reset(dut)
+    await bench.start()
 
     async def span(done, **order):
         """Returns the cycles from an order until `done` is true."""
@@ -310,7 +323,7 @@ async def its_cycles(dut):
 async def reset_clears_every_counter(dut):
     """queue.ec.reset"""
     bench = Bench(dut, stalls=0.5)
-    await clock_and_reset(dut)
+    await bench.start()
     for turn in range(8):
         await bench.order(CREATE, 2, value=8)
         await bench.order(ATTACH, 2, 6, 15)
@@ -319,6 +332,7 @@ async def reset_clears_every_counter(dut):
         await ClockCycles(dut.clk, 3 + turn)
         bench.commits.clear()
         await reset(dut)
+        await bench.swept()
         bench.commits.clear()
         bench.rule = Counters()
         await bench.look()

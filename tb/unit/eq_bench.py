@@ -5,7 +5,7 @@ from cocotb.triggers import ClockCycles
 
 from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset
-from tb.lib.waits import pulse
+from tb.lib.waits import high, pulse, until
 
 BASES = [0x7000_0000 + 0x10000 * number for number in range(1 << LIMITS.eqn_w)]
 
@@ -14,6 +14,8 @@ class Bench:
     """Drives contexts, commits and doorbells into efa_eq and monitors EQE writes and interrupts."""
     def __init__(self, dut, stalls=0.0):
         self.dut = dut
+        # An arm of an EQ scans 32 CQs in 2 cycles.
+        self.scan_cycles = 2 * (1 << len(dut.cqdb_cqn)) // 32
         for name in ("cqc_valid", "eqc_valid", "cqdb_valid", "eqdb_valid",
                      "drain_valid", "s_drained"):  # fmt: skip
             getattr(dut, name).value = 0
@@ -25,7 +27,13 @@ class Bench:
 
     async def start(self, eqs=(0,), log=2):
         await clock_and_reset(self.dut)
+        await self.swept()
         await self.configure(eqs, log)
+
+    async def swept(self):
+        """Waits for the init sweep, 1 cycle for each CQ."""
+        cqs = 1 << len(self.dut.cqdb_cqn)
+        await until(self.dut, high(self.dut.init_done), "the init sweep", cycles=cqs + 10)
 
     async def configure(self, eqs=(0,), log=2):
         for eqn in eqs:
@@ -52,10 +60,10 @@ class Bench:
 
     async def arm_eq(self, eqn):
         await pulse(self.dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
-        await ClockCycles(self.dut.clk, 40)
+        await ClockCycles(self.dut.clk, 32 + self.scan_cycles)
 
     async def settle(self):
-        await ClockCycles(self.dut.clk, 60)
+        await ClockCycles(self.dut.clk, 52 + self.scan_cycles)
 
     async def completion(self, cqn):
         """Arms the CQ with consumer index 0, then commits a completion."""

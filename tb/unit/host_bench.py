@@ -4,11 +4,14 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import EVENTS, LIMITS, Reg
-from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset
+from efa.defs import EVENTS, INTERNAL, LIMITS, Engine, Reg
+from tb.lib.bundles import Bundles
+from tb.lib.stream import Ports, StreamDriver, StreamMonitor, clock_and_reset
 from tb.lib.waits import high, until
 
 LINE = 64
+INIT_DONE = (1 << Engine.COUNT) - 1  # of every engine
+READERS = ("adm", "rq", "tx", "sq")
 RESP = 0x1_2345_6780
 RESET_BIT = 1
 PROGRESS, FINISHED = 1 << 3, 1 << 4
@@ -18,38 +21,48 @@ class HostBench:
     """Connects agents to every stream of efa_host; the engines are initialised and idle."""
 
     def __init__(self, dut, gaps=0.0, stalls=0.0, profile=0):
-        self.dut = dut
+        self.dut = dut = Bundles(
+            dut, m_rd_cpl=INTERNAL.dma_rd_cpl, m_reg_wr=INTERNAL.reg_wr, m_llq=INTERNAL.llq,
+            m_db=INTERNAL.db,
+        )
+        dut.lanes("s_rd", READERS, INTERNAL.dma_rd)
+        dut.lanes("m_rd_cpl", READERS, valid_only=True)
+        dut.lanes("s_wr", ("adm", "rx", "cq", "eq"), INTERNAL.dma_wr)
+        dut.lanes("s_irq", ("adm", "eq"), vector=8)
+        dut.events("host")
+        self.pins = pins = Ports(dut, rst="rst_por")
         self.tag = 0
         self.fields("s_cfg", bme=1, flr=0, mps=2, mrrs=2, msix_enable=1, msix_fmask=0)
         dut.s_cfg_profile.value = profile
         dut.s_cfg_interface.value = dut.s_cfg_moderation.value = 0
         dut.net_quiet.value = 1
-        for name in ("admin", "qp", "send", "recv", "cpl"):
-            getattr(dut, f"{name}_init_done").value = 1
+        dut.s_init_done.value = INIT_DONE
         self.mmio = StreamDriver(
-            dut, "s_mmio", fields=["write", "bar", "addr", "be", "data", "tag"]
+            pins, "s_mmio", fields=["write", "bar", "addr", "be", "data", "tag"]
         )
-        self.cpl = StreamMonitor(dut, "m_mmio_cpl", stalls)
-        self.rd = StreamMonitor(dut, "m_dma_rd", stalls)
-        self.rdcpl = StreamDriver(dut, "s_dma_rd_cpl", gaps)
-        self.wr = StreamMonitor(dut, "m_dma_wr", stalls)
-        self.request = {c: StreamDriver(dut, f"rd_{c}", gaps) for c in ("adm", "rq", "tx", "sq")}
+        self.cpl = StreamMonitor(pins, "m_mmio_cpl", stalls)
+        self.rd = StreamMonitor(pins, "m_dma_rd", stalls)
+        self.rdcpl = StreamDriver(pins, "s_dma_rd_cpl", gaps)
+        self.wr = StreamMonitor(pins, "m_dma_wr", stalls)
+        self.request = {c: StreamDriver(pins, f"s_rd_{c}", gaps) for c in READERS}
         shared = ["cookie", "offset", "data", "bytes", "last", "err"]
-        self.rd_cpl = {c: Beats(dut, f"rd_cpl_{c}_valid", "rd_cpl", shared) for c in self.request}
-        self.put = {c: StreamDriver(dut, f"wr_{c}", gaps) for c in ("adm", "rx", "cq", "eq")}
-        self.irq = {c: StreamDriver(dut, f"irq_{c}", gaps) for c in ("adm", "eq")}
-        self.llq = StreamMonitor(dut, "llq")
-        self.db = StreamMonitor(dut, "db")
-        self.reg = StreamMonitor(dut, "reg_wr")
-        self.anomaly = StreamMonitor(dut, "ev_anomaly_host")
-        self.steps = StreamMonitor(dut, "ev_reset")
+        self.rd_cpl = {
+            c: Beats(pins, f"m_rd_cpl_{c}_valid", "m_rd_cpl", shared) for c in READERS
+        }
+        self.put = {c: StreamDriver(pins, f"s_wr_{c}", gaps) for c in ("adm", "rx", "cq", "eq")}
+        self.irq = {c: StreamDriver(pins, f"s_irq_{c}", gaps) for c in ("adm", "eq")}
+        self.llq = StreamMonitor(pins, "m_llq")
+        self.db = StreamMonitor(pins, "m_db")
+        self.reg = StreamMonitor(pins, "m_reg_wr")
+        self.anomaly = StreamMonitor(pins, "ev_anomaly_host")
+        self.steps = StreamMonitor(pins, "ev_reset")
 
     def fields(self, prefix, **values):
         for name, value in values.items():
             getattr(self.dut, f"{prefix}_{name}").value = value
 
     async def start(self):
-        await clock_and_reset(self.dut)
+        await clock_and_reset(self.pins)
         await until(self.dut, high(self.dut.s_mmio_ready))
         return self
 

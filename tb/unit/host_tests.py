@@ -4,11 +4,20 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import LIMITS, PROFILES, REG_BITS, Reg
+from efa.defs import LIMITS, PROFILES, REG_BITS, Engine, Reg
 from tb.lib.stream import reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, low, steady, until
-from tb.unit.host_bench import FINISHED, PROGRESS, RESET_BIT, RESP, HostBench, chunks, packet
+from tb.unit.host_bench import (
+    FINISHED,
+    INIT_DONE,
+    PROGRESS,
+    RESET_BIT,
+    RESP,
+    HostBench,
+    chunks,
+    packet,
+)
 
 ALL_ONES = 0xFFFF_FFFF
 TABLE = LIMITS.msix_table_offset
@@ -48,21 +57,20 @@ async def identity(dut, profile):
 
 
 @cocotb.test()
-@cocotb.parametrize(engine=["admin", "qp", "send", "recv", "cpl"])
+@cocotb.parametrize(engine=[engine for engine in Engine if engine != Engine.COUNT])
 async def power_on(dut, engine):
     """reset.power_on: stores wait for the initialised tables, for any initialisation time of an
     engine."""
     bench = HostBench(dut)
-    init_done = getattr(dut, f"{engine}_init_done")
-    init_done.value = 0
+    dut.s_init_done.value = INIT_DONE ^ 1 << engine
     cocotb.start_soon(bench.start())
     await ClockCycles(dut.clk, 3)
-    assert dut.core_rst.value == 1
+    assert dut.rst.value == 1
     bench.store(Reg.INTR_MASK, 1)
     await ClockCycles(dut.clk, 4)
     await steady(dut, 300, s_mmio_ready=0, m_cfg_flr_done=0)
-    assert dut.core_rst.value == 0
-    init_done.value = 1
+    assert dut.rst.value == 0
+    dut.s_init_done.value = INIT_DONE
     assert (await bench.reg.take())[0] == {"offset": int(Reg.INTR_MASK), "data": 1}
     assert dut.m_cfg_flr_done.value == 1
 
@@ -138,7 +146,7 @@ async def store_rate(dut):
         await RisingEdge(dut.clk)
         if dut.s_mmio_valid.value == 1 and first is None:
             first = cycle
-        count += int(dut.llq_valid.value) + int(dut.db_valid.value)
+        count += int(dut.m_llq_valid.value) + int(dut.m_db_valid.value)
         if count == 1 and first is not None:
             assert cycle <= first + late, "latency"
         if count == 200:
@@ -259,7 +267,7 @@ async def reset_handshake(dut):
 @cocotb.test()
 @cocotb.parametrize(cause=["read", "packet", "net"])
 async def reset_drains(dut, cause):
-    """reset.drain: each of an open read, an open packet and a busy network port delays core_rst."""
+    """reset.drain: each of an open read, an open packet and a busy network port delays rst."""
     bench = await HostBench(dut).start()
     bench.set_resp()
     beats = packet(0x4000, bytes(range(192)))
@@ -278,7 +286,7 @@ async def reset_drains(dut, cause):
     bench.request["adm"].post({"addr": 0x2000, "len": 64, "cookie": 1})
     bench.put["cq"].post(*packet(0x5000, bytes(16)))
     bench.irq["adm"].post({"vector": 0})
-    await steady(dut, 60, core_rst=0, quiesce=1)
+    await steady(dut, 60, rst=0, quiesce=1)
     assert not bench.rd.beats and not bench.wr.beats
     if cause != "packet":
         assert await bench.register(Reg.DEV_STS) & PROGRESS
@@ -289,11 +297,11 @@ async def reset_drains(dut, cause):
         await bench.wr.take(2)
     else:
         dut.net_quiet.value = 1
-    await until(dut, high(dut.core_rst), cycles=40)
+    await until(dut, high(dut.rst), cycles=40)
     assert len(bench.rd_cpl["tx"].beats) == (cause == "read")
     assert not bench.rd.beats and not bench.wr.beats
     cycles = 0
-    while dut.core_rst.value == 1:
+    while dut.rst.value == 1:
         cycles += 1
         await RisingEdge(dut.clk)
     assert cycles >= 4
@@ -375,7 +383,7 @@ async def flr_takes_over(dut):
 
 @cocotb.test()
 async def power_on_in_traffic(dut):
-    """reset.power_on.traffic: rst during full traffic gives a device in its initial state."""
+    """reset.power_on.traffic: rst_por during full traffic gives a device in its initial state."""
     bench = await HostBench(dut, stalls=0.5).start()
     bench.set_resp()
     for seq in range(5):
@@ -386,7 +394,7 @@ async def power_on_in_traffic(dut):
     await ClockCycles(dut.clk, 12)
     for driver in (bench.mmio, bench.put["rx"], bench.request["tx"]):
         driver.clear()
-    await reset(dut)
+    await reset(bench.pins)
     for monitor in (bench.wr, bench.rd, bench.cpl):
         monitor.beats.clear()
     await until(dut, high(dut.s_mmio_ready))
@@ -408,7 +416,7 @@ async def interface_and_uptime(dut):
     bench = await HostBench(dut).start()
     for interface in (3, 0, 1, 2):
         dut.s_cfg_interface.value = interface
-        await reset(dut)
+        await reset(bench.pins)
         assert uptime(dut) <= 2
         await until(dut, high(dut.s_mmio_ready))
         version = interface or PROFILES.default.version

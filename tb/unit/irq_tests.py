@@ -81,7 +81,7 @@ async def messages_keep_their_distance(dut, moderation):
     """irq.moderation: messages of one vector keep the moderation interval; earlier requests
     merge and leave in time. Each message is reported."""
     bench, rng = await HostBench(dut).start(), rng_for("moderation")
-    events = StreamMonitor(dut, "ev_irq")
+    events = StreamMonitor(bench.pins, "ev_irq")
     vectors = int(dut.VECTORS.value)
     for vector in range(vectors):
         bench.vector(vector, 0xFEE0_0000 + 16 * vector, vector)
@@ -176,10 +176,10 @@ async def cycles(dut):
     bench.vector(0, 0xFEE0_0000, 0x10)
     await bench.settle()
     promised, stream = timing("efa_irq", "message"), timing("efa_dma_wr", "beat")
-    dut.irq_adm_vector.value, dut.irq_adm_valid.value = 0, 1
+    bench.dut.s_irq_adm_vector.value, bench.dut.s_irq_adm_valid.value = 0, 1
     await RisingEdge(dut.clk)
-    assert dut.irq_adm_ready.value == 1
-    dut.irq_adm_valid.value = 0
+    assert bench.dut.s_irq_adm_ready.value == 1
+    bench.dut.s_irq_adm_valid.value = 0
     await rises(dut, dut.m_dma_wr_valid, promised.latency + stream.latency)
     await bench.wr.take()
     times = []

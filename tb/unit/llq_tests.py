@@ -67,10 +67,10 @@ class Bench:
         Table(dut, "qpc_addr", "qpc_data", lambda n: self.get(n, lambda r: r.image))
         Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda r: r.posted(cycle())))
         Table(dut, "consumed_addr", "consumed_data", lambda n: self.get(n, lambda r: r.consumed))
-        dut.power_rst.value = 1
+        dut.rst_por.value = 1
         began = cocotb.start_soon(clock_and_reset(dut))
         await ClockCycles(dut.clk, 2)
-        dut.power_rst.value = 0
+        dut.rst_por.value = 0
         await began
         self.ev, self.err = Pulses(dut, "ev_llq", "data"), Pulses(dut, "err", "qpn")
         await self.ready()

@@ -5,19 +5,30 @@ page."""
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import LIMITS
+from efa.defs import INTERNAL, LIMITS
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, span
 from tb.unit.data_bench import TOP, Moments
 
-FIELDS = ["phys", "shift", "mtt", "offset", "addr", "len", "user"]
+
+class Source(StreamDriver):
+    """Drives ranges {phys, shift, mtt, start, len, user}; a missing field is 0."""
+
+    def __init__(self, dut, gaps):
+        super().__init__(dut, "s", gaps, ["loc", "len", "user"])
+
+    def post(self, *ranges):
+        for one in ranges:
+            loc = {name: one.get(name, 0) for name in ("phys", "shift", "mtt", "start")}
+            super().post({"loc": INTERNAL.mr_loc.pack(**loc), "len": one["len"],
+                          "user": one.get("user", 0)})  # fmt: skip
 
 
 async def start(dut, max_log, stalls=0.0, gaps=0.0):
     dut.mtt_valid.value = 0
     dut.max_log.value = max_log
-    source = StreamDriver(dut, "s", gaps, FIELDS)
+    source = Source(dut, gaps)
     sink = StreamMonitor(dut, "m", stalls)
     await clock_and_reset(dut)
     return source, sink
@@ -32,24 +43,25 @@ async def page(dut, index, address):
 def host(pages, request, at):
     """Returns the host address of byte `at` of the range."""
     if request["phys"]:
-        return request["addr"] + at
+        return request["start"] + at
     inside = (1 << request["shift"]) - 1
     # Only the page address bits above the page size count.
-    return pages[index(request, at)] & ~inside | (request["offset"] + at) & inside
+    return pages[index(request, at)] & ~inside | (request["start"] + at) & inside
 
 
 def index(request, at):
     """Returns the MTT index of the page of byte `at`."""
-    return (request["mtt"] + (request["offset"] + at >> request["shift"])) % (1 << LIMITS.mtt_w)
+    return (request["mtt"] + (request["start"] + at >> request["shift"])) % (1 << LIMITS.mtt_w)
 
 
 def some_range(rng, size):
     """Returns a random range, often across page ends, of a paged or a physical region."""
     shift = rng.choice((12, 12, 13, 21, 30, rng.randrange(12, 52)))
     near = rng.getrandbits(rng.randrange(shift, 63)) >> shift << shift
-    return {"phys": int(rng.random() < 0.3), "shift": shift, "mtt": rng.getrandbits(16),
-            "offset": max(0, near - rng.randrange(size + 2)), "len": size,
-            "addr": rng.getrandbits(64) % (TOP - size), "user": rng.getrandbits(1)}  # fmt: skip
+    phys = int(rng.random() < 0.3)
+    start = rng.getrandbits(64) % (TOP - size) if phys else max(0, near - rng.randrange(size + 2))
+    return {"phys": phys, "shift": shift, "mtt": rng.getrandbits(16), "start": start, "len": size,
+            "user": rng.getrandbits(1)}  # fmt: skip
 
 
 @cocotb.test()
@@ -110,12 +122,12 @@ async def ranges_of_every_magnitude(dut):
             # two.
             step = rng.randrange(1, block) & ~(1 << bits) or block
             begin = rng.getrandbits(50) * block
-            requests += [{"phys": 1, "user": bits & 1, "addr": begin + low,
+            requests += [{"phys": 1, "user": bits & 1, "start": begin + low,
                       "len": size + (1 << bits)}
                      for low, size in ((block - step, step), (block - step, step + block),
                                        (0, block))]  # fmt: skip
         if block == 4096:
-            requests.append({"phys": 1, "addr": block - 1, "len": 0xFFFF, "user": 1})
+            requests.append({"phys": 1, "start": block - 1, "len": 0xFFFF, "user": 1})
         source.post(*requests)
         for request in requests:
             await covered(sink, request, {}, max_log)
@@ -137,9 +149,9 @@ async def ranges_over_every_carry(dut):
         size = rng.randrange(2, 9000)
         start_at = max(0, (end << bits) - rng.randrange(1, size))
         request = {"phys": 1, "shift": rng.randrange(12, 52), "mtt": rng.getrandbits(16),
-               "offset": start_at, "addr": start_at, "len": size, "user": bits & 1}  # fmt: skip
+               "start": start_at, "len": size, "user": bits & 1}  # fmt: skip
         requests += [request, request | {"phys": 0}]
-    requests = [request for request in requests if request["addr"] + request["len"] <= TOP]
+    requests = [request for request in requests if request["start"] + request["len"] <= TOP]
     source.post(*requests)
     for request in requests:
         await covered(sink, request, pages, 12)
@@ -152,8 +164,8 @@ async def cycles(dut):
     specified cycles"""
     source, sink = await start(dut, 9)
     moments = Moments(dut, "s", "m")
-    source.post(*[{"phys": 1, "addr": 100, "len": 1} for _ in range(50)],
-                *[{"phys": 1, "addr": 100, "len": 4096} for _ in range(10)])  # fmt: skip
+    source.post(*[{"phys": 1, "start": 100, "len": 1} for _ in range(50)],
+                *[{"phys": 1, "start": 100, "len": 4096} for _ in range(10)])  # fmt: skip
     await sink.take(50 + 10 * 9)
     early = int(dut.EARLY.value)
     moments.hold("efa_mr_translate", "early" if early else "piece", "s", "m")
@@ -164,7 +176,7 @@ async def a_piece_does_not_wait_to_be_taken(dut):
     """data.mr_translate.valid: a piece is valid without ready, at the specified latency"""
     held = {"on": True}
     source, sink = await start(dut, 9, lambda: held["on"])
-    source.post({"phys": 1, "addr": 100, "len": 1})
+    source.post({"phys": 1, "start": 100, "len": 1})
     path = timing("efa_mr_translate", "early" if int(dut.EARLY.value) else "piece")
     assert await span(dut, high(dut.s_valid, dut.s_ready), high(dut.m_valid)) == path.latency
     held["on"] = False
@@ -175,13 +187,13 @@ async def a_piece_does_not_wait_to_be_taken(dut):
 async def reset_in_mid_range(dut):
     """data.mr_translate.reset"""
     source, sink = await start(dut, 7, stalls=0.5)
-    source.post(*[{"phys": 1, "addr": 0, "len": 8192} for _ in range(4)])
+    source.post(*[{"phys": 1, "start": 0, "len": 8192} for _ in range(4)])
     await ClockCycles(dut.clk, 30)
     source.clear()
     await reset(dut)
     sink.beats.clear()
     await sink.none(5)
-    source.post({"phys": 1, "addr": 64, "len": 65})
+    source.post({"phys": 1, "start": 64, "len": 65})
     first, second = await sink.take(2)
     assert (first["addr"], first["len"], first["done"]) == (64, 64, 0)
     assert (second["addr"], second["len"], second["done"]) == (128, 1, 1)

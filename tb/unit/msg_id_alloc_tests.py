@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, Timer
 
-from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.stream import POWER_ON, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import zero
 
@@ -27,9 +27,7 @@ class Bench:
         zero(dut, "give", "release_valid", "release_place")
 
     async def start(self):
-        self.dut.power_rst.value = 1
-        await clock_and_reset(self.dut)
-        self.dut.power_rst.value = 0
+        await clock_and_reset(self.dut, resets=POWER_ON)
         await FallingEdge(self.dut.clk)
 
     def number(self):
@@ -226,10 +224,8 @@ async def a_reset_frees_all_and_counts_on(dut):
     await bench.start()
     await bench.give(5)
     dut.give.value = 0
-    for power, number in ((0, 5), (1, 0)):
-        dut.power_rst.value = power
-        await reset(dut)
-        dut.power_rst.value = 0
+    for resets, number in ((("rst",), 5), (POWER_ON, 0)):
+        await reset(dut, resets=resets)
         await ClockCycles(dut.clk, 2)
         assert int(dut.used.value) == 0 and bench.number() == number
         assert dut.next_ready.value == 1

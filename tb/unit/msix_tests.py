@@ -7,6 +7,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
 from efa.defs import LIMITS
+from tb.lib.bundles import Bundles
 from tb.lib.stream import clock_and_reset, cycle, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, rises, until
@@ -16,34 +17,17 @@ ENTRY, MASK = 16, 12
 WORD = 0xFFFF_FFFF
 
 
-class Pins:
-    """Presents the design with one `rst` that drives the host reset and the core reset."""
-
-    class Both:
-        """Drives host_rst and core_rst as one signal."""
-        def __init__(self, dut):
-            self.dut = dut
-
-        def __setattr__(self, name, value):
-            if name == "value":
-                drive(self.dut, host_rst=value, core_rst=value)
-            else:
-                object.__setattr__(self, name, value)
-
-    def __init__(self, dut):
-        self.clk, self.rst = dut.clk, self.Both(dut)
-
-
 class Bench:
     """Drives stores and requests; checks each message against table, masks and moderation
     interval."""
 
     def __init__(self, dut, stalls=0.0):
+        dut = Bundles(dut).lanes("s_irq", ("adm", "eq"), vector=8)
         self.dut, self.rng, self.stalls = dut, rng_for("msix"), stalls
         self.vectors = int(dut.VECTORS.value)
         drive(dut, s_cfg_msix_enable=1, s_cfg_msix_fmask=0, s_cfg_moderation=0, acc_valid=0,
-              acc_write=0, acc_offset=0, acc_data=0, irq_adm_valid=0, irq_adm_vector=0,
-              irq_eq_valid=0, irq_eq_vector=0, wr_irq_ready=1)  # fmt: skip
+              acc_write=0, acc_offset=0, acc_data=0, s_irq_adm_valid=0, s_irq_adm_vector=0,
+              s_irq_eq_valid=0, s_irq_eq_vector=0, wr_irq_ready=1)  # fmt: skip
         self.odds = []
         self.cancel()
         self.cancel_table()
@@ -59,7 +43,7 @@ class Bench:
         self.masked = [1] * self.vectors
 
     async def reset(self):
-        await clock_and_reset(Pins(self.dut))
+        await clock_and_reset(self.dut, resets=("host_rst", "rst"))
         self.cancel()
         await until(self.dut, high(self.dut.init_done))
 
@@ -75,16 +59,16 @@ class Bench:
         while True:
             await edge
             now = cycle()
-            if dut.core_rst.value == 1:
+            if dut.rst.value == 1:
                 self.cancel()
                 continue
             self.message(now)
-            assert (dut.irq_adm_ready.value, dut.irq_eq_ready.value) != (1, 1)
+            assert (dut.s_irq_adm_ready.value, dut.s_irq_eq_ready.value) != (1, 1)
             for name in ("adm", "eq"):
-                consumed = getattr(dut, f"irq_{name}_ready").value == 1
+                consumed = getattr(dut, f"s_irq_{name}_ready").value == 1
                 if consumed:
-                    assert getattr(dut, f"irq_{name}_valid").value == 1
-                    vector = int(getattr(dut, f"irq_{name}_vector").value)
+                    assert getattr(dut, f"s_irq_{name}_valid").value == 1
+                    vector = int(getattr(dut, f"s_irq_{name}_vector").value)
                     self.requested[vector] += 1
                     self.requested_at[vector] = now
             if dut.anomaly_valid.value == 1:
@@ -163,10 +147,10 @@ class Bench:
         return value
 
     async def request(self, name, vector):
-        drive(self.dut, **{f"irq_{name}_valid": 1, f"irq_{name}_vector": vector})
+        drive(self.dut, **{f"s_irq_{name}_valid": 1, f"s_irq_{name}_vector": vector})
         await RisingEdge(self.dut.clk)
-        await until(self.dut, high(getattr(self.dut, f"irq_{name}_ready")))
-        drive(self.dut, **{f"irq_{name}_valid": 0, f"irq_{name}_vector": 0})
+        await until(self.dut, high(getattr(self.dut, f"s_irq_{name}_ready")))
+        drive(self.dut, **{f"s_irq_{name}_valid": 0, f"s_irq_{name}_vector": 0})
 
     async def settle(self):
         """Waits long enough for every vector to send."""
@@ -338,10 +322,11 @@ async def a_held_message_leaves_in_time(dut, moderation):
         await bench.request("eq", vector)
         other, waits = (vector + bench.vectors // 2) % bench.vectors, late
         if turn % 2:  # both requests alternate, and another moderated message may be first
-            drive(dut, irq_adm_valid=1, irq_adm_vector=other, irq_eq_valid=1, irq_eq_vector=other)
+            drive(bench.dut, s_irq_adm_valid=1, s_irq_adm_vector=other, s_irq_eq_valid=1,
+                  s_irq_eq_vector=other)  # fmt: skip
             waits += 24
         await ClockCycles(dut.clk, moderation + waits)
-        drive(dut, irq_adm_valid=0, irq_eq_valid=0)
+        drive(bench.dut, s_irq_adm_valid=0, s_irq_eq_valid=0)
         assert moderation <= bench.last[vector] - first <= moderation + waits, turn
         assert bench.left[vector] == bench.requested[vector] == 2
         await ClockCycles(dut.clk, moderation + late)
@@ -463,9 +448,9 @@ async def a_message_leaves_at_any_moment(dut, turn):
             await RisingEdge(dut.clk)
         if turn:
             bench.left[vector] = bench.requested[vector] = 0
-            drive(dut, irq_adm_valid=1, irq_adm_vector=vector)
+            drive(bench.dut, s_irq_adm_valid=1, s_irq_adm_vector=vector)
             await until(dut, lambda vector=vector: bench.left[vector] == 2, "the next")
-            drive(dut, irq_adm_valid=0)
+            drive(bench.dut, s_irq_adm_valid=0)
             await ClockCycles(dut.clk, moderation + 2 * bench.vectors + 10)
             assert bench.left[vector] == 3, (
                 "requests during the interval must merge into one message"
@@ -489,10 +474,10 @@ async def the_longest_distance(dut):
     await ClockCycles(dut.clk, bench.rng.randrange(3000))
     left = []
     for _ in range(4):
-        drive(dut, irq_eq_valid=1, irq_eq_vector=vector)
+        drive(bench.dut, s_irq_eq_valid=1, s_irq_eq_vector=vector)
         await RisingEdge(dut.ev_irq_valid)
         left.append(cycle())
-        dut.irq_eq_valid.value = 0
+        bench.dut.s_irq_eq_valid.value = 0
         await RisingEdge(dut.clk)
     for first, then in zip(left, left[1:], strict=False):
         assert moderation <= then - first <= moderation + late
@@ -554,7 +539,7 @@ async def disabled_it_keeps_what_is_pending(dut):
         await bench.store(TABLE + ENTRY * vector + MASK, 0)
         await ClockCycles(dut.clk, moderation + 4 * bench.vectors)
         assert await bench.pending() == 0 and bench.left[vector] == 2
-        drive(dut, irq_eq_vector=255, irq_adm_vector=255)
+        drive(bench.dut, s_irq_eq_vector=255, s_irq_adm_vector=255)
         await ClockCycles(dut.clk, 4)
         assert not bench.odds
 
@@ -577,9 +562,9 @@ async def resets(dut):
         await ClockCycles(dut.clk, 2)
         await bench.request("adm", 1)
         await ClockCycles(dut.clk, turn)
-        drive(dut, core_rst=1)
+        drive(dut, rst=1)
         await ClockCycles(dut.clk, 2)
-        dut.core_rst.value = 0
+        dut.rst.value = 0
         bench.stalls = 0.0
         await bench.store(TABLE + MASK, 0)
         await ClockCycles(dut.clk, 260)
@@ -592,10 +577,10 @@ async def resets(dut):
         assert bench.left[last] == 1
         dut.s_cfg_moderation.value = 0
         await ClockCycles(dut.clk, 250)
-    drive(dut, host_rst=1, core_rst=1)
+    drive(dut, host_rst=1, rst=1)
     await ClockCycles(dut.clk, 3)
     assert dut.init_done.value == 0
-    drive(dut, host_rst=0, core_rst=0)
+    drive(dut, host_rst=0, rst=0)
     bench.cancel_table()
     await until(dut, high(dut.init_done), cycles=1 << (bench.vectors - 1).bit_length() + 1)
     await bench.shows()
@@ -607,15 +592,15 @@ async def its_cycles(dut):
     promised = timing("efa_irq", "message")
     bench = await Bench(dut).start()
     await bench.fill()
-    drive(dut, irq_adm_valid=1, irq_adm_vector=0)
+    drive(bench.dut, s_irq_adm_valid=1, s_irq_adm_vector=0)
     await RisingEdge(dut.clk)
-    assert dut.irq_adm_ready.value == 1
-    dut.irq_adm_valid.value = 0
+    assert bench.dut.s_irq_adm_ready.value == 1
+    bench.dut.s_irq_adm_valid.value = 0
     await rises(dut, dut.wr_irq_valid, promised.latency)
     await ClockCycles(dut.clk, 6)
-    drive(dut, irq_adm_valid=1, irq_eq_valid=1, irq_eq_vector=1)
+    drive(bench.dut, s_irq_adm_valid=1, s_irq_eq_valid=1, s_irq_eq_vector=1)
     await until(dut, high(dut.wr_irq_valid))
     before = Counter(bench.left)
     await ClockCycles(dut.clk, 20 * promised.interval)
     assert bench.left[0] - before[0] == bench.left[1] - before[1] == 10
-    drive(dut, irq_adm_valid=0, irq_eq_valid=0)
+    drive(bench.dut, s_irq_adm_valid=0, s_irq_eq_valid=0)

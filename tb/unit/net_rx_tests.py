@@ -7,37 +7,46 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import EVENTS, INTERNAL, LIMITS, PktHdr, PktOpcode
-from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from efa.defs import EVENTS, INTERNAL, LIMITS, AnomalyNet, PktHdr, PktOpcode
+from tb.lib.bundles import Bundles
+from tb.lib.stream import (
+    POWER_ON,
+    Ports,
+    StreamDriver,
+    StreamMonitor,
+    clock_and_reset,
+    reset,
+    rng_for,
+)
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, steady, until, zero
 from tb.unit.data_bench import Moments, consumed
 
 LINES = timing("efa_net_rx", "line").depth
-ANOMALY_OPCODE, ANOMALY_NODE, ANOMALY_LENGTH = 1, 2, 3
 
 
 class Bench:
     def __init__(self, dut, gaps=0.0, stalls=0.0, hold=lambda: False):
         self.dut, self.rng = dut, rng_for("net_rx")
-        zero(dut, "quiesce", "s_win_pos", "s_free_valid", "s_free_slot")
+        zero(dut, "s_quiesce", "s_win_pos", "s_free_valid", "s_free_slot")
         self.node = self.rng.randrange(1 << 14)
         dut.s_cfg_node_id.value = self.node
-        dut.core_rst.value = 1
-        self.net = StreamDriver(dut, "s_net", gaps, ["data", "keep", "last"])
+        pins = Ports(dut, rst="rst_por")
+        self.net = StreamDriver(pins, "s_net", gaps, ["data", "keep", "last"])
         hold = stalls if stalls else hold
-        self.pkt = StreamMonitor(dut, "m_pkt", hold, ["header", "line", "slot"])
-        self.ack_rx = StreamMonitor(dut, "m_ack_rx", hold, ["data"])
-        self.anomaly = StreamMonitor(dut, "ev_anomaly_net", 0, ["data"])
-        self.rx_first = StreamMonitor(dut, "ev_rx_first", 0, ["data"])
-        self.rx_last = StreamMonitor(dut, "ev_rx_last", 0, ["data"])
+        packets = Bundles(pins, m_pkt=INTERNAL.rx_pkt)
+        self.pkt = StreamMonitor(packets, "m_pkt", hold, ["header", "line", "slot"])
+        self.ack_rx = StreamMonitor(pins, "m_ack_rx", hold, ["data"])
+        self.anomaly = StreamMonitor(pins, "ev_anomaly_net", 0, ["data"])
+        self.rx_first = StreamMonitor(pins, "ev_rx_first", 0, ["data"])
+        self.rx_last = StreamMonitor(pins, "ev_rx_last", 0, ["data"])
         self.moments = Moments(
-            dut, "s_net", "m_pkt", "m_ack_rx", "s_free", "drop", "stored", "released")  # fmt: skip
+            dut, "s_net", "m_pkt", "m_ack_rx", "s_free", "m_drop", "m_stored",
+            "m_released")  # fmt: skip
         self.wanted, self.wanted_acks = deque(), deque()
 
     async def start(self):
-        await clock_and_reset(self.dut)
-        self.dut.core_rst.value = 0
+        await clock_and_reset(self.dut, resets=POWER_ON)
         await RisingEdge(self.dut.clk)
         self.moments.clear()
 
@@ -74,11 +83,12 @@ class Bench:
         rng = self.rng
         size = rng.choice((0, 5, 32, 33, 96, rng.randrange(600))) if size is None else size
         header, payload = self.header(size), rng.randbytes(size)
-        cause = ANOMALY_LENGTH
+        cause = AnomalyNet.LENGTH
         if what == "opcode":
-            header.opcode, cause = rng.choice((0, 4, 255)), ANOMALY_OPCODE
+            header.opcode, cause = rng.choice((0, 4, 255)), AnomalyNet.OPCODE
         elif what == "node":
-            header.dst_node, cause = self.node ^ rng.choice((1, 256, 0x8000, 0xFFFF)), ANOMALY_NODE
+            wrong = rng.choice((1, 256, 0x8000, 0xFFFF))
+            header.dst_node, cause = self.node ^ wrong, AnomalyNet.NODE
         elif what == "short":
             header.length = size + rng.choice((1, 64, 200))
         elif what == "long":
@@ -158,11 +168,11 @@ async def packets_are_stored_and_seen(dut, pace):
                 pending.rotate(rng.randrange(4))
                 await bench.free(pending.popleft())
         await bench.drained()
-    assert not bench.anomaly.beats and len(bench.moments["stored"]) == sent
+    assert not bench.anomaly.beats and len(bench.moments["m_stored"]) == sent
     while pending:
         await bench.free(pending.popleft())
     await ClockCycles(dut.clk, 20)
-    assert len(bench.moments["released"]) == sent
+    assert len(bench.moments["m_released"]) == sent
     assert len(bench.rx_last.beats) == len(bench.rx_first.beats) >= sent
 
 
@@ -194,7 +204,7 @@ async def malformed_packets_are_dropped(dut):
         seen = [EVENTS.anomaly_net.unpack(beat["data"]).what for beat in bench.anomaly.beats]
         assert seen == causes
         bench.anomaly.beats.clear()
-        assert len(bench.moments["drop"]) == len(faults) * (turn + 1)
+        assert len(bench.moments["m_drop"]) == len(faults) * (turn + 1)
     assert lines > LINES // 2
     await bench.complete()
 
@@ -218,10 +228,10 @@ async def full_of_lines(dut):
     for slot in slots[:0:-1]:
         await bench.free(slot)
     await ClockCycles(dut.clk, 20)
-    assert len(bench.net.waiting) == 3 and not bench.moments["released"], "oldest packet held"
+    assert len(bench.net.waiting) == 3 and not bench.moments["m_released"], "oldest packet held"
     await bench.free(slots[0])
     await bench.check((await bench.pkt.take(1))[0])
-    assert len(bench.moments["released"]) == len(slots)
+    assert len(bench.moments["m_released"]) == len(slots)
     await bench.drained()
 
 
@@ -261,7 +271,7 @@ async def full_of_packets(dut):
     for size in sizes:
         bench.send(size)
     await ClockCycles(dut.clk, LINES + 150)
-    stored = len(bench.moments["stored"])
+    stored = len(bench.moments["m_stored"])
     assert stored == timing("efa_net_rx", "packet").depth and dut.s_net_ready.value == 0
     held["on"] = False
     for beat in await bench.pkt.take(70):
@@ -294,7 +304,7 @@ async def full_of_slots(dut):
     for slot in slots:
         await bench.free(slot)
     await ClockCycles(dut.clk, 6)
-    freed, gone = list(bench.moments["s_free"]), list(bench.moments["released"])
+    freed, gone = list(bench.moments["s_free"]), list(bench.moments["m_released"])
     promised = timing("efa_net_rx", "slot")
     slots = [await bench.check(beat, 0) for beat in await bench.pkt.take(20)]
     assert len(gone) == depth and gone[0] - freed[0] == promised.latency
@@ -313,10 +323,10 @@ async def full_of_slots(dut):
             await ClockCycles(dut.clk, bench.rng.randrange(3) if reach > 1 else promised.latency)
             while released < depth and slots[released] in free:
                 released += 1
-            now = len(bench.moments["released"])
+            now = len(bench.moments["m_released"])
             assert now <= released, "a slot in use was released"
         await ClockCycles(dut.clk, depth + 4)
-        assert len(bench.moments["released"]) == depth
+        assert len(bench.moments["m_released"]) == depth
         slots = []
     await bench.drained()
 
@@ -333,13 +343,13 @@ async def quiet_before_a_reset(dut):
         bench.net.post(*bench.failed("opcode")[1])
         bench.ack()
         await until(dut, lambda at=bench.net.sent + cut: bench.net.sent >= at, "flits")
-        dut.quiesce.value = 1
+        dut.s_quiesce.value = 1
         await consumed(bench.net)
         await ClockCycles(dut.clk, 4)
         assert not bench.pkt.beats and not bench.ack_rx.beats and not bench.anomaly.beats
-        dut.core_rst.value = 1
+        dut.rst.value = 1
         await ClockCycles(dut.clk, 3)
-        dut.core_rst.value = dut.quiesce.value = 0
+        dut.rst.value = dut.s_quiesce.value = 0
         await RisingEdge(dut.clk)
         bench.wanted.clear()
         bench.wanted_acks.clear()
@@ -361,9 +371,9 @@ async def reset_of_the_core_in_a_packet(dut):
         bench.send(480)
         bench.wanted.clear()
         await until(dut, lambda at=bench.net.sent + cut: bench.net.sent >= at, "flits")
-        dut.core_rst.value = 1
+        dut.rst.value = 1
         await ClockCycles(dut.clk, 2)
-        dut.core_rst.value = 0
+        dut.rst.value = 0
         bench.anomaly.beats.clear()
         bench.pkt.beats.clear()
         bench.send(70)
@@ -381,7 +391,7 @@ async def reset_of_the_core_in_a_gap(dut):
     bench = Bench(dut, lambda: bench.net.sent == held["at"])
     await bench.start()
     for cut in range(1, 8):
-        for signal in (dut.core_rst, dut.quiesce):
+        for signal in (dut.rst, dut.s_quiesce):
             held["at"] = bench.net.sent + cut
             bench.send(480)
             bench.wanted.clear()
@@ -389,9 +399,9 @@ async def reset_of_the_core_in_a_gap(dut):
             await ClockCycles(dut.clk, 3)
             signal.value = 1
             await ClockCycles(dut.clk, 3)
-            dut.core_rst.value = 1
+            dut.rst.value = 1
             await ClockCycles(dut.clk, 2)
-            dut.core_rst.value = dut.quiesce.value = 0
+            dut.rst.value = dut.s_quiesce.value = 0
             await ClockCycles(dut.clk, 2)
             held["at"] = None
             bench.send(70)
@@ -411,9 +421,7 @@ async def power_on_reset_in_a_packet(dut):
         bench.ack()
         await until(dut, lambda at=bench.net.sent + cut: bench.net.sent >= at, "flits")
         bench.net.clear()
-        dut.core_rst.value = 1
-        await reset(dut)
-        dut.core_rst.value = 0
+        await reset(dut, resets=POWER_ON)
         await RisingEdge(dut.clk)
         for noted in (bench.wanted, bench.wanted_acks, bench.pkt.beats, bench.ack_rx.beats):
             noted.clear()

@@ -5,26 +5,29 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, AdminQpState
+from tb.lib.bundles import Bundles
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import cycle, rng_for, start_clock
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, hold, steady, until
 
-QPC = INTERNAL.qpc
+QPC, QPCHG = INTERNAL.qpc, INTERNAL.qpchg
 SIDES = ("send", "recv")
 
 
 class Bench:
     def __init__(self, dut):
+        dut = Bundles(dut, s_qpc_admin=INTERNAL.qpc_admin)
+        dut.lanes("m_qpchg", SIDES).lanes("s_qperr", SIDES, INTERNAL.qperr)
         self.dut, self.rng = dut, rng_for("contexts")
         self.contexts = {}
         self.notices = {side: [] for side in SIDES}
         self.errors = []
-        dut.qpc_admin_valid.value = dut.qpc_admin_lock.value = dut.core_rst.value = 0
-        dut.qpc_send_addr.value = dut.qpc_recv_addr.value = 0
+        dut.s_qpc_admin_valid.value = dut.s_qpc_admin_lock.value = dut.rst.value = 0
+        dut.qpc_rd_addr.value = 0
         for side in SIDES:
-            getattr(dut, f"qperr_{side}_valid").value = 0
-            getattr(dut, f"qpchg_{side}_ready").value = 0
+            getattr(dut, f"s_qperr_{side}_valid").value = 0
+            getattr(dut, f"m_qpchg_{side}_ready").value = 0
 
     async def start(self, ready=1.0):
         start_clock(self.dut.clk)
@@ -32,23 +35,23 @@ class Bench:
         cocotb.start_soon(self.watch(ready))
 
     async def reset(self):
-        self.dut.core_rst.value = 1
+        self.dut.rst.value = 1
         await ClockCycles(self.dut.clk, 4)
-        self.dut.core_rst.value = 0
+        self.dut.rst.value = 0
         await RisingEdge(self.dut.clk)
-        await until(self.dut, high(self.dut.qp_init_done))
+        await until(self.dut, high(self.dut.init_done))
 
     async def watch(self, ready):
         rng = rng_for("notice")
         while True:
             await RisingEdge(self.dut.clk)
-            if self.dut.core_rst.value == 1:
+            if self.dut.rst.value == 1:
                 continue
             for side in SIDES:
-                consumed = getattr(self.dut, f"qpchg_{side}_ready")
-                if getattr(self.dut, f"qpchg_{side}_valid").value == 1 and consumed.value == 1:
-                    notice = (int(self.dut.qpchg_qpn.value), int(self.dut.qpchg_state.value))
-                    self.notices[side].append(notice)
+                consumed = getattr(self.dut, f"m_qpchg_{side}_ready")
+                if getattr(self.dut, f"m_qpchg_{side}_valid").value == 1 and consumed.value == 1:
+                    notice = QPCHG.unpack(int(self.dut.m_qpchg_data.value))
+                    self.notices[side].append((notice.qpn, notice.state))
                 consumed.value = int(rng.random() < ready)
             if self.dut.ev_qperr_valid.value == 1:
                 event = EVENTS.qperr.unpack(int(self.dut.ev_qperr_data.value))
@@ -58,11 +61,11 @@ class Bench:
         self.contexts[qpn] = dont_care(QPC, self.rng, **fields)
         await hold(
             self.dut,
-            "qpc_admin_valid",
-            "qpc_admin_ready",
-            qpc_admin_write=1,
-            qpc_admin_qpn=qpn,
-            qpc_admin_wdata=QPC.pack(**self.contexts[qpn]),
+            "s_qpc_admin_valid",
+            "s_qpc_admin_ready",
+            s_qpc_admin_write=1,
+            s_qpc_admin_qpn=qpn,
+            s_qpc_admin_wdata=QPC.pack(**self.contexts[qpn]),
         )
 
     async def read(self, qpn, **changed):
@@ -70,19 +73,23 @@ class Bench:
         if qpn in self.contexts:
             self.contexts[qpn] |= changed
         await hold(
-            self.dut, "qpc_admin_valid", "qpc_admin_ready", qpc_admin_write=0, qpc_admin_qpn=qpn
+            self.dut,
+            "s_qpc_admin_valid",
+            "s_qpc_admin_ready",
+            s_qpc_admin_write=0,
+            s_qpc_admin_qpn=qpn,
         )
         await RisingEdge(self.dut.clk)
-        await until(self.dut, high(self.dut.qpc_admin_rvalid), cycles=100)
-        got = QPC.unpack(int(self.dut.qpc_admin_rdata.value))
+        await until(self.dut, high(self.dut.m_qpc_admin_rvalid), cycles=100)
+        got = QPC.unpack(int(self.dut.m_qpc_admin_rdata.value))
         assert got == QPC.unpack(QPC.pack(**self.contexts.get(qpn, {})))
         return got
 
     async def error(self, side, qpn, cause):
         await hold(self.dut,
-            f"qperr_{side}_valid",
-            f"qperr_{side}_ready",
-            **{f"qperr_{side}_qpn": qpn, f"qperr_{side}_cause": cause},
+            f"s_qperr_{side}_valid",
+            f"s_qperr_{side}_ready",
+            **{f"s_qperr_{side}_qpn": qpn, f"s_qperr_{side}_cause": cause},
         )
 
     async def settle(self):
@@ -93,24 +100,25 @@ class Bench:
 async def every_context_is_dead_after_reset(dut):
     """qp_ctx.reset: A reset clears every context and blocks all ports until the clear is done."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     for qpn in range(64):
         await bench.write(qpn, live=1, state=AdminQpState.RTS)
     await bench.settle()
     bench.contexts.clear()
-    dut.core_rst.value = 1
+    dut.rst.value = 1
     await ClockCycles(dut.clk, 4)
-    dut.core_rst.value = 0
-    drive(dut, qpc_admin_valid=1, qpc_admin_write=0, qpc_admin_qpn=5)
-    await steady(dut, 64, qp_init_done=0, qpc_admin_ready=0, qperr_send_ready=0)
+    dut.rst.value = 0
+    drive(dut, s_qpc_admin_valid=1, s_qpc_admin_write=0, s_qpc_admin_qpn=5)
+    await steady(dut, 64, init_done=0, s_qpc_admin_ready=0, s_qperr_send_ready=0)
     await RisingEdge(dut.clk)
-    assert dut.qp_init_done.value == 1 and dut.qpc_admin_ready.value == 1
-    dut.qpc_admin_valid.value = 0
+    assert dut.init_done.value == 1 and dut.s_qpc_admin_ready.value == 1
+    dut.s_qpc_admin_valid.value = 0
     for qpn in range(64):
         await bench.read(qpn)
-        drive(dut, qpc_send_addr=0x41041 * qpn, qpc_recv_addr=0x41 * qpn)
+        drive(dut, qpc_rd_addr=0x41041041 * qpn)
         await ClockCycles(dut.clk, 2)
-        assert dut.qpc_send_data.value == 0 and dut.qpc_recv_data.value == 0
+        assert dut.qpc_rd_data.value == 0
 
 
 @cocotb.test()
@@ -118,6 +126,7 @@ async def a_write_is_read_back_and_reported_to_both_sides(dut):
     """qp_ctx.write: A written context is read back, and its state change is reported to both
     sides."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start(ready=0.3)
     wanted = {}
     rng = rng_for("write")
@@ -136,6 +145,7 @@ async def a_write_is_read_back_and_reported_to_both_sides(dut):
 async def every_port_reads_its_own_address_each_cycle(dut):
     """qp_ctx.readers: Every read port returns the context of its own address in every cycle."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     for qpn in range(64):
         await bench.write(qpn)
@@ -145,11 +155,10 @@ async def every_port_reads_its_own_address_each_cycle(dut):
     assert promised.interval == 1
     for _ in range(50):
         requested = [rng.randrange(64) for _ in range(6)]
-        dut.qpc_send_addr.value = sum(qpn << (6 * port) for port, qpn in enumerate(requested[:4]))
-        dut.qpc_recv_addr.value = sum(qpn << (6 * port) for port, qpn in enumerate(requested[4:]))
+        dut.qpc_rd_addr.value = sum(qpn << (6 * port) for port, qpn in enumerate(requested))
         await RisingEdge(dut.clk)
         if len(asked_for) >= promised.latency:
-            data = int(dut.qpc_send_data.value) | int(dut.qpc_recv_data.value) << (4 * QPC.width)
+            data = int(dut.qpc_rd_data.value)
             for port, qpn in enumerate(asked_for[-promised.latency]):
                 image = (data >> (port * QPC.width)) & ((1 << QPC.width) - 1)
                 assert image == QPC.pack(**bench.contexts[qpn])
@@ -161,6 +170,7 @@ async def an_error_moves_only_a_live_queue_out_of_reset(dut):
     """qp_ctx.error: An error moves only a live QP outside RESET and ERR to ERR, and is reported
     once."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start(ready=0.5)
     for state in AdminQpState:
         await bench.write(int(state), live=1, state=state)
@@ -190,6 +200,7 @@ async def an_error_moves_only_a_live_queue_out_of_reset(dut):
 async def sides_take_turns(dut):
     """qp_ctx.quanta: Errors of both sides alternate; the side that was granted last waits first."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     for wrap in range(2):
         for qpn in range(32):
@@ -216,15 +227,16 @@ async def sides_take_turns(dut):
 async def the_lock_holds_errors_off(dut):
     """qp_ctx.lock: The admin lock blocks error reports until it is released."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     await bench.write(4, live=1, state=AdminQpState.RTS)
     await bench.settle()
-    dut.qpc_admin_lock.value = 1
+    dut.s_qpc_admin_lock.value = 1
     task = cocotb.start_soon(bench.error("send", 4, 3))
     await bench.settle()
     assert not task.done()
     await bench.write(4, live=1, state=AdminQpState.SQD)
-    dut.qpc_admin_lock.value = 0
+    dut.s_qpc_admin_lock.value = 0
     await bench.settle()
     assert task.done() and bench.errors == [(4, 3)]
     await bench.read(4, state=AdminQpState.ERR)
@@ -234,26 +246,27 @@ async def the_lock_holds_errors_off(dut):
 async def changes_are_reported_and_seen_in_time(dut):
     """queue.qp_ctx.cycles: Back-to-back writes, reads and errors meet their specified cycles."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     await bench.settle()
-    dut.qpc_recv_addr.value = 9
+    dut.qpc_rd_addr.value = 9
     edges = {name: [] for name in ("accepted", "rsp", "notice", "seen")}
     state = None
 
     async def watch():
         while True:
             await RisingEdge(dut.clk)
-            ports = ("qpc_admin", "qperr_send", "qperr_recv")
+            ports = ("s_qpc_admin", "s_qperr_send", "s_qperr_recv")
             if any(
                 getattr(dut, p + "_valid").value & getattr(dut, p + "_ready").value for p in ports
             ):
                 edges["accepted"].append(cycle())
-            if dut.qpc_admin_rvalid.value == 1:
+            if dut.m_qpc_admin_rvalid.value == 1:
                 edges["rsp"].append(cycle())
-            if dut.qpchg_send_valid.value == 1:
+            if dut.m_qpchg_send_valid.value == 1:
                 edges["notice"].append(cycle())
-                assert dut.qpchg_recv_valid.value == 1
-            image = int(dut.qpc_recv_data.value) & (1 << QPC.width) - 1
+                assert dut.m_qpchg_recv_valid.value == 1
+            image = int(dut.qpc_rd_data.value) & (1 << QPC.width) - 1
             if state is not None and QPC.unpack(image).state == state:
                 edges["seen"].append(cycle())
 
@@ -275,16 +288,16 @@ async def changes_are_reported_and_seen_in_time(dut):
             seen.clear()
 
     state = AdminQpState.RTS
-    dut.qpc_admin_valid.value, dut.qpc_admin_write.value, dut.qpc_admin_qpn.value = 1, 1, 9
-    dut.qpc_admin_wdata.value = QPC.pack(live=1, state=state)
+    dut.s_qpc_admin_valid.value, dut.s_qpc_admin_write.value, dut.s_qpc_admin_qpn.value = 1, 1, 9
+    dut.s_qpc_admin_wdata.value = QPC.pack(live=1, state=state)
     await until(dut, lambda: len(edges["accepted"]) == 8, "8 accesses")
-    dut.qpc_admin_valid.value = 0
+    dut.s_qpc_admin_valid.value = 0
     await bench.settle()
     check("write", "notice", 0)
     state = None
-    dut.qpc_admin_valid.value, dut.qpc_admin_write.value = 1, 0
+    dut.s_qpc_admin_valid.value, dut.s_qpc_admin_write.value = 1, 0
     await until(dut, lambda: len(edges["accepted"]) == 8, "8 accesses")
-    dut.qpc_admin_valid.value = 0
+    dut.s_qpc_admin_valid.value = 0
     await bench.settle()
     check("read", "rsp", None)
     for qpn in range(2, 10):
@@ -293,10 +306,10 @@ async def changes_are_reported_and_seen_in_time(dut):
     for seen in edges.values():
         seen.clear()
     state = AdminQpState.ERR
-    dut.qperr_recv_valid.value, dut.qperr_recv_cause.value = 1, 5
+    dut.s_qperr_recv_valid.value, dut.s_qperr_recv_cause.value = 1, 5
     for number in range(8):
-        dut.qperr_recv_qpn.value = 9 - number
+        dut.s_qperr_recv_qpn.value = 9 - number
         await until(dut, lambda number=number: len(edges["accepted"]) > number, "the next access")
-    dut.qperr_recv_valid.value = 0
+    dut.s_qperr_recv_valid.value = 0
     await bench.settle()
     check("error", "notice", 1)

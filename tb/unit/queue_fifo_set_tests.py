@@ -42,6 +42,7 @@ class RefModel:
 async def start(dut):
     zero(dut, *INPUTS)
     await clock_and_reset(dut)
+    await until(dut, high(dut.init_done), cycles=5000)
     ref = RefModel(dut)
     cocotb.start_soon(ref.run())
     return ref, 1 << len(dut.m_qpn)
@@ -92,7 +93,7 @@ async def a_queue_shows_up_in_time(dut):
     """queue.queue_fifo_set.cycles: An inserted queue appears in its specified time; full throughput
     is one queue per cycle."""
     ref, count = await start(dut)
-    promised = timing("efa_queue_fifo_set", "queue" if count > 16 else "queue_small")
+    promised = timing("efa_queue_fifo_set", "queue")
     for name in ("now", "s"):
         dut.m_ready.value = 0
         put = await pulse(dut, name + "_valid", **{name + "_qpn": 1})
@@ -119,7 +120,8 @@ async def reset_empties_it(dut):
         for qpn in range(count):
             await pulse(dut, "now_valid", now_qpn=qpn)
         await reset(dut)
-        assert dut.m_valid.value == 0
+        assert dut.m_valid.value == 0 and dut.init_done.value == 0
+        assert await until(dut, high(dut.init_done), cycles=count + 1) == count
         await pulse(dut, "s_valid", s_qpn=count - 1)
         dut.m_ready.value = 1
         await ClockCycles(dut.clk, 5)

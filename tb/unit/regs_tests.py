@@ -5,7 +5,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
 from efa import defs
-from efa.defs import LIMITS, PROFILES, REG_BITS, Reg
+from efa.defs import LIMITS, PROFILES, REG_BITS, AnomalyHost, Reg
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, rises
@@ -13,7 +13,6 @@ from tb.lib.waits import drive, rises
 INVALID = defs.EFA_MMIO_READ_INVALID
 READ_ONLY = (Reg.VERSION, Reg.CONTROLLER_VERSION, Reg.CAPS, Reg.DEV_STS)
 STORED = [reg for reg in Reg if reg not in READ_ONLY]
-ANOMALY_REGISTER, ANOMALY_LOST = 2, 3
 RESP = 0x12_3456_7880
 
 
@@ -144,7 +143,7 @@ async def any_access(dut):
         assert dut.anomaly_valid.value == ignored
         if ignored:
             assert (int(dut.anomaly_kind.value), int(dut.anomaly_detail.value)) == (
-                ANOMALY_REGISTER,
+                AnomalyHost.REGISTER,
                 offset,
             )
         state = interface, progress, finished
@@ -188,7 +187,7 @@ async def stores(dut):
         await bench.store(offset, 1)
     await bench.store(LIMITS.msix_table_offset, 1)
     await ClockCycles(dut.clk, 2)
-    assert bench.odds() == [(ANOMALY_REGISTER, int(offset)) for offset in ignored]
+    assert bench.odds() == [(AnomalyHost.REGISTER, int(offset)) for offset in ignored]
 
 
 @cocotb.test()
@@ -236,7 +235,7 @@ async def waiting_responses(dut):
     await bench.request(Reg.VERSION, 99)
     await ClockCycles(dut.clk, 2)
     (what, detail), *more = bench.odds()
-    assert what == ANOMALY_LOST and not more
+    assert what == AnomalyHost.READ_LOST and not more
     assert REG_BITS.MMIO_REG_READ.unpack(detail).REQ_ID == 99
     bench.wr._pause = lambda: False
     assert [beat["addr"] for beat in await bench.wr.take(depth)] == wanted

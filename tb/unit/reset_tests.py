@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
-from tb.lib.stream import StreamMonitor, clock_and_reset, rng_for
+from tb.lib.stream import Ports, StreamMonitor, clock_and_reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, pulse, rises, steady, until
 
@@ -26,29 +26,29 @@ class Bench:
     events."""
 
     def __init__(self, dut, **state):
-        self.dut = dut
+        self.dut, self.pins = dut, Ports(dut, rst="rst_por")
         drive(dut, s_cfg_flr=0, ctl_valid=0, ctl_reset=0, **(QUIET | state))
-        self.events = StreamMonitor(dut, "ev_reset")
+        self.events = StreamMonitor(self.pins, "ev_reset")
         cocotb.start_soon(self.watch())
 
     async def watch(self):
         """Checks the invariants of every cycle."""
         dut, before, held, last = self.dut, None, 0, DONE
         wanted = edge = False
-        names = ("uptime core_rst host_rst quiesce in_reset in_flr opened resp_clear sts_progress "
+        names = ("uptime rst host_rst quiesce in_reset in_flr opened resp_clear sts_progress "
                  "sts_finished m_cfg_flr_done sampled_interface ev_reset_valid ev_reset_data "
                  "s_cfg_flr s_cfg_interface ctl_valid ctl_reset init_done").split()  # fmt: skip
         settle = timing("efa_reset", "core").latency
         while True:
             await RisingEdge(dut.clk)
-            if dut.rst.value != 0:
+            if dut.rst_por.value != 0:
                 before, held, last = None, 0, DONE
                 wanted = edge = False
                 continue
             now = Cycle(**{name: int(getattr(dut, name).value) for name in names},
                         quiet=[int(getattr(dut, name).value) for name in QUIET])  # fmt: skip
             assert now.quiesce == now.in_reset and not (now.m_cfg_flr_done and now.quiesce)
-            assert now.host_rst == (now.core_rst and (now.in_flr or not now.opened))
+            assert now.host_rst == (now.rst and (now.in_flr or not now.opened))
             assert now.resp_clear == (now.m_cfg_flr_done and now.ctl_valid and now.ctl_reset)
             assert now.sts_progress <= (now.in_reset and not now.in_flr)
             assert not (now.sts_progress and now.sts_finished)
@@ -62,10 +62,10 @@ class Bench:
                     wanted = False
                 wanted = wanted or edge
                 assert not (wanted and now.m_cfg_flr_done), "an FLR request was lost"
-                if before.core_rst and not now.core_rst:
+                if before.rst and not now.rst:
                     assert not held or held == settle
                     held = 0
-                elif now.core_rst and (held or not before.core_rst):
+                elif now.rst and (held or not before.rst):
                     held += 1
             edge = bool(now.s_cfg_flr and not (before and before.s_cfg_flr))
             before = now
@@ -81,7 +81,7 @@ class Bench:
         if before.resp_clear:
             assert (now.sts_progress, now.sts_finished) == (1, 0)
             assert now.ev_reset_valid and now.ev_reset_data == BEGUN
-        assert now.core_rst <= (before.core_rst or now.ev_reset_valid)
+        assert now.rst <= (before.rst or now.ev_reset_valid)
         if now.opened and not before.opened:
             assert before.init_done and not now.ev_reset_valid
         if not now.ev_reset_valid:
@@ -91,7 +91,7 @@ class Bench:
             assert not now.sts_finished and now.quiesce
         elif step == DRAINED:
             _, net_quiet, rd_idle, wr_idle, wr_core_idle, _ = before.quiet
-            assert last == BEGUN and now.core_rst and not before.core_rst
+            assert last == BEGUN and now.rst and not before.rst
             assert net_quiet and rd_idle and (wr_idle if now.in_flr else wr_core_idle)
         else:
             assert last == DRAINED and not now.quiesce and not now.in_flr
@@ -104,7 +104,7 @@ class Bench:
 
     async def idle(self):
         """Powers the device on and clears the reported events."""
-        await clock_and_reset(self.dut)
+        await clock_and_reset(self.pins)
         await until(self.dut, high(self.dut.m_cfg_flr_done))
         self.events.beats.clear()
 
@@ -150,8 +150,8 @@ async def power_on(dut):
     """host.reset.power_on: Power-on resets core and host side, waits for the tables and reports no
     event."""
     bench = Bench(dut, init_done=0)
-    await clock_and_reset(dut)
-    while dut.core_rst.value == 1:
+    await clock_and_reset(bench.pins)
+    while dut.rst.value == 1:
         assert dut.host_rst.value == 1
         await RisingEdge(dut.clk)
     assert dut.host_rst.value == 0
@@ -174,10 +174,10 @@ async def register_reset(dut):
     drive(dut, ctl_valid=0)
     await rises(dut, dut.sts_progress, timing("efa_reset", "store").latency)
     assert dut.quiesce.value == 1
-    cycles = await until(dut, high(dut.core_rst))
+    cycles = await until(dut, high(dut.rst))
     assert cycles == timing("efa_reset", "drain").latency
     length = 0
-    while dut.core_rst.value == 1:
+    while dut.rst.value == 1:
         assert dut.host_rst.value == 0
         length += 1
         await RisingEdge(dut.clk)
@@ -202,7 +202,7 @@ async def register_drain(dut, what):
     drive(dut, **{what: 0})
     await bench.store(1)
     await bench.store(0)
-    await steady(dut, 60, core_rst=0)
+    await steady(dut, 60, rst=0)
     assert bench.steps == [BEGUN]
     drive(dut, **{what: 1})
     await until(dut, high(dut.sts_finished))
@@ -220,9 +220,9 @@ async def function_level(dut):
     dut.wr_idle.value = 0
     await bench.flr()
     await until(dut, high(dut.in_flr))
-    await steady(dut, 60, core_rst=0, sts_progress=0)
+    await steady(dut, 60, rst=0, sts_progress=0)
     dut.wr_idle.value = 1
-    await until(dut, high(dut.core_rst))
+    await until(dut, high(dut.rst))
     assert dut.host_rst.value == 1
     await until(dut, high(dut.m_cfg_flr_done))
     await steady(dut, 60, in_flr=0, quiesce=0, sts_finished=0)
@@ -264,7 +264,7 @@ async def any_order(dut):
             drive(dut, **{name: rng.random() < quiet})
         dut.s_cfg_interface.value = rng.getrandbits(2)
         await RisingEdge(dut.clk)
-        if dut.core_rst.value == 1:
+        if dut.rst.value == 1:
             assert dut.quiesce.value == 1
         assert dut.quiesce.value == dut.in_reset.value
     drive(dut, ctl_valid=0, s_cfg_flr=0, **QUIET)
@@ -278,7 +278,7 @@ async def any_order(dut):
 @cocotb.test()
 async def as_soon_as_it_may(dut):
     """host.reset.soon: Each wait, for idle engines or for tables, ends in the cycle of its
-    condition; a second request aborts nothing; rst resets both sides at once."""
+    condition; a second request aborts nothing; rst_por resets both sides at once."""
     bench = Bench(dut)
     await bench.idle()
     for wait in range(20, 29):
@@ -287,7 +287,7 @@ async def as_soon_as_it_may(dut):
         await ClockCycles(dut.clk, wait)
         dut.net_quiet.value = 1
         await RisingEdge(dut.clk)
-        await rises(dut, dut.core_rst, 1)
+        await rises(dut, dut.rst, 1)
         await bench.store(1)
         await ClockCycles(dut.clk, wait)
         dut.init_done.value = 1
@@ -307,6 +307,6 @@ async def as_soon_as_it_may(dut):
         await bench.flr()
         await rises(dut, dut.in_flr, 2)
         await until(dut, high(dut.m_cfg_flr_done))
-    dut.rst.value = 1
+    dut.rst_por.value = 1
     await ReadOnly()
-    assert (dut.core_rst.value, dut.host_rst.value) == (1, 1)
+    assert (dut.rst.value, dut.host_rst.value) == (1, 1)

@@ -24,7 +24,8 @@ class Bench:
         self.qpn_w = len(dut.s_clear_qpn)
 
     async def start(self):
-        zero(self.dut, "rd_cpl_valid", "rd_cpl_err", "s_clear_valid", "rd_qpn", "rd_count")
+        zero(self.dut, "s_rd_cpl_valid", "s_rd_cpl_err", "s_clear_valid", "desc_rd_qpn",
+             "desc_rd_count")  # fmt: skip
         await clock_and_reset(self.dut)
 
     async def clear(self, qpn):
@@ -35,22 +36,22 @@ class Bench:
         dut = self.dut
         data = sum(word << 128 * number for number, word in enumerate(descs))
         spare = self.rng.getrandbits(512) >> 128 * len(descs) << 128 * len(descs)
-        dut.rd_cpl_valid.value, dut.rd_cpl_qpn.value, dut.rd_cpl_err.value = 1, qpn, err
-        dut.rd_cpl_count.value, dut.rd_cpl_offset.value = count % 65536, 16 * offset
-        dut.rd_cpl_data.value, dut.rd_cpl_bytes.value = data | spare, 16 * len(descs)
+        dut.s_rd_cpl_valid.value, dut.s_rd_cpl_qpn.value, dut.s_rd_cpl_err.value = 1, qpn, err
+        dut.s_rd_cpl_count.value, dut.s_rd_cpl_offset.value = count % 65536, 16 * offset
+        dut.s_rd_cpl_data.value, dut.s_rd_cpl_bytes.value = data | spare, 16 * len(descs)
 
     def request(self, *pairs):
         """Drives the (ring, count) of each reader."""
-        self.dut.rd_qpn.value = sum(q << self.qpn_w * n for n, (q, _) in enumerate(pairs))
-        self.dut.rd_count.value = sum(c % 65536 << 16 * n for n, (_, c) in enumerate(pairs))
+        self.dut.desc_rd_qpn.value = sum(q << self.qpn_w * n for n, (q, _) in enumerate(pairs))
+        self.dut.desc_rd_count.value = sum(c % 65536 << 16 * n for n, (_, c) in enumerate(pairs))
 
     def reported(self, reader, known=None):
         """Returns the two descriptors of a reader, None for an absent one.
 
         Fields that the second reader does not return are filled from `known`.
         """
-        here = int(self.dut.rd_present.value) >> 2 * reader
-        text = str(self.dut.rd_descs.value)
+        here = int(self.dut.desc_rd_present.value) >> 2 * reader
+        text = str(self.dut.desc_rd_data.value)
         words = [text[len(text) - 128 * n - 128 : len(text) - 128 * n] for n in range(4)]
         if reader:
             assert all(int(words[2 + n], 2) & ~BRIEF == 0 for n in (0, 1) if here >> n & 1)
@@ -97,7 +98,7 @@ async def readers_see_what_came_and_nothing_older(dut, first):
             words = [desc(rng, 1) for _ in range(4)]
             bench.beat(qpn, count, 0, words)
             await RisingEdge(dut.clk)
-        zero(dut, "rd_cpl_valid")
+        zero(dut, "s_rd_cpl_valid")
         ring.head = ring.requested = first
     await ClockCycles(dut.clk, 3)
     requested, landing, seen = [], [], [0, 0, 0]
@@ -117,7 +118,7 @@ async def readers_see_what_came_and_nothing_older(dut, first):
         qpn = rng.choice(list(rings))
         ring = rings[qpn]
         ring.read(bench)
-        dut.rd_cpl_valid.value = dut.rd_cpl_err.value = 0
+        dut.s_rd_cpl_valid.value = dut.s_rd_cpl_err.value = 0
         arrived = None
         if ring.pieces and rng.random() < 0.7:
             if rng.random() < 0.1:
@@ -161,7 +162,7 @@ async def a_cleared_ring_begins_again(dut):
         for at in range(0, bench.slots, 4):
             bench.beat(qpn, at, 0, words[at : at + 4])
             await RisingEdge(dut.clk)
-        zero(dut, "rd_cpl_valid")
+        zero(dut, "s_rd_cpl_valid")
         await ClockCycles(dut.clk, 2)
 
     async def holds(qpn, here):
@@ -184,7 +185,7 @@ async def a_cleared_ring_begins_again(dut):
     for at in range(0, bench.slots, 4):
         bench.beat(5, at, 0, words[at : at + 4])
         await RisingEdge(dut.clk)
-        zero(dut, "rd_cpl_valid")
+        zero(dut, "s_rd_cpl_valid")
         await ClockCycles(dut.clk, rng.randrange(3))
     await cleared
     await holds(5, True)
@@ -207,7 +208,7 @@ async def beats_reads_and_clears_take_their_time(dut):
         bench.beat(1, 0, 4 * beat, words[4 * beat : 4 * beat + 4])
         await RisingEdge(dut.clk)
         assert cycle() == started + (beat + 1) * BEAT.interval
-    zero(dut, "rd_cpl_valid")
+    zero(dut, "s_rd_cpl_valid")
     await until(dut, lambda: bench.reported(0) == words[:2], "the first beat", 5)
     assert cycle() - started - 1 == BEAT.latency
     await RisingEdge(dut.clk)
@@ -233,7 +234,7 @@ async def reset_in_the_middle_of_clears_and_beats(dut):
         for at in range(0, bench.slots, 4):
             bench.beat(9, at, 0, old)
             await RisingEdge(dut.clk)
-        zero(dut, "rd_cpl_valid")
+        zero(dut, "s_rd_cpl_valid")
         dut.s_clear_qpn.value, dut.s_clear_valid.value = 8, 1
         await ClockCycles(dut.clk, 1 + wait)
         dut.s_clear_valid.value = 0
@@ -248,7 +249,7 @@ async def reset_in_the_middle_of_clears_and_beats(dut):
         dut.rst.value = 1
         bench.beat(9, 0, 0, new)
         await ClockCycles(dut.clk, 3)
-        zero(dut, "rd_cpl_valid", "rst")
+        zero(dut, "s_rd_cpl_valid", "rst")
         bench.request((9, 0), (9, 2))
         await ClockCycles(dut.clk, BEAT.latency + 1)
         assert bench.reported(0) == bench.reported(1) == [None, None]
@@ -279,4 +280,4 @@ async def pulse_beat(bench, qpn, at, word):
     """Drives a beat of one descriptor at any offset of its read."""
     inside = bench.rng.randrange(min(at, 7) + 1)
     bench.beat(qpn, at - inside, inside, [word & ONE_DESC])
-    await pulse(bench.dut, "rd_cpl_valid")
+    await pulse(bench.dut, "s_rd_cpl_valid")

@@ -11,15 +11,16 @@ from efa.defs import INTERNAL, AdminQpState
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import hold, zero
+from tb.lib.waits import high, hold, until, zero
 from tb.unit.rq_bench import desc
 
 STATES = AdminQpState
 LOOK, USED, READ, FLUSH = (
     timing("efa_rq_fetch", path) for path in ("look", "used", "read", "flush"))  # fmt: skip
-INPUTS = ("move_valid", "used_valid", "s_chg_valid", "rd_cpl_end", "rd_cpl_failed", "s_held_valid",
-          "s_held_qpn", "claim_failed_qpn", "m_rd_ready", "m_flush_ready", "s_clear_valid",
-          "s_drain", "qpc_data", "s_prod", "s_cons", "s_descs", "s_present")  # fmt: skip
+INPUTS = ("s_move_valid", "s_used_valid", "s_chg_valid", "s_rd_cpl_end", "s_rd_cpl_failed",
+          "s_held_valid", "s_held_qpn", "failed_rd_addr", "m_rd_ready", "m_flush_ready",
+          "s_clear_valid", "s_drain", "qpc_rd_data", "prod_rd_data", "cons_rd_data",
+          "desc_rd_data", "desc_rd_present")  # fmt: skip
 
 
 class Ring:
@@ -79,19 +80,20 @@ class Env:
         self.dut, self.rng = dut, rng_for("rq_fetch")
         self.slots = 1 << int(dut.SLOT_W.value)
         self.rings, self.moves, self.wants, self.chgs = {}, deque(), deque(), deque()
-        self.qpn_w = len(dut.m_qpn)
+        self.qpn_w = len(dut.ring_rd_addr)
         self.responses, self.ready, self.flush = responses, ready, flush
         self.out, self.before_drain, self.claim, self.take = [], [], None, None
         self.response, self.fail, self.clearing = None, set(), None
         self.times = {"read": [], "flush": [], "end": [], "used": []}
         self.drained, self.offered, self.stays = False, None, None
         self._drain = 0
-        self.ending, self.shown = False, None
+        self.ending, self.shown, self.looked_up = False, None, None
         self.lanes = None  # (valid, queue) of each packet that may move a head, when a test sets it
 
     async def start(self):
         zero(self.dut, *INPUTS)
         await clock_and_reset(self.dut)
+        await until(self.dut, high(self.dut.m_init_done))
 
     async def ring(self, qpn, log, state=STATES.RTS, **fields):
         """Creates and clears a new ring."""
@@ -143,7 +145,7 @@ class Env:
     async def cycle(self):
         dut = self.dut
         await RisingEdge(dut.clk)
-        requested, head = dut.m_qpn.value, dut.head.value
+        requested, head = dut.ring_rd_addr.value, dut.desc_rd_count.value
         ring = self.rings.get(int(requested)) if requested.is_resolvable else None
         self._memories(ring, head)
         if dut.rst.value == 0:
@@ -155,15 +157,15 @@ class Env:
         """Drives memory outputs: a read returns the content before this edge."""
         dut = self.dut
         if ring is None:
-            zero(dut, "qpc_data", "s_prod", "s_cons", "s_present")
+            zero(dut, "qpc_rd_data", "prod_rd_data", "cons_rd_data", "desc_rd_present")
             return
-        dut.qpc_data.value = ring.context()
-        dut.s_prod.value, dut.s_cons.value = ring.prod % 65536, ring.cons % 65536
+        dut.qpc_rd_data.value = ring.context()
+        dut.prod_rd_data.value, dut.cons_rd_data.value = ring.prod % 65536, ring.cons % 65536
         if head.is_resolvable:
             at = ring.cons + (int(head) - ring.cons + 32768) % 65536 - 32768
-            dut.s_descs.value = sum(ring.descs.get(at + n, self.rng.getrandbits(128)) << 128 * n
-                                    for n in (0, 1))  # fmt: skip
-            dut.s_present.value = sum((at + n in ring.here) << n for n in (0, 1))
+            words = [ring.descs.get(at + n, self.rng.getrandbits(128)) for n in (0, 1)]
+            dut.desc_rd_data.value = words[1] << 128 | words[0]
+            dut.desc_rd_present.value = sum((at + n in ring.here) << n for n in (0, 1))
 
     def _outputs(self, ring):
         dut = self.dut
@@ -179,24 +181,25 @@ class Env:
             used = ring.entry()
             assert used and ring.offers(self.offered)
             # A look that began before the drain may still use the previous state.
-            late = ring.state == STATES.RESET and dut.idle.value == 0
+            late = ring.state == STATES.RESET and dut.m_idle.value == 0
             assert ring.state == STATES.ERR or late
             assert self.claim != ring.qpn, "a packet holds this WQE"
             assert dut.m_flush_qpc.value == ring.context(STATES.ERR)
             assert dut.m_flush_req_id.value == ring.descs[ring.cons] >> 64 & 0xFFFF
             assert dut.m_flush_count.value == used
-            assert dut.take_valid.value == 1
-            assert dut.take_value.value == (ring.cons + used) % 65536
+            assert dut.m_take_valid.value == 1
+            assert dut.m_take_value.value == (ring.cons + used) % 65536
             ring.cons += used
             ring.flushed += used
             self.times["flush"].append(cycle())
         else:
-            assert dut.take_valid.value == 0
+            assert dut.m_take_valid.value == 0
         self.drained = all(
-            pin.value == 1 for pin in (dut.s_drain, dut.idle, dut.drained))  # fmt: skip
+            pin.value == 1 for pin in (dut.s_drain, dut.m_idle, dut.m_drained))  # fmt: skip
         assert not (self.drained and any(read in self.out for read in self.before_drain))
-        if self.shown is not None:
-            assert dut.claim_failed.value == int(self.rings[self.shown].failed)
+        if self.looked_up is not None:
+            assert dut.failed_rd_data.value == int(self.rings[self.looked_up].failed)
+        self.looked_up = self.shown
 
     def _read(self, ring):
         dut = self.dut
@@ -220,12 +223,12 @@ class Env:
             self.times["used"].append(cycle())
             self.rings[self.claim].cons += self.take
             self.claim = self.take = None
-        elif dut.used_valid.value == 1:
+        elif dut.s_used_valid.value == 1:
             self.wants.popleft()
         if self.response:
             ring, begin, number, _ = self.response
             self.response = None
-            if dut.rd_cpl_failed.value == 1:
+            if dut.s_rd_cpl_failed.value == 1:
                 ring.broken_at = cycle()
             else:
                 # A consumed descriptor stays in the cache until it is overwritten.
@@ -233,7 +236,7 @@ class Env:
                 ring.here |= set(range(begin, begin + number))
         if dut.s_chg_valid.value == 1 and dut.s_chg_ready.value == 1:
             self.chgs.popleft()
-        if dut.move_valid.value == 1:
+        if dut.s_move_valid.value == 1:
             self.moves.popleft()
         if self.clearing and dut.s_clear_ready.value == 1:
             self.clearing.begin()
@@ -241,16 +244,17 @@ class Env:
 
     def _inputs(self):
         dut, rng = self.dut, self.rng
-        for queue, name in ((self.moves, "move"), (self.chgs, "s_chg")):
+        for queue, name in ((self.moves, "s_move"), (self.chgs, "s_chg")):
             getattr(dut, name + "_valid").value = int(bool(queue))
             if queue:
                 getattr(dut, name + "_qpn").value = queue[0]
-        dut.rd_cpl_end.value = 0
+        dut.s_rd_cpl_end.value = 0
         if self.out and rng.random() < self.responses:
             self.response = self.out.pop(rng.randrange(len(self.out)))
             ring, _, _, epoch = self.response
-            dut.rd_cpl_end.value, dut.rd_cpl_qpn.value, dut.rd_cpl_epoch.value = 1, ring.qpn, epoch
-            dut.rd_cpl_failed.value = int(ring.qpn in self.fail)
+            dut.s_rd_cpl_end.value, dut.s_rd_cpl_qpn.value = 1, ring.qpn
+            dut.s_rd_cpl_epoch.value = epoch
+            dut.s_rd_cpl_failed.value = int(ring.qpn in self.fail)
             self.times["end"].append(cycle())
         self.shown = self.claim
         # The packet that may move a head is in one of three stages; the others are invalid.
@@ -258,7 +262,7 @@ class Env:
         held = [rng.getrandbits(self.qpn_w) for _ in range(3)]
         valid = int(self.claim is not None) << lane
         if self.claim is not None:
-            held[lane] = dut.claim_failed_qpn.value = self.claim
+            held[lane] = dut.failed_rd_addr.value = self.claim
         if self.lanes is not None:
             valid = sum(one << n for n, (one, _) in enumerate(self.lanes))
             held = [qpn for _, qpn in self.lanes]
@@ -267,9 +271,9 @@ class Env:
         self.ending = self.take is not None
         spare = self.wants[0] if self.wants and not self.ending else None
         used = self.claim if self.take else spare
-        dut.used_valid.value = int(used is not None)
+        dut.s_used_valid.value = int(used is not None)
         if used is not None:
-            dut.used_qpn.value = used
+            dut.s_used_qpn.value = used
         dut.m_rd_ready.value = int(rng.random() < self.ready)
         dut.m_flush_ready.value = int(rng.random() < self.flush)
         dut.s_clear_valid.value = int(self.clearing is not None)
@@ -359,13 +363,14 @@ async def counts_go_through_their_wrap(dut):
     more are posted."""
     zero(dut, *INPUTS)
     await clock_and_reset(dut)
+    await until(dut, high(dut.m_init_done))
     ring = Ring(6, 12)
     ring.state = STATES.RTS
-    dut.qpc_data.value = ring.context()
-    dut.used_qpn.value = dut.s_clear_qpn.value = ring.qpn
+    dut.qpc_rd_data.value = ring.context()
+    dut.s_used_qpn.value = dut.s_clear_qpn.value = ring.qpn
     await hold(dut, "s_clear_valid", "s_clear_ready")
-    dut.m_rd_ready.value = dut.used_valid.value = 1
-    dut.s_prod.value = prod = 64
+    dut.m_rd_ready.value = dut.s_used_valid.value = 1
+    dut.prod_rd_data.value = prod = 64
     few = 0
     while ring.requested < 65536 + 64:
         try:
@@ -379,14 +384,14 @@ async def counts_go_through_their_wrap(dut):
         ring.requested += number
         if ring.requested // 8 % 37 == 1:
             # Nothing is posted for a while, then a few descriptors.
-            dut.s_cons.value = dut.s_prod.value = ring.requested % 65536
+            dut.cons_rd_data.value = dut.prod_rd_data.value = ring.requested % 65536
             for _ in range(3 * LOOK.interval):
                 await RisingEdge(dut.clk)
             assert dut.m_rd_valid.value == 0, "a read without posts"
             few = 2
         prod = ring.requested + (3 if few else 64)
         few = max(0, few - 1)
-        dut.s_cons.value, dut.s_prod.value = ring.requested % 65536, prod % 65536
+        dut.cons_rd_data.value, dut.prod_rd_data.value = ring.requested % 65536, prod % 65536
 
 
 @cocotb.test()
@@ -455,8 +460,8 @@ async def a_failed_read_breaks_its_ring(dut):
 
 @cocotb.test()
 async def every_ring_breaks_alone(dut):
-    """queue.rq_fetch.each: Each ring fails and is cleared alone; `claim_failed` shows the state of
-    each."""
+    """queue.rq_fetch.each: Each ring fails and is cleared alone; `failed_rd_data` shows the state
+    of each."""
     env = Env(dut, 1.0)
     await env.start()
     count = 1 << env.qpn_w
@@ -755,6 +760,7 @@ async def a_head_that_moves_during_a_look_is_read_again(dut):
         env = Env(dut, 1.0)
         zero(dut, *INPUTS)
         await reset(dut)
+        await until(dut, high(dut.m_init_done))
         ring = await env.ring(env.rng.randrange(1 << env.qpn_w) & ~1 | anomaly, 4)
         env.post(ring, 0, 1, 1, 0, 1)
         await env.rest()
@@ -825,8 +831,9 @@ async def reset_clears_looks_reads_and_drains(dut):
         await env.cycles(wait + 40)
         zero(dut, *INPUTS)
         await reset(dut)
-        for name in ("m_rd_valid", "m_flush_valid", "take_valid", "idle", "drained"):
+        for name in ("m_rd_valid", "m_flush_valid", "m_take_valid", "m_idle", "m_drained"):
             assert getattr(dut, name).value == 0
+        await until(dut, high(dut.m_init_done))
         env = Env(dut, 0.0)
         await env.cycles(30)
         assert not env.times["read"]

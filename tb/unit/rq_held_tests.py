@@ -7,9 +7,10 @@ from collections import deque
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from efa.defs import AdminQpState
+from efa.defs import INTERNAL, AdminQpState
+from tb.lib.bundles import Bundles
 from tb.lib.stream import clock_and_reset, rng_for
-from tb.lib.waits import hold, zero
+from tb.lib.waits import high, hold, until, zero
 from tb.unit.rq_bench import context
 from tb.unit.rq_tests import INIT, INPUTS, Env, some_lasts, take_all
 
@@ -17,24 +18,28 @@ STATES = AdminQpState
 
 
 class Held(Env):
-    """Models held packets: `line` waits for an offer, `taking` accepts one response."""
+    """Models held packets: `line` waits for its lookup, `first` claims, `taking` accepts one
+    response."""
 
     def __init__(self, dut):
         super().__init__(dut, 1.0, 1.0, 1.0)
         self.line, self.inside, self.taking, self.finish = deque(), deque(), False, False
+        self.first, self.looked_up = None, False
         self.last = None  # ring and WQE size of the last packet with a response
-        dut.m_claim_ready.value = 0
+        dut.m_rsp_ready.value = 0
 
     def _packets_out(self):
         dut = self.dut
-        assert dut.claim_empty.value == int(not self.inside)
-        if dut.m_claim_valid.value == 1 and dut.m_claim_ready.value == 1:
+        if dut.m_rsp_valid.value == 1 and dut.m_rsp_ready.value == 1:
             assert self.last is None
             ring = self.inside.popleft()
             self.last = ring, self._answer(ring)
             self.taking = False
         if dut.s_claim_valid.value == 1 and dut.s_claim_ready.value == 1:
-            self.inside.append(self.line.popleft())
+            self.inside.append(self.first)
+            self.first = None
+        elif self.looked_up:
+            self.first = self.line.popleft()
 
     def _packet_done(self):
         self._use(*self.last)
@@ -42,10 +47,13 @@ class Held(Env):
 
     def _packets_in(self):
         dut, ending = self.dut, self.finish
-        dut.s_claim_valid.value = int(bool(self.line))
-        if self.line:
-            dut.s_claim_qpn.value, dut.s_claim_need.value = self.line[0].qpn, 0
-        dut.m_claim_ready.value, dut.s_claim_done.value = int(self.taking), int(ending)
+        dut.s_claim_valid.value = int(self.first is not None)
+        self.looked_up = self.first is None and bool(self.line)
+        if self.first or self.line:
+            ring = self.first or self.line[0]
+            dut.s_next_qpn.value = dut.s_claim_qpn.value = ring.qpn
+        dut.s_claim_need.value = 0
+        dut.m_rsp_ready.value, dut.s_claim_done.value = int(self.taking), int(ending)
         self.finish = False
         return ending
 
@@ -56,7 +64,7 @@ async def heads_that_packets_hold_stay(dut):
     other ring."""
     env = Held(dut)
     await env.start()
-    rng, wide = env.rng, len(dut.rqdb_qpn)
+    rng, wide = env.rng, len(dut.s_rqdb_qpn)
     for _ in range(16):
         first = rng.randrange(1 << wide)
         bits = rng.sample(range(wide), 3)
@@ -73,7 +81,8 @@ async def heads_that_packets_hold_stay(dut):
         env.line.extend((consumed, responded, waiting))
         env.taking = True
         await env.cycles(12)
-        assert env.last[0] is consumed and list(env.inside) == [responded, waiting]
+        assert env.last[0] is consumed
+        assert list(env.inside) == [responded] and env.first is waiting
         for ring in rings:
             env.to(ring, STATES.ERR)
         await flushed(0, 0, 0, 3)
@@ -98,7 +107,7 @@ async def only_the_ring_whose_read_failed_is_broken(dut):
     bit continue."""
     env = Env(dut, 1.0, 1.0, 1.0)
     await env.start()
-    wide = len(dut.rqdb_qpn)
+    wide = len(dut.s_rqdb_qpn)
     for number in (0, (1 << wide) - 1, *env.rng.sample(range(1, (1 << wide) - 1), 3)):
         rings = [await env.make(number ^ (1 << bit if bit < wide else 0), 3)
                  for bit in range(wide + 1)]  # fmt: skip
@@ -147,13 +156,15 @@ async def an_operation_waits_for_counts_that_move_and_no_longer(dut):
 async def counts_pass_their_end(dut):
     """queue.rq.wrap: More than 65,536 descriptors of a ring are delivered once, in order, at the
     right place."""
+    dut = Bundles(dut, s_claim=INTERNAL.rx_claim, m_rsp=INTERNAL.rx_claim_rsp)
     zero(dut, *INPUTS)
     await clock_and_reset(dut)
+    await until(dut, high(dut.m_init_done))
     rng = rng_for("wrap")
-    qpn, log = rng.randrange(1 << len(dut.rqdb_qpn)), 10
+    qpn, log = rng.randrange(1 << len(dut.s_rqdb_qpn)), 10
     base, size = 5 << 30, 1 << log
     total, spread = 0x10000 + size, rng.getrandbits(16) | 1
-    dut.qpc_data.value = image = context(base, log)
+    dut.qpc_rd_data.value = image = context(base, log)
     await hold(
         dut, "rq_ctrl_valid", "rq_ctrl_ready", rq_ctrl_kind=INIT, rq_ctrl_qpn=qpn, rq_ctrl_qpc=image
     )
@@ -164,8 +175,8 @@ async def counts_pass_their_end(dut):
 
     prod = requested = arrived = offered = consumed = done = idle = pause = 0
     reads = deque()
-    dut.rqdb_qpn.value = dut.s_claim_qpn.value = dut.s_done_qpn.value = qpn
-    dut.m_rd_ready.value = dut.m_claim_ready.value = 1
+    dut.s_next_qpn.value = dut.s_rqdb_qpn.value = dut.s_claim_qpn.value = dut.s_done_qpn.value = qpn
+    dut.m_rd_ready.value = dut.m_rsp_ready.value = 1
     dut.s_done_count.value = 2
     edge = RisingEdge(dut.clk)
     while done < total:
@@ -180,34 +191,34 @@ async def counts_pass_their_end(dut):
             offered += 2
         dut.s_done_valid.value = dut.s_claim_done.value
         done += 2 * int(dut.s_done_valid.value)
-        dut.s_claim_done.value = reported = dut.m_claim_valid.value
+        dut.s_claim_done.value = reported = dut.m_rsp_valid.value
         if reported == 1:
             idle = 0
-            flags = (dut.m_claim_none, dut.m_claim_missing, dut.m_claim_failed, dut.m_claim_short)
+            flags = (dut.m_rsp_none, dut.m_rsp_missing, dut.m_rsp_failed, dut.m_rsp_short)
             assert not any(int(flag.value) for flag in flags), consumed
-            assert dut.m_claim_count.value == 2 and dut.m_claim_complete.value == 1
-            assert dut.m_claim_descs.value == word(consumed + 1) << 128 | word(consumed), consumed
+            assert dut.m_rsp_count.value == 2 and dut.m_rsp_complete.value == 1
+            assert dut.m_rsp_descs.value == word(consumed + 1) << 128 | word(consumed), consumed
             consumed += 2
         idle += 1
         assert idle < 200, (consumed, "no further claim response")
         # Doorbells of any size with prefetch close behind; claims with pauses for arrived
         # descriptors.
         more = prod < total and prod - arrived < 64
-        dut.rqdb_valid.value = int(more)
+        dut.s_rqdb_valid.value = int(more)
         if more:
             prod = min(total, prod + rng.randrange(1, 65))
-            dut.rqdb_value.value = prod & 0xFFFF
+            dut.s_rqdb_value.value = prod & 0xFFFF
         pause = pause - 1 if pause else 12 * (rng.random() < 0.01)
         here = offered + 2 <= (arrived if arrived == total else arrived - 8)
         dut.s_claim_valid.value = int(here and not pause)
-        dut.rd_cpl_valid.value = int(bool(reads))
+        dut.s_rd_cpl_valid.value = int(bool(reads))
         if reads:
             first, number, at, cookie = reads[0]
             piece = min(number - at, 4 - (first + at) % 4)
-            dut.rd_cpl_cookie.value, dut.rd_cpl_offset.value = cookie, 16 * at
-            dut.rd_cpl_bytes.value = 16 * piece
-            dut.rd_cpl_data.value = sum(word(first + at + n) << 128 * n for n in range(piece))
-            dut.rd_cpl_last.value = int(at + piece == number)
+            dut.s_rd_cpl_cookie.value, dut.s_rd_cpl_offset.value = cookie, 16 * at
+            dut.s_rd_cpl_bytes.value = 16 * piece
+            dut.s_rd_cpl_data.value = sum(word(first + at + n) << 128 * n for n in range(piece))
+            dut.s_rd_cpl_last.value = int(at + piece == number)
             reads[0][2] += piece
             arrived += piece
             if at + piece == number:

@@ -7,7 +7,8 @@ from collections import deque
 import cocotb
 from cocotb.triggers import RisingEdge, Timer
 
-from efa.defs import IoRxDesc
+from efa.defs import INTERNAL, IoRxDesc
+from tb.lib.bundles import Bundles
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import zero
@@ -16,8 +17,8 @@ from tb.unit.rq_bench import ONE_DESC, desc
 SKIPPED, NONE, BROKEN, MISSING = "skipped", "none", "failed", "missing"
 SHORT, WHOLE, ENDLESS = "short", "complete", "endless"
 CLAIM, RING = (timing("efa_rq_pop", path) for path in ("claim", "ring"))
-INPUTS = ("s_claim_valid", "s_claim_qpn", "s_skip", "s_need", "s_hold", "m_claim_ready", "s_parked",
-          "s_done", "s_prod", "s_cons", "s_descs", "s_present", "s_failed")  # fmt: skip
+INPUTS = ("s_claim_valid", "s_claim_data", "m_rsp_ready", "s_done", "prod_rd_data", "cons_rd_data",
+          "desc_rd_data", "desc_rd_present", "failed_rd_data")  # fmt: skip
 LAST = 1 << 127
 
 
@@ -50,13 +51,14 @@ class Env:
     """Models counts, cache, packet validation and jobs around the module, once per cycle."""
 
     def __init__(self, dut, gaps=0.0, slow=0.0, holds=0.0):
-        self.dut, self.rng = dut, rng_for("rq_pop")
+        self.dut = Bundles(dut, s_claim=INTERNAL.rx_claim, m_rsp=INTERNAL.rx_claim_rsp)
+        self.rng = rng_for("rq_pop")
         self.gaps, self.slow, self.holds = gaps, slow, holds
-        self.qpn_w = len(dut.m_qpn)
+        self.qpn_w = len(dut.desc_rd_qpn)
         self.rings, self.packets = {}, deque()
         self.stages, self.kinds = [None, None, None], []
         self.times = {"claim": [], "rsp": []}
-        self.shown = None
+        self.shown, self.offered = None, False
 
     async def start(self):
         zero(self.dut, *INPUTS)
@@ -72,8 +74,8 @@ class Env:
                 ring.here.add(ring.prod)
             ring.prod += 1
 
-    def claim(self, qpn, skip=0, need=0):
-        self.packets.append({"qpn": qpn, "skip": skip, "need": need})
+    def claim(self, qpn, skip=0, need=0, blocked=0):
+        self.packets.append({"qpn": qpn, "skip": skip | blocked, "need": need, "blocked": blocked})
 
     async def cycles(self, count=1, step=None):
         for _ in range(count):
@@ -98,56 +100,57 @@ class Env:
             self._edge()
         self._inputs()
         await Timer(1, "ns")
-        at = dut.claim_failed_qpn.value
-        ring = self.rings.get(int(at)) if at.is_resolvable else None
-        dut.s_failed.value = ring.failed if ring else 0
-        await Timer(1, "ns")
-        # A packet with missing descriptors is parked and blocks no other packet.
-        parked = dut.m_claim_valid.value == 1 and dut.m_claim_missing.value == 1
-        dut.s_parked.value = int(parked)
-        dut.m_claim_ready.value = int(parked or self.ready)
+        # A packet that is blocked or has missing descriptors is parked and blocks no other packet.
+        parked = dut.m_rsp_valid.value == 1 and (
+            self.stages[1]["blocked"] or dut.m_rsp_missing.value == 1)  # fmt: skip
+        dut.m_rsp_ready.value = int(parked or self.ready)
 
     def _memories(self):
         """Drives memory outputs: a read returns the content before this edge."""
         dut = self.dut
-        requested, at, head = dut.m_qpn.value, dut.head_qpn.value, dut.head.value
-        ring = self.rings.get(int(requested)) if requested.is_resolvable else None
+        at, head = dut.desc_rd_qpn.value, dut.desc_rd_count.value
+        # The packet of stage 1 stays, or the next one enters.
+        stays = self.stages[0] and dut.s_claim_ready.value == 0
+        packet = self.stages[0] if stays else self.packets[0] if self.packets else None
+        ring = self.rings.get(packet["qpn"]) if packet else None
         if ring:
-            dut.s_prod.value, dut.s_cons.value = ring.prod % 65536, ring.reported % 65536
+            dut.prod_rd_data.value = ring.prod % 65536
+            dut.cons_rd_data.value = ring.reported % 65536
         ring = self.rings.get(int(at)) if at.is_resolvable else None
+        dut.failed_rd_data.value = ring.failed if ring else 0
         if ring and head.is_resolvable:
             first = ring.cons + (int(head) - ring.cons + 32768) % 65536 - 32768
-            dut.s_descs.value = sum(ring.descs.get(first + n, self.rng.getrandbits(128)) << 128 * n
-                                    for n in (0, 1))  # fmt: skip
-            dut.s_present.value = sum((first + n in ring.here) << n for n in (0, 1))
+            words = [ring.descs.get(first + n, self.rng.getrandbits(128)) for n in (0, 1)]
+            dut.desc_rd_data.value = words[1] << 128 | words[0]
+            dut.desc_rd_present.value = sum((first + n in ring.here) << n for n in (0, 1))
 
     def _edge(self):
         dut, stages = self.dut, self.stages
-        held, bits = str(dut.held_qpn.value), self.qpn_w
+        held, bits = str(dut.m_held_qpn.value), self.qpn_w
         for number, packet in enumerate(stages):
             if packet and (number < 2 or packet["used"]):
                 end = len(held) - bits * number
-                assert int(dut.held_valid.value) >> number & 1
+                assert int(dut.m_held_valid.value) >> number & 1
                 assert int(held[end - bits : end], 2) == packet["qpn"]
         used = stages[2]["used"] if stages[2] else 0
         consumed = int(dut.s_done.value == 1 and used > 0)
-        assert dut.take_valid.value == consumed
+        assert dut.m_take_valid.value == consumed
         if consumed:
             ring = self.rings[stages[2]["qpn"]]
             ring.reported += used
-            assert (dut.take_qpn.value, dut.take_value.value) == (
+            assert (dut.m_take_qpn.value, dut.m_take_value.value) == (
                 stages[2]["qpn"], ring.reported % 65536)  # fmt: skip
         if dut.s_done.value == 1:
             stages[2] = None
-        if dut.m_claim_valid.value == 1:
+        if dut.m_rsp_valid.value == 1:
             self.shown = self.shown or cycle()
-            if dut.m_claim_ready.value == 1:
+            if dut.m_rsp_ready.value == 1:
                 if not self._answer(stages[1]):
                     stages[2] = stages[1]
                 stages[1], self.shown = None, None
-        if dut.m_step.value == 1:
-            stages[:2] = None, stages[0]
         if dut.s_claim_valid.value == 1 and dut.s_claim_ready.value == 1:
+            stages[:2] = None, stages[0]
+        if stages[0] is None and self.offered:
             packet = stages[0] = self.packets.popleft()
             ring = self.rings[packet["qpn"]]
             packet["prod"], packet["present"] = ring.prod, set(ring.here)
@@ -158,35 +161,35 @@ class Env:
         dut, ring = self.dut, self.rings[packet["qpn"]]
         packet["used"] = 0
         self.times["rsp"].append(self.shown)
-        assert dut.m_claim_skipped.value == packet["skip"]
+        assert dut.m_rsp_skipped.value == packet["skip"]
         if packet["skip"]:
             self.kinds.append(SKIPPED)
-            return False
-        assert dut.m_claim_failed.value == ring.failed
+            return bool(packet["blocked"])
+        assert dut.m_rsp_failed.value == ring.failed
         if ring.failed:
-            assert dut.m_claim_missing.value == 0, "a failed ring reports missing descriptors"
+            assert dut.m_rsp_missing.value == 0, "a failed ring reports missing descriptors"
             self.kinds.append(BROKEN)
             return False
-        if dut.m_claim_none.value == 1:
+        if dut.m_rsp_none.value == 1:
             assert not ring.entry(packet["prod"])
             self.kinds.append(NONE)
             return False
-        if dut.m_claim_missing.value == 1:
+        if dut.m_rsp_missing.value == 1:
             used = max(1, ring.entry())
             assert not all(ring.cons + n in packet["present"] for n in range(used))
             self.kinds.append(MISSING)
             return True
         count = ring.entry()
-        assert count and dut.m_claim_count.value == count
+        assert count and dut.m_rsp_count.value == count
         words = [ring.descs[ring.cons + n] for n in range(count)]
         assert all(ring.cons + n in ring.here for n in range(count))
-        reported = int(dut.m_claim_descs.value)
+        reported = int(dut.m_rsp_descs.value)
         assert [reported >> 128 * n & ONE_DESC for n in range(count)] == words
         complete = words[-1] >> 127
-        assert dut.m_claim_complete.value == complete
+        assert dut.m_rsp_complete.value == complete
         short = sum(map(size_of, words)) < packet["need"]
         if complete:
-            assert dut.m_claim_short.value == short
+            assert dut.m_rsp_short.value == short
         if not (complete and short):
             packet["used"] = count
             ring.cons += count
@@ -195,15 +198,15 @@ class Env:
 
     def _inputs(self):
         dut, rng = self.dut, self.rng
-        waiting = dut.s_claim_valid.value == 1 and bool(self.packets)
-        offered = waiting or (bool(self.packets) and rng.random() >= self.gaps)
-        # An offer stays until it is accepted.
-        dut.s_claim_valid.value = int(offered)
-        if offered:
-            dut.s_claim_qpn.value = self.packets[0]["qpn"]
-        if self.stages[0]:
-            dut.s_skip.value, dut.s_need.value = self.stages[0]["skip"], self.stages[0]["need"]
-        dut.s_hold.value = int(rng.random() < self.holds)
+        # The packet before stage 1; it stays until it enters.
+        waiting = self.offered and bool(self.packets)
+        self.offered = waiting or (bool(self.packets) and rng.random() >= self.gaps)
+        packet = self.stages[0]
+        dut.s_claim_valid.value = int(packet is not None)
+        if packet:
+            dut.s_claim_qpn.value, dut.s_claim_need.value = packet["qpn"], packet["need"]
+            dut.s_claim_skip.value, dut.s_claim_blocked.value = packet["skip"], packet["blocked"]
+        dut.s_claim_hold.value = int(rng.random() < self.holds)
         done = self.stages[2] is not None and rng.random() >= self.slow
         dut.s_done.value = int(done)
         self.ready = done or self.stages[2] is None
@@ -293,7 +296,7 @@ async def packets_share_their_rings(dut, pace):
         if len(env.packets) < 3:
             qpn = rng.choice((0, 0, 0, 1, 32, 63))
             need = rng.randrange(1 << 16) if rng.random() < 0.3 else 0
-            env.claim(qpn, int(rng.random() < 0.1), need)
+            env.claim(qpn, int(rng.random() < 0.1), need, int(rng.random() < 0.1))
 
     await env.cycles(round(1600 / speed), step)
     for ring in rings.values():
@@ -381,8 +384,8 @@ async def reset_cancels_claims(dut):
         zero(dut, *INPUTS)
         env.packets.clear()
         await reset(dut)
-        assert dut.m_claim_valid.value == 0 and dut.held_valid.value == 0
-        env.stages, env.shown = [None, None, None], None
+        assert dut.m_rsp_valid.value == 0 and dut.m_held_valid.value == 0
+        env.stages, env.shown, env.offered = [None, None, None], None, False
         ring = env.ring(1)
         ring.cons = ring.reported = ring.prod
         env.post(ring, 1, 1)

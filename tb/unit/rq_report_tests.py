@@ -6,25 +6,27 @@ import itertools
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
+from efa.defs import QpError
 from tb.lib.stream import StreamMonitor, clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import pulse, zero
+from tb.lib.waits import high, pulse, until, zero
 
-WRONG, FAILED = "wrong", "failed"
-CAUSES = {WRONG: 2, FAILED: 6}
+WRONG, FAILED = "s_wrong", "s_failed"
+CAUSES = {WRONG: QpError.RQ_DOORBELL, FAILED: QpError.DESC_READ}
 REPORT = timing("efa_rq_report", "report")
 
 
 class Bench:
     def __init__(self, dut, stalls=0.0):
-        self.dut, self.count = dut, 1 << len(dut.wrong_qpn)
+        self.dut, self.count = dut, 1 << len(dut.s_wrong_qpn)
         self.waiting = {cause: [] for cause in CAUSES.values()}
         self.reported, self.times = [], []
-        zero(dut, "wrong_valid", "failed_valid")
+        zero(dut, "s_wrong_valid", "s_failed_valid")
         self.out = StreamMonitor(dut, "m_err", stalls, on_beat=self._beat)
 
     async def start(self):
         await clock_and_reset(self.dut)
+        await until(self.dut, high(self.dut.m_init_done))
         cocotb.start_soon(self._inputs())
 
     def _beat(self, beat):
@@ -72,7 +74,7 @@ async def each_is_reported_once_in_its_order(dut, stalls):
             getattr(dut, name + "_valid").value = int(rng.random() < 0.4)
             getattr(dut, name + "_qpn").value = rng.randrange(some)
         await RisingEdge(dut.clk)
-    zero(dut, "wrong_valid", "failed_valid")
+    zero(dut, "s_wrong_valid", "s_failed_valid")
     await bench.empty()
     assert (
         min(sum(reported[0] == cause for reported in bench.reported) for cause in CAUSES.values())
@@ -88,10 +90,10 @@ async def every_ring_may_wait_for_both_reasons(dut):
     await bench.start()
     for _ in range(2):
         for qpn in range(bench.count):
-            dut.wrong_valid.value = dut.failed_valid.value = 1
-            dut.wrong_qpn.value, dut.failed_qpn.value = qpn, bench.count - 1 - qpn
+            dut.s_wrong_valid.value = dut.s_failed_valid.value = 1
+            dut.s_wrong_qpn.value, dut.s_failed_qpn.value = qpn, bench.count - 1 - qpn
             await RisingEdge(dut.clk)
-    zero(dut, "wrong_valid", "failed_valid")
+    zero(dut, "s_wrong_valid", "s_failed_valid")
     held["on"] = False
     await bench.empty()
     assert len(bench.reported) == 2 * bench.count
@@ -111,9 +113,9 @@ async def reports_take_their_time(dut):
         assert bench.times == [put + REPORT.latency]
     bench.times.clear()
     for qpn in range(20):
-        dut.wrong_valid.value, dut.wrong_qpn.value = 1, qpn
+        dut.s_wrong_valid.value, dut.s_wrong_qpn.value = 1, qpn
         await RisingEdge(dut.clk)
-    dut.wrong_valid.value = 0
+    dut.s_wrong_valid.value = 0
     await bench.empty(30)
     first = bench.times[0]
     assert bench.times == [first + n * REPORT.interval for n in range(20)]
@@ -129,13 +131,14 @@ async def reset_empties_it(dut):
     for _ in range(2):
         held["on"] = True
         for qpn in range(8):
-            await pulse(dut, "wrong_valid", wrong_qpn=qpn)
-            await pulse(dut, "failed_valid", failed_qpn=qpn)
+            await pulse(dut, "s_wrong_valid", s_wrong_qpn=qpn)
+            await pulse(dut, "s_failed_valid", s_failed_qpn=qpn)
         await reset(dut)
         for line in (*bench.waiting.values(), bench.reported):
             line.clear()
-        assert dut.m_err_valid.value == 0
-        await pulse(dut, "failed_valid", failed_qpn=3)
+        assert dut.m_err_valid.value == 0 and dut.m_init_done.value == 0
+        await until(dut, high(dut.m_init_done))
+        await pulse(dut, "s_failed_valid", s_failed_qpn=3)
         held["on"] = False
         await bench.empty(10)
         assert bench.reported == [(CAUSES[FAILED], 3)]

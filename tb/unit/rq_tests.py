@@ -4,13 +4,14 @@
 from collections import deque
 
 import cocotb
-from cocotb.triggers import RisingEdge, Timer
+from cocotb.triggers import RisingEdge
 
 from efa.defs import INTERNAL, AdminQpState
+from tb.lib.bundles import Bundles
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import pulse, zero
+from tb.lib.waits import high, pulse, until, zero
 from tb.unit.rq_bench import context, desc, length
 
 STATES = AdminQpState
@@ -18,28 +19,25 @@ INIT, CLEAR, FREE = range(3)
 WRONG, FAILED = 2, 6
 CLAIM, DOORBELL, OP = (timing("efa_rq", path) for path in ("claim", "doorbell", "op"))
 INPUTS = (
-    "rqdb_valid",
+    "s_rqdb_valid",
     "rq_ctrl_valid",
     "rq_ctrl_kind",
     "s_qpchg_valid",
     "m_rd_ready",
-    "rd_cpl_valid",
-    "rd_cpl_last",
-    "rd_cpl_err",
-    "rd_cpl_cookie",
+    "s_rd_cpl_valid",
+    "s_rd_cpl_last",
+    "s_rd_cpl_err",
+    "s_rd_cpl_cookie",
+    "s_next_qpn",
     "s_claim_valid",
-    "s_claim_qpn",
+    "s_claim_data",
     "s_claim_done",
-    "s_claim_skip",
-    "s_claim_need",
-    "s_claim_hold",
-    "m_claim_ready",
-    "s_claim_parked",
+    "m_rsp_ready",
     "s_done_valid",
     "m_flush_ready",
     "m_err_ready",
     "s_drain",
-    "qpc_data",
+    "qpc_rd_data",
 )
 SETTLED = 8  # cycles after which a doorbell has taken effect
 
@@ -85,7 +83,8 @@ class Env:
     """Models host, packet validation, completions and the owner of contexts, once per cycle."""
 
     def __init__(self, dut, responses=0.5, ready=0.8, pace=0.5):
-        self.dut, self.rng = dut, rng_for("rq")
+        self.dut = Bundles(dut, s_claim=INTERNAL.rx_claim, m_rsp=INTERNAL.rx_claim_rsp)
+        self.rng = rng_for("rq")
         self.responses, self.ready, self.pace = responses, ready, pace
         self.rings, self.doorbells, self.chgs, self.reports = {}, deque(), deque(), deque()
         self.reads, self.fail, self.errs, self.wanted = [], set(), [], []
@@ -98,6 +97,7 @@ class Env:
     async def start(self):
         zero(self.dut, *INPUTS)
         await clock_and_reset(self.dut)
+        await until(self.dut, high(self.dut.m_init_done))
 
     async def make(self, qpn, log, state=STATES.RTS, kind=INIT):
         """Restarts a ring at 0, as the owner of contexts does."""
@@ -135,17 +135,13 @@ class Env:
         dut = self.dut
         await RisingEdge(dut.clk)
         self.now = cycle()
-        requested = dut.qpc_addr.value
+        requested = dut.qpc_rd_addr.value
         ring = self.rings.get(int(requested)) if requested.is_resolvable else None
-        dut.qpc_data.value = ring.context() if ring else 0
+        dut.qpc_rd_data.value = ring.context() if ring else 0
         if dut.rst.value == 0:
             self._outputs()
             self._taken()
         self._inputs()
-        await Timer(1, "ns")
-        # A packet with missing descriptors is parked.
-        missing = dut.m_claim_valid.value == 1 and dut.m_claim_missing.value == 1
-        dut.s_claim_parked.value = int(missing)
 
     def _outputs(self):
         dut = self.dut
@@ -172,21 +168,19 @@ class Env:
 
     def _packets_out(self):
         dut = self.dut
-        assert dut.claim_empty.value == int(self.stage not in ("inside", "stepped"))
-        stepped = dut.m_claim_step.value == 1
-        assert not stepped or self.stage == "inside"
-        if dut.m_claim_valid.value == 1:
+        if dut.m_rsp_valid.value == 1:
             self.times["rsp"].append(cycle())
-            assert self.stage == "stepped", "a response without a claim"
-            if dut.s_claim_parked.value == 1:
+            assert self.stage == "claimed", "a response without a claim"
+            if dut.m_rsp_missing.value == 1:
+                # A packet with missing descriptors is parked.
                 assert self.claim.cons < self.claim.prod
                 self.stage = None
             else:
                 self.claimed, self.stage = self._answer(self.claim), "completed"
+        elif self.stage == "next":
+            self.stage = "offer"
         elif self.stage == "offer" and dut.s_claim_ready.value == 1:
-            self.stage = "inside"
-        elif stepped:
-            self.stage = "stepped"
+            self.stage = "claimed"
 
     def _read(self, addr, size):
         ring = self.rings[(addr >> 24 & 0xFFF) - 1]
@@ -226,30 +220,30 @@ class Env:
     def _answer(self, ring):
         """Checks a claim response against the posted descriptors; returns the consumed ones."""
         dut = self.dut
-        if dut.m_claim_skipped.value == 1:
+        if dut.m_rsp_skipped.value == 1:
             return 0
-        if dut.m_claim_failed.value == 1:
+        if dut.m_rsp_failed.value == 1:
             assert ring.failed() or ring.state == STATES.RESET
             self.counts["failed"] += 1
             return 0
         assert not ring.failed(SETTLED)
-        if dut.m_claim_none.value == 1:
+        if dut.m_rsp_none.value == 1:
             assert not ring.entry(ring.posted())
             self.counts["none"] += 1
             return 0
         used = ring.entry(ring.prod)
-        assert used and dut.m_claim_count.value == used
+        assert used and dut.m_rsp_count.value == used
         words, reported = (
             [ring.descs[ring.cons + n] for n in range(used)],
-            int(dut.m_claim_descs.value),
+            int(dut.m_rsp_descs.value),
         )
         assert [reported >> 128 * n & (1 << 128) - 1 for n in range(used)] == words
         complete = words[-1] >> 127
-        assert dut.m_claim_complete.value == complete
+        assert dut.m_rsp_complete.value == complete
         if complete:
-            assert dut.m_claim_short.value == int(self.need > sum(map(length, words)))
+            assert dut.m_rsp_short.value == int(self.need > sum(map(length, words)))
         self.counts["complete" if complete else "endless"] += 1
-        return 0 if complete and dut.m_claim_short.value == 1 else used
+        return 0 if complete and dut.m_rsp_short.value == 1 else used
 
     def _taken(self):
         dut = self.dut
@@ -275,7 +269,7 @@ class Env:
         dut, rng = self.dut, self.rng
         ring, value = self.doorbells.popleft() if self.doorbells else (None, None)
         rings = ring is not None and ring.state != STATES.RESET
-        dut.rqdb_valid.value = int(rings)
+        dut.s_rqdb_valid.value = int(rings)
         if rings and value is None:
             value = ring.done + (1 << ring.log) + 1 + rng.randrange(9)
             if (ring.qpn, WRONG) not in self.wanted:
@@ -283,7 +277,7 @@ class Env:
         elif rings:
             ring.doorbells.append((cycle() + 1, value))
         if rings:
-            dut.rqdb_qpn.value, dut.rqdb_value.value = ring.qpn, value % 65536
+            dut.s_rqdb_qpn.value, dut.s_rqdb_value.value = ring.qpn, value % 65536
         dut.s_qpchg_valid.value = int(bool(self.chgs))
         if self.chgs:
             dut.s_qpchg_qpn.value = self.chgs[0]
@@ -310,20 +304,21 @@ class Env:
         if self.claim is None:
             self.claimed = None
         elif self.stage is None:
-            self.stage = "offer"
+            self.stage = "next"
         dut.s_claim_valid.value = int(self.stage == "offer")
         if self.claim:
-            dut.s_claim_qpn.value, dut.s_claim_need.value = self.claim.qpn, self.need
+            dut.s_next_qpn.value = dut.s_claim_qpn.value = self.claim.qpn
+            dut.s_claim_need.value = self.need
             dut.s_claim_skip.value = int(self.claim.state != STATES.RTS)
-        dut.s_claim_done.value, dut.m_claim_ready.value = int(ending), 1
+        dut.s_claim_done.value, dut.m_rsp_ready.value = int(ending), 1
         return ending
 
     def _host(self):
         """Drives one beat of an outstanding read; a failed beat ends its read."""
         dut, rng = self.dut, self.rng
         # The completion bus is shared: without valid its fields are don't-care.
-        dut.rd_cpl_valid.value = 0
-        dut.rd_cpl_err.value, dut.rd_cpl_last.value = rng.getrandbits(1), rng.getrandbits(1)
+        dut.s_rd_cpl_valid.value = 0
+        dut.s_rd_cpl_err.value, dut.s_rd_cpl_last.value = rng.getrandbits(1), rng.getrandbits(1)
         if not self.reads or rng.random() >= self.responses:
             return
         at = rng.randrange(len(self.reads))
@@ -337,10 +332,11 @@ class Env:
             self.failed.add(ring.qpn)
             if (ring.qpn, FAILED) not in self.wanted:
                 self.wanted.append((ring.qpn, FAILED))
-        dut.rd_cpl_valid.value, dut.rd_cpl_cookie.value, dut.rd_cpl_offset.value = 1, cookie, offset
-        dut.rd_cpl_data.value = sum(word << 128 * n for n, word in enumerate(words))
-        dut.rd_cpl_bytes.value, dut.rd_cpl_err.value = 16 * len(words), int(failed)
-        dut.rd_cpl_last.value = int(failed or not beats)
+        dut.s_rd_cpl_valid.value, dut.s_rd_cpl_cookie.value = 1, cookie
+        dut.s_rd_cpl_offset.value = offset
+        dut.s_rd_cpl_data.value = sum(word << 128 * n for n, word in enumerate(words))
+        dut.s_rd_cpl_bytes.value, dut.s_rd_cpl_err.value = 16 * len(words), int(failed)
+        dut.s_rd_cpl_last.value = int(failed or not beats)
 
     def check(self, ring, share):
         """Acts as packet validation: claims the ring for a packet that fits or does not fit."""
@@ -496,7 +492,7 @@ async def a_ring_is_fetched_in_every_state_but_reset(dut):
         env.times["read"].clear()
         ring.descs, ring.prod = {n: desc(env.rng, 1) for n in range(4)}, 4
         ring.doorbells.append((cycle() + 1, 4))
-        await pulse(dut, "rqdb_valid", rqdb_qpn=26, rqdb_value=4)
+        await pulse(dut, "s_rqdb_valid", s_rqdb_qpn=26, s_rqdb_value=4)
         await env.rest(40)
         assert len(env.times["read"]) == int(state != STATES.RESET), state
         ring.state = STATES.RESET
@@ -548,7 +544,7 @@ async def without_a_ring_nothing_may_be_posted(dut):
         ring.live = live
         await env.make(20, 3, kind=kind)
         env.wanted = [(20, reported)] if reported else []
-        dut.rqdb_valid.value, dut.rqdb_qpn.value, dut.rqdb_value.value = 1, 20, 8
+        dut.s_rqdb_valid.value, dut.s_rqdb_qpn.value, dut.s_rqdb_value.value = 1, 20, 8
         ring.descs, ring.prod = {n: desc(env.rng, 1) for n in range(8)}, 8
         ring.doorbells.append((cycle(), 8))
         await env.rest()
@@ -657,9 +653,10 @@ async def reset_in_the_middle_of_traffic(dut):
         await reset(dut)
         env = Env(dut, 1.0, 1.0, 1.0)
         env.rings[1] = Ring(1)
-        for name in ("m_rd_valid", "m_claim_valid", "m_flush_valid", "m_err_valid", "m_idle",
+        for name in ("m_rd_valid", "m_rsp_valid", "m_flush_valid", "m_err_valid", "m_idle",
                      "m_drained", "rq_ctrl_ready"):  # fmt: skip
             assert getattr(dut, name).value == 0, name
+        await until(dut, high(dut.m_init_done))
         await env.cycles(40)
         assert not env.times["read"] and not env.errs
         for qpn in (1, 2, 3):

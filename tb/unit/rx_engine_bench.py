@@ -5,7 +5,8 @@ import cocotb
 from cocotb.triggers import ClockCycles, Lock, ReadOnly, RisingEdge
 
 from efa.defs import INTERNAL, LIMITS, AdminQpState, IoRxDesc, PktHdr, PktOpcode
-from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, rng_for
+from tb.lib.bundles import Bundles
+from tb.lib.stream import Ports, StreamDriver, StreamMonitor, clock_and_reset, rng_for
 from tb.lib.waits import high, hold, pulse, until
 
 NODE = 3
@@ -19,22 +20,15 @@ INIT, CLEAR, FREE = 0, 1, 2
 SRC_QPN = 0x99
 
 
-class CoreSide:
-    """Presents the ports with core_rst as reset."""
-
-    def __init__(self, dut):
-        self._dut = dut
-
-    def __getattr__(self, name):
-        return getattr(self._dut, "core_rst" if name == "rst" else name)
-
-    def __iter__(self):
-        return iter(self._dut)
-
-
 class Bench:
     def __init__(self, dut, stalls=0.0, latency=0.2):
-        self.dut = dut
+        self.dut = dut = Bundles(
+            dut, m_rd_rq=INTERNAL.dma_rd, m_wr_rx=INTERNAL.dma_wr, s_rd_cpl=INTERNAL.dma_rd_cpl,
+            s_qpchg=INTERNAL.qpchg, m_qperr=INTERNAL.qperr, s_queue_op=INTERNAL.queue_op,
+            s_net=INTERNAL.flit,
+            s_rqdb=INTERNAL.rqdb,
+        ).events("rx").tables("s_table").lanes("m_st", ("rx", "drop", "qkey"), valid_only=True)
+        self.pins = Ports(dut, rst="rst_por")
         self.latency = latency  # chance per cycle that a descriptor read completes
         self.reading = True  # read requests are accepted
         self.locks = {}
@@ -45,20 +39,20 @@ class Bench:
         self.key = 0x1 << LIMITS.mr_w | 9
         self.failing = set()
         for name in (
-            "mr_valid", "mtt_valid", "ah_valid", "rq_ctrl_valid", "drain_recv_valid",
-            "rqdb_valid", "rxdone_valid", "qpchg_recv_valid", "rd_cpl_rq_valid", "qperr_recv_ready",
+            "mr_valid", "mtt_valid", "ah_valid", "s_queue_op_valid", "s_drain_valid",
+            "s_rqdb_valid", "s_rxdone_valid", "s_qpchg_valid", "s_rd_cpl_rq_valid",
+            "m_qperr_ready",
         ):  # fmt: skip
             getattr(dut, name).value = 0
-        dut.core_rst.value = 1
-        dut.quiesce.value = 0
+        dut.rst.value = 1
+        dut.s_quiesce.value = 0
         dut.s_cfg_node_id.value = NODE
-        dut.mps_log.value = 9
-        self.net = StreamDriver(dut, "s_net", 0.2 if stalls else 0, ["data", "keep", "last"])
-        core = CoreSide(dut)
-        self.wr = StreamMonitor(core, "wr_rx", stalls, on_beat=self._write)
-        self.rxc = StreamMonitor(core, "rxc", stalls, on_beat=self._completed)
-        self.ack_tx = StreamMonitor(core, "ack_tx", stalls, on_beat=self._acked)
-        self.ack_rx = StreamMonitor(core, "ack_rx", stalls)
+        dut.s_cfg_mps_log.value = 9
+        self.net = StreamDriver(self.pins, "s_net", 0.2 if stalls else 0, ["data", "keep", "last"])
+        self.wr = StreamMonitor(dut, "m_wr_rx", stalls, on_beat=self._write)
+        self.rxc = StreamMonitor(dut, "m_cpl", stalls, on_beat=self._completed)
+        self.ack_tx = StreamMonitor(dut, "m_ack_tx", stalls, on_beat=self._acked)
+        self.ack_rx = StreamMonitor(dut, "m_ack_rx", stalls)
         self.order = []
         self.errors = []
         self._offset = 0
@@ -84,12 +78,13 @@ class Bench:
         self.order.append("ack")
 
     async def start(self):
-        await clock_and_reset(self.dut)
+        await clock_and_reset(self.pins)
         cocotb.start_soon(self._contexts())
         cocotb.start_soon(self._host())
+        cocotb.start_soon(self._reports())
         await ClockCycles(self.dut.clk, 5)
-        self.dut.core_rst.value = 0
-        await until(self.dut, high(self.dut.recv_init_done))
+        self.dut.rst.value = 0
+        await until(self.dut, high(self.dut.m_init_done))
         await self.region()
         self.pages = list(range(PAGES))
         self.rng.shuffle(self.pages)
@@ -106,24 +101,25 @@ class Bench:
 
     async def core_reset(self, cycles=8):
         """Resets the core as efa_host does; the state of the bench is cleared too."""
-        self.dut.quiesce.value = 1
+        self.dut.s_quiesce.value = 1
         await ClockCycles(self.dut.clk, cycles)
-        self.dut.core_rst.value = 1
+        self.dut.rst.value = 1
         await ClockCycles(self.dut.clk, cycles)
-        self.dut.quiesce.value = 0
+        self.dut.s_quiesce.value = 0
         for monitor in (self.rxc, self.ack_tx, self.ack_rx, self.wr):
             monitor.beats.clear()
         self._done = self._offset = 0
         self._reads.clear()
         self.errors.clear()
-        self.dut.core_rst.value = 0
-        await until(self.dut, high(self.dut.recv_init_done))
+        self.dut.rst.value = 0
+        await until(self.dut, high(self.dut.m_init_done))
         await self.region()
 
-    async def rq_ctrl(self, qpn, kind):
+    async def queue_op(self, qpn, kind):
         image = self.contexts.get(qpn, 0)
         await self.hold(
-            "rq_ctrl_valid", "rq_ctrl_ready", rq_ctrl_kind=kind, rq_ctrl_qpn=qpn, rq_ctrl_qpc=image
+            "s_queue_op_valid", "s_queue_op_ready", s_queue_op_kind=kind, s_queue_op_qpn=qpn,
+            s_queue_op_qpc=image,
         )
 
     async def rest(self, cycles=300):
@@ -137,7 +133,7 @@ class Bench:
             quiet = quiet + 1 if before == after and not self._done else 0
 
     async def drain(self):
-        await self.hold("drain_recv_valid", "drain_recv_ready")
+        await self.hold("s_drain_valid", "s_drain_ready")
 
     async def pulse(self, valid, **values):
         async with self.locks.setdefault(valid, Lock()):
@@ -150,42 +146,44 @@ class Bench:
 
     async def _contexts(self):
         """Models the QP context RAM: two ports, one cycle."""
-        width, bits = INTERNAL.qpc.width, len(self.dut.qpc_recv_addr) // 2
+        width, bits = INTERNAL.qpc.width, len(self.dut.qpc_rd_addr) // 2
         while True:
             await ReadOnly()
-            requested = str(self.dut.qpc_recv_addr.value)
+            requested = str(self.dut.qpc_rd_addr.value)
             data = 0
             # An undriven address reads as a dead context.
             for port, address in enumerate((requested[bits:], requested[:bits])):
                 known = set(address) <= {"0", "1"}
                 data |= (self.contexts.get(int(address, 2), 0) if known else 0) << (width * port)
             await RisingEdge(self.dut.clk)
-            self.dut.qpc_recv_data.value = data
+            self.dut.qpc_rd_data.value = data
 
     async def _host(self):
-        """Models the host: read completions in any order, rxdone after a completion, error
-        reports."""
+        """Models the host: read completions in any order, rxdone after a completion."""
         dut = self.dut
-        dut.rd_rq_ready.value = 1
-        dut.qperr_recv_ready.value = 1
+        dut.m_rd_rq_ready.value = 1
+        dut.m_qperr_ready.value = 1
         while True:
             await RisingEdge(dut.clk)
-            if dut.rd_rq_valid.value == 1 and dut.rd_rq_ready.value == 1:
-                self._reads.append((int(dut.rd_rq_addr.value), int(dut.rd_rq_len.value),
-                                    int(dut.rd_rq_cookie.value)))  # fmt: skip
-            if dut.qperr_recv_valid.value == 1 and dut.qperr_recv_ready.value == 1:
-                await self._broken(int(dut.qperr_recv_qpn.value), int(dut.qperr_recv_cause.value))
-            dut.rd_rq_ready.value = int(self.reading and self.rng.random() < 0.8)
-            dut.rxdone_valid.value = 0
+            self._requested()
+            dut.m_rd_rq_ready.value = int(self.reading and self.rng.random() < 0.8)
+            dut.s_rxdone_valid.value = 0
             if self._done and self.rng.random() < 0.3:
                 self._done -= 1
-                dut.rxdone_valid.value = 1
+                dut.s_rxdone_valid.value = 1
                 self.order.append("entry")
-            dut.rd_cpl_rq_valid.value = 0
+            dut.s_rd_cpl_rq_valid.value = 0
             if self._reads and self.rng.random() < self.latency:
                 addr, size, cookie = self._reads.pop(self.rng.randrange(len(self._reads)))
                 assert addr >> 9 == (addr + size - 1) >> 9
                 await self._answer(addr, size, cookie)
+
+    def _requested(self):
+        """Records a read request that is accepted in this cycle."""
+        dut = self.dut
+        if dut.m_rd_rq_valid.value == 1 and dut.m_rd_rq_ready.value == 1:
+            self._reads.append((int(dut.m_rd_rq_addr.value), int(dut.m_rd_rq_len.value),
+                                int(dut.m_rd_rq_cookie.value)))  # fmt: skip
 
     async def _answer(self, addr, size, cookie):
         at = 0
@@ -193,22 +191,28 @@ class Bench:
         while at < size:
             count = 1 if failed else min(64 - (addr + at) % 64, size - at)
             data = bytes(self.memory.get(addr + at + n, 0) for n in range(count))
-            self.dut.rd_cpl_rq_valid.value = 1
-            self.dut.rd_cpl_cookie.value = cookie
-            self.dut.rd_cpl_offset.value = at
-            self.dut.rd_cpl_bytes.value = count
-            self.dut.rd_cpl_data.value = int.from_bytes(data, "little")
-            self.dut.rd_cpl_err.value = int(failed)
+            self.dut.s_rd_cpl_rq_valid.value = 1
+            self.dut.s_rd_cpl_cookie.value = cookie
+            self.dut.s_rd_cpl_offset.value = at
+            self.dut.s_rd_cpl_bytes.value = count
+            self.dut.s_rd_cpl_data.value = int.from_bytes(data, "little")
+            self.dut.s_rd_cpl_err.value = int(failed)
             at = size if failed else at + count
-            self.dut.rd_cpl_last.value = int(at == size)
+            self.dut.s_rd_cpl_last.value = int(at == size)
             await RisingEdge(self.dut.clk)
-            if self.dut.rd_rq_valid.value == 1 and self.dut.rd_rq_ready.value == 1:
-                self._reads.append((int(self.dut.rd_rq_addr.value), int(self.dut.rd_rq_len.value),
-                                    int(self.dut.rd_rq_cookie.value)))  # fmt: skip
-            self.dut.rd_cpl_rq_valid.value = 0
-            self.dut.rxdone_valid.value = 0
+            self._requested()
+            self.dut.s_rd_cpl_rq_valid.value = 0
+            self.dut.s_rxdone_valid.value = 0
 
-    async def _broken(self, qpn, cause):
+    async def _reports(self):
+        """Receives error reports, also while the host delivers the beats of a read."""
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.m_qperr_valid.value == 1 and dut.m_qperr_ready.value == 1:
+                self._broken(int(dut.m_qperr_qpn.value), int(dut.m_qperr_cause.value))
+
+    def _broken(self, qpn, cause):
         self.errors.append((qpn, cause))
         if self.state(qpn) not in (AdminQpState.RESET, AdminQpState.ERR):
             cocotb.start_soon(self._to_err(qpn))
@@ -229,7 +233,7 @@ class Bench:
 
     async def set_state(self, qpn, state):
         self.contexts_only(qpn, state)
-        await self.hold("qpchg_recv_valid", "qpchg_recv_ready", qpchg_qpn=qpn, qpchg_state=state)
+        await self.hold("s_qpchg_valid", "s_qpchg_ready", s_qpchg_qpn=qpn, s_qpchg_state=state)
 
     async def qp(self, qpn, srd=1, log=4, state=AdminQpState.RTS):
         fields = {"live": 1, "state": state, "srd": srd, "pd": PD, "qp_num": qpn + 0x440,
@@ -237,7 +241,7 @@ class Bench:
                   "rq_base": (RING + 0x10000 * qpn) >> 6, "rq_log": log}  # fmt: skip
         self.contexts[qpn] = INTERNAL.qpc.pack(**fields)
         self.rings[qpn] = {"fields": fields, "log": log, "produced": 0}
-        await self.rq_ctrl(qpn, INIT)
+        await self.queue_op(qpn, INIT)
 
     def put(self, qpn, addr, length, req_id, last, key=None):
         ring = self.rings[qpn]
@@ -253,7 +257,7 @@ class Bench:
 
     async def ring(self, qpn, value=None):
         produced = self.rings[qpn]["produced"] if value is None else value
-        await self.pulse("rqdb_valid", rqdb_qpn=qpn, rqdb_value=produced & 0xFFFF)
+        await self.pulse("s_rqdb_valid", s_rqdb_qpn=qpn, s_rqdb_value=produced & 0xFFFF)
 
     def send(self, qpn, payload, opcode=PktOpcode.SRD_SEND, **changes):
         header = PktHdr(opcode=opcode, length=len(payload), src_qpn=SRC_QPN, dst_qpn=qpn + 0x440,
@@ -283,7 +287,7 @@ class Bench:
             while True:
                 await RisingEdge(self.dut.clk)
                 cycle += 1
-                if self.dut.core_rst.value == 0 and getattr(self.dut, name).value == 1:
+                if self.dut.rst.value == 0 and getattr(self.dut, name).value == 1:
                     seen.append(cycle)
 
         cocotb.start_soon(watch())

@@ -92,6 +92,7 @@ class Queue:
 async def machine(dut, queues, cycles, breaks, **options):
     """Runs random posts, packets and errors; every posted WQE must complete."""
     bench = Bench(dut, **options)
+    dut = bench.dut
     await bench.start()
     rng = bench.rng
     table = {}
@@ -168,6 +169,7 @@ async def one_queue_breaks_at_every_moment(dut):
     """rx_engine.load.every_moment: A queue that enters ERR in any cycle after its doorbell
     completes each WQE exactly once."""
     bench = Bench(dut, latency=0.9)
+    dut = bench.dut
     await bench.start()
     qpn = 5
     await bench.qp(qpn)
@@ -189,7 +191,7 @@ async def one_queue_breaks_at_every_moment(dut):
         assert not bench.rxc.beats, f"a WQE completed twice, {wait} cycles after the doorbell"
         await bench.set_state(qpn, AdminQpState.RESET)
         await bench.drain()
-        await bench.rq_ctrl(qpn, CLEAR)
+        await bench.queue_op(qpn, CLEAR)
 
 
 @cocotb.test()
@@ -216,6 +218,7 @@ async def waiting_packet_sees_its_queue_end(dut):
     """rx_engine.load.waiting_packet: A packet that waits for descriptors is refused when its queue
     enters RESET or ERR."""
     bench = Bench(dut, latency=0.9)
+    dut = bench.dut
     await bench.start()
     await bench.qp(3)
     for qpn, state in ((1, AdminQpState.RESET), (2, AdminQpState.ERR)):
@@ -237,7 +240,7 @@ async def waiting_packet_sees_its_queue_end(dut):
         bench.reading = True
         await bench.drain()
         assert (await bench.ack()).status == BAD_DEST
-        await bench.rq_ctrl(qpn, CLEAR)
+        await bench.queue_op(qpn, CLEAR)
 
 
 @cocotb.test()
@@ -252,7 +255,7 @@ async def ring_operation_does_not_wait_for_another_rings_packet(dut):
     for qpn in range(8, 24):
         await bench.qp(qpn)
     for qpn in range(8, 24):
-        await bench.rq_ctrl(qpn, FREE)
+        await bench.queue_op(qpn, FREE)
     bench.latency = 0.9
     await bench.ack()
     await bench.qp(1)
@@ -262,7 +265,7 @@ async def ring_operation_does_not_wait_for_another_rings_packet(dut):
     await bench.ring(1, 16)
     for _ in range(16):
         bench.send(1, bytes(50))
-        await bench.rq_ctrl(9, INIT)
+        await bench.queue_op(9, INIT)
     await bench.ack_tx.take(16)
 
 
@@ -271,6 +274,7 @@ async def nothing_completes_behind_a_drain(dut):
     """rx_engine.load.drain: After a drain no completion of a destroyed queue follows, and all its
     packets have completed."""
     bench = Bench(dut, 0.8, latency=0.9)
+    dut = bench.dut
     await bench.start()
     for turn in range(30):
         await bench.qp(1, log=6)
@@ -288,16 +292,16 @@ async def nothing_completes_behind_a_drain(dut):
         await ClockCycles(dut.clk, 3 * turn)
         # The queue is destroyed during its flush, while packets of another queue are in flight.
         bench.contexts.pop(1)
-        await bench.hold("qpchg_recv_valid", "qpchg_recv_ready", qpchg_qpn=1, qpchg_state=0)
+        await bench.hold("s_qpchg_valid", "s_qpchg_ready", s_qpchg_qpn=1, s_qpchg_state=0)
         await bench.drain()
         await RisingEdge(dut.clk)
         reported = [bench.unpack_cpl(beat["data"]).qpn for beat in bench.rxc.beats]
         assert reported.count(2) == 6, f"turn {turn}: drained with packets inside"
-        await bench.rq_ctrl(1, FREE)
+        await bench.queue_op(1, FREE)
         await bench.rest()
         reported = [bench.unpack_cpl(beat["data"]).qpn for beat in bench.rxc.beats][len(reported) :]
         assert 1 not in reported, f"turn {turn}: a completion of a destroyed queue"
-        await bench.rq_ctrl(2, FREE)
+        await bench.queue_op(2, FREE)
 
 
 @cocotb.test()
@@ -310,7 +314,7 @@ async def small_packets_pass_at_the_stated_rate(dut):
         bench.put(1, IOVA + 64 * number, 64, number, 1)
     await bench.ring(1)
     await bench.rest(200)
-    checked = StreamMonitor(dut, "ev_rx_validated")
+    checked = StreamMonitor(bench.pins, "ev_rx_validated")
     seen = bench.count("ev_rx_validated_valid")
     for _ in range(24):
         bench.send(1, bytes(32))

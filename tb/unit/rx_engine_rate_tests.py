@@ -53,28 +53,28 @@ class Host(Bench):
 
     async def _host(self):
         dut = self.dut
-        dut.rd_rq_ready.value = dut.qperr_recv_ready.value = 1
+        dut.m_rd_rq_ready.value = dut.m_qperr_ready.value = 1
         while True:
             await RisingEdge(dut.clk)
             now = cycle()
-            if dut.rd_rq_valid.value == 1:
+            if dut.m_rd_rq_valid.value == 1:
                 self.reads += 1
-                self._ask(now, int(dut.rd_rq_addr.value), int(dut.rd_rq_len.value),
-                          int(dut.rd_rq_cookie.value))  # fmt: skip
-            assert dut.qperr_recv_valid.value == 0
-            dut.rd_cpl_rq_valid.value = 0
+                self._ask(now, int(dut.m_rd_rq_addr.value), int(dut.m_rd_rq_len.value),
+                          int(dut.m_rd_rq_cookie.value))  # fmt: skip
+            assert dut.m_qperr_valid.value == 0
+            dut.s_rd_cpl_rq_valid.value = 0
             if self.beats and self.beats[0][0] <= now:
                 _, addr, count, offset, cookie, last = self.beats.popleft()
                 data = bytes(self.memory.get(addr + n, 0) for n in range(count))
-                dut.rd_cpl_rq_valid.value, dut.rd_cpl_err.value = 1, 0
-                dut.rd_cpl_cookie.value, dut.rd_cpl_offset.value = cookie, offset
-                dut.rd_cpl_bytes.value, dut.rd_cpl_last.value = count, last
-                dut.rd_cpl_data.value = int.from_bytes(data, "little")
+                dut.s_rd_cpl_rq_valid.value, dut.s_rd_cpl_err.value = 1, 0
+                dut.s_rd_cpl_cookie.value, dut.s_rd_cpl_offset.value = cookie, offset
+                dut.s_rd_cpl_bytes.value, dut.s_rd_cpl_last.value = count, last
+                dut.s_rd_cpl_data.value = int.from_bytes(data, "little")
             self._entries(now)
-            dut.rqdb_valid.value = int(bool(self.dues))
+            dut.s_rqdb_valid.value = int(bool(self.dues))
             if self.dues:
                 qpn, value = self.dues.popleft()
-                dut.rqdb_qpn.value, dut.rqdb_value.value = qpn, value & 0xFFFF
+                dut.s_rqdb_qpn.value, dut.s_rqdb_value.value = qpn, value & 0xFFFF
 
     def _ask(self, now, addr, size, cookie):
         at = 0
@@ -94,11 +94,11 @@ class Host(Bench):
         # The write stream grants its clients in round robin.
         turn = due and not (self.shared and self.wr_pending and not self.entry_turn)
         self.entry_turn = not turn
-        dut.rxdone_valid.value = int(turn)
+        dut.s_rxdone_valid.value = int(turn)
         if turn:
             self.entries.popleft()
         self.wr_open = not (self.shared and turn)
-        self.wr_pending = dut.wr_rx_valid.value == 1
+        self.wr_pending = dut.m_wr_rx_valid.value == 1
 
     entry_turn = wr_open = True
     wr_pending = False
@@ -204,11 +204,11 @@ async def one_packet_on_an_idle_device(dut):
     await host.start()
     await host.queue(3)
     await ClockCycles(dut.clk, 400)
-    moments = Moments(dut, "s_net", "wr_rx", "rxc")
+    moments = Moments(dut, "s_net", "m_wr_rx", "m_cpl")
     for _ in range(3):
         moments.clear()
         host.send(3, bytes(64))
         await ClockCycles(dut.clk, 60)
         last = moments["s_net"][-1]
-        assert moments["wr_rx"][0] - last == timing("efa_rx_engine", "write").latency
-        assert moments["rxc"][0] - last == timing("efa_rx_engine", "completion").latency
+        assert moments["m_wr_rx"][0] - last == timing("efa_rx_engine", "write").latency
+        assert moments["m_cpl"][0] - last == timing("efa_rx_engine", "completion").latency

@@ -89,6 +89,7 @@ async def completions_wait_behind_their_data(dut):
     """rx_engine.unit.behind: Payload of many messages is written while completions stall; each
     completion then follows its payload."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     await bench.qp(1, log=6)
     messages, stopped = 60, True
@@ -160,6 +161,7 @@ async def refusals_name_their_reason(dut):
 async def doorbell_beyond_the_ring_breaks_the_queue(dut):
     """rx_engine.unit.overrun: A doorbell beyond the ring moves the queue to ERR and flushes it."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     await bench.qp(4, log=2)
     for number in range(4):
@@ -194,11 +196,12 @@ async def malformed_packets_vanish(dut):
     """rx_engine.unit.malformed: Malformed packets are dropped and counted; the next valid packet is
     received."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     await bench.qp(1)
     bench.put(1, IOVA, 4096, 1, 1)
     await bench.ring(1)
-    drops = bench.count("st_drop_valid")
+    drops = bench.count("m_st_drop_valid")
     bench.send(1, bytes(10), opcode=0x77)
     bench.send(1, bytes(10), dst_node=NODE + 1)
     bench.send(1, bytes(200), length=300)
@@ -215,6 +218,7 @@ async def malformed_packets_vanish(dut):
 async def drain_waits_for_packets_and_fetches(dut):
     """rx_engine.unit.drain: A drain waits for packets and descriptor reads in flight."""
     bench = Bench(dut, 0.9)
+    dut = bench.dut
     await bench.start()
     await bench.qp(1)
     for number in range(8):
@@ -224,10 +228,10 @@ async def drain_waits_for_packets_and_fetches(dut):
         bench.send(1, bytes(2000))
     await bench.net.idle()
     await ClockCycles(dut.clk, 4)
-    await bench.hold("drain_recv_valid", "drain_recv_ready")
+    await bench.hold("s_drain_valid", "s_drain_ready")
     assert bench.rxc.consumed == 8, "drained with packets in flight"
-    await bench.hold("rq_ctrl_valid", "rq_ctrl_ready", rq_ctrl_kind=FREE, rq_ctrl_qpn=1,
-                     rq_ctrl_qpc=bench.contexts[1])  # fmt: skip
+    await bench.hold("s_queue_op_valid", "s_queue_op_ready", s_queue_op_kind=FREE, s_queue_op_qpn=1,
+                     s_queue_op_qpc=bench.contexts[1])  # fmt: skip
 
 
 @cocotb.test()
@@ -236,6 +240,7 @@ async def drain_waits_for_a_flush_that_has_begun(dut):
     queue is reset."""
     held = {"on": False}
     bench = Bench(dut, lambda: held["on"])
+    dut = bench.dut
     await bench.start()
     flushed = 0
     for cycles in range(20):
@@ -257,7 +262,7 @@ async def drain_waits_for_a_flush_that_has_begun(dut):
         await bench.rest(40)
         assert bench.rxc.consumed == left, f"a completion after the drain, {cycles}"
         flushed += left - before
-        await bench.rq_ctrl(1, FREE)
+        await bench.queue_op(1, FREE)
     assert 0 < flushed < 20
 
 
@@ -266,7 +271,8 @@ async def reset_in_the_middle_of_a_packet(dut):
     """rx_engine.unit.reset: A core reset within a packet discards its remaining flits without a
     malformed-packet count."""
     bench = Bench(dut, 0.3)
-    drops = bench.count("st_drop_valid")
+    dut = bench.dut
+    drops = bench.count("m_st_drop_valid")
     await bench.start()
     for turn in range(4):
         await bench.qp(1)

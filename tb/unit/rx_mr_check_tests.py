@@ -7,12 +7,12 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, LIMITS, IoCompStatus, IoRxDesc
+from tb.lib.bundles import Bundles
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, clock_and_reset, pauses, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, until, zero
-from tb.unit.data_bench import Moments, Ports, Raw, Regions, consumed
-from tb.unit.rx_scatter_tests import packed_place
+from tb.unit.data_bench import Moments, Raw, Regions, consumed
 
 STATUS = IoCompStatus
 
@@ -22,15 +22,14 @@ class Bench:
         self.dut, self.rng = dut, rng_for("rx_mr_check")
         self.regions, self.wanted = Regions(self.rng), deque()
         zero(dut, "mr_valid", "m_write_ready", "m_retire_ready")
-        names = {"s_job_data": "s_job", "s_job_req": "s_req", "s_job_descs": "s_descs",
-                 "s_job_pd": "s_pd"}  # fmt: skip
-        self.jobs = StreamDriver(Ports(dut, **names), "s_job", gaps, ["data", "req", "descs", "pd"])
+        pins = Bundles(dut).bundle("s_job_check", "s_job", INTERNAL.rx_check)
+        self.jobs = StreamDriver(pins, "s_job", gaps, ["data", "req", "descs", "pd"])
         self.pause = {name: pauses(stalls, name) for name in ("m_write", "m_retire")}
         self.consumed = 0
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await until(self.dut, high(self.dut.init_done))
+        await until(self.dut, high(self.dut.m_init_done))
         rng = self.rng
         domain = rng.getrandbits(10)
         self.domains = domain, domain ^ 0x3FF
@@ -46,7 +45,7 @@ class Bench:
         cocotb.start_soon(self._watch())
 
     def descriptor(self, turn, good):
-        """Returns (image, allowed, place) of a receive descriptor."""
+        """Returns (image, allowed, location) of a receive descriptor."""
         rng = self.rng
         size = rng.choice((0, 1, 64, rng.randrange(9000)))
         region, pd = self.mine[turn][rng.randrange(2)], self.domains[turn]
@@ -70,7 +69,8 @@ class Bench:
         image = int.from_bytes(desc.pack(), "little") | (key | rng.getrandbits(1) << 31) << 96
         allowed = self.regions.allows(key, pd, addr, size, write=True)
         known = allowed and size
-        return image, allowed, packed_place(self.regions.place(key, addr)) if known else None
+        loc = INTERNAL.mr_loc.pack(**self.regions.loc(key, addr)) if known else None
+        return image, allowed, loc
 
     def job(self, request, good=(1, 1), **fields):
         """Posts a job with the requested descriptors and records the expected output."""
@@ -86,7 +86,7 @@ class Bench:
         image = INTERNAL.rx_job.pack(
             **fields | {"cpl": INTERNAL.cpl.pack(**cpl), "ack_tx": INTERNAL.ack_tx.pack(**ack_tx)}
         )
-        del fields["sge0_addr"], fields["sge1_addr"]
+        del fields["sge0_loc"], fields["sge1_loc"]
         self.jobs.post({"data": image, "req": request, "descs": both[0][0] | both[1][0] << 128,
                         "pd": self.domains[turn]})  # fmt: skip
         refused = any(request >> n & 1 and not both[n][1] for n in (0, 1))
@@ -94,7 +94,7 @@ class Bench:
             cpl["status"] = STATUS.LOCAL_ERROR_INVALID_LKEY
             ack_tx["status"] = STATUS.REMOTE_ERROR_BAD_STATUS
             fields["write"] = 0
-        places = [None if refused or not request >> n & 1 else both[n][2] for n in (0, 1)]
+        locs = [None if refused or not request >> n & 1 else both[n][2] for n in (0, 1)]
         self.wanted.append(
             (
                 {
@@ -102,7 +102,7 @@ class Bench:
                     "cpl": INTERNAL.cpl.pack(**cpl),
                     "ack_tx": INTERNAL.ack_tx.pack(**ack_tx),
                 },
-                places,
+                locs,
                 cpl,
                 ack_tx,
             )
@@ -110,32 +110,46 @@ class Bench:
         return refused
 
     async def _watch(self):
-        dut = self.dut
+        dut, left = self.dut, {"m_write": False, "m_retire": False}
         while True:
             await RisingEdge(dut.clk)
             if dut.rst.value == 1:
+                left = dict.fromkeys(left, False)
                 continue
-            retires = dut.m_retire_valid.value == 1 and dut.m_retire_ready.value == 1
-            writes = dut.m_write_valid.value == 1 and dut.m_write_ready.value == 1
-            assert retires or not writes, "a job writes without retiring"
-            assert retires or not (dut.drop.value == 1 or dut.ev_rx_validated_valid.value == 1)
-            if retires:
-                self._leaves(writes)
+            now = {name for name in left if getattr(dut, name + "_valid").value
+                   == getattr(dut, name + "_ready").value == 1}  # fmt: skip
+            for name in now:
+                assert not left[name], f"{name}: a job leaves twice"
+                left[name] = True
+                self._equal(dut.m_job_data)
+            writes = self.wanted and self.wanted[0][0]["write"]
+            assert writes or not left["m_write"], "a job without a write is written"
+            if ("m_write" if writes else "m_retire") in now:
+                self._validated()
+            else:
+                assert dut.m_drop.value == dut.ev_rx_validated_valid.value == 0
+            if left["m_retire"] and (left["m_write"] or not writes):
+                self.wanted.popleft()
+                self.consumed += 1
+                left = dict.fromkeys(left, False)
             for name, pause in self.pause.items():
                 getattr(dut, name + "_ready").value = int(not pause())
 
-    def _leaves(self, writes):
-        dut = self.dut
-        fields, places, cpl, ack_tx = self.wanted.popleft()
-        self.consumed += 1
-        job = Raw(INTERNAL.rx_job, str(dut.m_job.value))
+    def _equal(self, image):
+        """Compares an output job with the oldest expected job."""
+        fields, locs, _, _ = self.wanted[0]
+        job = Raw(INTERNAL.rx_job, str(image.value))
         for name, value in fields.items():
             assert getattr(job, name) == value, name
-        for name, place in zip(("sge0_addr", "sge1_addr"), places, strict=True):
-            assert place is None or getattr(job, name) == place, name
-        assert writes == bool(fields["write"])
+        for name, loc in zip(("sge0_loc", "sge1_loc"), locs, strict=True):
+            assert loc is None or getattr(job, name) == loc, name
+
+    def _validated(self):
+        """Checks drop and event of a job in the cycle in which its write begins, or it retires."""
+        dut = self.dut
+        fields, _, cpl, ack_tx = self.wanted[0]
         assert (dut.ev_rx_validated_valid.value == 1) == bool(fields["packet"])
-        assert (dut.drop.value == 1) == bool(fields["packet"] and ack_tx["status"])
+        assert (dut.m_drop.value == 1) == bool(fields["packet"] and ack_tx["status"])
         if fields["packet"]:
             event = EVENTS.rx_validated.unpack(int(dut.ev_rx_validated_data.value))
             assert (event.qpn, event.status, event.req_id, event.length, event.drop) == (
@@ -167,8 +181,8 @@ async def jobs_leave_checked(dut, pace):
 
 @cocotb.test()
 async def one_side_waits(dut):
-    """data.rx_mr_check.sides: A job with a write waits for both outputs, a job without a write for
-    the retire output only."""
+    """data.rx_mr_check.sides: The outputs leave independently; the next job waits for both of a job
+    with a write, and for the retire output of any other."""
     bench = Bench(dut)
     await bench.start()
     bench.pause["m_write"] = lambda: True
@@ -177,10 +191,12 @@ async def one_side_waits(dut):
     bench.job(3)
     bench.job(0, write=0)
     await ClockCycles(dut.clk, 20)
-    assert bench.consumed == 1 and dut.m_retire_valid.value == 0
+    assert bench.consumed == 1
+    assert dut.m_retire_valid.value == 0 and dut.m_write_valid.value == 1
     bench.pause = {"m_write": lambda: False, "m_retire": lambda: True}
     await ClockCycles(dut.clk, 20)
-    assert bench.consumed == 1 and dut.m_write_valid.value == 0
+    assert bench.consumed == 2
+    assert dut.m_retire_valid.value == 1 and dut.m_write_valid.value == 0
     bench.pause["m_retire"] = lambda: False
     await bench.settle()
     assert bench.consumed == 3
@@ -227,7 +243,7 @@ async def reset_in_the_middle_of_traffic(dut):
         bench.jobs.clear()
         await reset(dut)
         bench.wanted.clear()
-        await until(dut, high(dut.init_done))
+        await until(dut, high(dut.m_init_done))
         if turn % 2:
             for live in (0, 1):
                 for region in bench.regions.table.values():

@@ -6,14 +6,30 @@ from collections import defaultdict, deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
-from efa.defs import PktHdr
+from efa.defs import INTERNAL, PktHdr
+from tb.lib.bundles import Bundles
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, until, zero
 
 QPNS, GROUP, HEADER, CYCLES = 64, 8, 32, 3000
-INPUTS = ("s_pkt_valid", "m_pkt_ready", "s_lookup_qpn", "s_park_valid", "s_empty", "s_arrived")
+INPUTS = ("s_pkt_valid", "m_pkt_ready", "blocked_rd_addr", "s_step", "s_end_valid", "s_end_parked",
+          "s_empty", "s_arrived")  # fmt: skip
 WAIT = timing("efa_rx_park", "list")
+
+
+def bundles(dut):
+    """Returns the design with the fields of its packets as ports."""
+    packet = INTERNAL.rx_pkt
+    return Bundles(dut, s_pkt=packet, m_pkt=packet, s_end=packet)
+
+
+async def start(dut):
+    """Returns the bundles of a design after its initialisation."""
+    zero(dut, *INPUTS)
+    await clock_and_reset(dut)
+    await until(dut, high(dut.m_init_done), cycles=2 << int(dut.QPN_W.value))
+    return bundles(dut)
 
 
 def raw(header):
@@ -26,22 +42,24 @@ class Env:
     cycle.
 
     A packet is validated when `opens` returns true for its queue and it is not blocked; otherwise
-    the packet is parked. Packets of a queue must be validated in their order.
+    the packet is parked. Packets of a queue must be validated in their order. A refused packet does
+    not stall behind its queue and is not parked unless it is blocked. The queues that are blocked
+    are compared in each cycle.
     """
 
     def __init__(self, dut, opens, gaps=0.0, stalls=0.0):
-        self.dut, self.rng, self.opens = dut, rng_for("rx_park"), opens
+        self.dut, self.rng, self.opens = bundles(dut), rng_for("rx_park"), opens
         self.gaps, self.stalls = gaps, stalls
         self.waiting, self.stages, self.checked, self.parks = deque(), [None, None], [], 0
         self.number, self.arrived, self.now, self.offered = 0, False, 0, None
         self.inside, self.bits = 0, int(dut.QPN_W.value)
-        self.sent, self.consumed = {}, defaultdict(list)
+        self.sent, self.consumed, self.refused = {}, defaultdict(list), set()
+        self.kept, self.pass_left = set(), 0
 
     async def start(self):
-        zero(self.dut, *INPUTS)
-        await clock_and_reset(self.dut)
+        await start(self.dut)
 
-    def send(self, qpn):
+    def send(self, qpn, refused=False):
         above = self.rng.getrandbits(16) >> self.bits << self.bits
         # All other header bits are random, including the reserved ones.
         reported = raw(PktHdr(dst_qpn=above + qpn, psn=self.number))
@@ -50,6 +68,8 @@ class Env:
         self.sent[self.number] = (header, self.rng.getrandbits(9), self.rng.getrandbits(8), qpn,
                                   self.number)  # fmt: skip
         self.waiting.append(self.sent[self.number])
+        if refused:
+            self.refused.add(self.number)
         self.number += 1
 
     async def cycles(self, count=1, step=None):
@@ -66,14 +86,11 @@ class Env:
             self._edge()
         # The second stage ends at once; the first stage advances behind a packet of another queue.
         first, second = stages
-        dut.s_park_valid.value = 0
-        self.parked = second is not None and (second[1] or not self.opens(second[0][3]))
-        if self.parked:
-            header, line, slot = second[0][:3]
-            dut.s_park_valid.value, dut.s_park_header.value = 1, header
-            dut.s_park_line.value, dut.s_park_slot.value = line, slot
-        if first:
-            dut.s_lookup_qpn.value = first[3]
+        self.parked = second is not None and (second[1] or not (
+            self.opens(second[0][3]) or second[0][4] in self.refused))  # fmt: skip
+        dut.s_end_valid.value, dut.s_end_parked.value = int(second is not None), int(self.parked)
+        if second:
+            dut.s_end_header.value, dut.s_end_line.value, dut.s_end_slot.value = second[0][:3]
         dut.s_empty.value = int(first is None and second is None)
         dut.s_arrived.value, self.arrived = int(self.arrived), False
         offered = self.waiting and (dut.s_pkt_valid.value == 1 or rng.random() >= self.gaps)
@@ -81,10 +98,21 @@ class Env:
         if offered:
             dut.s_pkt_header.value, dut.s_pkt_line.value, dut.s_pkt_slot.value = self.waiting[0][:3]
         await Timer(1, "ns")
-        self.blocked = first is not None and dut.m_blocked.value == 1
-        behind = first and second and first[3] == second[0][3] and not self.blocked
+        self.blocked = first is not None and dut.blocked_rd_data.value == 1
+        if first:
+            assert self.blocked == (first[3] in self.kept), f"queue {first[3]}"
+        passes = self.blocked or (first and first[4] in self.refused)
+        behind = first and second and first[3] == second[0][3] and not passes
         self.moves = first is not None and not behind and rng.random() >= self.stalls
         dut.m_pkt_ready.value = int(first is None or self.moves)
+        dut.s_step.value = int(self.moves)
+        await Timer(1, "ns")
+        # The queue of stage 1 in the next cycle.
+        if first and not self.moves:
+            dut.blocked_rd_addr.value = first[3]
+        elif dut.m_pkt_valid.value == 1:
+            header = int(dut.m_pkt_header.value).to_bytes(HEADER, "little")
+            dut.blocked_rd_addr.value = PktHdr.unpack(header).dst_qpn % (1 << self.bits)
 
     parked = moves = blocked = False
 
@@ -95,6 +123,7 @@ class Env:
             self.inside += self.parked
             if self.parked:
                 self.parks += 1
+                self.kept.add(packet[3])
             else:
                 self.checked.append((packet[3], packet[4], self.now))
             stages[1] = None
@@ -113,7 +142,13 @@ class Env:
         self.offered = None if dut.m_pkt_ready.value == 1 else shown
         if shown and dut.m_pkt_ready.value == 1:
             assert stages[0] is None
-            self.inside -= dut.s_pkt_ready.value == 0 or dut.s_pkt_valid.value == 0
+            if dut.s_pkt_ready.value == 0 or dut.s_pkt_valid.value == 0:
+                # A traversal begins with no queue blocked and visits the packets parked before.
+                if self.pass_left == 0:
+                    self.kept.clear()
+                    self.pass_left = self.inside
+                self.pass_left -= 1
+                self.inside -= 1
             stages[0] = shown
             self.consumed[shown[4]].append(self.now)
 
@@ -124,7 +159,8 @@ class Env:
             await self.cycle()
         assert len(self.checked) == self.number, "packets are lost"
         for qpn in range(64):
-            numbers = [number for owner, number, _ in self.checked if owner == qpn]
+            numbers = [number for owner, number, _ in self.checked
+                       if owner == qpn and number not in self.refused]  # fmt: skip
             assert numbers == sorted(numbers), f"packets of queue {qpn} were reordered"
 
 
@@ -134,8 +170,7 @@ async def a_packet_goes_straight_through(dut):
     its arrival, one per cycle."""
     promised = timing("efa_rx_park", "packet")
     assert (promised.latency, promised.interval) == (0, 1)
-    zero(dut, *INPUTS)
-    await clock_and_reset(dut)
+    dut = await start(dut)
     dut.m_pkt_ready.value = dut.s_pkt_valid.value = 1
     for number in range(16):
         header = raw(PktHdr(dst_qpn=number % 4, psn=number))
@@ -163,7 +198,7 @@ async def packets_of_a_queue_keep_their_order(dut, pace):
             state.symmetric_difference_update({rng.choice(queues[first : first + GROUP])})
             env.arrived = rng.random() < 0.5
         if len(env.waiting) < 4:
-            env.send(rng.choice(queues[first : first + GROUP]))
+            env.send(rng.choice(queues[first : first + GROUP]), rng.random() < 0.1)
 
     await env.cycles(CYCLES - 1, step)
     state.update(range(QPNS))
@@ -240,9 +275,9 @@ async def a_pass_gives_others_as_long_as_it_took(dut):
 async def it_closes_while_nothing_is_offered(dut):
     """data.rx_park.close: The input closes for a traversal although no packet was offered or could
     be accepted."""
-    zero(dut, *INPUTS, "s_pkt_header", "s_pkt_line", "s_pkt_slot")
-    await clock_and_reset(dut)
-    await pulse(dut, "s_park_valid", s_park_header=0, s_park_line=1, s_park_slot=1)
+    dut = await start(dut)
+    dut.s_end_parked.value = 1
+    await pulse(dut, "s_end_valid", s_end_header=0, s_end_line=1, s_end_slot=1)
     await pulse(dut, "s_arrived")
     await ClockCycles(dut.clk, 4)
     dut.s_pkt_valid.value = dut.m_pkt_ready.value = 1
@@ -257,32 +292,45 @@ async def it_closes_while_nothing_is_offered(dut):
 @cocotb.test()
 @cocotb.parametrize(turn=[0, 1, 2])
 async def each_queue_is_blocked_for_itself(dut, turn):
-    """data.rx_park.blocked: A queue is blocked exactly when one of its packets is parked."""
-    half = rng_for("blocked").sample(range(QPNS), QPNS // 2)
-    late = (set(half), set(range(QPNS)) - set(half), set(half[::2]))[turn]
-    env = Env(dut, lambda qpn: False)
+    """data.rx_park.blocked: A queue is blocked exactly when one of its packets is parked; queues
+    whose number differs in one bit are not."""
+    env = Env(dut, lambda qpn: qpn not in late)
     await env.start()
+    rng = rng_for(f"blocked {turn}")
+    late = set(rng.sample(range(1 << env.bits), 24))
+    near = {qpn ^ 1 << rng.randrange(env.bits) for qpn in late} - late
     for qpn in late:
         env.send(qpn)
     await env.cycles(200)
-    # The traversal has just ended; the list is idle for the duration of a traversal.
-    times = env.consumed[env.number - 1]
-    seen = len(times)
-    for _ in range(200):
-        if len(times) > seen:
-            break
-        await env.cycle()
-    await env.cycles(4)
-    for _ in range(2):
-        found = set()
-        await RisingEdge(dut.clk)
-        for first in range(0, QPNS, 16):
-            await RisingEdge(dut.clk)
-            for qpn in range(first, first + 16):
-                dut.s_lookup_qpn.value = qpn
-                await Timer(200, "ps")
-                found |= {qpn} if dut.m_blocked.value == 1 else set()
-        assert found == late
+    both = [*late, *near]
+    rng.shuffle(both)
+    for qpn in both:
+        env.send(qpn)
+    await env.cycles(300)
+    assert {owner for owner, _, _ in env.checked} == near
+    assert env.kept == late
+    late = set()
+    await env.settle()
+
+
+@cocotb.test()
+async def a_refused_packet_unblocks_nothing(dut):
+    """data.rx_park.refused: A refused packet that leaves directly behind a parked packet of its
+    queue leaves the queue blocked, also in a list traversal."""
+    env = Env(dut, lambda qpn: qpn not in late)
+    await env.start()
+    late = {5}
+    for refused in (False, True, True, False, False, True, False):
+        env.send(5, refused)
+    for _ in range(8):
+        await env.cycles(60)
+        env.send(5, True)
+        env.send(5)
+        env.arrived = True
+    assert {number for _, number, _ in env.checked} <= env.refused
+    assert env.checked, "no refused packet left"
+    late = set()
+    await env.settle()
 
 
 @cocotb.test()
@@ -356,10 +404,12 @@ async def reset_clears_who_waits(dut):
         await env.cycles(wait % 7)
         zero(dut, *INPUTS)
         await reset(dut)
+        await until(dut, high(dut.m_init_done), cycles=2 << env.bits)
         env.waiting.clear()
         env.checked.clear()
         env.stages[:], env.offered, env.number = [None, None], None, 0
         env.parked = env.moves = False
+        env.kept, env.pass_left, env.inside = set(), 0, 0
         late = set()
         for number in range(20):
             env.send(number % 3)

@@ -12,7 +12,7 @@ from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, pulse, steady, until, zero
-from tb.unit.data_bench import Moments, Ports, consumed
+from tb.unit.data_bench import Moments, consumed
 
 OK = IoCompStatus.OK
 
@@ -24,13 +24,13 @@ class Bench:
         self.dut, self.rng, self.rate = dut, rng_for("rx_retire"), rate
         # Jobs whose payload may be written while they are still queued.
         self.most_ahead = 1 << int(dut.JOBS_LOG2.value)
-        zero(dut, "written", "s_done_entry", "s_stored", "s_released", "s_flushed", "s_drain",
+        zero(dut, "s_written", "s_done_entry", "s_stored", "s_released", "s_flushed", "s_drain",
              "s_fetches_drained", "s_drops")  # fmt: skip
-        self.jobs = StreamDriver(Ports(dut, s_job_data="s_job"), "s_job", gaps, ["data"])
+        self.jobs = StreamDriver(dut, "s_job", gaps, ["data"])
         self.rxc = StreamMonitor(dut, "m_rxc", stalls, ["data"], on_beat=self._completion)
         self.ack_tx = StreamMonitor(dut, "m_ack_tx", stalls, ["data"], on_beat=self._ack)
-        self.free = StreamMonitor(dut, "free", 0, ["slot"])
-        self.done = StreamMonitor(dut, "done", 0, ["qpn", "count"])
+        self.free = StreamMonitor(dut, "m_free", 0, ["slot"])
+        self.done = StreamMonitor(dut, "m_done", 0, ["qpn", "count"])
         self.stat = StreamMonitor(dut, "st_rx", 0, ["bytes"])
         self.event = StreamMonitor(dut, "ev_rx_data_done", 0, ["data"])
         self.cancel()
@@ -101,22 +101,22 @@ class Bench:
         while True:
             await RisingEdge(dut.clk)
             if dut.rst.value == 1:
-                dut.written.value = dut.s_done_entry.value = dut.s_released.value = 0
+                dut.s_written.value = dut.s_done_entry.value = dut.s_released.value = 0
                 continue
             # The packet buffer releases at once unless an older packet is held.
-            self.freed += int(dut.free_valid.value == 1)
+            self.freed += int(dut.m_free_valid.value == 1)
             release = self.freed > 0 and not self.held
             self.freed -= release
             dut.s_released.value = int(release)
             # Inputs driven in the previous cycle have been sampled.
-            self.written += int(dut.written.value)
+            self.written += int(dut.s_written.value)
             self.entries += int(dut.s_done_entry.value)
             if dut.s_job_valid.value == 1 and dut.s_job_ready.value == 1:
-                self.ended += INTERNAL.rx_job.unpack(int(dut.s_job.value)).write
+                self.ended += INTERNAL.rx_job.unpack(int(dut.s_job_data.value)).write
             ahead = self.writes - self.to_write - self.ended
             write = self.to_write and ahead < self.most_ahead and self.rng.random() < self.rate
             self.to_write -= int(bool(write))
-            dut.written.value = int(bool(write))
+            dut.s_written.value = int(bool(write))
             entry = self.owed and self.reports and self.rng.random() < self.rate
             self.owed -= int(bool(entry))
             dut.s_done_entry.value = int(bool(entry))
@@ -155,10 +155,10 @@ async def a_drain_waits_at_any_count(dut):
     """data.rx_retire.counts: At any value of the packet and flush counts a drain waits for the
     items inside and no others."""
     gates = {"s_stored": "s_released", "s_flushed": "s_job_valid"}
-    zero(dut, "written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_ack_tx_ready")
+    zero(dut, "s_written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_ack_tx_ready")
     zero(dut, *gates, *gates.values())
     dut.s_fetches_drained.value = 1
-    dut.s_job.value = INTERNAL.rx_job.pack(packet=0)
+    dut.s_job_data.value = INTERNAL.rx_job.pack(packet=0)
     await clock_and_reset(dut)
 
     async def move(cycles, *names):
@@ -235,9 +235,9 @@ async def a_drain_waits_for_each_power_of_two(dut):
     """data.rx_retire.powers: Each bit of both counts holds back a drain until the last one has
     left."""
     entries = {"s_stored": "s_released", "s_flushed": "s_job_valid"}
-    zero(dut, "written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_ack_tx_ready")
+    zero(dut, "s_written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_ack_tx_ready")
     zero(dut, *entries, *entries.values())
-    dut.s_job.value = INTERNAL.rx_job.pack(packet=0)
+    dut.s_job_data.value = INTERNAL.rx_job.pack(packet=0)
     dut.s_fetches_drained.value = 1
     await clock_and_reset(dut)
     for entry, leaves in entries.items():
@@ -348,7 +348,7 @@ async def drain_past_the_wrap_of_its_counts(dut):
     bench = Bench(dut)
     await bench.start()
     bench.free._task.cancel()
-    dut.s_job.value = INTERNAL.rx_job.pack(packet=1)
+    dut.s_job_data.value = INTERNAL.rx_job.pack(packet=1)
     dut.s_job_valid.value = dut.s_stored.value = 1
     await ClockCycles(dut.clk, (1 << 16) - 2)
     dut.s_job_valid.value = 0

@@ -12,15 +12,9 @@ from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import until, zero
-from tb.unit.data_bench import Moments, Ports, Regions, consumed
+from tb.unit.data_bench import Moments, Regions, consumed
 
 HEADER = 32
-
-
-def packed_place(place):
-    """Packs a place as in a job: phys, shift, mtt, offset, addr from the top."""
-    phys, shift, mtt, offset, addr = place
-    return phys << 150 | shift << 144 | mtt << 128 | offset << 64 | addr
 
 
 class Bench:
@@ -32,8 +26,8 @@ class Bench:
         self.line, self.at, self.ended, self.free, self.lasts = 0, 0, 0, 0, 0
         zero(dut, "mtt_valid", "s_win_data")
         self.node = self.rng.getrandbits(16)
-        dut.s_cfg_node_id.value, dut.mps_log.value = self.node, log
-        self.jobs = StreamDriver(Ports(dut, s_job_data="s_job"), "s_job", gaps, ["data"])
+        dut.s_cfg_node_id.value, dut.s_cfg_mps_log.value = self.node, log
+        self.jobs = StreamDriver(dut, "s_job", gaps, ["data"])
         self.wr = StreamMonitor(dut, "m_wr", stalls, ["addr", "len", "data", "last"],
                                 on_beat=self._write)  # fmt: skip
 
@@ -56,16 +50,16 @@ class Bench:
         if grh:
             gid = lambda node: LIMITS.gid_prefix + node.to_bytes(2, "big")  # noqa: E731
             data = bytes(8) + gid(node) + gid(self.node) + payload
-        places, where = [], []
+        locs, where = [], []
         for size in (first, second):
             region = rng.choice(list(self.regions.table.values()))
             # Buffers do not overlap; some begin just before the end of a page.
             at = rng.choice((0, 1, 63, 4096 - size % 4096)) if begin is None else begin
             start = (self.free + 63) // 64 * 64 + at
             self.free = (start + size) % (1 << 16)
-            place = self.regions.place(region["key"], region["iova"] + start)
-            places.append(packed_place(place))
-            where += [self.regions.host(place, at) for at in range(size)]
+            loc = self.regions.loc(region["key"], region["iova"] + start)
+            locs.append(INTERNAL.mr_loc.pack(**loc))
+            where += [self.regions.host(loc, at) for at in range(size)]
         cpl = INTERNAL.cpl.pack(**dont_care(INTERNAL.cpl, rng, src_node=node))
         self.jobs.post(
             {
@@ -80,8 +74,8 @@ class Bench:
                         line=self.line,
                         size0=first,
                         size1=second,
-                        sge0_addr=places[0],
-                        sge1_addr=places[1],
+                        sge0_loc=locs[0],
+                        sge1_loc=locs[1],
                         cpl=cpl,
                     )
                 )
@@ -121,7 +115,7 @@ class Bench:
         for number, byte in enumerate(beat["data"].to_bytes(64, "little")[:count]):
             assert self.wanted[0].pop(start + self.at + number, None) == byte
         self.at = 0 if beat["last"] else self.at + count
-        ends = self.dut.done.value == 1
+        ends = self.dut.m_done.value == 1
         assert ends == (not self.wanted[0]), "done does not match the last beat"
         if ends:
             assert beat["last"] == 1
@@ -133,7 +127,7 @@ class Bench:
         await until(self.dut, lambda: not self.wanted, "writes", 30000)
         before = self.wr.consumed
         await ClockCycles(self.dut.clk, 15)
-        assert self.wr.consumed == before and self.dut.done.value == 0
+        assert self.wr.consumed == before and self.dut.m_done.value == 0
 
 
 @cocotb.test()
@@ -194,16 +188,16 @@ async def a_packet_shorter_than_its_buffers(dut):
     # Within one page, a packet is one write.
     for index in (0, 2, 3):
         del bench.regions.table[index]
-    moments = Moments(dut, "done")
+    moments = Moments(dut, "m_done")
     region = bench.regions.table[1]
-    begin = -bench.regions.host(bench.regions.place(region["key"], region["iova"]), 0) % 4096
+    begin = -bench.regions.host(bench.regions.loc(region["key"], region["iova"]), 0) % 4096
     for length in (1 << bit for bit in range(12)):
         for size in (length, length + length // 2):
             bench.free, lasts = 0, bench.lasts
             bench.job(size, 4096, begin=begin)
             await bench.settle()
             assert bench.lasts == lasts + 1, f"{bench.lasts - lasts} writes for {size} bytes"
-    assert len(moments["done"]) == 24
+    assert len(moments["m_done"]) == 24
 
 
 @cocotb.test()
@@ -213,7 +207,7 @@ async def cycles(dut):
     await bench.start()
     for index in (0, 2, 3):
         del bench.regions.table[index]
-    moments = Moments(dut, "s_job", "m_wr", "done")
+    moments = Moments(dut, "s_job", "m_wr", "m_done")
     for _ in range(16):
         bench.free = 0
         bench.job(32, 32)
@@ -252,7 +246,7 @@ async def so_many_beats_are_on_their_way(dut):
         del bench.regions.table[index]
     moments = Moments(dut, "s_job")
     region = bench.regions.table[1]
-    begin = -bench.regions.host(bench.regions.place(region["key"], region["iova"]), 0) % 4096
+    begin = -bench.regions.host(bench.regions.loc(region["key"], region["iova"]), 0) % 4096
     for _ in range(32):
         bench.free = 0
         bench.job(32, 32, begin=begin)
@@ -277,7 +271,7 @@ async def a_job_behind_a_long_one_enters_the_scan_with_its_end(dut):
     moments = Moments(dut, "m_wr")
     # One write each: the buffer begins at a page.
     region = bench.regions.table[1]
-    begin = -bench.regions.host(bench.regions.place(region["key"], region["iova"]), 0) % 4096
+    begin = -bench.regions.host(bench.regions.loc(region["key"], region["iova"]), 0) % 4096
     bench.job(512, 512, begin=begin)
     await until(dut, lambda: moments["m_wr"], "the first beat")
     bench.free = 0

@@ -16,14 +16,16 @@ from efa.defs import (
     IoSendOpType,
     PktHdr,
     PktOpcode,
+    QpError,
 )
+from tb.lib.bundles import Bundles
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import high, pulse, until, zero
-from tb.unit.data_bench import Moments, Ports, Raw, RawMonitor, consumed
+from tb.unit.data_bench import Moments, Raw, RawMonitor, consumed
 
 STATUS = IoCompStatus
-QKEY, GRH, NO_AH, NO_LAST = 0xABCD, LIMITS.grh_bytes, LIMITS.reserved_ah, 7
+QKEY, GRH, NO_AH = 0xABCD, LIMITS.grh_bytes, LIMITS.reserved_ah
 STATES = AdminQpState
 TAKES = (STATES.RTR, STATES.RTS, STATES.SQD, STATES.SQE)
 
@@ -50,47 +52,51 @@ class Claims:
             await RisingEdge(dut.clk)
             if dut.rst.value == 1:
                 self.cancel()
-                zero(dut, "s_claim_ready", "s_claim_step", "s_rsp_valid")
+                zero(dut, "m_claim_ready", "s_rsp_valid")
                 continue
             self._edge()
             # Contexts and responses come from registers; the other inputs depend on them.
-            dut.qpc_data.value = INTERNAL.qpc.pack(**bench.qps.get(self.first, {}))
-            self.blocked = dut.s_blocked.value = int(bench.rng.random() < bench.parks)
+            dut.qpc_rd_data.value = INTERNAL.qpc.pack(**bench.qps.get(self.first, {}))
+            self.blocked = dut.blocked_rd_data.value = int(bench.rng.random() < bench.parks)
             responses = self.second is not None and self.wait == 0
             dut.s_rsp_valid.value = int(responses)
             if responses:
                 self._answer()
             await Timer(1, "ns")
-            leaves = responses and dut.m_rsp_ready.value == 1
+            self.leaves = responses and dut.s_rsp_ready.value == 1
             behind = self.second is not None and self.second[0] == self.first
-            step = (self.first is not None and not behind and dut.m_claim_hold.value == 0
-                    and (self.second is None or leaves))  # fmt: skip
-            dut.s_claim_step.value = int(step)
-            dut.s_claim_ready.value = int(step or self.first is None)
-            self.leaves, self.step = leaves, step
+            ready = (not behind and dut.m_claim_hold.value == 0
+                     and (self.second is None or self.leaves))  # fmt: skip
+            dut.m_claim_ready.value = int(ready)
+            self.step = self.first is not None and ready
+            assert dut.m_claim_valid.value == int(self.first is not None)
+            assert dut.m_empty.value == int(self.first is None and self.second is None)
             if self.first is not None:
-                assert dut.m_lookup_qpn.value == self.first
+                assert dut.m_claim_qpn.value == self.first
+                assert dut.m_claim_blocked.value == self.blocked
             # A blocked packet is parked, even when it would be refused.
-            skip = int(dut.m_claim_skip.value) if step else 0
-            assert skip or not (step and self.blocked)
-            need = int(dut.m_claim_need.value) if step else 0
+            skip = int(dut.m_claim_skip.value) if self.step else 0
+            assert skip or not (self.step and self.blocked)
+            need = int(dut.m_claim_need.value) if self.step else 0
             self.looked = (self.first, skip, self.blocked, need)
-            self.parked = leaves and dut.m_rsp_parked.value == 1
-            assert dut.m_park_valid.value == int(responses and (self.second[2] or self.missing))
-            if self.second is not None:
-                assert leaves or not (responses and (self.second[2] or self.missing))
+            assert dut.m_end_valid.value == int(self.leaves)
+            if responses and (self.second[2] or self.missing):
+                assert self.leaves and dut.m_end_parked.value == 1
+            elif responses:
+                assert dut.m_end_parked.value == 0
+            self.parked = self.leaves and dut.m_end_parked.value == 1
 
     def _edge(self):
         """Models what this edge does with the packets."""
         dut, bench = self.dut, self.bench
         assert dut.m_claim_done.value == (dut.m_job_valid.value and dut.m_job_ready.value)
+        assert dut.m_step.value == int(self.step)
         bench.ended += int(dut.m_claim_done.value)
         if self.leaves:
-            qpn, skip, blocked, _ = self.second
-            assert self.parked == bool(blocked or self.missing)
+            qpn, skip, _, _ = self.second
             if self.parked:
-                bench.park(int(dut.m_park_header.value), int(dut.m_park_line.value),
-                           int(dut.m_park_slot.value))  # fmt: skip
+                bench.park(int(dut.m_end_header.value), int(dut.m_end_line.value),
+                           int(dut.m_end_slot.value))  # fmt: skip
             else:
                 bench.responses.append(None if skip else self.reported)
                 if self.reported and not skip and self.reported[0] in ("endless", "complete"):
@@ -101,8 +107,12 @@ class Claims:
         if self.step:
             self.second, self.first = self.looked, None
             self.wait = bench.rng.randrange(1, 20) if bench.rng.random() < bench.late else 0
-        if dut.m_claim_valid.value == 1 and dut.s_claim_ready.value == 1:
-            self.first = int(dut.m_claim_qpn.value)
+        if dut.s_pkt_valid.value == 1 and dut.s_pkt_ready.value == 1:
+            header = int(dut.s_pkt_header.value).to_bytes(PktHdr.SIZE, "little")
+            self.first = PktHdr.unpack(header).dst_qpn % 64
+            assert dut.qpc_rd_addr.value == self.first
+        elif self.first is not None:
+            assert dut.qpc_rd_addr.value == self.first
         self.leaves = self.step = False
 
     def _answer(self):
@@ -133,7 +143,11 @@ class Claims:
 
 class Bench:
     def __init__(self, dut, gaps=0.0, stalls=0.0, late=0.0, err_stalls=0.0, parks=0.0):
-        self.dut, self.rng, self.late = dut, rng_for("rx_validate"), late
+        self.dut = dut = Bundles(
+            dut, s_pkt=INTERNAL.rx_pkt, m_claim=INTERNAL.rx_claim, s_rsp=INTERNAL.rx_claim_rsp,
+            m_end=INTERNAL.rx_pkt,
+        ).bundle("m_job_check", "m_job", INTERNAL.rx_check)  # fmt: skip
+        self.rng, self.late = rng_for("rx_validate"), late
         self.qps, self.rings, self.handles = {}, {}, {}
         self.wanted, self.responses, self.wrong_keys, self.wanted_errs = (
             deque(),
@@ -142,20 +156,16 @@ class Bench:
             [],
         )
         self.ended, self.jobs_seen, self.parks, self.waited = 0, 0, parks, 0
-        zero(dut, "s_open", "ah_valid", "s_claim_ready", "s_claim_step", "s_rsp_valid",
-             "s_rsp_skipped", "s_rsp_failed", "s_rsp_none", "s_rsp_missing",
-             "s_rsp_complete", "s_rsp_short", "s_blocked", "s_rsp_count",
-             "s_rsp_descs", "qpc_data")  # fmt: skip
+        zero(dut, "s_open", "ah_valid", "m_claim_ready", "s_rsp_valid", "s_rsp_data",
+             "blocked_rd_data", "qpc_rd_data")  # fmt: skip
         self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "line", "slot"])
-        names = {"m_job_data": "m_job", "m_job_req": "m_req", "m_job_descs": "m_descs",
-                 "m_job_pd": "m_pd"}  # fmt: skip
-        self.jobs = RawMonitor(Ports(dut, **names), "m_job", stalls,
-                               ["data", "req", "descs", "pd"], on_beat=self._job)  # fmt: skip
+        self.jobs = RawMonitor(dut, "m_job", stalls, ["data", "req", "descs", "pd"],
+                               on_beat=self._job)  # fmt: skip
         self.errs = StreamMonitor(dut, "m_err", stalls or err_stalls, ["qpn", "cause"])
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await until(self.dut, high(self.dut.init_done))
+        await until(self.dut, high(self.dut.m_init_done))
         self.dut.s_open.value = 1
         self.claims = Claims(self)
         cocotb.start_soon(self._keys())
@@ -215,7 +225,7 @@ class Bench:
         if entry[0] == "none":
             return STATUS.REMOTE_ERROR_RNR, need
         if entry[0] == "endless":
-            self.wanted_errs.append({"qpn": qpn, "cause": NO_LAST})
+            self.wanted_errs.append({"qpn": qpn, "cause": QpError.NO_LAST})
             return STATUS.REMOTE_ERROR_BAD_STATUS, need
         if sum(entry[3]) < need:
             return STATUS.REMOTE_ERROR_BAD_LENGTH, need
@@ -292,7 +302,7 @@ class Bench:
     async def _keys(self):
         while True:
             await RisingEdge(self.dut.clk)
-            self.wrong_keys[1] += int(self.dut.qkey_wrong.value == 1)
+            self.wrong_keys[1] += int(self.dut.st_qkey_valid.value == 1)
 
     async def settle(self):
         await consumed(self.packets)
@@ -443,7 +453,7 @@ async def handles_come_and_go(dut):
     dut.s_open.value = 0
     await consumed(bench.packets)
     await reset(dut)
-    await until(dut, high(dut.init_done))
+    await until(dut, high(dut.m_init_done))
     bench.handles.clear()
     dut.s_open.value = 1
     await both(3)
@@ -525,7 +535,7 @@ async def reset_in_the_middle_of_a_packet(dut):
         for noted in (bench.wanted, bench.responses, bench.wanted_errs, bench.errs.beats):
             noted.clear()
         bench.ended = bench.jobs_seen = 0
-        await until(dut, high(dut.init_done))
+        await until(dut, high(dut.m_init_done))
         assert dut.m_job_valid.value == 0 and dut.m_claim_valid.value == 0
         dut.s_open.value = 1
         bench.rings[1].clear()

@@ -8,10 +8,11 @@ import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from efa.defs import INTERNAL, LIMITS, AdminQpState, IoCompStatus
-from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.stream import POWER_ON, StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, until, zero
 from tb.unit.data_bench import Moments, consumed
+from tb.unit.queue_bench import Table
 
 N = 1 << LIMITS.msg_w  # sends that may be outstanding
 CONTEXTS = timing("efa_msg_id_alloc", "next").depth
@@ -24,8 +25,13 @@ SAME = ("qpn", "qp_num", "req_id", "req_id_ex", "op_type", "length")
 class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0, predicts=True):
         self.dut, self.rng = dut, rng_for("srd")
-        self.live = {qpn: {"live": 1, "state": AdminQpState.RTS, "qp_num": qpn + 0x440}
-                     for qpn in range(QUEUES)}  # fmt: skip
+        rng, width = self.rng, len(dut.s_cancel_qpn)
+        tags = rng.sample(range(1 << 16 - width), QUEUES)
+        self.qp_nums = [tag << width | qpn for qpn, tag in enumerate(tags)]
+        self.live = {qpn: {"live": 1, "state": AdminQpState.RTS, "qp_num": number}
+                     for qpn, number in enumerate(self.qp_nums)}  # fmt: skip
+        self.nodes = rng.sample(range(1 << 16), QUEUES)
+        self.gens = [rng.getrandbits(4) for _ in range(1 << LIMITS.ah_w)]
         self.open = {}  # id: message that waits for its acknowledgement
         self.expected, self.fences, self.wanted_fences = deque(), [], []
         self.came = []  # completions, unpacked
@@ -34,22 +40,29 @@ class Bench:
         self.give = deque()  # messages that wait for a context
         self.given = []  # (id, message) in order
         self.predicts, self.req_id, self._next_give = predicts, 0, 0.0
-        zero(dut, "s_ctx_valid", "s_ctx_msg", "s_scan_valid", "s_scan_set", "ah_gen", "qpc_data",
+        zero(dut, "ctx_take", "s_ctx_msg", "s_scan_valid", "ah_gen", "qpc_data",
              "s_cancel_valid", "s_cancel_qpn", "s_clear_valid", "s_clear_qpn",
              "completed_rd_addr")  # fmt: skip
+        self.handles()
+        self.scan_set = set()
+        Table(dut, "scan_set_addr", "scan_set", lambda qpn: int(qpn in self.scan_set))
         self.acks = StreamDriver(dut, "ack_rx", gaps)
         self.done = StreamDriver(dut, "s_done", gaps)
         self.txc = StreamMonitor(dut, "txc", stalls, on_beat=self._completion)
 
     async def start(self):
-        self.dut.power_rst.value = 1
-        await clock_and_reset(self.dut)
-        self.dut.power_rst.value = 0
+        await clock_and_reset(self.dut, resets=POWER_ON)
         cocotb.start_soon(self._contexts())
         cocotb.start_soon(self._qps())
         cocotb.start_soon(self._watch())
         for qpn in range(QUEUES):
             await self.clear(qpn)
+
+    def handles(self, gone=()):
+        """Drives the generations of all handles, after the destruction of some."""
+        for ah in gone:
+            self.gens[ah] = self.gens[ah] + 1 & 15
+        self.dut.ah_gen.value = sum(gen << 4 * ah for ah, gen in enumerate(self.gens))
 
     async def clear(self, qpn):
         """Restarts the count of a queue at 0."""
@@ -67,11 +80,14 @@ class Bench:
 
     def message(self, qpn, **changes):
         """Returns a checked send of a queue, as from efa_tx."""
+        rng = self.rng
         self.req_id = self.req_id + 1 & 0xFFFF
-        return {"kind": PACKET, "qpn": qpn, "srd": 1, "qp_num": qpn + 0x440, "scqn": qpn + 7,
-                "ssub": qpn & 1, "req_id": self.req_id, "op_type": 0, "node": qpn + 20,
-                "req_id_ex": self.rng.getrandbits(48),
-                "length": self.rng.randrange(9000), "ah": qpn, **changes}  # fmt: skip
+        message = {"kind": PACKET, "qpn": qpn, "srd": 1, "qp_num": self.qp_nums[qpn],
+                   "scqn": rng.getrandbits(12), "ssub": rng.getrandbits(1), "req_id": self.req_id,
+                   "op_type": rng.getrandbits(3), "node": self.nodes[qpn],
+                   "req_id_ex": rng.getrandbits(48), "length": rng.randrange(9000),
+                   "ah": rng.randrange(len(self.gens)), **changes}  # fmt: skip
+        return {"ah_gen": self.gens[message["ah"]], **message}
 
     def completion(self, message, status):
         return INTERNAL.cpl.pack(status=status, cqn=message["scqn"], sub=message["ssub"],
@@ -111,7 +127,7 @@ class Bench:
         assert not self.expected and self.fences == self.wanted_fences
 
     async def scan(self, queues=()):
-        self.dut.s_scan_set.value = sum(1 << qpn for qpn in queues)
+        self.scan_set = set(queues)
         self.dut.s_scan_valid.value = 1
         await RisingEdge(self.dut.clk)
         await until(self.dut, high(self.dut.s_scan_ready))
@@ -137,8 +153,8 @@ class Bench:
         dut = self.dut
         while True:
             await FallingEdge(dut.clk)
-            take = self.give and dut.ctx_ready.value == 1 and dut.rst.value == 0
-            dut.s_ctx_valid.value = int(bool(take))
+            take = self.give and dut.ctx_free.value == 1 and dut.rst.value == 0
+            dut.ctx_take.value = int(bool(take))
             if take:
                 message = self.give.popleft()
                 number = int(dut.ctx_id.value)
@@ -223,7 +239,7 @@ async def foreign_acknowledgements_are_dropped(dut):
     first, message = numbers[0], messages[0]
     for changes in ({"msg_id": first + 100}, {"msg_id": first + CONTEXTS},
                     {"msg_id": first | 1 << 31}, {"src_node": message["node"] + 1},
-                    {"dst_qpn": message["qp_num"] + 64},
+                    {"dst_qpn": message["qp_num"] ^ 1 << 12},
                     {"dst_qpn": message["qp_num"] ^ 1}):  # fmt: skip
         bench.ack(first, message, **changes)
     await bench.silent()
@@ -285,7 +301,7 @@ async def flush_of_sends_that_the_circle_passed(dut):
             await bench.settle()
     assert len({number // CONTEXTS for number in old}) > 3
     # First a destroyed handle, then one queue, then the other.
-    dut.ah_gen.value = 1 << 4
+    bench.handles(gone=[1])
     for gone, queues in ((1, ()), (None, (1,)), (None, (2,)), (None, (0,))):
         for number, message in sorted(old.items()):
             if message["ah"] == gone or message["qpn"] in queues:
@@ -342,7 +358,7 @@ async def flush_among_other_completions(dut, pace):
     await consumed(bench.done)
     await until(dut, lambda: not bench.give, "contexts")
     await ClockCycles(dut.clk, 50)
-    scanned = {one.req_id for one in bench.came[wraps:] if one.qp_num - 0x440 in down}
+    scanned = {one.req_id for one in bench.came[wraps:] if one.qpn in down}
     assert scanned == {one["req_id"] for one in sent.values() if one["qpn"] in down}
     for number, message in bench.given[-len(late):] + [(one, sent[one]) for one in numbers]:
         bench.ack(number, message)
@@ -355,7 +371,8 @@ async def flush_among_other_completions(dut, pace):
         assert mine in ([OK], [FLUSHED] if message["qpn"] in down else [OK]), message
     for qpn in down:
         order = [one["req_id"] for one in sent.values() if one["qpn"] == qpn]
-        flushed = [req for qp, req, status in came if (qp, status) == (qpn + 0x440, FLUSHED)]
+        mine = bench.qp_nums[qpn], FLUSHED
+        flushed = [req for qp, req, status in came if (qp, status) == mine]
         assert 0 < len(flushed) < len(order)
         assert flushed == [req for req in order if req in flushed]
     assert len(came) == len(sent) + len(gone) + len(late)
@@ -370,8 +387,8 @@ async def sends_of_a_destroyed_handle_flush(dut):
     current one."""
     bench = Bench(dut)
     await bench.start()
-    gens = {3: 5, 255: 15}
-    dut.ah_gen.value = sum(gen << 4 * index for index, gen in gens.items())
+    bench.gens[0], bench.gens[3], bench.gens[255] = 0, 5, 15
+    bench.handles()
     messages = [bench.message(2, ah=ah, ah_gen=gen)
                 for ah, gen in ((3, 5), (3, 4), (255, 15), (255, 0), (0, 0))]  # fmt: skip
     numbers = await bench.send(*messages)
@@ -417,7 +434,7 @@ async def dead_queues_complete_nothing(dut):
     await bench.start()
     bench.live[1]["live"] = 0
     bench.live[2]["state"] = AdminQpState.RESET
-    bench.live[3]["qp_num"] += 64
+    bench.live[3]["qp_num"] ^= 1 << 12
     bench.live[4]["state"] = AdminQpState.ERR
     messages = [bench.message(qpn) for qpn in range(5)]
     for number, message in zip(await bench.send(*messages), messages, strict=True):

@@ -4,12 +4,14 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
+from efa.defs import QpError
 from tb.lib.stream import clock_and_reset, cycle, pauses, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, until, zero
 
 # Error inputs of a queue and their cause in a report; the lowest pending cause is reported.
-ERRORS = {"posted": 1, "incomplete": 3, "store": 4, "read": 5}
+ERRORS = {"posted": QpError.SQ_DOORBELL, "incomplete": QpError.INCOMPLETE_WQE,
+          "store": QpError.POSTED_STORE, "read": QpError.PAYLOAD_READ}  # fmt: skip
 INPUTS = (
     *(f"{name}_err_valid" for name in ERRORS),
     "notice_valid",
@@ -20,12 +22,16 @@ INPUTS = (
     "fence_done",
     "m_scan_ready",
     "m_again_ready",
+    "halted_rd_addr",
+    "flush_ok_rd_addr",
+    "scan_set_rd_addr",
 )
 IDLE, MARK, PASS, WALK, AGAIN = range(5)
 
 
-def bits(mask):
-    return {n for n in range(mask.bit_length()) if mask >> n & 1}
+def queues_of(dut):
+    """Returns the number of queues."""
+    return 1 << len(dut.clear_qpn)
 
 
 class RefModel:
@@ -36,12 +42,17 @@ class RefModel:
         self.dut = dut
         self.pause = pauses(stalls, "sq_flush")
         self.held = set()  # engines that stall
+        self.rng, self.width = rng_for("lookups"), len(dut.clear_qpn)
+        self.driven = None  # queues of the lookups in this cycle
+        self.look = None  # the queue of every lookup; None: any, often one with a recent event
+        self.recent = [0]
         self.cancel()
 
     def cancel(self):
         self.down, self.flush_ok = set(), set()
         self.errors, self.reports = [], []  # (edge, queue, cause)
         self.notices, self.gone = [], []  # (edge, queue), edges: not yet served
+        self.asked = None  # queues of the lookups in the previous cycle
         self.cleared = None  # edge of the last clear of a pending notice
         self.phase, self.round, self.rounds, self.waiting = IDLE, set(), [], False
 
@@ -51,16 +62,35 @@ class RefModel:
             if self.dut.rst.value == 1:
                 self.cancel()
             else:
+                self.lookups()
                 self.outputs()
                 self.inputs()
+            self.ask()
             for name in ("qperr_ready", "m_fence_ready", "m_scan_ready", "m_again_ready"):
                 ready = name not in self.held and not self.pause()
                 getattr(self.dut, name).value = int(ready)
 
+    def ask(self):
+        """Drives the lookups of the next cycle."""
+        queues = [self.look if self.look is not None
+                  else self.rng.choice(self.recent) if self.rng.random() < 0.7
+                  else self.rng.randrange(1 << self.width) for _ in range(4)]  # fmt: skip
+        self.dut.halted_rd_addr.value = queues[1] << self.width | queues[0]
+        self.dut.flush_ok_rd_addr.value, self.dut.scan_set_rd_addr.value = queues[2:]
+        self.asked, self.driven = self.driven, queues
+
+    def lookups(self):
+        """Checks the lookups of the previous cycle: they know all inputs up to that cycle."""
+        dut = self.dut
+        if self.asked is not None:
+            halted = [int(qpn in self.down) for qpn in self.asked[:2]]
+            assert dut.halted_rd_data.value == halted[1] << 1 | halted[0]
+            assert dut.flush_ok_rd_data.value == int(self.asked[2] in self.flush_ok)
+            if dut.m_scan_valid.value == 1:
+                assert dut.scan_set_rd_data.value == int(self.asked[3] in self.round)
+
     def outputs(self):
         dut = self.dut
-        assert bits(int(dut.halted.value)) == self.down
-        assert bits(int(dut.flush_ok.value)) == self.flush_ok
         if dut.qperr_valid.value == 1:
             report = int(dut.qperr_qpn.value), int(dut.qperr_cause.value)
             if not self.waiting:
@@ -79,7 +109,6 @@ class RefModel:
             self.phase = WALK
         assert (dut.m_scan_valid.value == 1) <= (self.phase == WALK)
         if dut.m_scan_valid.value == 1:
-            assert bits(int(dut.m_scan_set.value)) == self.round
             if dut.m_scan_ready.value == 1:
                 self.phase = AGAIN if self.round else IDLE
         elif dut.m_again_valid.value == 1:
@@ -111,6 +140,9 @@ class RefModel:
 
     def inputs(self):
         dut = self.dut
+        for name in ("notice", "clear", *(f"{cause}_err" for cause in ERRORS)):
+            if getattr(dut, name + "_valid").value == 1:
+                self.recent = [*self.recent[-3:], int(getattr(dut, name + "_qpn").value)]
         for name, cause in ERRORS.items():
             if getattr(dut, name + "_err_valid").value == 1:
                 qpn = int(getattr(dut, name + "_err_qpn").value)
@@ -167,7 +199,7 @@ async def broken_queues_are_reported_and_flushed(dut, stalls):
     """queue.sq_flush.random: Random errors, notices, clears and destroyed handles are reported and
     flushed."""
     account = await start(dut, stalls)
-    rng, count = rng_for("sq_flush"), len(dut.halted)
+    rng, count = rng_for("sq_flush"), queues_of(dut)
     cocotb.start_soon(barriers(dut, account, rng))
     names = [f"{name}_err" for name in ERRORS] + ["notice"]
     for span in range(12):
@@ -194,7 +226,7 @@ async def a_round_serves_what_broke_during_the_last(dut):
     destroyed handle gets its own round."""
     account = await start(dut)
     cocotb.start_soon(barriers(dut, account, rng_for("sq_flush")))
-    last = len(dut.halted) - 1
+    last = queues_of(dut) - 1
     for engine in ("barrier", "m_scan_ready", "m_again_ready"):
         account.rounds.clear()
         account.held.add(engine)
@@ -210,7 +242,7 @@ async def a_round_serves_what_broke_during_the_last(dut):
     await account.rest()
     assert account.rounds[2:] == [set()]
     for engine in ("", "m_fence_ready", "barrier", "m_scan_ready", "m_again_ready"):
-        await ClockCycles(dut.clk, len(dut.halted) + 2)  # the previous round has ended
+        await ClockCycles(dut.clk, queues_of(dut) + 2)  # the previous round has ended
         account.rounds.clear()
         account.held.add(engine)
         await pulse(dut, "notice_valid", notice_qpn=0)
@@ -228,7 +260,7 @@ async def every_queue_is_known_by_each_cause(dut):
     round."""
     account = await start(dut)
     cocotb.start_soon(barriers(dut, account, rng_for("sq_flush")))
-    rng, count = rng_for("each"), len(dut.halted)
+    rng, count = rng_for("each"), queues_of(dut)
     for name, cause in ERRORS.items():
         account.reports.clear()
         for qpn in rng.sample(range(count), count):
@@ -259,7 +291,7 @@ async def a_clear_takes_back_what_is_not_yet_reported(dut):
     the scan pointer, for every cause."""
     account = await start(dut)
     for name in ERRORS:
-        for cycles in range(len(dut.halted) + 3):
+        for cycles in range(queues_of(dut) + 3):
             await pulse(dut, f"{name}_err_valid", **{f"{name}_err_qpn": 9})
             await ClockCycles(dut.clk, cycles)
             await pulse(dut, "clear_valid", clear_qpn=9)
@@ -271,18 +303,21 @@ async def what_is_seen_comes_in_time(dut):
     """queue.sq_flush.cycles: A queue is halted at once; reports and the steps of a round meet their
     specified cycles."""
     account = await start(dut)
-    count = len(dut.halted)
+    count = queues_of(dut)
     promised = {path: timing("efa_sq_flush", path).latency
                 for path in ("halted", "report", "fence", "scan", "again", "round")}  # fmt: skip
     waits = []
     for qpn in range(count):
+        account.look = qpn
+        await ClockCycles(dut.clk, 2)
         put = await pulse(dut, "read_err_valid", read_err_qpn=qpn)
-        await until(dut, lambda qpn=qpn: int(dut.halted.value) >> qpn & 1, "the halt")
+        await until(dut, lambda: dut.halted_rd_data.value == 3, "the halt")
         assert cycle() - put == promised["halted"]
         # Another distance to the scan pointer each time.
         await until(dut, lambda: account.quiet() and cycle() % count == 0, "rest", 300)
         waits.append(account.reports[-1][0] - put)
     assert max(waits) <= promised["report"]
+    account.look = None
     await pulse(dut, "incomplete_err_valid", incomplete_err_qpn=1)
     await account.rest()
     # The scan pointer leaves the queue in this cycle: a whole wrap.
@@ -327,7 +362,7 @@ async def reset_clears_every_queue(dut):
         await pulse(dut, "read_err_valid", read_err_qpn=60)
         await reset(dut, 2)
         account.held.clear()
-        await ClockCycles(dut.clk, 2 * len(dut.halted))
+        await ClockCycles(dut.clk, 2 * queues_of(dut))
         assert account.quiet() and not account.reports and not account.rounds
         await pulse(dut, "notice_valid", notice_qpn=7)
         await account.rest()

@@ -123,6 +123,8 @@ class Bench:
         dut = self.dut
         zero(dut, *INPUTS)
         Table(dut, "qpc_addr", "qpc_data", lambda n: self.get(n, lambda q: q.image))
+        Table(dut, "qpc_addr", "halted", lambda n: self.down >> n & 1)
+        Table(dut, "qpc_addr", "flush_ok", lambda n: self.flush_ok >> n & 1)
         Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda q: q.count(cycle())))
         await clock_and_reset(dut)
         self.items = StreamMonitor(dut, "m_item", self.stall, ["data"], self.item)
@@ -170,7 +172,6 @@ class Bench:
         """Halts the queue; its flush follows."""
         queue.failed, queue.state = True, AdminQpState.ERR
         self.down |= 1 << queue.qpn
-        self.dut.halted.value = self.down
         self.rounds.append(queue)
 
     async def flushes(self):
@@ -183,7 +184,6 @@ class Bench:
                 await self.fence(1)
                 queue.flushing = True
                 self.flush_ok |= 1 << queue.qpn
-                dut.flush_ok.value = self.flush_ok
                 await self.again(queue)
 
     async def again(self, queue):
@@ -207,7 +207,6 @@ class Bench:
         state, queue.state = queue.state, AdminQpState.RESET
         self.down &= ~(1 << queue.qpn)
         self.flush_ok &= ~(1 << queue.qpn)
-        self.dut.halted.value, self.dut.flush_ok.value = self.down, self.flush_ok
         self.queues[queue.qpn] = queue
         await hold(self.dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=queue.qpn)
         queue.state = state

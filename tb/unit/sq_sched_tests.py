@@ -103,11 +103,11 @@ async def a_queue_does_not_depend_on_others(dut):
             await bench.finished()
             for queue in others:
                 await bench.make(queue)
-            dut.halted.value = sum(1 << queue.qpn for queue in others)
+            bench.down = sum(1 << queue.qpn for queue in others)
             for queue in chosen:
                 await bench.post(queue, 3)
             await bench.finished()
-            dut.halted.value = 0
+            bench.down = 0
 
 
 @cocotb.test()
@@ -136,11 +136,11 @@ async def a_queue_that_broke_is_not_taken_from(dut):
     await bench.start()
     queue = Queue(7, 256, 3)
     await bench.make(queue)
-    dut.halted.value = 1 << queue.qpn
+    bench.down = 1 << queue.qpn
     await bench.post(queue, 5)
     await ClockCycles(dut.clk, 40)
     assert queue.consumed == 0
-    dut.halted.value = 0
+    bench.down = 0
     await bench.again(queue)
     await bench.finished()
     assert queue.consumed == 5
@@ -319,7 +319,7 @@ async def the_count_goes_on_past_its_end(dut, wide, near):
     zero(dut, *INPUTS)
     dut.qpc_data.value, dut.prod_data.value = queue.image, near
     dut.m_void_ready.value, dut.m_item_ready.value, dut.rd_parity.value = 1, 1, 0
-    dut.halted.value = dut.flush_ok.value = 1 << 12
+    dut.halted.value = dut.flush_ok.value = 1
     dut.consumed_addr.value = 12 << len(dut.work_qpn) | 12
     await clock_and_reset(dut)
     await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=12)
@@ -359,7 +359,6 @@ async def reset_clears_queues_and_entries(dut):
         await reset(dut, 1)
         bench.order.clear()
         bench.outstanding = bench.down = bench.flush_ok = 0
-        dut.halted.value = dut.flush_ok.value = 0
         await ClockCycles(dut.clk, 12)
         assert not bench.order
         bench.consumed.clear()

@@ -4,10 +4,10 @@
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
+from tb.lib.bundles import Bundles
 from tb.lib.stream import clock_and_reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import zero
-from tb.unit.data_bench import Ports
 
 NAMES = ("tx_bytes", "tx_pkts", "rx_bytes", "rx_pkts", "rx_drops", "qkey_viol", "send_bytes",
          "send_wrs", "recv_bytes", "recv_wrs")  # fmt: skip
@@ -18,9 +18,12 @@ EVENTS = [*PAIRS, *SINGLE]
 
 
 async def start(dut):
-    zero(dut, "stat_index", *(f"st_{name}_bytes" for name in PAIRS))
+    dut = Bundles(dut).lanes("s_st", EVENTS, valid_only=True)
+    dut.lanes("s_st", PAIRS, valid_only=True, bytes=16)
+    zero(dut, "stat_index", *(f"s_st_{name}_bytes" for name in PAIRS))
     quiet(dut)
-    await clock_and_reset(Ports(dut, rst="core_rst"))
+    await clock_and_reset(dut)
+    return dut
 
 
 def counted(dut, value, index=0):
@@ -46,17 +49,17 @@ async def count(dut, rng, cycles, counts):
 
 def quiet(dut):
     """Drives no event."""
-    zero(dut, *(f"st_{name}_valid" for name in EVENTS))
+    zero(dut, *(f"s_st_{name}_valid" for name in EVENTS))
 
 
 def events(dut, rng, counts):
     """Drives one cycle of random events."""
     for name in EVENTS:
         valid = int(rng.random() < 0.6)
-        getattr(dut, f"st_{name}_valid").value = valid
+        getattr(dut, f"s_st_{name}_valid").value = valid
         if name in PAIRS:
             size = rng.choice((0, 1, 0xFFFF, rng.getrandbits(16)))
-            getattr(dut, f"st_{name}_bytes").value = size
+            getattr(dut, f"s_st_{name}_bytes").value = size
             counts[PAIRS[name][0]] += size * valid
             counts[PAIRS[name][1]] += valid
         else:
@@ -71,7 +74,7 @@ def same(counts):
 @cocotb.test()
 async def every_event_is_counted(dut):
     """admin.stats.count: Random events of every cycle are counted."""
-    await start(dut)
+    dut = await start(dut)
     rng = rng_for("stats")
     counts = dict.fromkeys(NAMES, 0)
     for cycles in (0, 400, 1, 2):
@@ -85,11 +88,11 @@ async def every_event_is_counted(dut):
 @cocotb.test()
 async def bytes_count_beyond_32_bits(dut):
     """admin.stats.wide: Byte counters count beyond 32 bits."""
-    await start(dut)
+    dut = await start(dut)
     cycles = 65540
     for name in PAIRS:
-        getattr(dut, f"st_{name}_valid").value = 1
-        getattr(dut, f"st_{name}_bytes").value = 0xFFFF
+        getattr(dut, f"s_st_{name}_valid").value = 1
+        getattr(dut, f"s_st_{name}_bytes").value = 0xFFFF
     await ClockCycles(dut.clk, cycles)
     quiet(dut)
     assert cycles * 0xFFFF > 1 << 32
@@ -104,7 +107,7 @@ async def reads_follow_each_other(dut):
     """admin.stats.time: A value is returned in its specified time, one per cycle."""
     promised = timing("efa_stats", "read")
     assert promised.interval == 1
-    await start(dut)
+    dut = await start(dut)
     rng = rng_for("time")
     counts = dict.fromkeys(NAMES, 0)
     await count(dut, rng, 50, counts)
@@ -120,16 +123,16 @@ async def reads_follow_each_other(dut):
 @cocotb.test()
 async def reset_clears_all(dut):
     """admin.stats.reset: A reset clears all counters; events during the reset are not counted."""
-    await start(dut)
+    dut = await start(dut)
     rng = rng_for("reset")
     counts = dict.fromkeys(NAMES, 0)
     await count(dut, rng, 20, counts)
-    dut.core_rst.value = 1
+    dut.rst.value = 1
     for name in EVENTS:
-        getattr(dut, f"st_{name}_valid").value = 1
+        getattr(dut, f"s_st_{name}_valid").value = 1
     await ClockCycles(dut.clk, 3)
     quiet(dut)
-    dut.core_rst.value = 0
+    dut.rst.value = 0
     await RisingEdge(dut.clk)
     assert [await read(dut, index) for index in range(len(NAMES))] == [0] * len(NAMES)
     counts = dict.fromkeys(NAMES, 0)

@@ -19,10 +19,9 @@ PACKET, DONE, BARRIER = range(3)
 SLOTS, LINES = timing("efa_tx_alloc", "message").depth, timing("efa_tx_alloc", "line").depth
 
 
-def sge(place, size):
+def sge(loc, size):
     """Packs a validated buffer."""
-    return INTERNAL.sge.pack(**dict(zip(("phys", "shift", "mtt", "offset", "addr"), place,
-                                        strict=True)), len=size)  # fmt: skip
+    return INTERNAL.sge.pack(loc=INTERNAL.mr_loc.pack(**loc), len=size)
 
 
 class Bench:
@@ -58,9 +57,9 @@ class Bench:
             region = rng.choice(list(self.regions.table.values()))
             near = rng.choice((0, 4096 - rng.randrange(70), rng.randrange(1 << 15)))
             if begin is not None:
-                block = self.regions.host(self.regions.place(region["key"], region["iova"]), 0)
+                block = self.regions.host(self.regions.loc(region["key"], region["iova"]), 0)
                 near = (begin - block) % (1 << self.log)
-            parts.append((self.regions.place(region["key"], region["iova"] + near), size))
+            parts.append((self.regions.loc(region["key"], region["iova"] + near), size))
         gathers = kind == PACKET and not inlined
         msg = INTERNAL.tx_msg.pack(**dont_care(INTERNAL.tx_msg, rng, kind=kind, inlined=inlined,
                                         length=sum(sizes)))  # fmt: skip
@@ -69,8 +68,8 @@ class Bench:
             # Fields of an unused buffer are don't-care.
             none = {"len": 0} if gathers else {}
             beat[name] = INTERNAL.sge.pack(**dont_care(INTERNAL.sge, rng, **none))
-        for name, (place, size) in zip(("first", "second"), parts, strict=False):
-            beat[name] = sge(place, size)
+        for name, (loc, size) in zip(("first", "second"), parts, strict=False):
+            beat[name] = sge(loc, size)
         lines = (sum(sizes) + HEADER + 63) // 64 if gathers else 0
         reads, at = [], 64 * self.line + HEADER
         for place, size in parts if gathers else ():

@@ -16,6 +16,7 @@ from efa.defs import (
     PktHdr,
     PktOpcode,
 )  # fmt: skip
+from tb.lib.bundles import Bundles
 from tb.lib.stream import rng_for, start_clock
 from tb.lib.waits import hold, pulse, until
 
@@ -29,23 +30,23 @@ WALK = 1 << 15  # cycles of the sweep of efa_llq after power-on
 MAKE, CLEAR, FREE, ASK = range(4)
 OK = IoCompStatus.OK
 PULSES = (
-    "llq_valid",
-    "db_valid",
-    "rd_cpl_tx_valid",
-    "qpchg_send_valid",
+    "s_llq_valid",
+    "s_db_valid",
+    "s_rd_cpl_tx_valid",
+    "s_qpchg_valid",
     "cqc_valid",
     "mr_valid",
     "mtt_valid",
     "ah_valid",
-    "sq_ctrl_valid",
-    "drain_send_valid",
-    "ack_tx_valid",
-    "ack_rx_valid",
+    "s_queue_op_valid",
+    "s_drain_valid",
+    "s_ack_tx_valid",
+    "s_ack_rx_valid",
     "quiesce",
     "m_net_ready",
-    "rd_tx_ready",
-    "txc_ready",
-    "qperr_send_ready",
+    "m_rd_tx_ready",
+    "m_cpl_ready",
+    "m_qperr_ready",
 )
 SEEN = ("db", "llq", "wqe", "check", "tx_first", "tx_last", "ackout")
 
@@ -96,7 +97,16 @@ def entry(wide=False, buffers=(), inline=None, **changes):
 
 class Bench:
     def __init__(self, dut, stalls=0.0, auto_ack=True):
-        self.dut, self.stalls, self.auto_ack = dut, stalls, auto_ack
+        self.dut = Bundles(
+            dut, s_rd_cpl=INTERNAL.dma_rd_cpl, s_llq=INTERNAL.llq, s_db=INTERNAL.db,
+            m_rqdb=INTERNAL.rqdb, m_cqdb=INTERNAL.cqdb,
+            s_qpchg=INTERNAL.qpchg, m_qperr=INTERNAL.qperr, s_queue_op=INTERNAL.queue_op,
+            m_net=INTERNAL.flit,
+        ).events("tx").tables("s_table")
+        self.dut.lanes("m_rd", ("tx", "sq"), INTERNAL.dma_rd)
+        self.dut.lanes("s_rd_cpl", ("tx", "sq"), valid_only=True)
+        self.dut.lanes("m_st", ("tx", "send"), valid_only=True, bytes=16)
+        self.stalls, self.auto_ack = stalls, auto_ack
         self.rng = rng_for("send")
         self.contexts, self.queues, self.memory = {}, {}, {}
         self.stores, self.reads, self.responses = deque(), [], deque()
@@ -119,9 +129,9 @@ class Bench:
         dut = self.dut
         for name in PULSES:
             getattr(dut, name).value = 0
-        dut.qpc_send_data.value = 0
+        dut.qpc_rd_data.value = 0
         dut.s_cfg_node_id.value, dut.s_cfg_profile.value, dut.mrrs_log.value = NODE, 1, 9
-        dut.core_rst.value = dut.power_rst.value = 1
+        dut.rst.value = dut.rst_por.value = 1
         start_clock(dut.clk)
         await ClockCycles(dut.clk, 5)
         cocotb.start_soon(self._run())
@@ -129,8 +139,8 @@ class Bench:
 
     async def init(self):
         """Ends the reset and creates the objects that every test uses."""
-        self.dut.core_rst.value = self.dut.power_rst.value = 0
-        while self.dut.send_init_done.value != 1:
+        self.dut.rst.value = self.dut.rst_por.value = 0
+        while self.dut.init_done.value != 1:
             await RisingEdge(self.dut.clk)
         await self.region(MR_INDEX, key=KEY, shift=12, mtt=MTT, iova=IOVA, length=MR_BYTES)
         await self.region(PHYS_INDEX, key=PHYS_KEY, phys=1, iova=0x4_0000_0000, length=1 << 30)
@@ -160,17 +170,17 @@ class Bench:
     async def op(self, queue, kind):
         await hold(
             self.dut,
-            "sq_ctrl_valid",
-            "sq_ctrl_ready",
-            sq_ctrl_kind=kind,
-            sq_ctrl_qpn=queue.qpn,
-            sq_ctrl_qpc=queue.image,
+            "s_queue_op_valid",
+            "s_queue_op_ready",
+            s_queue_op_kind=kind,
+            s_queue_op_qpn=queue.qpn,
+            s_queue_op_qpc=queue.image,
             cycles=WALK + 10000,
         )
-        return int(self.dut.sq_ctrl_busy.value) if kind == ASK else None
+        return int(self.dut.queue_op_busy.value) if kind == ASK else None
 
     async def drain(self):
-        await hold(self.dut, "drain_send_valid", "drain_send_ready")
+        await hold(self.dut, "s_drain_valid", "s_drain_ready")
 
     async def qp(self, qpn, page=None, log=6, wide=False, srd=1, **fields):
         if page is None:
@@ -247,7 +257,7 @@ class Bench:
         while True:
             await edge
             self.cycle += 1
-            if self.dut.core_rst.value == 1:
+            if self.dut.rst.value == 1:
                 self._context_reply = 0
                 self._held.clear()
                 self._flits = []
@@ -261,35 +271,35 @@ class Bench:
 
     def _contexts(self):
         dut = self.dut
-        width, bits = INTERNAL.qpc.width, len(dut.qpc_send_addr) // 4
-        requested = str(dut.qpc_send_addr.value)
+        width, bits = INTERNAL.qpc.width, len(dut.qpc_rd_addr) // 4
+        requested = str(dut.qpc_rd_addr.value)
         data = 0
         for port in range(4):
             address = requested[bits * (3 - port) : bits * (4 - port)]
             known = set(address) <= {"0", "1"}
             image = self.contexts.get(int(address, 2), 0) if known else 0
             data |= image << width * port
-        dut.qpc_send_data.value = data
-        if self._held.get("notice") and dut.qpchg_send_ready.value == 1:
+        dut.qpc_rd_data.value = data
+        if self._held.get("notice") and dut.s_qpchg_ready.value == 1:
             self.notices.popleft()
-            dut.qpchg_send_valid.value = 0
+            dut.s_qpchg_valid.value = 0
             self._held["notice"] = False
         elif self.notices and not self._held.get("notice"):
-            dut.qpchg_send_valid.value = 1
-            dut.qpchg_qpn.value, dut.qpchg_state.value = self.notices[0]
+            dut.s_qpchg_valid.value = 1
+            dut.s_qpchg_qpn.value, dut.s_qpchg_state.value = self.notices[0]
             self._held["notice"] = True
-        if dut.qperr_send_valid.value == 1 and self._held.get("qperr"):
-            qpn = int(dut.qperr_send_qpn.value)
-            self.errors.append((qpn, int(dut.qperr_send_cause.value)))
+        if dut.m_qperr_valid.value == 1 and self._held.get("qperr"):
+            qpn = int(dut.m_qperr_qpn.value)
+            self.errors.append((qpn, int(dut.m_qperr_cause.value)))
             queue = self.queues.get(qpn)
             if queue and queue.fields["state"] not in (AdminQpState.RESET, AdminQpState.ERR):
                 self.set_state(queue, AdminQpState.ERR)
         self._held["qperr"] = self._sometimes()
-        dut.qperr_send_ready.value = int(self._held["qperr"])
+        dut.m_qperr_ready.value = int(self._held["qperr"])
 
     def _mmio(self):
         dut = self.dut
-        dut.llq_valid.value = dut.db_valid.value = 0
+        dut.s_llq_valid.value = dut.s_db_valid.value = 0
         if self.stores and self._sometimes():
             kind, *values = self.stores.popleft()
         elif self.flood:
@@ -297,23 +307,23 @@ class Bench:
         else:
             return
         if kind == "llq":
-            dut.llq_valid.value = 1
-            dut.llq_line.value, dut.llq_dwen.value, dut.llq_data.value = values[:3]
-            dut.llq_part.value = values[3]
+            dut.s_llq_valid.value = 1
+            dut.s_llq_line.value, dut.s_llq_dwen.value, dut.s_llq_data.value = values[:3]
+            dut.s_llq_part.value = values[3]
         else:
-            dut.db_valid.value = 1
-            dut.db_offset.value, dut.db_data.value = values
+            dut.s_db_valid.value = 1
+            dut.s_db_offset.value, dut.s_db_data.value = values
 
     def _payload(self):
         """Completes reads in any order, with interleaved beats and any alignment."""
         dut = self.dut
-        if dut.rd_tx_valid.value == 1 and self._held.get("rd"):
-            addr, size = int(dut.rd_tx_addr.value), int(dut.rd_tx_len.value)
+        if dut.m_rd_tx_valid.value == 1 and self._held.get("rd"):
+            addr, size = int(dut.m_rd_tx_addr.value), int(dut.m_rd_tx_len.value)
             assert size and addr >> 9 == (addr + size - 1) >> 9, "read across a boundary"
-            self.reads.append([addr, size, int(dut.rd_tx_cookie.value), 0])
+            self.reads.append([addr, size, int(dut.m_rd_tx_cookie.value), 0])
         self._held["rd"] = self._sometimes()
-        dut.rd_tx_ready.value = int(self._held["rd"])
-        dut.rd_cpl_tx_valid.value = 0
+        dut.m_rd_tx_ready.value = int(self._held["rd"])
+        dut.s_rd_cpl_tx_valid.value = 0
         if self.hold_reads or not self.reads or self.rng.random() >= self.read_rate:
             return
         at = self.rng.randrange(min(len(self.reads), 16)) if self.stalls else 0
@@ -323,11 +333,11 @@ class Bench:
         data = bytes(self.memory.get(addr + offset + n, 0) for n in range(count))
         noise = self.rng.getrandbits(8 * (64 - count)) if count < 64 else 0
         last = failed or offset + count == size
-        dut.rd_cpl_tx_valid.value = 1
-        dut.rd_cpl_cookie.value, dut.rd_cpl_offset.value = cookie, offset
-        dut.rd_cpl_data.value = int.from_bytes(data, "little") | noise << 8 * count
-        dut.rd_cpl_bytes.value, dut.rd_cpl_last.value = count, int(last)
-        dut.rd_cpl_err.value = int(failed)
+        dut.s_rd_cpl_tx_valid.value = 1
+        dut.s_rd_cpl_cookie.value, dut.s_rd_cpl_offset.value = cookie, offset
+        dut.s_rd_cpl_data.value = int.from_bytes(data, "little") | noise << 8 * count
+        dut.s_rd_cpl_bytes.value, dut.s_rd_cpl_last.value = count, int(last)
+        dut.s_rd_cpl_err.value = int(failed)
         if last:
             self.reads.pop(at)
         else:
@@ -348,13 +358,13 @@ class Bench:
             assert self._held.get("flit") is None, "m_net_valid fell"
         self._held["net"] = not self.hold_net and self._sometimes()
         dut.m_net_ready.value = int(self._held["net"])
-        if self._held.get("ack_rx") and dut.ack_rx_ready.value == 1:
+        if self._held.get("ack_rx") and dut.s_ack_rx_ready.value == 1:
             self.acks.popleft()
             self._held["ack_rx"] = False
         if self.acks and (self._held.get("ack_rx") or self._sometimes()):
-            dut.ack_rx_data.value = self.acks[0]
+            dut.s_ack_rx_data.value = self.acks[0]
             self._held["ack_rx"] = True
-        dut.ack_rx_valid.value = int(bool(self._held.get("ack_rx")))
+        dut.s_ack_rx_valid.value = int(bool(self._held.get("ack_rx")))
 
     def _flit(self, data, keep, last):
         count = keep.bit_count()
@@ -381,8 +391,8 @@ class Bench:
 
     def _completions(self):
         dut = self.dut
-        if dut.txc_valid.value == 1:
-            raw = int(dut.txc_data.value)
+        if dut.m_cpl_valid.value == 1:
+            raw = int(dut.m_cpl_data.value)
             before = self._held.get("cpl")
             assert before in (None, raw), "txc changed during a stall"
             self._held["cpl"] = raw
@@ -390,7 +400,7 @@ class Bench:
                 self._held["cpl"] = None
                 self.done.append(INTERNAL.cpl.unpack(raw))
         self._held["txc"] = not self.hold_cpl and self._sometimes()
-        dut.txc_ready.value = int(self._held["txc"])
+        dut.m_cpl_ready.value = int(self._held["txc"])
 
     def _watch(self):
         dut = self.dut
@@ -398,14 +408,14 @@ class Bench:
             if getattr(dut, f"ev_{name}_valid").value == 1:
                 raw = int(getattr(dut, f"ev_{name}_data").value)
                 self.events[name].append(getattr(EVENTS, name).unpack(raw))
-        if dut.rqdb_valid.value == 1:
-            self.rqdb.append((int(dut.rqdb_qpn.value), int(dut.rqdb_value.value)))
-        if dut.cqdb_valid.value == 1:
-            self.cqdb.append((int(dut.cqdb_cqn.value), int(dut.cqdb_value.value)))
-        if dut.st_tx_valid.value == 1:
+        if dut.m_rqdb_valid.value == 1:
+            self.rqdb.append((int(dut.m_rqdb_qpn.value), int(dut.m_rqdb_value.value)))
+        if dut.m_cqdb_valid.value == 1:
+            self.cqdb.append((int(dut.m_cqdb_cqn.value), int(dut.m_cqdb_value.value)))
+        if dut.m_st_tx_valid.value == 1:
             self.sent += 1
-            self.sent_bytes += int(dut.st_tx_bytes.value)
-        if dut.st_send_valid.value == 1:
+            self.sent_bytes += int(dut.m_st_tx_bytes.value)
+        if dut.m_st_send_valid.value == 1:
             self.completed += 1
 
     async def finished(self, count, cycles=20000):

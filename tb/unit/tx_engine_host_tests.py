@@ -11,25 +11,27 @@ from tb.unit.tx_engine_bench import FREE, Bench
 @cocotb.test()
 async def a_drain_waits_for_reads_of_entries(dut):
     """tx_engine.host.drain: A drain waits for outstanding WQE reads of a destroyed queue."""
-    zero(dut, "rd_sq_ready", "rd_cpl_sq_valid")
-    dut.sq_ctrl_base.value = 0x4_0000
     bench = Bench(dut)
+    dut = bench.dut
+    zero(dut, "m_rd_sq_ready", "s_rd_cpl_sq_valid")
+    dut.s_queue_op_base.value = 0x4_0000
     await bench.start()
     for number in range(3):
         queue = await bench.qp(1)
         bench.ring(queue, 1)
-        await until(dut, high(dut.rd_sq_valid), cycles=60)
-        read = int(dut.rd_sq_cookie.value), int(dut.rd_sq_len.value)
-        drive(dut, rd_sq_ready=1)
+        await until(dut, high(dut.m_rd_sq_valid), cycles=60)
+        read = int(dut.m_rd_sq_cookie.value), int(dut.m_rd_sq_len.value)
+        drive(dut, m_rd_sq_ready=1)
         await RisingEdge(dut.clk)
-        drive(dut, rd_sq_ready=0)
+        drive(dut, m_rd_sq_ready=0)
         queue.fields["live"], bench.contexts[1] = 0, 0
         drain = cocotb.start_soon(bench.drain())
-        await steady(dut, 100, drain_send_ready=0, rd_sq_valid=0)
-        drive(dut, rd_cpl_sq_valid=1, rd_cpl_cookie=read[0], rd_cpl_offset=0, rd_cpl_bytes=64,
-              rd_cpl_last=1, rd_cpl_err=number & 1, rd_cpl_data=0)  # fmt: skip
+        await steady(dut, 100, s_drain_ready=0, m_rd_sq_valid=0)
+        drive(dut, s_rd_cpl_sq_valid=1, s_rd_cpl_cookie=read[0], s_rd_cpl_offset=0,
+              s_rd_cpl_bytes=64, s_rd_cpl_last=1, s_rd_cpl_err=number & 1,
+              s_rd_cpl_data=0)  # fmt: skip
         await RisingEdge(dut.clk)
-        drive(dut, rd_cpl_sq_valid=0)
+        drive(dut, s_rd_cpl_sq_valid=0)
         await until(dut, lambda task=drain: task.done(), "the drain", 100)
         assert read[1] == 64
         await bench.op(queue, FREE)

@@ -18,6 +18,7 @@ BUFFER = 0x4_0000_0000
 async def rate(dut, count, batch, image, wide=False, messages=768, log=7):
     """Returns messages per cycle at m_net, for `count` queues with a doorbell per `batch` WQEs."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     bench.auto_ack = False
     # A ring is written at most half ahead of its consumption, as by a host.
@@ -61,25 +62,26 @@ async def latencies(dut):
     """tx_engine.latency: Inline and gathered sends on an idle device meet their specified
     latencies."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     queue = await bench.qp(25)
     for wrap in range(3):
         await ClockCycles(dut.clk, 20 + wrap)
         bench.post(queue, entry(inline=bytes(8), req_id=1))
-        await until(dut, lambda: dut.db_valid.value == 1, "doorbell")
+        await until(dut, lambda: dut.s_db_valid.value == 1, "doorbell")
         start = bench.cycle
         await until(dut, lambda: dut.m_net_valid.value == 1, "packet")
         assert bench.cycle - start == timing("efa_tx_engine", "inline").latency
         await bench.finished(1)
         bench.hold_reads = True
         bench.post(queue, entry(buffers=[(BUFFER, 64, PHYS_KEY)], req_id=2))
-        await until(dut, lambda: dut.db_valid.value == 1, "doorbell")
+        await until(dut, lambda: dut.s_db_valid.value == 1, "doorbell")
         start = bench.cycle
-        await until(dut, lambda: dut.rd_tx_valid.value == 1, "read")
+        await until(dut, lambda: dut.m_rd_tx_valid.value == 1, "read")
         assert bench.cycle - start == timing("efa_tx_engine", "read").latency
         await ClockCycles(dut.clk, 30)
         bench.hold_reads = False
-        await until(dut, lambda: dut.rd_cpl_tx_valid.value == 1, "read completion")
+        await until(dut, lambda: dut.s_rd_cpl_tx_valid.value == 1, "read completion")
         start = bench.cycle
         await until(dut, lambda: dut.m_net_valid.value == 1, "packet")
         assert bench.cycle - start == timing("efa_tx_engine", "data").latency
@@ -92,6 +94,7 @@ async def endless_stores_hold_nothing(dut, kind):
     """tx_engine.endless: A store in every cycle does not delay sends, flushes, creation or
     destruction of queues."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     flood = await bench.qp(60, log=6, state=AdminQpState.RTR)
     busy = await bench.qp(61, log=4, state=AdminQpState.ERR)
@@ -154,6 +157,7 @@ async def endless_stores_hold_nothing(dut, kind):
 async def counts_wrap(dut):
     """queue.sq_sched.wrap: The WQE count of a queue wraps at 65,536."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     bench.read_rate = 1
     queue = await bench.qp(12, log=10, page=16)

@@ -58,6 +58,7 @@ def check_done(cpl, queue, req_id, status=OK, missing=0):
 async def inline_sends_leave_whole(dut):
     """tx_engine.inline: Inline sends leave as complete packets, in order."""
     bench = Bench(dut, stalls=0.3)
+    dut = bench.dut
     await bench.start()
     narrow = await bench.qp(1)
     wide = await bench.qp(2, wide=True)
@@ -90,6 +91,7 @@ async def inline_sends_leave_whole(dut):
 
 async def gather(dut, stalls, count, sizes, srd=1):
     bench = Bench(dut, stalls)
+    dut = bench.dut
     await bench.start()
     queue = await bench.qp(3, srd=srd)
     host = bench.rng.randbytes(MR_BYTES)
@@ -195,6 +197,7 @@ async def each_check_names_its_status(dut):
 async def ud_sends_complete_when_they_left(dut):
     """tx_engine.ud: A UD send completes after its packet has left."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     queue = await bench.qp(6, srd=0)
     bench.hold_net = True
@@ -215,6 +218,7 @@ async def ud_sends_complete_when_they_left(dut):
 async def acknowledgements_complete_their_send_only(dut):
     """tx_engine.ack: An acknowledgement completes its own send only, once."""
     bench = Bench(dut, stalls=0.2, auto_ack=False)
+    dut = bench.dut
     await bench.start()
     queue = await bench.qp(7)
     bench.post(queue, *[entry(inline=bytes(9), req_id=n) for n in range(20)])
@@ -246,6 +250,7 @@ async def acknowledgements_complete_their_send_only(dut):
 async def doorbells_are_checked(dut):
     """queue.doorbell.rules: Doorbells are validated: owner, state and depth."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     queue = await bench.qp(8, log=2, state=STATE.INIT)
     other = await bench.qp(9, log=2)
@@ -296,6 +301,7 @@ async def doorbells_back_to_back(dut):
     """queue.doorbell.back_to_back: Back-to-back doorbells of two queues take effect, and an overrun
     among them is found."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     queues = [await bench.qp(n, log=5) for n in (10, 11)]
     for number in range(24):
@@ -329,6 +335,7 @@ async def incomplete_entries_and_early_stores_break_the_queue(dut):
     """queue.llq.rules: An incomplete WQE or an early store moves its queue to ERR and flushes
     it."""
     bench = Bench(dut, auto_ack=False)
+    dut = bench.dut
     await bench.start()
     for number, wide in ((13, False), (14, True)):
         queue = await bench.qp(number, log=3, wide=wide)
@@ -418,6 +425,7 @@ async def a_flushed_entry_never_shows_what_its_slot_held(dut):
 async def failed_payload_read_breaks_the_queue(dut):
     """tx_engine.read_error: A failed payload read moves its queue to ERR and flushes it."""
     bench = Bench(dut, stalls=0.2, auto_ack=False)
+    dut = bench.dut
     await bench.start()
     bench.failing.add(0x4_0000_2000)
     good = [(0x4_0000_0000, 100, PHYS_KEY)]
@@ -448,6 +456,7 @@ async def failed_payload_read_breaks_the_queue(dut):
 async def err_flushes_in_posting_order(dut):
     """tx_engine.flush: A queue in ERR flushes its WQEs in posting order; other queues continue."""
     bench = Bench(dut, stalls=0.3, auto_ack=False)
+    dut = bench.dut
     await bench.start()
     queue = await bench.qp(17, log=6)
     calm = await bench.qp(18)
@@ -472,6 +481,7 @@ async def err_flushes_in_posting_order(dut):
 async def sqd_holds_and_rts_goes_on(dut):
     """tx_engine.states: SQD holds posted WQEs, RTS resumes them."""
     bench = Bench(dut, auto_ack=False)
+    dut = bench.dut
     await bench.start()
     queue = await bench.qp(19, state=STATE.RTR)
     bench.post(queue, entry(inline=b"a", req_id=1))
@@ -497,6 +507,7 @@ async def sqd_holds_and_rts_goes_on(dut):
 async def reset_clears_and_drain_waits(dut):
     """tx_engine.reset_qp: A reset of a QP discards its sends, and a drain waits for its reads."""
     bench = Bench(dut, stalls=0.2, auto_ack=False)
+    dut = bench.dut
     await bench.start()
     queue = await bench.qp(20, log=4)
     good = [(0x4_0000_0000, 4096, PHYS_KEY)]
@@ -537,6 +548,7 @@ async def a_destroyed_handle_flushes_its_sends(dut):
     """tx_engine.ah_destroyed: Destroying an address handle flushes the outstanding sends through
     it."""
     bench = Bench(dut, auto_ack=False)
+    dut = bench.dut
     await bench.start()
     queue = await bench.qp(21)
     await bench.handle(50, PEER)
@@ -559,6 +571,7 @@ async def a_destroyed_handle_flushes_its_sends(dut):
 async def contexts_run_out_for_srd_only(dut):
     """tx_engine.contexts: SRD stops when all contexts are in use; UD continues."""
     bench = Bench(dut, auto_ack=False)
+    dut = bench.dut
     await bench.start()
     queues = [await bench.qp(n, log=6) for n in range(30, 47)]
     for queue in queues:
@@ -582,6 +595,7 @@ async def contexts_run_out_for_srd_only(dut):
 async def acknowledgements_take_turns_with_data(dut):
     """tx_engine.acks_out: Acknowledgements and data packets alternate."""
     bench = Bench(dut, stalls=0.2)
+    dut = bench.dut
     await bench.start()
     queue = await bench.qp(22)
     acks = [{"dst_node": n & 63, "dst_qpn": n, "src_qpn": n ^ 0x5A5A, "status": n & 15,
@@ -589,7 +603,8 @@ async def acknowledgements_take_turns_with_data(dut):
     good = [(0x4_0000_0000, 600, PHYS_KEY)]
     bench.post(queue, *[entry(buffers=good, req_id=n) for n in range(40)])
     for ack in acks:
-        await hold(dut, "ack_tx_valid", "ack_tx_ready", ack_tx_data=INTERNAL.ack_tx.pack(**ack))
+        image = INTERNAL.ack_tx.pack(**ack)
+        await hold(dut, "s_ack_tx_valid", "s_ack_tx_ready", s_ack_tx_data=image)
     await bench.finished(40)
     await until(dut, lambda: len(bench.ack_packets) == 60, "acknowledgements")
     for header, ack in zip(bench.ack_packets, acks, strict=True):
@@ -603,6 +618,7 @@ async def acknowledgements_take_turns_with_data(dut):
 async def full_rate(dut):
     """tx_engine.rate: Sends reach full rate with inline payload and with payload from memory."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     queues = [await bench.qp(n, log=6) for n in (23, 24)]
     # One flit per message and one doorbell per 16: stores take 17 cycles for 16 messages.
@@ -638,10 +654,11 @@ async def idle_latency(dut):
     """tx_engine.latency: An inline send on an idle device takes 10 cycles from doorbell to first
     flit."""
     bench = Bench(dut)
+    dut = bench.dut
     await bench.start()
     queue = await bench.qp(25)
     bench.post(queue, entry(inline=bytes(8), req_id=1))
-    await until(dut, lambda: dut.db_valid.value == 1, "doorbell")
+    await until(dut, lambda: dut.s_db_valid.value == 1, "doorbell")
     start = bench.cycle
     await until(dut, lambda: dut.m_net_valid.value == 1, "packet")
     dut._log.info("doorbell to first flit %d cycles", bench.cycle - start)
@@ -652,6 +669,7 @@ async def idle_latency(dut):
 async def quiesce_ends_between_packets(dut):
     """tx_engine.quiesce: After `quiesce` the current packet ends and no other packet follows."""
     bench = Bench(dut, stalls=0.3)
+    dut = bench.dut
     await bench.start()
     queue = await bench.qp(26)
     good = [(0x4_0000_0000, 1000, PHYS_KEY)]
@@ -670,6 +688,7 @@ async def reset_in_mid_traffic(dut):
     """tx_engine.reset: A core reset during traffic discards all sends and restarts the sequence
     numbers."""
     bench = Bench(dut, stalls=0.3)
+    dut = bench.dut
     await bench.start()
     for wrap in range(3):
         queues = [await bench.qp(n, log=5) for n in (27, 28)]
@@ -680,9 +699,9 @@ async def reset_in_mid_traffic(dut):
             await bench.finished(40)
             break
         await until(dut, lambda: len(bench.done) > 5, "some completions")
-        for name in ("rd_cpl_tx_valid", "ack_rx_valid", "db_valid", "llq_valid"):
+        for name in ("s_rd_cpl_tx_valid", "s_ack_rx_valid", "s_db_valid", "s_llq_valid"):
             getattr(dut, name).value = 0
-        dut.core_rst.value = 1
+        dut.rst.value = 1
         bench.stores.clear()
         bench.reads.clear()
         bench.acks.clear()

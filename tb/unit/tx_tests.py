@@ -8,6 +8,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from efa.defs import INTERNAL, LIMITS, IoCompStatus, PktHdr, PktOpcode
+from tb.lib.bundles import Bundles
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import (
     PERIOD_NS,
@@ -22,6 +23,7 @@ from tb.lib.stream import (
 from tb.lib.timing import timing
 from tb.lib.waits import high, until, zero
 from tb.unit.data_bench import Moments, RawMonitor, Regions, consumed
+from tb.unit.queue_bench import Table
 from tb.unit.tx_alloc_tests import sge
 
 LOG = 9
@@ -39,6 +41,7 @@ def psn_at(dut, sent):
 
 class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0, rate=1.0, log=LOG, in_order=None):
+        dut = Bundles(dut, m_rd=INTERNAL.dma_rd, s_rd_cpl=INTERNAL.dma_rd_cpl)
         self.dut, self.rng, self.rate = dut, rng_for("tx"), rate
         self.in_order = rate == 1 if in_order is None else in_order  # order of read completions
         self.regions = Regions(self.rng)
@@ -48,12 +51,13 @@ class Bench:
         self.id = self.number = FIRST_ID  # of the last posted message, of the next to leave
         self.ctx, self.wanted_ctx, self.pulses, self.wanted_pulses = [], [], [], []
         self.got = b""
-        zero(dut, "mtt_valid", "rd_cpl_valid", "halted", "ctx_ready", "ctx_id")
+        zero(dut, "mtt_valid", "s_rd_cpl_valid", "halted", "ctx_free", "ctx_id")
+        Table(dut, "halted_addr", "halted", lambda qpn: int(qpn in self.down))
         self.node = self.rng.getrandbits(16)
         dut.s_cfg_node_id.value, dut.mrrs_log.value = self.node, log
         self.source = StreamDriver(dut, "s", gaps, ["msg", "first", "second", "inline"])
         self.out = RawMonitor(dut, "m", stalls, FIELDS, on_beat=self._flit)
-        self.rd = StreamMonitor(dut, "rd", 0.0 if callable(stalls) else stalls,
+        self.rd = StreamMonitor(dut, "m_rd", 0.0 if callable(stalls) else stalls,
                                 ["addr", "len", "cookie"], on_beat=self._requested)  # fmt: skip
 
     async def start(self):
@@ -61,7 +65,7 @@ class Bench:
         await until(self.dut, high(self.dut.init_done))
         self.region = self.regions.make(0, 1, 1 << 16, phys=1)
         self.sources = [self.region, *(self.regions.make(at, 1, 1 << 16) for at in range(1, 4))]
-        # With the largest pages, places need all offset bits.
+        # With the largest pages, locations need all bits of their start.
         self.sources += [self.regions.make(at, 1, 1 << 37, shift=33) for at in range(4, 6)]
         await self.regions.report_pages(self.dut)
         cocotb.start_soon(self._run())
@@ -79,13 +83,13 @@ class Bench:
             region = rng.choice(self.sources if at is None else self.sources[:2])
             start = region["iova"]
             start += rng.randrange(region["length"] - LIMITS.max_mtu) if at is None else at
-            place = self.regions.place(region["key"], start)
+            loc = self.regions.loc(region["key"], start)
             data = rng.randbytes(size)
-            where = [self.regions.host(place, number) for number in range(size)]
+            where = [self.regions.host(loc, number) for number in range(size)]
             for host, byte in zip(where, data, strict=True):
                 self.memory.setdefault(host, byte)
             payload += bytes(self.memory[host] for host in where)
-            beat[name] = sge(place, size)
+            beat[name] = sge(loc, size)
             if in_error and size:
                 self.failed.add(rng.choice(where))
         if inline is not None:
@@ -173,10 +177,10 @@ class Bench:
             await RisingEdge(dut.clk)
             if dut.rst.value == 1:
                 self.responses.clear()
-                dut.rd_cpl_valid.value = 0
+                dut.s_rd_cpl_valid.value = 0
                 continue
-            if dut.ctx_valid.value == 1:
-                assert dut.ctx_ready.value == 1, "used a context without ready"
+            if dut.ctx_take.value == 1:
+                assert dut.ctx_free.value == 1, "used a context without ready"
                 self.ctx.append(int(dut.ctx_msg.value))
                 self.number += 1
             if dut.read_err_valid.value == 1:
@@ -184,9 +188,8 @@ class Bench:
             if dut.unused_valid.value == 1:
                 self.pulses.append("unused")
             dut.ctx_id.value = self.number
-            dut.ctx_ready.value = int(rng.random() < self.rate)
-            dut.halted.value = sum(1 << qpn for qpn in self.down)
-            dut.rd_cpl_valid.value = 0
+            dut.ctx_free.value = int(rng.random() < self.rate)
+            dut.s_rd_cpl_valid.value = 0
             if self.responses and rng.random() < self.rate:
                 self._answer(rng.choice(self.responses[:1] if self.in_order else self.responses))
 
@@ -198,7 +201,7 @@ class Bench:
         for name, value in (("valid", 1), ("cookie", cookie), ("offset", offset),
                             ("data", int.from_bytes(data, "little")), ("bytes", count),
                             ("last", int(last)), ("err", int(failed))):  # fmt: skip
-            getattr(self.dut, f"rd_cpl_{name}").value = value
+            getattr(self.dut, f"s_rd_cpl_{name}").value = value
         response[3] += count
         if last:
             self.responses.remove(response)
@@ -427,9 +430,9 @@ async def broken_queues_send_nothing(dut):
 async def sequence_numbers_go_on(dut):
     """data.tx.psn: Sequence numbers increase by one per packet to a node over many powers of two,
     with packets to another node between them."""
-    zero(dut, "mtt_valid", "rd_cpl_valid", "halted", "ctx_id", "s_valid")
+    zero(dut, "mtt_valid", "s_rd_cpl_valid", "halted", "ctx_id", "s_valid")
     dut.s_cfg_node_id.value, dut.mrrs_log.value = 0, LOG
-    dut.ctx_ready.value = dut.m_ready.value = dut.rd_ready.value = 1
+    dut.ctx_free.value = dut.m_ready.value = dut.m_rd_ready.value = 1
     await clock_and_reset(dut)
     await until(dut, high(dut.init_done))
     usual, other = (INTERNAL.tx_msg.pack(kind=PACKET, srd=1, inlined=1, length=8, node=node)
@@ -499,7 +502,7 @@ async def cycles(dut):
     """data.tx.time: Messages, payload and flits meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
-    moments = Moments(dut, "s", "m", "rd_cpl_valid")
+    moments = Moments(dut, "s", "m", "s_rd_cpl_valid")
     for _ in range(20):
         bench.message(inline=bytes(32))
     await bench.settle()
@@ -510,7 +513,7 @@ async def cycles(dut):
     bench.sources = [bench.region]
     bench.message(1)
     await bench.settle()
-    assert moments.latency("rd_cpl_valid", "m") == timing("efa_tx", "data").latency
+    assert moments.latency("s_rd_cpl_valid", "m") == timing("efa_tx", "data").latency
     moments.clear()
     bench.rate = 0.0
     bench.message(3000, srd=0)

@@ -33,6 +33,7 @@ class Unit:
 
 UNITS: dict[str, Unit] = {
     "ram": Unit("efa_ram"),
+    "flag_ram": Unit("efa_flag_ram"),
     "ram_1wnr": Unit("efa_ram_1wnr", [{"READS": 3}]),
     "stream_check": Unit("efa_stream_check"),
     "ram_be": Unit("efa_ram_be", [{}, {"WIDTH": 96, "LANES": 3}]),
@@ -68,7 +69,7 @@ UNITS: dict[str, Unit] = {
     "cq": Unit("efa_cq", [{}, {"CQN_W": 11}]),
     "cq_rings": Unit("efa_cq"),
     "cq_engine": Unit("efa_cq_engine"),
-    "eq": Unit("efa_eq"),
+    "eq": Unit("efa_eq", [{}, {"CQN_W": 11}]),
     "ec": Unit("efa_ec", [{}, {"QPN_W": 10, "CQN_W": 11}]),
     "ec_each": Unit("efa_ec"),
     "eq_order": Unit("efa_eq"),
@@ -96,6 +97,7 @@ UNITS: dict[str, Unit] = {
     "rq_index": Unit("efa_rq_index"),
     "rq_report": Unit("efa_rq_report"),
     "rq_fetch": Unit("efa_rq_fetch"),
+    "qperr_arb": Unit("efa_qperr_arb", [{}, {"N": 3, "QPN_W": 10}]),
     "rx_engine": Unit("efa_rx_engine"),
     "rx_engine_load": Unit("efa_rx_engine", long=True),
     "rx_engine_rate": Unit("efa_rx_engine", long=True),
@@ -116,6 +118,7 @@ UNITS: dict[str, Unit] = {
     "rx_scatter": Unit("efa_rx_scatter"),
     "rx_retire": Unit("efa_rx_retire"),
     "rx_mr_check": Unit("efa_rx_mr_check"),
+    "rx_accept": Unit("efa_rx_accept", [{}, {"QPN_W": 10}]),
     "rx_validate": Unit("efa_rx_validate"),
     "rx_park": Unit("efa_rx_park", [{}, {"QPN_W": 10}]),
     "stats": Unit("efa_stats", [{"COUNT_LEFT": 40}]),
@@ -152,6 +155,7 @@ BENCHES: dict[str, Unit] = {"baseline": Unit("efa_nic")}
 
 # Blocks that are tested in the bench of a surrounding module: its unit, and their parameters there.
 INSIDE: dict[str, tuple[str, dict]] = {
+    "efa_eq_arms": ("eq_random", {}),
     "efa_dma_rd": ("dma", {"TAGS": 16, "TIMEOUT_CYCLES": 4000}),
     "efa_dma_wr": ("dma", {}),
     "efa_pbl_fetch": ("pbl_load", {"POINTERS": 19, "ENTRIES": 8}),

@@ -164,8 +164,7 @@ class Bench:
             addr, length, key = used[number] if number < len(used) else (0, 0, 0)
             assert sge.len == length
             if length:
-                place = (sge.phys, sge.shift, sge.mtt, sge.offset, sge.addr)
-                assert place == self.regions.place(key, addr)
+                assert sge.loc == INTERNAL.mr_loc.pack(**self.regions.loc(key, addr))
 
     async def settle(self):
         beats = await self.sink.take(len(self.expected))

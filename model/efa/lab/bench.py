@@ -13,7 +13,7 @@ from efa.endpoints import QKEY, SRD, Node
 from efa.lab.bugs import planted
 from efa.lab.checker import Checker
 from efa.lab.explain import breach
-from efa.lab.trace import LLQ, RUNG, Tap
+from efa.lab.trace import DB, LLQ, Tap
 from efa.lab.verdict import CLEAN, name
 from efa.queue_pair import INLINE_64
 from efa.wc import StoreBuffer
@@ -91,7 +91,7 @@ def run(backend, bug, buffer, seed):
     text.breach = breach(tap.items) or ""
     text.device = dict(findings.device)
     text.beats = sum(item.kind == LLQ for item in tap.items)
-    text.doorbells = sum(item.kind == RUNG for item in tap.items)
+    text.doorbells = sum(item.kind == DB for item in tap.items)
     text.digest = _digest(tap.items)
     return text
 
@@ -101,7 +101,7 @@ def _digest(items):
     for item in items:
         if item.kind == LLQ:
             state.update(item.what.to_bytes(4, "little") + item.data)
-        elif item.kind == RUNG:
+        elif item.kind == DB:
             state.update(f"{item.what.doorbell}:{item.data}".encode())
     return state.hexdigest()[:16]
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from efa import defs
-from efa.lab.trace import GONE, LLQ, RUNG, SHOWN, WATCHED
+from efa.lab.trace import DB, GONE, LLQ, SHOWN, WATCHED
 
 DWORD_BYTES, UNIT_BYTES = 4, 64
 COUNTER = 1 << 16
@@ -190,7 +190,7 @@ class Checker:
         for item in items:
             if item.kind == LLQ:
                 self._store(item.what, item.data)
-            elif item.kind == RUNG:
+            elif item.kind == DB:
                 self._settle(None)
                 self._last = self._queues[item.what].ring(item.data)
             elif item.kind == SHOWN:

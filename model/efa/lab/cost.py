@@ -6,7 +6,7 @@ import statistics
 import numpy as np
 
 from efa.endpoints import QKEY, SRD, Node
-from efa.lab.trace import LLQ, RUNG, SHOWN, Tap
+from efa.lab.trace import DB, LLQ, SHOWN, Tap
 from efa.wc import POLICIES, StoreBuffer
 
 LINES, DEPTH, LAPS, ALONE = 10, 64, 6, 20
@@ -57,7 +57,7 @@ def _cost(backend, policy, entry_bytes, batch):
     row = {
         "backend": backend.name, "policy": policy, "lines": LINES, "entry_bytes": entry_bytes,
         "batch": per_batch, "entries": entries,
-        "beats": _count(wraps, LLQ) / entries, "doorbells": _count(wraps, RUNG) / entries,
+        "beats": _count(wraps, LLQ) / entries, "doorbells": _count(wraps, DB) / entries,
         "limit": entry_bytes / 64 + 1 / per_batch,
     }  # fmt: skip
     if backend.cycles:

@@ -10,7 +10,7 @@ satisfies the rule, no observer of the bus can distinguish the trace from that o
 from collections import Counter
 
 from efa import defs
-from efa.lab.trace import GONE, LLQ, RUNG, SHOWN, WATCHED
+from efa.lab.trace import DB, GONE, LLQ, SHOWN, WATCHED
 
 DWORD = 4
 _PHASE, _PHASE_AT = defs.IoTxMetaDesc.phase, defs.IoTxMetaDesc.ctrl2.offset
@@ -87,7 +87,7 @@ def breach(items):
             owner = [q for s, q in queues.items() if s.llq <= item.what < s.end]
             inside = owner and item.what + len(item.data) <= owner[0].shape.end
             wrong = owner[0].store(item.what, item.data) if inside else "a store outside all rings"
-        elif item.kind == RUNG:
+        elif item.kind == DB:
             wrong = queues[item.what].ring(item.data)
         elif item.kind == SHOWN and item.what == "cqe":
             for shape, queue in queues.items():

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from efa import defs
 from efa.codec import decode_event
 
-LLQ, RUNG, SHOWN, WATCHED, GONE = "llq", "rung", "shown", "watched", "gone"
+LLQ, DB, SHOWN, WATCHED, GONE = "llq", "db", "shown", "watched", "gone"
 
 # Events about send queues.
-KEPT = {"db", "llq", "wqe", "tx_last", "check", "cqe", "qperr"}
+EVENTS = {"db", "llq", "wqe", "tx_last", "check", "cqe", "qperr"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Shape:
 
 
 class Item(NamedTuple):
-    """One observation: LLQ (offset, bytes), RUNG (shape, value), SHOWN (name, fields), WATCHED and
+    """One observation: LLQ (offset, bytes), DB (shape, value), SHOWN (name, fields), WATCHED and
     GONE (shape)."""
 
     kind: str
@@ -107,8 +107,8 @@ class Tap:
             self.items.append(Item(LLQ, offset, bytes(data)))
         elif bar == self._db_bar and offset in self._watched:
             value = int.from_bytes(data, "little")
-            self.items.append(Item(RUNG, self._watched[offset], value))
+            self.items.append(Item(DB, self._watched[offset], value))
 
     def _shown(self, name, fields):
-        if self._watched and name in KEPT:
+        if self._watched and name in EVENTS:
             self.items.append(Item(SHOWN, name, fields))

@@ -8,10 +8,12 @@ import pytest
 from efa import admin, admin_counters, admin_engine, admin_regions, admin_rules, defs
 from efa.async_events import AsyncEvents
 from efa.backend import DeviceTimeout
+from efa.device import Device
 from efa.memory import HostReadError
 from tb.env import control, coverage
+from tb.env.difference import Difference
 from tb.env.model_dut import ModelDut
-from tb.env.scoreboard import Difference
+from tb.env.register_walk import RegisterWalk
 from tb.scenarios import async_events
 
 OP = defs.AdminAqOpcode
@@ -57,6 +59,55 @@ def test_random_registers(seed, interface):
     control.run_direct(control.RandomRegisters(devices, seed))
     devices[0].settle()
     devices[0].board.check(least=100)
+
+
+@pytest.mark.parametrize("profile", ["default", "recorded"])
+@pytest.mark.parametrize("interface", [0, 1, 3])
+def test_the_register_walk(seed, interface, profile):
+    devices = ModelDut.several(1, profile, interface=interface)
+    control.run_direct(RegisterWalk(devices, seed, profile, interface))
+    devices[0].settle()
+    devices[0].board.check(least=20)
+
+
+def version_can_be_written(device, offset, value):
+    if offset == defs.Reg.VERSION:
+        device.version = value & 0xFF
+
+
+def base_can_be_read(device, offset, value):
+    device.readable = {**getattr(device, "readable", {}), offset: value}
+
+
+def response_address_survives(device, offset, value):
+    if offset == defs.Reg.MMIO_RESP_LO:
+        device.kept = value
+    elif offset == defs.Reg.DEV_CTL and hasattr(device, "kept"):
+        device._registers[defs.Reg.MMIO_RESP_LO] = device.kept
+
+
+@pytest.mark.parametrize(
+    ("bug", "field"),
+    [(version_can_be_written, "VERSION.MINOR_VERSION"), (base_can_be_read, "AQ_BASE_LO.value"),
+     (response_address_survives, "MMIO_RESP")],
+)  # fmt: skip
+def test_a_wrong_register_is_named(monkeypatch, bug, field):
+    """The bug is in both models: the walk finds it alone."""
+    store, load = Device._store_register, Device._read_register
+
+    def wrong_store(device, offset, value):
+        store(device, offset, value)
+        bug(device, offset, value)
+
+    def wrong_load(device, offset):
+        shown = getattr(device, "readable", {}) if offset == defs.Reg.AQ_BASE_LO else {}
+        return shown.get(offset, load(device, offset))
+
+    monkeypatch.setattr(Device, "_store_register", wrong_store)
+    monkeypatch.setattr(Device, "_read_register", wrong_load)
+    devices = ModelDut.several(1)
+    with pytest.raises(Difference, match=f"field: +{field}"):
+        control.run_direct(RegisterWalk(devices, 1))
 
 
 def clears_who_uses_a_pd(device, cmd):

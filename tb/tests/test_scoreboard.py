@@ -12,6 +12,7 @@ from efa.expectation import ADMIN_RESPONSE, COMPLETION, EVENT
 from tb.env.model_dut import ModelDut, TamperedDut
 from tb.env.notification import AdminMessages, CompletionQueue, EventQueue
 from tb.env.payload import DuePayload, Message
+from tb.env.predictors import Predictors
 from tb.env.scoreboard import Difference, Scoreboard
 
 CQE_BYTES = 32
@@ -42,7 +43,7 @@ def test_the_model_agrees_with_itself():
 def test_nothing_compared_fails():
     """bench.scoreboard.empty"""
     with pytest.raises(Difference, match="only 0 things"):
-        Scoreboard([ModelBackend().memory]).check()
+        Scoreboard(Predictors([ModelBackend().memory])).check()
 
 
 def is_cqe(kind, value):
@@ -384,7 +385,7 @@ def test_a_masked_vector_sends_nothing():
 def test_what_intr_mask_holds_sends_nothing():
     """bench.scoreboard.masked"""
     notified = Notified()
-    notified.node.driver._mask_admin_interrupt(1)
+    notified.node.driver.mask_admin_interrupt(1)
     notified.dut.settle()
     notified.once(
         ADMIN_RESPONSE,
@@ -692,3 +693,33 @@ def test_pieces_of_messages_at_one_address():
     due.write(0x1000, b"one ")
     due.write(0x1007, b" more")
     assert one.left == 0 and not list(due)
+
+
+def test_a_difference_names_its_field():
+    """bench.scoreboard.exact"""
+    notified = Notified()
+
+    def change(outputs, at):
+        what, address, entry = outputs[at]
+        image = bytearray(entry)
+        image[defs.IoCdescCommon.status.offset] = defs.IoCompStatus.FLUSHED
+        outputs[at] = what, address, bytes(image)
+
+    notified.once(COMPLETION, change)
+    with pytest.raises(Difference) as caught:
+        notified.turn()
+    field, expected, found = str(caught.value).splitlines()[-3:]
+    assert "common.status of efa_io_" in field and "device 0, cycle" in field
+    assert (expected, found) == ("expected: OK (0)", "found:    FLUSHED (1)")
+
+
+def test_asynchronous_events_that_stall_at_the_pins_fail():
+    """bench.scoreboard.stalled"""
+    notified = Notified()
+    notified.dut.board.accepts_events(0, 0)
+    with pytest.raises(Difference, match="expected: 0, at rest\nfound: +2"):
+        notified.dut.board.accepts_events(0, 2)
+    depth = notified.node.driver.backend.device.admin.events.ring.depth
+    for number in range(depth + 1):
+        notified.dut.raise_event(defs.AdminAenqGroup.WARNING, number)
+    notified.dut.board.accepts_events(0, 2)

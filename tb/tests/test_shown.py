@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from efa import defs
-from tb.env.shown import CHECKSUM, PHASE, UNREAD, ShownEvents
+from tb.env.shown import ADMIN, ShownEvents
 
 
 class Board:
@@ -55,11 +55,11 @@ def test_an_admin_entry_has_one_fault_and_any_number():
     """bench.shown"""
     board = Board()
     shown = ShownEvents(board)
-    for what in (PHASE, CHECKSUM):
+    for what in (ADMIN.AQ_PHASE, ADMIN.AQ_CHECKSUM):
         board.model.on_event("anomaly_admin", {"what": what, "detail": 9})
-    board.model.on_event("anomaly_admin", {"what": UNREAD, "detail": 2})
-    board.device("anomaly_admin", what=CHECKSUM, detail=1)
-    board.device("anomaly_admin", what=UNREAD, detail=3)
+    board.model.on_event("anomaly_admin", {"what": ADMIN.AQ_READ, "detail": 2})
+    board.device("anomaly_admin", what=ADMIN.AQ_CHECKSUM, detail=1)
+    board.device("anomaly_admin", what=ADMIN.AQ_READ, detail=3)
     assert shown.check() == 2
     board.device("anomaly_admin", what=2, detail=3)
     with pytest.raises(AssertionError, match="not due"):

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Monitors of the pins, and the component that orders their batches by cycle.
+
+The transactors log what the pins do. When the bench wakes Python, each monitor publishes the
+records since the last wake as one batch of transactions (tb/env/transactions.py). Nothing runs per
+clock.
+"""
+
+import bisect
+import operator
+
+from pyuvm import ConfigDB, uvm_analysis_port, uvm_monitor, uvm_subscriber
+
+from tb.env.transactions import (
+    COMPARED,
+    PREDICTED,
+    AsyncRequest,
+    DmaWrite,
+    Event,
+    HostStore,
+    MemoryFault,
+    MemoryWrite,
+    Message,
+    Packet,
+    PayloadRun,
+    PinChange,
+)
+from tb.lib import requests as host
+
+CYCLE = operator.itemgetter(0)
+# No ring entry, register response or counter is longer; longer writes are payload.
+LONGEST_ENTRY = 64
+FIELDS = ("cycle", "addr", "be", "kind", "bar", "device")
+EVENT_BYTES = 48
+
+
+class LogMonitor(uvm_monitor):
+    """Base of the monitors: `batch` returns the transactions of the log since the last call."""
+
+    def build_phase(self):
+        self.native = ConfigDB().get(self, "", "NATIVE")
+        self.ap = uvm_analysis_port("ap", self)
+
+    def batch(self):
+        """Returns the new transactions, by cycle."""
+        raise NotImplementedError
+
+    def sample(self):
+        """Publishes the new transactions."""
+        batch = self.batch()
+        if batch:
+            self.ap.write(batch)
+
+
+class HostInputMonitor(LogMonitor):
+    """Publishes what the device accepts from the host: stores, pins, asynchronous events."""
+
+    def batch(self):
+        records = self.native.inputs()
+        data = records["data"].tobytes()
+        columns = (records[name].tolist() for name in FIELDS)
+        return [
+            self._transaction(data, host.LINE * number, *record)
+            for number, record in enumerate(zip(*columns, strict=True))
+        ]
+
+    @staticmethod
+    def _transaction(data, at, cycle, address, enables, kind, bar, device):
+        """Returns the transaction of a record; `at` is the place of its line in the data."""
+        if kind == host.IN_STORE:
+            first = (enables & -enables).bit_length() - 1
+            written = data[at + first : at + enables.bit_length()]
+            return HostStore(cycle, device, bar, address + first, written)
+        if kind == host.IN_PIN:
+            return PinChange(cycle, device, host.PIN_NAMES[address], enables)
+        return AsyncRequest(cycle, device, address, enables, data[at : at + EVENT_BYTES])
+
+
+class HostMemoryMonitor(LogMonitor):
+    """Publishes what the CPU does to host memory (see WatchedMemory)."""
+
+    def build_phase(self):
+        super().build_phase()
+        self._seen = []
+
+    def written(self, device, address, data):
+        """Records a write of the CPU."""
+        self._seen.append(MemoryWrite(self.native.cycle, device, address, data))
+
+    def failing(self, device, address, size):
+        """Records a range whose reads fail from now on."""
+        self._seen.append(MemoryFault(self.native.cycle, device, address, size))
+
+    def batch(self):
+        seen, self._seen = self._seen, []
+        return seen
+
+
+class HostOutputMonitor(LogMonitor):
+    """Publishes DMA writes and MSI-X messages; contiguous payload is one transaction."""
+
+    def batch(self):
+        writes = [
+            DmaWrite(cycle, device, address, data) if single
+            else PayloadRun(cycle, device, address, data, count)
+            for cycle, device, address, single, count, data
+            in self.native.write_runs(lambda records: records["len"] <= LONGEST_ENTRY)
+        ]  # fmt: skip
+        return writes + [
+            Message(cycle, device, data, address)
+            for cycle, address, data, device in self.native.interrupts().tolist()
+        ]
+
+
+class PacketMonitor(LogMonitor):
+    """Publishes packets that leave a device, in the cycle of their last flit."""
+
+    def batch(self):
+        records, data = self.native.packets()
+        return [
+            Packet(record[0], record[3], content)
+            for record, content in zip(records.tolist(), data, strict=True)
+        ]
+
+
+class EventMonitor(LogMonitor):
+    """Publishes the ev_* reports of the devices."""
+
+    def batch(self):
+        return [
+            Event(cycle, device, kind, data)
+            for cycle, data, kind, device in self.native.events().tolist()
+        ]
+
+
+class CycleOrder(uvm_subscriber):
+    """Merges the batches of all monitors by cycle; predictor and scoreboard see them in order.
+
+    Within a cycle the order is that of the monitors. The log records a DMA write when it becomes
+    visible, under its hand-over cycle: transactions that are not older than a write in flight are
+    held back.
+    """
+
+    def build_phase(self):
+        self.predicted = uvm_analysis_port("predicted", self)
+        self.compared = uvm_analysis_port("compared", self)
+        self._ahead = []
+
+    def write(self, batch):
+        """Adds the batch of one monitor."""
+        self._ahead += batch
+
+    def release(self, before=None):
+        """Publishes all transactions, or those before a cycle."""
+        self._ahead.sort(key=CYCLE)
+        count = len(self._ahead)
+        if before is not None:
+            count = bisect.bisect_left(self._ahead, before, key=CYCLE)
+        due, self._ahead = self._ahead[:count], self._ahead[count:]
+        predict, compare = self.predicted.write, self.compared.write
+        for one in due:
+            kind = type(one)
+            if kind in PREDICTED:
+                predict(one)
+            if kind in COMPARED:
+                compare(one)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs several processes of a host at the same time: one sequence each, on one sequencer."""
+
+import random
+from copy import copy
+
+import cocotb
+
+from efa.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa.verbs import Context
+from tb.env.items import HostSequence
+from tb.scenarios.send import SIZES, exchange
+
+
+class Process(HostSequence):
+    """Exchanges messages between two endpoints of its own; other processes do the same."""
+
+    def __init__(self, number, ends, seed, messages):
+        super().__init__(f"process{number}")
+        self.ends, self.random, self.messages = ends, random.Random(f"{seed} {number}"), messages
+
+    async def body(self):
+        for number in range(self.messages):
+            await self.do(exchange, *self.ends, pattern(self.random.choice(SIZES), number))
+
+
+class Processes(HostSequence):
+    """Starts the processes together and waits for all of them."""
+
+    def __init__(self, backends, seed, processes=4, messages=25):
+        super().__init__("processes")
+        self.backend, self.seed = backends[0], seed
+        self.processes, self.messages = processes, messages
+
+    async def body(self):
+        pairs = await self.do(self.endpoints)
+        started = [
+            cocotb.start_soon(Process(number, ends, self.seed, self.messages).start(self.sequencer))
+            for number, ends in enumerate(pairs)
+        ]
+        for process in started:
+            await process
+
+    def endpoints(self):
+        """Returns two endpoints for each process, in a context and a domain of its own."""
+        node, pairs = Node(self.backend), []
+        for number in range(self.processes):
+            node.context = Context(node.driver, None, self.seed + number, None)
+            node.use(node.context.alloc_pd())
+            kind = (UD, SRD)[number % 2]
+            own = copy(node)
+            pairs.append((Endpoint(own, kind), Endpoint(own, kind)))
+        return pairs

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests efa_rx_accept: packets become jobs in the order of their queue, also beside parked ones."""
+
+from collections import defaultdict
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
+
+from efa.defs import INTERNAL, AdminQpState, IoCompStatus, IoRxDesc, PktHdr, PktOpcode, QpError
+from tb.lib.bundles import Bundles
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import high, until, zero
+from tb.unit.data_bench import Moments, Raw, RawMonitor
+
+QKEY, SIZE = 0xABCD, 100
+INPUTS = ("s_open", "qpc_rd_data", "ah_valid", "m_claim_ready", "s_rsp_valid", "s_rsp_data",
+          "s_arrived")  # fmt: skip
+PACKET = timing("efa_rx_accept", "packet")
+
+
+class Rings:
+    """Models the ring owner and the QP contexts, once per cycle: a response one cycle after its
+    claim. WQE `n` of a queue has request id `n`; the WQEs of a queue in `late` are missing."""
+
+    def __init__(self, bench):
+        self.bench, self.dut = bench, bench.dut
+        self.late, self.endless = set(), set()
+        self.cancel()
+        cocotb.start_soon(self._run())
+
+    def cancel(self):
+        self.heads = defaultdict(int)
+        self.second, self.missing, self.arrived, self.unfinished = None, False, False, 0
+        self.leaves = False
+
+    async def _run(self):
+        dut, bench = self.dut, self.bench
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 1:
+                self.cancel()
+                zero(dut, "m_claim_ready", "s_rsp_valid", "s_arrived")
+                continue
+            self._edge()
+            dut.s_arrived.value, self.arrived = int(self.arrived), False
+            dut.s_rsp_valid.value = int(self.second is not None)
+            if self.second:
+                self._respond()
+            await Timer(1, "ns")
+            self.leaves = self.second is not None and dut.s_rsp_ready.value == 1
+            ready = dut.m_claim_hold.value == 0 and (self.second is None or self.leaves)
+            if dut.m_claim_valid.value == 1:
+                behind = self.second and self.second["qpn"] == int(dut.m_claim_qpn.value)
+                ready = ready and not (behind and dut.m_claim_skip.value == 0)
+                ready = ready and bench.rng.random() >= bench.slow
+            dut.m_claim_ready.value = int(ready)
+
+    def _edge(self):
+        dut = self.dut
+        looked_up = dut.qpc_rd_addr.value
+        qpn = int(looked_up) if looked_up.is_resolvable else 0
+        dut.qpc_rd_data.value = self.bench.context(qpn)
+        if dut.m_claim_done.value == 1:
+            assert self.unfinished, "a job without a response"
+            self.unfinished -= 1
+        if self.leaves:
+            second = self.second
+            parks = second["blocked"] or self.missing
+            self.unfinished += not parks
+            self.heads[second["qpn"]] += not (parks or second["skip"])
+            self.second = None
+        if dut.m_claim_valid.value == 1 and dut.m_claim_ready.value == 1:
+            self.second = {name: int(getattr(dut, f"m_claim_{name}").value)
+                           for name in ("qpn", "skip", "blocked", "need")}  # fmt: skip
+            assert self.second["skip"] or not self.second["blocked"]
+        self.leaves = False
+
+    def _respond(self):
+        dut, qpn = self.dut, self.second["qpn"]
+        self.missing = not self.second["skip"] and qpn in self.late
+        desc = IoRxDesc(req_id=self.heads[qpn] % 65536, length=SIZE)
+        dut.s_rsp_skipped.value, dut.s_rsp_missing.value = self.second["skip"], int(self.missing)
+        dut.s_rsp_complete.value, dut.s_rsp_count.value = int(qpn not in self.endless), 1
+        dut.s_rsp_descs.value = int.from_bytes(desc.pack(), "little")
+
+
+class Bench:
+    def __init__(self, dut, gaps=0.0, stalls=0.0, slow=0.0):
+        self.dut = dut = Bundles(
+            dut, s_pkt=INTERNAL.rx_pkt, m_claim=INTERNAL.rx_claim, s_rsp=INTERNAL.rx_claim_rsp
+        ).bundle("m_job_check", "m_job", INTERNAL.rx_check)  # fmt: skip
+        self.rng, self.slow, self.bits = rng_for("rx_accept"), slow, int(dut.QPN_W.value)
+        zero(dut, *INPUTS)
+        self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "line", "slot"])
+        self.jobs = RawMonitor(dut, "m_job", stalls, ["data", "req", "descs"], on_beat=self._job)
+        self.errs = StreamMonitor(dut, "m_err", 0, ["qpn", "cause"])
+        self.begin()
+
+    def begin(self):
+        self.sent, self.left, self.posted, self.wrong_keys = {}, [], 0, 0
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        await until(self.dut, high(self.dut.m_init_done), cycles=300 + (1 << self.bits))
+        self.dut.s_open.value = 1
+        self.rings = Rings(self)
+
+    def context(self, qpn):
+        return INTERNAL.qpc.pack(live=1, state=AdminQpState.RTS, srd=1, pd=3, qp_num=qpn,
+                                 qkey=QKEY, rcqn=qpn)  # fmt: skip
+
+    def send(self, qpn, refused=False):
+        """Sends a packet; a refused one has a wrong QKey."""
+        number = self.posted
+        header = PktHdr(opcode=PktOpcode.SRD_SEND, length=SIZE, dst_qpn=qpn, qkey=QKEY ^ refused,
+                        psn=number)  # fmt: skip
+        line, slot = self.rng.getrandbits(9), self.rng.getrandbits(8)
+        self.sent[number] = qpn, refused, line, slot
+        self.packets.post({"header": int.from_bytes(header.pack(), "little"), "line": line,
+                           "slot": slot})  # fmt: skip
+        self.posted += 1
+
+    def _job(self, beat):
+        """Checks a job: a packet once, its WQE in the order of its queue."""
+        job = Raw(INTERNAL.rx_job, beat["data"])
+        ack_tx, cpl = Raw(INTERNAL.ack_tx, job.raw("ack_tx")), Raw(INTERNAL.cpl, job.raw("cpl"))
+        number = ack_tx.psn
+        qpn, refused, line, slot = self.sent[number]
+        before = [n for n, *_ in self.left if self.sent[n][:2] == (qpn, False)]
+        assert all(n != number for n, _ in self.left), "a packet left twice"
+        assert (job.packet, job.line, job.slot, cpl.qpn) == (1, line, slot, qpn)
+        if refused:
+            assert ack_tx.status == IoCompStatus.REMOTE_ERROR_BAD_DEST_QPN
+            assert (job.complete, int(beat["req"], 2)) == (0, 0)
+        elif qpn not in self.rings.endless:
+            assert ack_tx.status == IoCompStatus.OK and job.write == 1
+            assert not before or before[-1] < number, "packets of a queue were reordered"
+            assert cpl.req_id == len(before) % 65536 and int(beat["req"], 2) == 1
+            desc = IoRxDesc.unpack((int(beat["descs"], 2) & (1 << 128) - 1).to_bytes(16, "little"))
+            assert desc.req_id == cpl.req_id
+        self.left.append((number, qpn))
+        self.wrong_keys += self.dut.st_qkey_valid.value == 1
+
+    async def settle(self, limit=6000):
+        await until(self.dut, lambda: len(self.left) == self.posted, "jobs", limit)
+        refused = sum(wrong for _, wrong, _, _ in self.sent.values())
+        assert self.wrong_keys == refused
+        await ClockCycles(self.dut.clk, 4)
+        assert self.rings.unfinished == 0
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0, 0.0), (0.4, 0.0, 0.3), (0.0, 0.5, 0.0)])
+async def packets_of_a_queue_keep_their_order(dut, pace):
+    """data.rx_accept.order: Each packet becomes one job, those of a queue in order with its WQEs in
+    order, whatever is missing, refused or stalled."""
+    bench = Bench(dut, *pace)
+    await bench.start()
+    rng, rings = bench.rng, bench.rings
+    queues = rng.sample(range(1 << bench.bits), 6)
+    most = 0
+    for _ in range(2500):
+        if len(bench.packets.waiting) < 3:
+            bench.send(rng.choice(queues), rng.random() < 0.1)
+        if rng.random() < 0.05:
+            rings.late ^= {rng.choice(queues)}
+            rings.arrived = rng.random() < 0.7
+        most = max(most, bench.packets.sent - len(bench.left))
+        await RisingEdge(dut.clk)
+    rings.late.clear()
+    await bench.settle()
+    assert bench.posted > 400 and most > 20, (bench.posted, most)
+
+
+@cocotb.test()
+async def a_parked_packet_delays_no_other_queue(dut):
+    """data.rx_accept.pass: Packets of other queues bypass one per cycle; the parked ones follow in
+    their order when their descriptors arrive."""
+    bench = Bench(dut)
+    await bench.start()
+    bench.rings.late = {1}
+    for number in range(40):
+        bench.send(1 if number < 10 else 2 + number % 2)
+    moments = Moments(dut, "m_job")
+    await ClockCycles(dut.clk, 60)
+    assert [number for number, _ in bench.left] == list(range(10, 40))
+    assert moments.intervals("m_job") == {PACKET.interval}
+    # A refused packet of the same queue waits as well: the queue is blocked.
+    bench.send(1, refused=True)
+    await ClockCycles(dut.clk, 20)
+    assert len(bench.left) == 30
+    bench.rings.late.clear()
+    bench.rings.arrived = True
+    await bench.settle()
+    assert [number for number, _ in bench.left[30:]] == [*range(10), 40]
+
+
+@cocotb.test()
+async def a_refused_packet_unblocks_nothing(dut):
+    """data.rx_accept.refused: A refused packet directly behind a parked packet of its queue does
+    not let the next one pass."""
+    bench = Bench(dut)
+    await bench.start()
+    bench.rings.late = {7}
+    for refused in (False, True, False, True, False):
+        bench.send(7, refused)
+    await ClockCycles(dut.clk, 12)
+    # Its descriptors are there, but the queue waits for the traversal of the parked packets.
+    bench.rings.late.clear()
+    bench.send(7)
+    bench.send(8)
+    await bench.settle()
+    numbers = [number for number, _ in bench.left]
+    assert numbers[:2] == [1, 6], numbers
+    assert numbers[2:] == [0, 2, 3, 4, 5], numbers
+
+
+@cocotb.test()
+async def an_entry_without_end_is_reported(dut):
+    """data.rx_accept.endless: A WQE without a last descriptor completes its packet and is reported
+    with its queue."""
+    bench = Bench(dut)
+    await bench.start()
+    bench.rings.endless = {9}
+    for qpn in (3, 9, 4):
+        bench.send(qpn)
+    await bench.settle()
+    assert list(bench.errs.beats) == [{"qpn": 9, "cause": QpError.NO_LAST}]
+
+
+@cocotb.test()
+async def packets_take_their_time(dut):
+    """data.rx_accept.time: Packets meet their specified cycles, new ones and parked ones."""
+    bench = Bench(dut)
+    await bench.start()
+    moments = Moments(dut, "s_pkt", "s_arrived", "m_job")
+    for number in range(12):
+        bench.send(1 + number % 2)
+    await bench.settle()
+    moments.hold("efa_rx_accept", "packet", "s_pkt", "m_job")
+    bench.rings.late = {1, 2}
+    for number in range(8):
+        bench.send(1 + number % 2)
+    await ClockCycles(dut.clk, 20)
+    # After a traversal without a read, the next one begins with the read.
+    await until(dut, high(dut.m_claim_valid), "traversal", 100)
+    await ClockCycles(dut.clk, 30)
+    bench.rings.late.clear()
+    moments.clear()
+    bench.rings.arrived = True
+    await bench.settle()
+    moments.hold("efa_rx_accept", "list", "s_arrived", "m_job")
+
+
+@cocotb.test()
+async def reset_discards_parked_packets(dut):
+    """data.rx_accept.reset: A reset at any moment discards all packets, also parked ones; their
+    queues are free afterwards."""
+    bench = Bench(dut)
+    await bench.start()
+    for wait in (2, 3, 5, 8, 40, 75):
+        bench.rings.late = {1}
+        for number in range(12):
+            bench.send(1 + number % 3)
+        await ClockCycles(dut.clk, wait)
+        bench.packets.clear()
+        dut.s_open.value = 0
+        await reset(dut)
+        assert dut.m_job_valid.value == 0 and dut.m_claim_valid.value == 0
+        bench.begin()
+        bench.rings.late = set()
+        await until(dut, high(dut.m_init_done), cycles=300 + (1 << bench.bits))
+        dut.s_open.value = 1
+        for number in range(12):
+            bench.send(1 + number % 3)
+        await bench.settle(60)
