@@ -26,9 +26,9 @@ module fv_aenq (
   efa_aenq u_dut (
       .clk(clk),
       .rst(rst),
-      .reg_wr_valid(reg_wr_valid),
-      .reg_wr_offset(reg_wr_offset),
-      .reg_wr_data(reg_wr_data),
+      .s_reg_wr_valid(reg_wr_valid),
+      .s_reg_wr_offset(reg_wr_offset),
+      .s_reg_wr_data(reg_wr_data),
       .s_cfg_keep_alive(s_cfg_keep_alive),
       .s_groups(s_groups),
       .s_uptime(64'd0),

@@ -74,10 +74,10 @@ module fv_dma_rd #(
       .clk(clk),
       .rst(rst),
       .s_cfg_bme(s_cfg_bme),
-      .stop(stop),
-      .mrrs_log(mrrs_log),
-      .init_done(init_done),
-      .idle(idle),
+      .s_stop(stop),
+      .s_cfg_mrrs_log(mrrs_log),
+      .m_init_done(init_done),
+      .m_idle(idle),
       .s_rd_valid({1'b0, rd_tx_valid, rd_rq_valid, rd_adm_valid}),
       .s_rd_ready({rd_sq_ready, rd_tx_ready, rd_rq_ready, rd_adm_ready}),
       .s_rd_data({
@@ -108,8 +108,8 @@ module fv_dma_rd #(
       .m_rd_cpl_data({
         rd_cpl_err, rd_cpl_last, rd_cpl_bytes, rd_cpl_data, rd_cpl_offset, rd_cpl_cookie
       }),
-      .late_valid(late_valid),
-      .late_tag(late_tag),
+      .m_late_valid(late_valid),
+      .m_late_tag(late_tag),
       .ev_rd_valid(ev_rd_valid),
       .ev_rd_data(ev_rd_data),
       .ev_rd_cpl_valid(ev_rd_cpl_valid),

@@ -5,8 +5,8 @@
 //
 // The reference machine (ref_*) computes from the ports alone whether an event of the CQ, or a
 // message of the EQ, is due. Each doorbell and each commit adds cycles to work_q; a cycle in which
-// the host accepts the outputs of the block subtracts one, except in the init sweep and in the cycle
-// after a context write. When work_q is 0, nothing may be due.
+// the host accepts the outputs of the block subtracts one, except in the init sweep and in the
+// cycle after a context write. When work_q is 0, nothing may be due.
 `include "efa_defs.vh"
 
 module fv_eq #(
@@ -14,8 +14,8 @@ module fv_eq #(
     parameter SCAN_W = 2,
     // Assumes the properties deferred, pending, woken and work, to derive met from them.
     parameter COMPOSED = 0,
-    // log2 of the cycles counted for one arm of an EQ. An arm takes at most 3 cycles, plus 2 per row
-    // of 2^SCAN_W CQs and 4 per CQ.
+    // log2 of the cycles counted for one arm of an EQ. An arm takes at most 3 cycles, plus 2 per
+    // row of 2^SCAN_W CQs and 4 per CQ.
     parameter EQ_WORK_LOG2 = CQN_W + 4
 ) (
     input wire clk,
@@ -72,17 +72,17 @@ module fv_eq #(
   ) u_dut (
       .clk(clk),
       .rst(rst),
-      .cqc_valid(cqc_valid),
-      .cqc_cqn(cqc_cqn),
-      .cqc_data(cqc_data),
-      .eqc_valid(eqc_valid),
-      .eqc_eqn(eqc_eqn),
-      .eqc_data(eqc_data),
-      .cqdb_valid(cqdb_valid),
-      .cqdb_cqn(cqdb_cqn),
-      .cqdb_value(cqdb_value),
-      .eqdb_valid(eqdb_valid),
-      .eqdb_value(eqdb_value),
+      .s_cqc_valid(cqc_valid),
+      .s_cqc_cqn(cqc_cqn),
+      .s_cqc_data(cqc_data),
+      .s_eqc_valid(eqc_valid),
+      .s_eqc_eqn(eqc_eqn),
+      .s_eqc_data(eqc_data),
+      .s_cqdb_valid(cqdb_valid),
+      .s_cqdb_cqn(cqdb_cqn),
+      .s_cqdb_value(cqdb_value),
+      .s_eqdb_valid(eqdb_valid),
+      .s_eqdb_value(eqdb_value),
       .s_commit_valid(s_commit_valid),
       .s_commit_ready(s_commit_ready),
       .s_commit_cqn(s_commit_cqn),
@@ -94,10 +94,10 @@ module fv_eq #(
       .m_irq_valid(m_irq_valid),
       .m_irq_ready(m_irq_ready),
       .m_irq_vector(m_irq_vector),
-      .drain_valid(drain_valid),
+      .s_drain_valid(drain_valid),
       .s_drained(s_drained),
-      .drain_ready(drain_ready),
-      .init_done(init_done),
+      .s_drain_ready(drain_ready),
+      .m_init_done(init_done),
       .ev_eqe_valid(ev_eqe_valid),
       .ev_eqe_data(ev_eqe_data)
   );
@@ -449,7 +449,8 @@ module fv_eq #(
       a_work : assume (work_right);
     end
     a_reset_first : assume (began_q || rst);
-    // A CQ is created and destroyed while none of its completions is in the block and it is not examined.
+    // A CQ is created and destroyed while none of its completions is in the block and it is not
+    // examined.
     a_cq_rests :
     assume (!made || !((state == ST_EXAMINE || state == ST_POST || state == ST_SCAN_CQ) && cqn == me) && !(rd_en && rd_cqn == me) && mine_q == 0 && !commit_me);
     // An EQ is created only when it is idle, as the drain shows.

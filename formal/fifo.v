@@ -35,7 +35,7 @@ module fv_fifo #(
       .m_valid(m_valid),
       .m_ready(m_ready),
       .m_data(m_data),
-      .level(level)
+      .m_level(level)
   );
 
   // Probes of the RAM variant, which is proven by induction.

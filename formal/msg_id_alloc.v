@@ -25,13 +25,13 @@ module fv_msg_id_alloc #(
       .clk(clk),
       .rst_por(rst_por),
       .rst(rst),
-      .next_ready(next_ready),
-      .next_id(next_id),
-      .give(give),
-      .release_valid(release_valid),
-      .release_place(release_place),
-      .used(used),
-      .passes(passes)
+      .m_next_free(next_ready),
+      .m_next_id(next_id),
+      .s_give(give),
+      .s_release_valid(release_valid),
+      .s_release_place(release_place),
+      .m_used(used),
+      .m_passes(passes)
   );
 
   (* probe = "u_dut.in_row" *) wire in_row;

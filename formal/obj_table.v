@@ -60,7 +60,7 @@ module fv_obj_table #(
   ) u_dut (
       .clk(clk),
       .rst(rst),
-      .init_done(init_done),
+      .m_init_done(init_done),
       .s_obj_valid(s_obj_valid),
       .s_obj_ready(s_obj_ready),
       .s_obj_op(s_obj_op),
@@ -68,8 +68,8 @@ module fv_obj_table #(
       .s_obj_index(s_obj_index),
       .s_obj_uar(s_obj_uar),
       .s_obj_log(s_obj_log),
-      .obj_code(obj_code),
-      .obj_index(obj_index)
+      .m_obj_code(obj_code),
+      .m_obj_index(obj_index)
   );
 
   // The followed number.

@@ -26,9 +26,9 @@ module fv_queue_fifo_set #(
   ) u_dut (
       .clk(clk),
       .rst(rst),
-      .init_done(init_done),
-      .now_valid(now_valid),
-      .now_qpn(now_qpn),
+      .m_init_done(init_done),
+      .s_now_valid(now_valid),
+      .s_now_qpn(now_qpn),
       .s_valid(s_valid),
       .s_ready(s_ready),
       .s_qpn(s_qpn),

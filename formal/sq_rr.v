@@ -24,8 +24,8 @@ module fv_sq_rr #(
   ) u_dut (
       .clk(clk),
       .rst(rst),
-      .now_valid(now_valid),
-      .now_qpn(now_qpn),
+      .s_now_valid(now_valid),
+      .s_now_qpn(now_qpn),
       .s_valid(s_valid),
       .s_ready(s_ready),
       .s_qpn(s_qpn),

@@ -4,7 +4,7 @@
 // In    s_cpl: completed sends and receives; s_table, s_drain from admin; s_cqdb: CQ doorbells;
 //       s_reg_wr: register stores (EQ_DB); s_ec: requests to the event counters
 // Out   m_wr: host writes of CQEs, and of EQEs and counter values; m_irq_eq: interrupt requests;
-//       m_rxdone: a receive CQE is written; ec_code: answer of the event counters
+//       m_rxdone: a receive CQE is written; m_ec_code: answer of the event counters
 // Time  see efa_cq, efa_ec and efa_eq
 `default_nettype none
 `include "efa_defs.vh"
@@ -15,7 +15,7 @@ module efa_cq_engine #(
 ) (
     input  wire clk,
     input  wire rst,
-    output wire init_done,
+    output wire m_init_done,
     input  wire s_reg_wr_valid,
     input  wire [`EFA_REG_WR__W-1:0] s_reg_wr_data,
     output wire [`EFA_DMA_WR_CLIENT__EQ:`EFA_DMA_WR_CLIENT__CQ] m_wr_valid,
@@ -37,7 +37,7 @@ module efa_cq_engine #(
     input  wire s_ec_valid,
     output wire s_ec_ready,
     input  wire [`EFA_EC_CMD__W-1:0] s_ec_data,
-    output wire [1:0] ec_code,
+    output wire [1:0] m_ec_code,
     output wire [`EFA_EV__CQ_VALID] ev_valid,
     output wire [`EFA_EV__CQ_DATA] ev_data
 );
@@ -89,7 +89,7 @@ module efa_cq_engine #(
   wire [12:0] eq_len;
   wire [127:0] eq_data;
 
-  assign init_done = entries_init_done && events_init_done && counters_init_done;
+  assign m_init_done = entries_init_done && events_init_done && counters_init_done;
   assign wr_cq_data[`EFA_DMA_WR__DATA] = {256'b0, cqe};
   assign wr_cq_data[`EFA_DMA_WR__LAST] = 1'b1;
   assign wr_eq_data[`EFA_DMA_WR__ADDR] = eq_addr;
@@ -102,12 +102,12 @@ module efa_cq_engine #(
   ) u_cq (
       .clk(clk),
       .rst(rst),
-      .cqc_valid(s_table_valid[`EFA_TABLE__CQC]),
-      .cqc_cqn(cqn[CQN_W-1:0]),
-      .cqc_data(s_table_data[`EFA_TABLE_WR__CQC_DATA]),
-      .cqdb_valid(s_cqdb_valid),
-      .cqdb_cqn(cqdb_cqn[CQN_W-1:0]),
-      .cqdb_index(cqdb_value[`EFA_CQ_DB__CONSUMER_INDEX]),
+      .s_cqc_valid(s_table_valid[`EFA_TABLE__CQC]),
+      .s_cqc_cqn(cqn[CQN_W-1:0]),
+      .s_cqc_data(s_table_data[`EFA_TABLE_WR__CQC_DATA]),
+      .s_cqdb_valid(s_cqdb_valid),
+      .s_cqdb_cqn(cqdb_cqn[CQN_W-1:0]),
+      .s_cqdb_index(cqdb_value[`EFA_CQ_DB__CONSUMER_INDEX]),
       .s_txc_valid(s_cpl_valid[`EFA_ENGINE__SEND]),
       .s_txc_ready(s_cpl_ready[`EFA_ENGINE__SEND]),
       .s_txc_data(s_cpl_data[`EFA_CPL__W*`EFA_ENGINE__SEND+:`EFA_CPL__W]),
@@ -127,13 +127,13 @@ module efa_cq_engine #(
       .m_commit_counted(m_commit_counted),
       .m_commit_qpn(m_commit_qpn),
       .m_commit_kind(m_commit_kind),
-      .lookup_valid(lookup_valid),
-      .lookup_qpn(lookup_qpn),
-      .lookup_counted(lookup_counted),
+      .counted_rd_en(lookup_valid),
+      .counted_rd_addr(lookup_qpn),
+      .counted_rd_data(lookup_counted),
       .m_rxdone(m_rxdone_valid),
-      .drain_valid(s_drain_valid),
-      .drain_ready(entries_drained),
-      .init_done(entries_init_done),
+      .s_drain_valid(s_drain_valid),
+      .s_drain_ready(entries_drained),
+      .m_init_done(entries_init_done),
       .ev_cqe_valid(ev_valid[`EFA_EV__CQE]),
       .ev_cqe_data(ev_data[64*`EFA_EV__CQE+:64])
   );
@@ -144,9 +144,9 @@ module efa_cq_engine #(
   ) u_ec (
       .clk(clk),
       .rst(rst),
-      .lookup_valid(lookup_valid),
-      .lookup_qpn(lookup_qpn),
-      .lookup_counted(lookup_counted),
+      .counted_rd_en(lookup_valid),
+      .counted_rd_addr(lookup_qpn),
+      .counted_rd_data(lookup_counted),
       .s_commit_valid(written_valid),
       .s_commit_ready(written_ready),
       .s_commit_cqn(written_cqn),
@@ -166,15 +166,15 @@ module efa_cq_engine #(
       .s_ec_qpn(ec_qpn[QPN_W-1:0]),
       .s_ec_events(s_ec_data[`EFA_EC_CMD__EVENTS]),
       .s_ec_value(s_ec_data[`EFA_EC_CMD__VALUE]),
-      .ec_code(ec_code),
+      .m_ec_code(m_ec_code),
       .m_wr_valid(value_valid),
       .m_wr_ready(value_ready),
       .m_wr_addr(value_addr),
       .m_wr_data(value),
-      .drain_valid(s_drain_valid),
+      .s_drain_valid(s_drain_valid),
       .s_drained(entries_drained),
       .m_drained(values_drained),
-      .init_done(counters_init_done),
+      .m_init_done(counters_init_done),
       .ev_ecw_valid(ev_valid[`EFA_EV__ECW]),
       .ev_ecw_data(ev_data[64*`EFA_EV__ECW+:64])
   );
@@ -200,17 +200,17 @@ module efa_cq_engine #(
   ) u_eq (
       .clk(clk),
       .rst(rst),
-      .cqc_valid(s_table_valid[`EFA_TABLE__CQC]),
-      .cqc_cqn(cqn[CQN_W-1:0]),
-      .cqc_data(s_table_data[`EFA_TABLE_WR__CQC_DATA]),
-      .eqc_valid(s_table_valid[`EFA_TABLE__EQC]),
-      .eqc_eqn(s_table_data[`EFA_TABLE_WR__EQC_EQN]),
-      .eqc_data(s_table_data[`EFA_TABLE_WR__EQC_DATA]),
-      .cqdb_valid(s_cqdb_valid),
-      .cqdb_cqn(cqdb_cqn[CQN_W-1:0]),
-      .cqdb_value(cqdb_value),
-      .eqdb_valid(s_reg_wr_valid && reg_wr_offset == `EFA_REG__EQ_DB),
-      .eqdb_value(s_reg_wr_data[`EFA_REG_WR__DATA]),
+      .s_cqc_valid(s_table_valid[`EFA_TABLE__CQC]),
+      .s_cqc_cqn(cqn[CQN_W-1:0]),
+      .s_cqc_data(s_table_data[`EFA_TABLE_WR__CQC_DATA]),
+      .s_eqc_valid(s_table_valid[`EFA_TABLE__EQC]),
+      .s_eqc_eqn(s_table_data[`EFA_TABLE_WR__EQC_EQN]),
+      .s_eqc_data(s_table_data[`EFA_TABLE_WR__EQC_DATA]),
+      .s_cqdb_valid(s_cqdb_valid),
+      .s_cqdb_cqn(cqdb_cqn[CQN_W-1:0]),
+      .s_cqdb_value(cqdb_value),
+      .s_eqdb_valid(s_reg_wr_valid && reg_wr_offset == `EFA_REG__EQ_DB),
+      .s_eqdb_value(s_reg_wr_data[`EFA_REG_WR__DATA]),
       .s_commit_valid(commit_valid),
       .s_commit_ready(commit_ready),
       .s_commit_cqn(commit_cqn),
@@ -222,10 +222,10 @@ module efa_cq_engine #(
       .m_irq_valid(m_irq_eq_valid),
       .m_irq_ready(m_irq_eq_ready),
       .m_irq_vector(m_irq_eq_vector),
-      .drain_valid(s_drain_valid),
+      .s_drain_valid(s_drain_valid),
       .s_drained(values_drained),
-      .drain_ready(s_drain_ready),
-      .init_done(events_init_done),
+      .s_drain_ready(s_drain_ready),
+      .m_init_done(events_init_done),
       .ev_eqe_valid(ev_valid[`EFA_EV__EQE]),
       .ev_eqe_data(ev_data[64*`EFA_EV__EQE+:64])
   );

@@ -76,10 +76,10 @@ module efa_nic #(
     input  wire s_net_last,
     output wire [`EFA_EV__COUNT-1:0] ev_valid,
     output wire [64*`EFA_EV__COUNT-1:0] ev_data,
-    input  wire cnt_run,
-    input  wire cnt_clear,
-    input  wire [6:0] cnt_index,
-    output wire [31:0] cnt_data
+    input  wire s_cnt_run,
+    input  wire s_cnt_clear,
+    input  wire [6:0] cnt_rd_addr,
+    output wire [31:0] cnt_rd_data
 );
 
   wire rst;
@@ -171,8 +171,8 @@ module efa_nic #(
       .s_cfg_profile(s_cfg_profile),
       .s_cfg_interface(s_cfg_interface),
       .s_cfg_moderation(s_cfg_moderation),
-      .acq_crc(acq_crc),
-      .uptime(uptime),
+      .m_cfg_acq_crc(acq_crc),
+      .m_uptime(uptime),
       .s_mmio_valid(s_mmio_valid),
       .s_mmio_ready(s_mmio_ready),
       .s_mmio_write(s_mmio_write),
@@ -205,10 +205,10 @@ module efa_nic #(
       .m_dma_wr_last(m_dma_wr_last),
       .rst(rst),
       .s_init_done(init_done),
-      .quiesce(quiesce),
-      .net_quiet(net_quiet),
-      .mps_log(mps_log),
-      .mrrs_log(mrrs_log),
+      .m_quiesce(quiesce),
+      .s_net_quiet(net_quiet),
+      .m_cfg_mps_log(mps_log),
+      .m_cfg_mrrs_log(mrrs_log),
       .m_reg_wr_valid(reg_wr_valid),
       .m_reg_wr_data(reg_wr_data),
       .m_llq_valid(llq_valid),
@@ -239,9 +239,9 @@ module efa_nic #(
       .s_cfg_node_id(s_cfg_node_id),
       .s_cfg_profile(s_cfg_profile),
       .rst(rst),
-      .init_done(init_done[`EFA_ENGINE__ADMIN]),
-      .acq_crc(acq_crc),
-      .uptime(uptime),
+      .m_init_done(init_done[`EFA_ENGINE__ADMIN]),
+      .s_cfg_acq_crc(acq_crc),
+      .s_uptime(uptime),
       .s_cfg_keep_alive(s_cfg_keep_alive),
       .s_aenq_valid(s_aenq_valid),
       .s_aenq_ready(s_aenq_ready),
@@ -270,15 +270,15 @@ module efa_nic #(
       .m_queue_op_valid(queue_op_valid),
       .m_queue_op_ready(queue_op_ready),
       .m_queue_op_data(queue_op_data),
-      .queue_op_busy(queue_op_busy),
+      .s_queue_op_busy(queue_op_busy),
       .m_drain_valid(drain_valid),
       .m_drain_ready(drain_ready),
       .m_ec_valid(ec_valid),
       .m_ec_ready(ec_ready),
       .m_ec_data(ec_data),
-      .ec_code(ec_code),
-      .stat_index(stat_index),
-      .stat_value(stat_value),
+      .s_ec_code(ec_code),
+      .stat_rd_addr(stat_index),
+      .stat_rd_data(stat_value),
       .ev_valid(ev_valid[`EFA_EV__ADMIN_VALID]),
       .ev_data(ev_data[`EFA_EV__ADMIN_DATA])
   );
@@ -302,7 +302,7 @@ module efa_nic #(
       .s_qperr_ready(qperr_ready),
       .s_qperr_data(qperr_data),
       .rst(rst),
-      .init_done(init_done[`EFA_ENGINE__QP]),
+      .m_init_done(init_done[`EFA_ENGINE__QP]),
       .ev_qperr_valid(ev_valid[`EFA_EV__QPERR]),
       .ev_qperr_data(ev_data[64*`EFA_EV__QPERR+:64])
   );
@@ -312,7 +312,7 @@ module efa_nic #(
       .LLQ_AW(LLQ_AW),
       .SQ_HOST(SQ_HOST)
   ) u_tx_engine (
-      .sends_open(sends_open),
+      .m_sends_open(sends_open),
       .clk(clk),
       .qpc_rd_addr(qpc_addr[0+:4*QPN_W]),
       .qpc_rd_data(qpc_data[0+:4*`EFA_QPC__W]),
@@ -323,10 +323,10 @@ module efa_nic #(
       .m_net_data({m_net_last, m_net_keep, m_net_data}),
       .rst_por(rst_por),
       .rst(rst),
-      .init_done(init_done[`EFA_ENGINE__SEND]),
-      .quiesce(quiesce),
-      .net_quiet(net_quiet),
-      .mrrs_log(mrrs_log),
+      .m_init_done(init_done[`EFA_ENGINE__SEND]),
+      .s_quiesce(quiesce),
+      .m_net_quiet(net_quiet),
+      .s_cfg_mrrs_log(mrrs_log),
       .s_llq_valid(llq_valid),
       .s_llq_data(llq_data),
       .s_db_valid(db_valid),
@@ -347,7 +347,7 @@ module efa_nic #(
       .s_queue_op_valid(queue_op_valid[`EFA_ENGINE__SEND]),
       .s_queue_op_ready(queue_op_ready[`EFA_ENGINE__SEND]),
       .s_queue_op_data(queue_op_data),
-      .queue_op_busy(queue_op_busy),
+      .m_queue_op_busy(queue_op_busy),
       .s_drain_valid(drain_valid[`EFA_ENGINE__SEND]),
       .s_drain_ready(drain_ready[`EFA_ENGINE__SEND]),
       .m_rqdb_valid(rqdb_valid),
@@ -428,7 +428,7 @@ module efa_nic #(
   ) u_cq_engine (
       .clk(clk),
       .rst(rst),
-      .init_done(init_done[`EFA_ENGINE__CPL]),
+      .m_init_done(init_done[`EFA_ENGINE__CPL]),
       .s_reg_wr_valid(reg_wr_valid),
       .s_reg_wr_data(reg_wr_data),
       .m_wr_valid(wr_valid[`EFA_DMA_WR_CLIENT__EQ:`EFA_DMA_WR_CLIENT__CQ]),
@@ -450,7 +450,7 @@ module efa_nic #(
       .s_ec_valid(ec_valid),
       .s_ec_ready(ec_ready),
       .s_ec_data(ec_data),
-      .ec_code(ec_code),
+      .m_ec_code(ec_code),
       .ev_valid(ev_valid[`EFA_EV__CQ_VALID]),
       .ev_data(ev_data[`EFA_EV__CQ_DATA])
   );
@@ -459,8 +459,8 @@ module efa_nic #(
       .clk(clk),
       .s_st_valid(st_valid),
       .s_st_bytes(st_bytes),
-      .stat_index(stat_index),
-      .stat_value(stat_value),
+      .stat_rd_addr(stat_index),
+      .stat_rd_data(stat_value),
       .rst(rst)
   );
 
@@ -470,26 +470,26 @@ module efa_nic #(
       .clk(clk),
       .rst(rst_por),
       // In the order of efa_perf_stream; the clients of DMA have the order of their lanes.
-      .valid({
+      .s_valids({
         {ack_rx_valid, ack_tx_valid, cpl_valid},
         {wr_valid, rd_valid[`EFA_DMA_RD_CLIENT__TX:`EFA_DMA_RD_CLIENT__ADM]},
         {s_net_valid, m_net_valid},
         {m_dma_wr_valid, s_dma_rd_cpl_valid, m_dma_rd_valid, m_mmio_cpl_valid, s_mmio_valid}
       }),
-      .ready({
+      .s_readies({
         {ack_rx_ready, ack_tx_ready, cpl_ready},
         {wr_ready, rd_ready[`EFA_DMA_RD_CLIENT__TX:`EFA_DMA_RD_CLIENT__ADM]},
         {s_net_ready, m_net_ready},
         {m_dma_wr_ready, s_dma_rd_cpl_ready, m_dma_rd_ready, m_mmio_cpl_ready, s_mmio_ready}
       }),
-      .rd_tag(m_dma_rd_tag),
-      .cpl_tag(s_dma_rd_cpl_tag),
-      .cpl_last(s_dma_rd_cpl_last),
-      .sends_open(sends_open),
-      .cnt_run(cnt_run),
-      .cnt_clear(cnt_clear),
-      .cnt_index(cnt_index),
-      .cnt_data(cnt_data)
+      .s_rd_tag(m_dma_rd_tag),
+      .s_cpl_tag(s_dma_rd_cpl_tag),
+      .s_cpl_last(s_dma_rd_cpl_last),
+      .s_sends_open(sends_open),
+      .s_cnt_run(s_cnt_run),
+      .s_cnt_clear(s_cnt_clear),
+      .cnt_rd_addr(cnt_rd_addr),
+      .cnt_rd_data(cnt_rd_data)
   );
 
 endmodule

@@ -2,8 +2,8 @@
 // efa_rx_engine - connects the receive side: packets, receive queues, checks, scatter,
 // acknowledgements.
 //
-// In    s_net: packets; s_rqdb: doorbells; s_table, s_queue_op, s_drain from admin; s_qpchg: changed
-//       QP states; s_rd_cpl: receive WQE read completions; s_rxdone: receive CQEs written
+// In    s_net: packets; s_rqdb: doorbells; s_table, s_queue_op, s_drain from admin; s_qpchg:
+//       changed QP states; s_rd_cpl: receive WQE read completions; s_rxdone: receive CQEs written
 // Out   m_wr_rx: payload; m_cpl: completions; m_ack_tx, m_ack_rx: acknowledgements to send and
 //       received; m_rd_rq: receive WQE reads; m_qperr: QPs in error; m_st: statistics
 // Time  see efa_net_rx, efa_rx_accept, efa_rx_scatter
@@ -151,9 +151,9 @@ module efa_rx_engine #(
       .s_pkt_data(pkt),
       .qpc_rd_addr(claim_next_qpn),
       .qpc_rd_data(qpc_rd_data[0+:QPC_W]),
-      .ah_valid(s_table_valid[`EFA_TABLE__AH]),
-      .ah_index(s_table_data[`EFA_TABLE_WR__AH_INDEX]),
-      .ah_data(s_table_data[`EFA_TABLE_WR__AH_DATA]),
+      .s_ah_valid(s_table_valid[`EFA_TABLE__AH]),
+      .s_ah_index(s_table_data[`EFA_TABLE_WR__AH_INDEX]),
+      .s_ah_data(s_table_data[`EFA_TABLE_WR__AH_DATA]),
       .m_claim_valid(claim_valid),
       .m_claim_ready(claim_ready),
       .m_claim_data(claim),
@@ -203,11 +203,11 @@ module efa_rx_engine #(
       .s_rqdb_valid(s_rqdb_valid),
       .s_rqdb_qpn(rqdb_qpn[QPN_W-1:0]),
       .s_rqdb_value(s_rqdb_data[`EFA_RQDB__VALUE]),
-      .rq_ctrl_valid(s_queue_op_valid),
-      .rq_ctrl_ready(s_queue_op_ready),
-      .rq_ctrl_kind(s_queue_op_data[`EFA_QUEUE_OP__KIND]),
-      .rq_ctrl_qpn(op_qpn[QPN_W-1:0]),
-      .rq_ctrl_qpc(s_queue_op_data[`EFA_QUEUE_OP__QPC]),
+      .s_rq_ctrl_valid(s_queue_op_valid),
+      .s_rq_ctrl_ready(s_queue_op_ready),
+      .s_rq_ctrl_kind(s_queue_op_data[`EFA_QUEUE_OP__KIND]),
+      .s_rq_ctrl_qpn(op_qpn[QPN_W-1:0]),
+      .s_rq_ctrl_qpc(s_queue_op_data[`EFA_QUEUE_OP__QPC]),
       .s_qpchg_valid(s_qpchg_valid),
       .s_qpchg_ready(s_qpchg_ready),
       .s_qpchg_qpn(chg_qpn[QPN_W-1:0]),
@@ -306,9 +306,9 @@ module efa_rx_engine #(
       .s_job_ready(queued_ready),
       .s_job_data(queued_job),
       .s_job_check(queued_check),
-      .mr_valid(s_table_valid[`EFA_TABLE__MR]),
-      .mr_index(s_table_data[`EFA_TABLE_WR__MR_INDEX]),
-      .mr_data(s_table_data[`EFA_TABLE_WR__MR_DATA]),
+      .s_mr_valid(s_table_valid[`EFA_TABLE__MR]),
+      .s_mr_index(s_table_data[`EFA_TABLE_WR__MR_INDEX]),
+      .s_mr_data(s_table_data[`EFA_TABLE_WR__MR_DATA]),
       .m_write_valid(write_valid),
       .m_write_ready(write_ready),
       .m_retire_valid(line_valid),
@@ -327,9 +327,9 @@ module efa_rx_engine #(
       .rst(rst),
       .s_cfg_node_id(s_cfg_node_id),
       .s_cfg_mps_log(s_cfg_mps_log),
-      .mtt_valid(s_table_valid[`EFA_TABLE__MTT]),
-      .mtt_index(s_table_data[`EFA_TABLE_WR__MTT_INDEX]),
-      .mtt_data(s_table_data[`EFA_TABLE_WR__MTT_DATA]),
+      .s_mtt_valid(s_table_valid[`EFA_TABLE__MTT]),
+      .s_mtt_index(s_table_data[`EFA_TABLE_WR__MTT_INDEX]),
+      .s_mtt_data(s_table_data[`EFA_TABLE_WR__MTT_DATA]),
       .s_job_valid(write_valid),
       .s_job_ready(write_ready),
       .s_job_data(line_job),
@@ -360,7 +360,7 @@ module efa_rx_engine #(
       .m_valid(retire_valid),
       .m_ready(retire_ready),
       .m_data(retire_job),
-      .level(line_level)
+      .m_level(line_level)
   );
 
   efa_rx_retire #(

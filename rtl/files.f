@@ -56,6 +56,7 @@ rtl/queue/efa_sq_buffer.v
 rtl/queue/efa_sq_reorder.v
 rtl/data/efa_tx_buffer.v
 rtl/transport/efa_ah_gen.v
+rtl/transport/efa_psn.v
 rtl/transport/efa_net_tx.v
 rtl/transport/efa_msg_id_alloc.v
 # level blocks 2

@@ -188,11 +188,11 @@ def test_a_fault_that_changes_nothing_is_found(completion_side):
 
     connected = below.module["cells"]["u_ec"]["connections"]
     # This port carries 12 bits of a queue number; a device of 64 queues uses 6.
-    narrow, wide = list(connected["lookup_qpn"]), list(connected["lookup_qpn"])
+    narrow, wide = list(connected["counted_rd_addr"]), list(connected["counted_rd_addr"])
     narrow[6:] = "0" * 6
     wide[5] = "0"
-    assert below.same(fault("u_ec", "lookup_qpn", narrow))
-    assert not below.same(fault("u_ec", "lookup_qpn", wide))
+    assert below.same(fault("u_ec", "counted_rd_addr", narrow))
+    assert not below.same(fault("u_ec", "counted_rd_addr", wide))
     assert not below.same(fault("u_eq", "s_commit_valid", "0"))
 
 

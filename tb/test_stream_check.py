@@ -7,17 +7,15 @@ from tb import runner
 from tb.simulators import simulator_missing
 
 BENCH = '''
-from types import SimpleNamespace
-
 import cocotb
 from cocotb.triggers import RisingEdge
 from tb.lib.stream import StreamDriver, clock_and_reset
 
 @cocotb.test()
 async def broken(dut):
-    dut.valid.value, dut.ready.value, dut.data.value = 0, 0, 1
+    dut.s_valid.value, dut.s_ready.value, dut.s_data.value = 0, 0, 1
     await clock_and_reset(dut)
-    dut.valid.value = 1
+    dut.s_valid.value = 1
     await RisingEdge(dut.clk)
     {change}
     for _ in range(3):
@@ -26,13 +24,12 @@ async def broken(dut):
 
 # A driver whose beats are never accepted.
 REFUSED = """
-    dut.ready.value = 1
+    dut.s_ready.value = 1
     await RisingEdge(dut.clk)
-    dut.valid.value = 0
+    dut.s_valid.value = 0
     await RisingEdge(dut.clk)
-    dut.ready.value = 0
-    wires = {"s_valid": dut.valid, "s_ready": dut.ready, "s_data": dut.data}
-    source = StreamDriver(SimpleNamespace(clk=dut.clk, rst=dut.rst, **wires), "s", fields=["data"])
+    dut.s_ready.value = 0
+    source = StreamDriver(dut, "s", fields=["data"])
     await source.send({"data": 1}, {"data": 2}, {"data": 3})
 """
 
@@ -52,8 +49,8 @@ def stream(tmp_path, monkeypatch, sim):
 @pytest.mark.parametrize(
     ("name", "change", "text"),
     [
-        ("withdrawn", "dut.valid.value = 0", "valid fell before ready"),
-        ("changed", "dut.data.value = 2", "payload changed before ready"),
+        ("withdrawn", "dut.s_valid.value = 0", "valid fell before ready"),
+        ("changed", "dut.s_data.value = 2", "payload changed before ready"),
     ],
 )
 def test_a_broken_stream_ends_the_simulation(stream, name, change, text):
@@ -66,7 +63,7 @@ def test_unknown_handshakes_end_the_simulation(stream, sim):
         pytest.skip("two-state simulator")
     assert simulator_missing(sim) is None
     with pytest.raises(runner.RunFailed, match="valid or ready is unknown"):
-        stream("unknown", "dut.ready.value = cocotb.types.Logic('X')")
+        stream("unknown", "dut.s_ready.value = cocotb.types.Logic('X')")
 
 
 @pytest.mark.parametrize(
@@ -84,4 +81,4 @@ def test_a_bench_that_hangs_fails(stream, sim, name, change, text):
 
 
 def test_a_lawful_stream_passes(stream):
-    stream("lawful", "dut.ready.value = 1")
+    stream("lawful", "dut.s_ready.value = 1")

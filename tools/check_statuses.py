@@ -4,7 +4,7 @@ name."""
 
 import ast
 
-import yaml
+from testplan import read_yaml
 
 STATUSES = "spec/statuses.yaml"
 FOLDER = "model/tests"
@@ -14,8 +14,8 @@ EVERY = "every"
 def statuses(root, refused, tests):
     """Checks that every command has its rows, every row its tests, and every error test its row."""
     path = root / STATUSES
-    rows = (yaml.safe_load(path.read_text()) or {}).get("command_statuses") or {}
-    commands = (yaml.safe_load((root / "spec/admin.yaml").read_text()) or {}).get("commands") or []
+    rows = read_yaml(path).get("command_statuses") or {}
+    commands = read_yaml(root / "spec/admin.yaml").get("commands") or []
     names = {command["name"] for command in commands}
     wrong = [f"{STATUSES}: add the statuses of {name}" for name in sorted(
         names - rows.keys() - set(refused))]

@@ -24,6 +24,7 @@ from testplan import (  # noqa: E402 - needs the path above
     PlanError,
     find_tests,
     read_plan,
+    read_yaml,
     resolve,
     tests_of,
 )
@@ -38,6 +39,11 @@ GLOSSARY = "docs/glossary.md"
 SOURCES = (".cpp", ".h", ".py", ".v", ".vh", ".yaml")
 # Generated from spec/, or about the past.
 NO_REFERENCES = ("CHANGELOG.md", "layouts.md")
+PORT = re.compile(r"^ +(input|output) +(?:wire|reg) (?:\[.*\] )?(\w+),?$", re.M)
+LOOKUP = re.compile(r"_rd_(en|addr|data|qpn|count|present|parity)$")
+# The memory templates: one table, whose ports need no name of the table.
+MEMORIES = ("efa_ram", "efa_ram_1wnr", "efa_ram_be", "efa_flag_ram")
+MEMORY_PORT = re.compile(r"(wr|rd|init|set|clear)_(en|addr|data|lanes|flag)")
 FOLDERS = ("formal", "model", "rtl", "sim/sweeps", "spec", "tb", "tools")
 
 
@@ -57,6 +63,25 @@ def modules(root):
     """Returns the path of every RTL module by its name; a file holds the module of the same name.
     """
     return {path.stem: path for path in sorted((root / "rtl").rglob("*.v"))}
+
+
+def ports(root):
+    """Checks that the prefix of each port of an RTL module says its role and its direction."""
+    wrong = []
+    for name, path in modules(root).items():
+        for direction, port in PORT.findall(path.read_text(encoding="utf-8")):
+            if port in ("clk", "rst", "rst_por") or LOOKUP.search(port):
+                continue
+            if name in MEMORIES and MEMORY_PORT.fullmatch(port):
+                continue
+            if (name, port) == ("efa_stream_check", "s_ready"):
+                continue  # It observes both sides of a stream.
+            produced = (direction == "output") != port.endswith("_ready")
+            expected = "m_, ev_ or st_" if produced else "s_"
+            if not port.startswith(tuple(expected.replace(",", "").replace(" or", "").split())):
+                wrong.append(f"{place_of(root, path)}: {direction} {port}: give it the prefix "
+                             f"{expected}, or the name of a lookup (CONTRIBUTING.md)")  # fmt: skip
+    return wrong
 
 
 def sources(root):
@@ -201,7 +226,7 @@ def benches(root, plan, tests):
 
 def timing(root, plan):
     """Checks that every module has its cycles or is listed without; a test names each path."""
-    table = (yaml.safe_load((root / TIMING).read_text()) or {}).get("modules") or {}
+    table = read_yaml(root / TIMING).get("modules") or {}
     there = modules(root)
     wrong = [f"{TIMING}: {name} is no module of rtl/" for name in table if name not in there]
     for name, path in there.items():
@@ -225,7 +250,7 @@ def place_of(root, path):
 def opcodes(root, plan):
     """Checks that RTL and model both implement a command, or both reject it and the plan lists it.
     """
-    commands = (yaml.safe_load((root / "spec/admin.yaml").read_text()) or {}).get("commands") or []
+    commands = read_yaml(root / "spec/admin.yaml").get("commands") or []
     names = [command["name"] for command in commands]
     rtl = set(re.findall(r"`EFA_ADMIN_AQ_OPCODE__(\w+)", (root / DISPATCH).read_text()))
     model = set()
@@ -318,7 +343,7 @@ def check(root):
     except (PlanError, OSError, yaml.YAMLError) as error:
         return [str(error)]
     tests = find_tests(root)
-    wrong = sources(root) + names_of_modules(root, plan) + plan_and_tests(plan, tests)
+    wrong = sources(root) + ports(root) + names_of_modules(root, plan) + plan_and_tests(plan, tests)
     wrong += licences(root) + glossary(root) + documents(root)
     wrong += plan_and_bins(plan, declared_bins(root)) + statuses(root, plan.refused, tests)
     return wrong + benches(root, plan, tests) + timing(root, plan) + opcodes(root, plan)

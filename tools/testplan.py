@@ -9,6 +9,7 @@
 import ast
 import re
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 
 import yaml
@@ -32,7 +33,7 @@ class Test:
     kind: str
     id: str | None
 
-    @property
+    @cached_property
     def stem(self):
         return Path(self.file).stem
 
@@ -78,13 +79,23 @@ class Plan:
         return [*self.features, *self.modules]
 
 
+@cache
+def _parsed(text):
+    return yaml.safe_load(text) or {}
+
+
+def read_yaml(path):
+    """Returns the content of a YAML file, {} if it is empty; the same text is parsed once."""
+    return _parsed(Path(path).read_text(encoding="utf-8"))
+
+
 class PlanError(Exception):
     """Reports a plan that is not in the expected form; the text names the entry."""
 
 
 def read_plan(root):
     """Returns the plan of the tree at `root`; raises PlanError."""
-    data = yaml.safe_load((Path(root) / SYNTAX).read_text(encoding="utf-8")) or {}
+    data = read_yaml(Path(root) / SYNTAX)
     try:
         return Plan(
             [Entry(**raw) for raw in data.get("plan") or []],
@@ -105,13 +116,16 @@ def find_tests(root):
         for path in sorted((Path(root) / folder).rglob("*.py")):
             bench = path.stem.endswith("_tests")
             if bench or path.stem.startswith("test_"):
-                found += _tests_of(path, path.relative_to(root).as_posix(), bench)
+                text = path.read_text(encoding="utf-8")
+                found += _tests_of(text, path.relative_to(root).as_posix(), bench)
     return found
 
 
-def _tests_of(path, name, bench):
-    kind = ("system" if "/system/" in name else "unit") if bench else "pytest"
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+@cache
+def _tests_of(text, name, bench):
+    """Returns the tests of a file as a tuple."""
+    kind, found = ("system" if "/system/" in name else "unit") if bench else "pytest", []
+    for node in ast.parse(text).body:
         if not isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef | ast.ClassDef):
             continue
         marks = [ast.unparse(mark).split("(")[0].split(".")[-1] for mark in node.decorator_list]
@@ -119,7 +133,8 @@ def _tests_of(path, name, bench):
         if mine and not (kind == "pytest" and node.name in CARRIERS):
             first = (ast.get_docstring(node) or "").partition("\n")[0]
             match = ID.match(first)
-            yield Test(node.name, name, kind, match.group() if match else None)
+            found.append(Test(node.name, name, kind, match.group() if match else None))
+    return tuple(found)
 
 
 def resolve(entry, tests):

@@ -2,7 +2,7 @@
 // efa_acq_write - writes each response as an ACQ entry with phase bit and checksum.
 //
 // In    s_rsp: one stream per source (units, dispatch last), served round robin; ring set-up;
-//       acq_crc: the interface version has ACQ checksums
+//       s_cfg_acq_crc: the interface version has ACQ checksums
 // Out   m_wr: one 64-byte write per response; m_note: a response is written; ev_acq
 // Time  5 cycles from response to write, a response every 6; responses are dropped while the ring
 //       is disabled
@@ -15,11 +15,11 @@ module efa_acq_write #(
 ) (
     input wire clk,
     input wire rst,
-    input wire acq_on,
-    input wire acq_crc,
-    input wire acq_start,
-    input wire [63:0] acq_base,
-    input wire [3:0] acq_log,
+    input wire s_cfg_acq_on,
+    input wire s_cfg_acq_crc,
+    input wire s_acq_start,
+    input wire [63:0] s_cfg_acq_base,
+    input wire [3:0] s_cfg_acq_log,
 
     input wire [SOURCES-1:0] s_rsp_valid,
     output wire [SOURCES-1:0] s_rsp_ready,
@@ -85,9 +85,9 @@ module efa_acq_write #(
     end
   end
 
-  // In the cycle of acq_start, count_q still belongs to the old ring.
-  wire [15:0] count = acq_start ? 16'd0 : {{16 - COUNT_W{1'b0}}, count_q};
-  wire [15:0] slot = count & ((16'd1 << acq_log) - 16'd1);
+  // In the cycle of s_acq_start, count_q still belongs to the old ring.
+  wire [15:0] count = s_acq_start ? 16'd0 : {{16 - COUNT_W{1'b0}}, count_q};
+  wire [15:0] slot = count & ((16'd1 << s_cfg_acq_log) - 16'd1);
 
   // A response with an error status has a header only.
   wire refused = status_q != `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
@@ -96,7 +96,7 @@ module efa_acq_write #(
     entry = 512'd0;
     entry[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__COMMAND_ID] = id_q;
     entry[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__STATUS] = status_q;
-    entry[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__PHASE] = !count[acq_log];
+    entry[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__PHASE] = !count[s_cfg_acq_log];
     entry[`EFA_ADMIN_ACQ_ENTRY__RESPONSE_SPECIFIC_DATA] = refused ? {BODY_W{1'b0}} : body_q;
   end
 
@@ -110,7 +110,7 @@ module efa_acq_write #(
   reg [511:0] sealed;
   always @* begin
     sealed = entry_q;
-    sealed[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__CHECKSUM] = acq_crc ? crc_q : 16'd0;
+    sealed[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__CHECKSUM] = s_cfg_acq_crc ? crc_q : 16'd0;
   end
 
   wire written = m_wr_valid && m_wr_ready;
@@ -130,11 +130,11 @@ module efa_acq_write #(
     case (state_q)
       // Waits for a response; a response is dropped while the ring is disabled.
       ST_IDLE: begin
-        if (grant != {SOURCES{1'b0}} && acq_on) state_d = ST_ENTRY;
+        if (grant != {SOURCES{1'b0}} && s_cfg_acq_on) state_d = ST_ENTRY;
       end
       // Forms the entry; drops the response when the ring is disabled meanwhile.
       ST_ENTRY: begin
-        state_d = acq_on ? ST_PARTS : ST_IDLE;
+        state_d = s_cfg_acq_on ? ST_PARTS : ST_IDLE;
       end
       // Waits for both stages of the checksum, then registers it.
       ST_PARTS: begin
@@ -160,8 +160,8 @@ module efa_acq_write #(
       state_q <= state_d;
       wait_q <= state_q == ST_PARTS;
       ev_valid_q <= written;
-      if (state_q == ST_ENTRY && acq_on) count_q <= count[COUNT_W-1:0] + ONE;
-      else if (acq_start) count_q <= {COUNT_W{1'b0}};
+      if (state_q == ST_ENTRY && s_cfg_acq_on) count_q <= count[COUNT_W-1:0] + ONE;
+      else if (s_acq_start) count_q <= {COUNT_W{1'b0}};
     end
   end
 
@@ -173,12 +173,12 @@ module efa_acq_write #(
     end
     if (state_q == ST_ENTRY) begin
       entry_q <= entry;
-      line_q  <= acq_base[63:6] + {42'd0, slot};
+      line_q  <= s_cfg_acq_base[63:6] + {42'd0, slot};
     end
     crc_q <= state_q == ST_CRC ? crc : crc_q;
   end
 
-  wire unused_base = &{1'b0, acq_base[5:0]};
+  wire unused_base = &{1'b0, s_cfg_acq_base[5:0]};
 
 endmodule
 

@@ -14,9 +14,9 @@ module efa_aenq #(
 ) (
     input wire clk,
     input wire rst,
-    input wire reg_wr_valid,
-    input wire [15:0] reg_wr_offset,
-    input wire [31:0] reg_wr_data,
+    input wire s_reg_wr_valid,
+    input wire [15:0] s_reg_wr_offset,
+    input wire [31:0] s_reg_wr_data,
     input wire [31:0] s_cfg_keep_alive,
     input wire [31:0] s_groups,
     input wire [63:0] s_uptime,
@@ -69,17 +69,17 @@ module efa_aenq #(
 
   `include "efa_admin_fn.vh"
 
-  wire to_caps = reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_CAPS;
-  wire to_db = reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_CONS_DB;
+  wire to_caps = s_reg_wr_valid && s_reg_wr_offset == `EFA_REG__AENQ_CAPS;
+  wire to_db = s_reg_wr_valid && s_reg_wr_offset == `EFA_REG__AENQ_CONS_DB;
   wire legal = depth_ok(
-      reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_DEPTH], MAX_DEPTH
-  ) && reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_ENTRY_SIZE] == ENTRY_BYTES;
+      s_reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_DEPTH], MAX_DEPTH
+  ) && s_reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_ENTRY_SIZE] == ENTRY_BYTES;
   wire [31:0] unread = producer_q - consumer_q;
-  wire consumed_ok = reg_wr_data - consumer_q <= unread;
+  wire consumed_ok = s_reg_wr_data - consumer_q <= unread;
   wire full = unread[SLOT_W:0] == SLOT_ONE << log_q;
 
   // A keep-alive goes before an event, which may have to wait for free space.
-  wire may_take = !valid_q && !reg_wr_valid;
+  wire may_take = !valid_q && !s_reg_wr_valid;
   wire keep_alive_wanted = s_groups[KEEP_ALIVE[4:0]] && s_cfg_keep_alive != 32'd0;
   wire ticks = keep_alive_wanted && timer_q + 32'd1 >= s_cfg_keep_alive;
   wire take_keep_alive = may_take && keep_alive_q;
@@ -146,14 +146,15 @@ module efa_aenq #(
         on_q <= legal;
         producer_q <= FIRST;
         consumer_q <= FIRST;
-        log_q <= log2(reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_DEPTH]);
+        log_q <= log2(s_reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_DEPTH]);
       end else if (write) begin
         producer_q <= producer_q + 32'd1;
       end
-      if (to_db && consumed_ok) consumer_q <= reg_wr_data;
-      if (reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_BASE_LO) base_reg_q[31:0] <= reg_wr_data;
-      if (reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_BASE_HI) begin
-        base_reg_q[63:32] <= reg_wr_data;
+      if (to_db && consumed_ok) consumer_q <= s_reg_wr_data;
+      if (s_reg_wr_valid && s_reg_wr_offset == `EFA_REG__AENQ_BASE_LO)
+        base_reg_q[31:0] <= s_reg_wr_data;
+      if (s_reg_wr_valid && s_reg_wr_offset == `EFA_REG__AENQ_BASE_HI) begin
+        base_reg_q[63:32] <= s_reg_wr_data;
       end
     end
   end
@@ -161,14 +162,14 @@ module efa_aenq #(
   always @(posedge clk) begin
     if (to_caps) begin
       base_q   <= base_reg_q;
-      vector_q <= reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_MSIX_VECTOR];
+      vector_q <= s_reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_MSIX_VECTOR];
     end
     if (write) begin
       entry_q <= entry;
       line_q <= base_q[63:6] + {{58 - SLOT_W{1'b0}}, slot};
     end
     anomaly_kind_q   <= dropped ? `EFA_ANOMALY_ADMIN__AENQ_DROPPED : `EFA_ANOMALY_ADMIN__AENQ_CONSUMER;
-    anomaly_detail_q <= dropped ? {syndrome, group} : reg_wr_data;
+    anomaly_detail_q <= dropped ? {syndrome, group} : s_reg_wr_data;
   end
 
   wire unused_bits = &{1'b0, base_q[5:0], lap[31:1], s_groups};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_aq - holds the AQ and ACQ registers, validates AQ doorbells, requests admin interrupts.
 //
-// In    reg_wr: register stores; aq_consumed: an AQE is fetched; s_note: a response is written;
-//       s_aenq: an asynchronous event is written; aenq_vector: the vector of these events
-// Out   aq_*, acq_*: ring set-up, *_start for one cycle when a ring is set up; irq: one request
+// In    s_reg_wr: register stores; s_aq_consumed: an AQE is fetched; s_note: a response is written;
+//       s_aenq: an asynchronous event is written; s_cfg_aenq_vector: the vector of these events
+// Out   m_cfg_*: ring set-up, m_*_start for one cycle when a ring is set up; m_irq: one request
 //       for all pending notes of a vector, with the vector that is set up when the request is
 //       formed; ev_odd: ignored doorbells
 // Time  a store takes effect in 1 cycle, one per cycle; a note becomes a request in 2 cycles, or
@@ -15,29 +15,29 @@
 module efa_aq (
     input wire clk,
     input wire rst,
-    input wire reg_wr_valid,
-    input wire [15:0] reg_wr_offset,
-    input wire [31:0] reg_wr_data,
+    input wire s_reg_wr_valid,
+    input wire [15:0] s_reg_wr_offset,
+    input wire [31:0] s_reg_wr_data,
 
-    output wire rings_on,
-    output wire aq_start,
-    output wire [63:0] aq_base,
-    output wire [3:0] aq_log,
-    output wire aq_wide,
-    output wire [15:0] aq_producer,
-    input wire aq_consumed,
+    output wire m_cfg_rings_on,
+    output wire m_aq_start,
+    output wire [63:0] m_cfg_aq_base,
+    output wire [3:0] m_cfg_aq_log,
+    output wire m_cfg_aq_wide,
+    output wire [15:0] m_aq_producer,
+    input wire s_aq_consumed,
 
-    output wire acq_on,
-    output wire acq_start,
-    output wire [63:0] acq_base,
-    output wire [3:0] acq_log,
+    output wire m_cfg_acq_on,
+    output wire m_acq_start,
+    output wire [63:0] m_cfg_acq_base,
+    output wire [3:0] m_cfg_acq_log,
 
     input wire s_note_valid,
     input wire s_aenq_valid,
-    input wire [7:0] aenq_vector,
-    output wire irq_valid,
-    input wire irq_ready,
-    output wire [7:0] irq_vector,
+    input wire [7:0] s_cfg_aenq_vector,
+    output wire m_irq_valid,
+    input wire m_irq_ready,
+    output wire [7:0] m_irq_vector,
 
     output wire ev_anomaly_valid,
     output wire [63:0] ev_anomaly_data
@@ -71,41 +71,41 @@ module efa_aq (
 
   `include "efa_admin_fn.vh"
 
-  wire [15:0] aq_size = reg_wr_data[`EFA_REG__AQ_CAPS__AQ_ENTRY_SIZE];
+  wire [15:0] aq_size = s_reg_wr_data[`EFA_REG__AQ_CAPS__AQ_ENTRY_SIZE];
   wire aq_ok = depth_ok(
-      reg_wr_data[`EFA_REG__AQ_CAPS__AQ_DEPTH], MAX_DEPTH
+      s_reg_wr_data[`EFA_REG__AQ_CAPS__AQ_DEPTH], MAX_DEPTH
   ) && (aq_size == ENTRY_BYTES || aq_size == WIDE_BYTES);
   wire acq_ok = depth_ok(
-      reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_DEPTH], MAX_DEPTH
-  ) && reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_ENTRY_SIZE] == ENTRY_BYTES[7:0];
+      s_reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_DEPTH], MAX_DEPTH
+  ) && s_reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_ENTRY_SIZE] == ENTRY_BYTES[7:0];
 
-  wire to_aq_caps = reg_wr_valid && reg_wr_offset == `EFA_REG__AQ_CAPS;
-  wire to_acq_caps = reg_wr_valid && reg_wr_offset == `EFA_REG__ACQ_CAPS;
-  wire to_aq_db = reg_wr_valid && reg_wr_offset == `EFA_REG__AQ_PROD_DB;
+  wire to_aq_caps = s_reg_wr_valid && s_reg_wr_offset == `EFA_REG__AQ_CAPS;
+  wire to_acq_caps = s_reg_wr_valid && s_reg_wr_offset == `EFA_REG__ACQ_CAPS;
+  wire to_aq_db = s_reg_wr_valid && s_reg_wr_offset == `EFA_REG__AQ_PROD_DB;
 
   // AQEs that the doorbell posts, and free slots of the ring.
-  wire [15:0] rung = reg_wr_data[15:0] - producer_q;
+  wire [15:0] rung = s_reg_wr_data[15:0] - producer_q;
   wire [15:0] space = (16'd1 << aq_log_q) - (producer_q - consumed_q);
   wire ring_ok = aq_on_q && rung <= space;
 
   // One request reports all pending notes of its vector.
-  wire send = (due_q || aenq_due_q) && !mask_q && (!irq_valid_q || irq_ready);
-  wire [7:0] vector = due_q ? acq_vector_q : aenq_vector;
+  wire send = (due_q || aenq_due_q) && !mask_q && (!irq_valid_q || m_irq_ready);
+  wire [7:0] vector = due_q ? acq_vector_q : s_cfg_aenq_vector;
   wire reports = send && vector == acq_vector_q;
-  wire reports_aenq = send && vector == aenq_vector;
+  wire reports_aenq = send && vector == s_cfg_aenq_vector;
 
-  assign rings_on = aq_on_q && acq_on_q;
-  assign aq_start = aq_start_q;
-  assign aq_base = aq_base_q;
-  assign aq_log = aq_log_q;
-  assign aq_wide = aq_wide_q;
-  assign aq_producer = producer_q;
-  assign acq_on = acq_on_q;
-  assign acq_start = acq_start_q;
-  assign acq_base = acq_base_q;
-  assign acq_log = acq_log_q;
-  assign irq_valid = irq_valid_q;
-  assign irq_vector = irq_vector_q;
+  assign m_cfg_rings_on = aq_on_q && acq_on_q;
+  assign m_aq_start = aq_start_q;
+  assign m_cfg_aq_base = aq_base_q;
+  assign m_cfg_aq_log = aq_log_q;
+  assign m_cfg_aq_wide = aq_wide_q;
+  assign m_aq_producer = producer_q;
+  assign m_cfg_acq_on = acq_on_q;
+  assign m_acq_start = acq_start_q;
+  assign m_cfg_acq_base = acq_base_q;
+  assign m_cfg_acq_log = acq_log_q;
+  assign m_irq_valid = irq_valid_q;
+  assign m_irq_vector = irq_vector_q;
   assign ev_anomaly_valid = anomaly_valid_q;
   assign ev_anomaly_data = {{64 - `EFA_EV_ANOMALY_ADMIN__W{1'b0}}, anomaly_detail_q, `EFA_ANOMALY_ADMIN__AQ_DOORBELL};
 
@@ -129,23 +129,23 @@ module efa_aq (
       aq_start_q  <= to_aq_caps && aq_ok;
       acq_start_q <= to_acq_caps && acq_ok;
       anomaly_valid_q <= to_aq_db && !ring_ok;
-      if (aq_consumed) consumed_q <= consumed_q + 16'd1;
+      if (s_aq_consumed) consumed_q <= consumed_q + 16'd1;
       if (to_aq_caps) begin
         aq_on_q <= aq_ok;
         producer_q <= 16'd0;
         consumed_q <= 16'd0;
-        aq_log_q <= log2(reg_wr_data[`EFA_REG__AQ_CAPS__AQ_DEPTH]);
+        aq_log_q <= log2(s_reg_wr_data[`EFA_REG__AQ_CAPS__AQ_DEPTH]);
       end else if (to_aq_db && ring_ok) begin
-        producer_q <= reg_wr_data[15:0];
+        producer_q <= s_reg_wr_data[15:0];
       end
       if (to_acq_caps) acq_on_q <= acq_ok;
-      if (reg_wr_valid) begin
-        case (reg_wr_offset)
-          `EFA_REG__AQ_BASE_LO:  aq_base_reg_q[31:0] <= reg_wr_data;
-          `EFA_REG__AQ_BASE_HI:  aq_base_reg_q[63:32] <= reg_wr_data;
-          `EFA_REG__ACQ_BASE_LO: acq_base_reg_q[31:0] <= reg_wr_data;
-          `EFA_REG__ACQ_BASE_HI: acq_base_reg_q[63:32] <= reg_wr_data;
-          `EFA_REG__INTR_MASK:   mask_q <= reg_wr_data[`EFA_REG__INTR_MASK__EN];
+      if (s_reg_wr_valid) begin
+        case (s_reg_wr_offset)
+          `EFA_REG__AQ_BASE_LO:  aq_base_reg_q[31:0] <= s_reg_wr_data;
+          `EFA_REG__AQ_BASE_HI:  aq_base_reg_q[63:32] <= s_reg_wr_data;
+          `EFA_REG__ACQ_BASE_LO: acq_base_reg_q[31:0] <= s_reg_wr_data;
+          `EFA_REG__ACQ_BASE_HI: acq_base_reg_q[63:32] <= s_reg_wr_data;
+          `EFA_REG__INTR_MASK:   mask_q <= s_reg_wr_data[`EFA_REG__INTR_MASK__EN];
           default: begin
           end
         endcase
@@ -155,7 +155,7 @@ module efa_aq (
       if (s_aenq_valid) aenq_due_q <= 1'b1;
       else if (reports_aenq) aenq_due_q <= 1'b0;
       if (send) irq_valid_q <= 1'b1;
-      else if (irq_ready) irq_valid_q <= 1'b0;
+      else if (m_irq_ready) irq_valid_q <= 1'b0;
     end
   end
 
@@ -166,14 +166,14 @@ module efa_aq (
     end
     if (to_acq_caps) begin
       acq_base_q <= acq_base_reg_q;
-      acq_log_q <= log2(reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_DEPTH]);
-      acq_vector_q <= reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_MSIX_VECTOR];
+      acq_log_q <= log2(s_reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_DEPTH]);
+      acq_vector_q <= s_reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_MSIX_VECTOR];
     end
     if (send) irq_vector_q <= vector;
-    anomaly_detail_q <= reg_wr_data;
+    anomaly_detail_q <= s_reg_wr_data;
   end
 
-  `EFA_CHECK(!(aq_consumed && !to_aq_caps && producer_q == consumed_q),
+  `EFA_CHECK(!(s_aq_consumed && !to_aq_caps && producer_q == consumed_q),
              "AQE consumed that was not posted")
 
 endmodule

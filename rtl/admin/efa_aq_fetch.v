@@ -3,8 +3,8 @@
 //
 // In    ring set-up and producer index; s_line: AQEs read from host memory
 // Out   m_line: reads; m_cmd: AQEs in ring order, err: the read failed, bad: the checksum or
-//       payload version is wrong; aq_consumed: an AQE is fetched; ev_odd: an AQE with a wrong phase
-//       bit, a wrong checksum or a failed read
+//       payload version is wrong; m_aq_consumed: an AQE is fetched; ev_odd: an AQE with a wrong
+//       phase bit, a wrong checksum or a failed read
 // Time  read in the cycle of the new producer index, command in the cycle of its line, one of each
 //       per cycle; disabling the ring withdraws a waiting read or command, a new set-up drops the
 //       outstanding reads of the old ring
@@ -14,13 +14,13 @@
 module efa_aq_fetch (
     input wire clk,
     input wire rst,
-    input wire rings_on,
-    input wire aq_start,
-    input wire [63:0] aq_base,
-    input wire [3:0] aq_log,
-    input wire aq_wide,
-    input wire [15:0] aq_producer,
-    output wire aq_consumed,
+    input wire s_cfg_rings_on,
+    input wire s_aq_start,
+    input wire [63:0] s_cfg_aq_base,
+    input wire [3:0] s_cfg_aq_log,
+    input wire s_cfg_aq_wide,
+    input wire [15:0] s_aq_producer,
+    output wire m_aq_consumed,
 
     output wire m_line_valid,
     input wire m_line_ready,
@@ -51,25 +51,25 @@ module efa_aq_fetch (
   reg [3:0] anomaly_kind_q;
   reg [31:0] anomaly_detail_q;
 
-  wire [SLOT_W-1:0] slot = requested_q[SLOT_W-1:0] & ~({SLOT_W{1'b1}} << aq_log);
+  wire [SLOT_W-1:0] slot = requested_q[SLOT_W-1:0] & ~({SLOT_W{1'b1}} << s_cfg_aq_log);
   wire dropping = drop_q != 16'd0;
   wire ask = m_line_valid && m_line_ready;
   wire drop = dropping && s_line_valid;
   wire take = m_cmd_valid && m_cmd_ready;
   wire phase_wrong = s_line_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__PHASE]
-      == came_q[aq_log];
+      == came_q[s_cfg_aq_log];
 
-  assign m_line_valid = rings_on && !aq_start && requested_q != aq_producer;
-  wire [57:0] place = aq_wide ? {{57 - SLOT_W{1'b0}}, slot, 1'b0} : {{58 - SLOT_W{1'b0}}, slot};
-  assign m_line_addr = {aq_base[63:6] + place, 6'd0};
-  assign m_line_wide = aq_wide;
+  assign m_line_valid = s_cfg_rings_on && !s_aq_start && requested_q != s_aq_producer;
+  wire [57:0] place = s_cfg_aq_wide ? {{57 - SLOT_W{1'b0}}, slot, 1'b0} : {{58 - SLOT_W{1'b0}}, slot};
+  assign m_line_addr = {s_cfg_aq_base[63:6] + place, 6'd0};
+  assign m_line_wide = s_cfg_aq_wide;
   // A line of a disabled ring waits until the ring is enabled, or is dropped by a new set-up.
-  assign s_line_ready = !aq_start && (dropping || rings_on && m_cmd_ready);
-  assign m_cmd_valid = s_line_valid && rings_on && !aq_start && !dropping;
+  assign s_line_ready = !s_aq_start && (dropping || s_cfg_rings_on && m_cmd_ready);
+  assign m_cmd_valid = s_line_valid && s_cfg_rings_on && !s_aq_start && !dropping;
   assign m_cmd_data = s_line_data;
   assign m_cmd_err = s_line_err;
   assign m_cmd_bad = s_line_bad;
-  assign aq_consumed = take;
+  assign m_aq_consumed = take;
   assign ev_anomaly_valid = anomaly_valid_q;
   assign ev_anomaly_data  = {{64 - `EFA_EV_ANOMALY_ADMIN__W{1'b0}}, anomaly_detail_q, anomaly_kind_q};
 
@@ -81,7 +81,7 @@ module efa_aq_fetch (
       anomaly_valid_q <= 1'b0;
     end else begin
       anomaly_valid_q <= take && (s_line_err || s_line_bad || phase_wrong);
-      if (aq_start) begin
+      if (s_aq_start) begin
         requested_q <= 16'd0;
         came_q  <= 16'd0;
         drop_q  <= drop_q + (requested_q - came_q);
@@ -99,7 +99,7 @@ module efa_aq_fetch (
     anomaly_detail_q <= {16'd0, came_q};
   end
 
-  wire unused_base = &{1'b0, aq_base[5:0]};
+  wire unused_base = &{1'b0, s_cfg_aq_base[5:0]};
 
 endmodule
 

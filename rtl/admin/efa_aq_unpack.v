@@ -67,7 +67,7 @@ module efa_aq_unpack (
       .m_valid(due_valid),
       .m_ready(line_accepted),
       .m_data({due_wide, due_second}),
-      .level(unused_level)
+      .m_level(unused_level)
   );
 
   assign m_line_valid = (second_q || s_req_valid) && space;

@@ -2,7 +2,7 @@
 // efa_cmd_ah - executes CREATE_AH and DESTROY_AH; one counted handle per PD and GID.
 //
 // In    s_cmd; responses of efa_obj_table
-// Out   m_rsp; obj requests; ah_*: a handle created or destroyed, for every engine
+// Out   m_rsp; m_obj requests; m_ah_*: a handle created or destroyed, for every engine
 // Time  CREATE_AH 7 cycles and one per number ever used (search for PD and GID), 6 for the first
 //       handle; DESTROY_AH 6; plus the requests to efa_obj_table
 `default_nettype none
@@ -22,20 +22,20 @@ module efa_cmd_ah (
     output wire [7:0] m_rsp_status,
     output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
 
-    output wire obj_valid,
-    input wire obj_ready,
-    output wire [2:0] obj_op,
-    output wire [2:0] obj_kind,
-    output wire [31:0] obj_index,
-    output wire [15:0] obj_uar,
-    output wire [3:0] obj_log,
-    input wire [1:0] obj_rsp_code,
-    input wire [15:0] obj_rsp_index,
-    input wire obj_rsp_referenced,
+    output wire m_obj_valid,
+    input wire m_obj_ready,
+    output wire [2:0] m_obj_op,
+    output wire [2:0] m_obj_kind,
+    output wire [31:0] m_obj_index,
+    output wire [15:0] m_obj_uar,
+    output wire [3:0] m_obj_log,
+    input wire [1:0] s_obj_rsp_code,
+    input wire [15:0] s_obj_rsp_index,
+    input wire s_obj_rsp_referenced,
 
-    output wire ah_valid,
-    output wire [`EFA_LIMITS__AH_W-1:0] ah_index,
-    output wire [`EFA_AHC__W-1:0] ah_data
+    output wire m_ah_valid,
+    output wire [`EFA_LIMITS__AH_W-1:0] m_ah_index,
+    output wire [`EFA_AHC__W-1:0] m_ah_data
 );
 
   localparam AH_W = `EFA_LIMITS__AH_W;
@@ -79,8 +79,8 @@ module efa_cmd_ah (
   wire [127:0] gid = cmd_q[`EFA_ADMIN_CREATE_AH_CMD__DEST_ADDR];
   wire idle = state_q == ST_IDLE;
   wire searching = state_q == ST_SEARCH;
-  wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
-  wire [2:0] obj_result = obj_status(obj_rsp_code);
+  wire ok = s_obj_rsp_code == `EFA_OBJ_CODE__OK;
+  wire [2:0] obj_result = obj_status(s_obj_rsp_code);
 
   // Valid bit, PD and GID of each number ever used.
   wire [TABLE_W-1:0] there;
@@ -118,14 +118,14 @@ module efa_cmd_ah (
   assign m_rsp_valid = state_q == ST_RSP;
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
   assign m_rsp_status = {5'd0, status_q};
-  assign ah_valid = state_q == ST_REPORT;
-  assign ah_index = index_q[AH_W-1:0];
-  assign ah_data = ctx;
+  assign m_ah_valid = state_q == ST_REPORT;
+  assign m_ah_index = index_q[AH_W-1:0];
+  assign m_ah_data = ctx;
 
   reg [511:0] entry;
   always @* begin
     entry = 512'd0;
-    if (create) entry[`EFA_ADMIN_CREATE_AH_RESP__AH] = {{16 - AH_W{1'b0}}, ah_index};
+    if (create) entry[`EFA_ADMIN_CREATE_AH_RESP__AH] = {{16 - AH_W{1'b0}}, m_ah_index};
   end
   assign m_rsp_body = entry[511:64];
 
@@ -141,13 +141,13 @@ module efa_cmd_ah (
     endcase
   end
   wire of_pd = state_q == ST_PD || state_q == ST_PD_BACK;
-  assign obj_valid = !idle && !searching && state_q != ST_COMPARE && state_q != ST_REPORT
+  assign m_obj_valid = !idle && !searching && state_q != ST_COMPARE && state_q != ST_REPORT
       && state_q != ST_RSP;
-  assign obj_op = op;
-  assign obj_kind = of_pd ? `EFA_OBJ_KIND__PD : `EFA_OBJ_KIND__AH;
-  assign obj_index = {16'd0, of_pd ? pd : index_q};
-  assign obj_uar = 16'd0;
-  assign obj_log = 4'd0;
+  assign m_obj_op = op;
+  assign m_obj_kind = of_pd ? `EFA_OBJ_KIND__PD : `EFA_OBJ_KIND__AH;
+  assign m_obj_index = {16'd0, of_pd ? pd : index_q};
+  assign m_obj_uar = 16'd0;
+  assign m_obj_log = 4'd0;
 
   always @* begin
     state_d  = state_q;
@@ -167,7 +167,7 @@ module efa_cmd_ah (
       // References the PD first, so that the PD stays during the search.
       ST_PD: begin
         status_d = obj_result;
-        if (obj_ready) state_d = ok ? ST_SEARCH : ST_RSP;
+        if (m_obj_ready) state_d = ok ? ST_SEARCH : ST_RSP;
       end
       // Searches a live handle of the same PD and GID.
       ST_SEARCH: begin
@@ -178,22 +178,22 @@ module efa_cmd_ah (
       // References the handle found; the second reference to the PD is released next.
       ST_AGAIN: begin
         status_d = obj_result;
-        if (obj_ready) state_d = ST_PD_BACK;
+        if (m_obj_ready) state_d = ST_PD_BACK;
       end
       // Finds a free number for a new handle.
       ST_FIND: begin
         status_d = obj_result;
-        index_d  = {{16 - AH_W{1'b0}}, obj_rsp_index[AH_W-1:0]};
-        if (obj_ready) state_d = ok ? ST_TAKE : ST_PD_BACK;
+        index_d  = {{16 - AH_W{1'b0}}, s_obj_rsp_index[AH_W-1:0]};
+        if (m_obj_ready) state_d = ok ? ST_TAKE : ST_PD_BACK;
       end
       // Takes the number.
       ST_TAKE: begin
-        if (obj_ready) state_d = ST_REPORT;
+        if (m_obj_ready) state_d = ST_REPORT;
       end
       // Checks that the handle to destroy exists.
       ST_CHECK: begin
         status_d = obj_result;
-        if (obj_ready) state_d = ok ? ST_COMPARE : ST_RSP;
+        if (m_obj_ready) state_d = ok ? ST_COMPARE : ST_RSP;
       end
       // Compares the PD; a handle with further references stays.
       ST_COMPARE: begin
@@ -206,11 +206,11 @@ module efa_cmd_ah (
       end
       // Releases one reference.
       ST_LESS: begin
-        if (obj_ready) state_d = ST_RSP;
+        if (m_obj_ready) state_d = ST_RSP;
       end
       // Frees the number with the last reference.
       ST_FREE: begin
-        if (obj_ready) state_d = ST_REPORT;
+        if (m_obj_ready) state_d = ST_REPORT;
       end
       // Writes the handle in every engine.
       ST_REPORT: begin
@@ -218,7 +218,7 @@ module efa_cmd_ah (
       end
       // Releases the reference to the PD.
       ST_PD_BACK: begin
-        if (obj_ready) state_d = ST_RSP;
+        if (m_obj_ready) state_d = ST_RSP;
       end
       // Waits until the response is accepted.
       default: begin
@@ -235,7 +235,7 @@ module efa_cmd_ah (
     end else begin
       state_q  <= state_d;
       looked_q <= searching && scan_q < used_q;
-      if (ah_valid && {1'b0, ah_index} >= used_q) used_q <= {1'b0, ah_index} + ONE;
+      if (m_ah_valid && {1'b0, m_ah_index} >= used_q) used_q <= {1'b0, m_ah_index} + ONE;
     end
   end
 
@@ -245,10 +245,10 @@ module efa_cmd_ah (
     index_q <= index_d;
     scan_q <= scan_d;
     at_q <= scan_q[AH_W-1:0];
-    last_ref_q <= !obj_rsp_referenced;
+    last_ref_q <= !s_obj_rsp_referenced;
   end
 
-  wire unused_bits = &{1'b0, cmd_q, entry[63:0], obj_rsp_index};
+  wire unused_bits = &{1'b0, cmd_q, entry[63:0], s_obj_rsp_index};
 
 endmodule
 

@@ -2,7 +2,8 @@
 // efa_cmd_cq - executes CREATE_CQ, DESTROY_CQ, CREATE_EQ and DESTROY_EQ.
 //
 // In    s_cmd; responses of efa_obj_table
-// Out   m_rsp; obj requests; cqc_*, eqc_*: contexts for every engine; m_drain: drain of completions
+// Out   m_rsp; m_obj requests; m_cqc_*, m_eqc_*: contexts for every engine; m_drain: drain of
+//       completions
 // Time  CREATE_EQ 5 cycles, CREATE_CQ 6 (7 in interrupt mode), DESTROY_EQ 5, DESTROY_CQ 7; plus the
 //       requests to efa_obj_table and the drain
 `default_nettype none
@@ -25,26 +26,26 @@ module efa_cmd_cq #(
     output wire [7:0] m_rsp_status,
     output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
 
-    output wire obj_valid,
-    input wire obj_ready,
-    output wire [2:0] obj_op,
-    output wire [2:0] obj_kind,
-    output wire [31:0] obj_index,
-    output wire [15:0] obj_uar,
-    output wire [3:0] obj_log,
-    input wire [1:0] obj_rsp_code,
-    input wire [15:0] obj_rsp_index,
-    input wire [15:0] obj_rsp_uar,
+    output wire m_obj_valid,
+    input wire m_obj_ready,
+    output wire [2:0] m_obj_op,
+    output wire [2:0] m_obj_kind,
+    output wire [31:0] m_obj_index,
+    output wire [15:0] m_obj_uar,
+    output wire [3:0] m_obj_log,
+    input wire [1:0] s_obj_rsp_code,
+    input wire [15:0] s_obj_rsp_index,
+    input wire [15:0] s_obj_rsp_uar,
 
     output wire m_drain_valid,
     input  wire m_drain_ready,
 
-    output wire cqc_valid,
-    output wire [CQN_W-1:0] cqc_cqn,
-    output wire [`EFA_CQC__W-1:0] cqc_data,
-    output wire eqc_valid,
-    output wire [`EFA_LIMITS__EQN_W-1:0] eqc_eqn,
-    output wire [`EFA_EQC__W-1:0] eqc_data
+    output wire m_cqc_valid,
+    output wire [CQN_W-1:0] m_cqc_cqn,
+    output wire [`EFA_CQC__W-1:0] m_cqc_data,
+    output wire m_eqc_valid,
+    output wire [`EFA_LIMITS__EQN_W-1:0] m_eqc_eqn,
+    output wire [`EFA_EQC__W-1:0] m_eqc_data
 );
 
   localparam EQN_W = `EFA_LIMITS__EQN_W;
@@ -93,7 +94,7 @@ module efa_cmd_cq #(
   || opcode == `EFA_ADMIN_AQ_OPCODE__CREATE_CQ;
   wire idle = state_q == ST_IDLE;
   wire report = state_q == ST_REPORT;
-  wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
+  wire ok = s_obj_rsp_code == `EFA_OBJ_CODE__OK;
 
   // Checks that need no lookup.
   wire [15:0] eq_depth = cmd_q[`EFA_ADMIN_CREATE_EQ_CMD__DEPTH];
@@ -148,7 +149,7 @@ module efa_cmd_cq #(
       .ADDR_W(CQN_W)
   ) u_eq_of_cq (
       .clk(clk),
-      .wr_en(cqc_valid && create),
+      .wr_en(m_cqc_valid && create),
       .wr_addr(index_q[CQN_W-1:0]),
       .wr_data({cq_intr, cq_eqn[EQN_W-1:0]}),
       .rd_en(state_q == ST_FREE),
@@ -163,12 +164,12 @@ module efa_cmd_cq #(
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
   assign m_rsp_status = {5'd0, status_q};
   assign m_drain_valid = state_q == ST_DRAIN;
-  assign cqc_valid = report && !of_eq;
-  assign cqc_cqn = index_q[CQN_W-1:0];
-  assign cqc_data = cqc;
-  assign eqc_valid = report && of_eq;
-  assign eqc_eqn = index_q[EQN_W-1:0];
-  assign eqc_data = eqc;
+  assign m_cqc_valid = report && !of_eq;
+  assign m_cqc_cqn = index_q[CQN_W-1:0];
+  assign m_cqc_data = cqc;
+  assign m_eqc_valid = report && of_eq;
+  assign m_eqc_eqn = index_q[EQN_W-1:0];
+  assign m_eqc_data = eqc;
 
   reg [511:0] entry;
   always @* begin
@@ -208,14 +209,14 @@ module efa_cmd_cq #(
       default: op = `EFA_OBJ_OP__FREE;
     endcase
   end
-  assign obj_valid = state_q == ST_UAR || state_q == ST_EQ || state_q == ST_FIND
+  assign m_obj_valid = state_q == ST_UAR || state_q == ST_EQ || state_q == ST_FIND
       || state_q == ST_TAKE || state_q == ST_FREE || state_q == ST_EQ_BACK && eq_named
       || state_q == ST_UAR_BACK;
-  assign obj_op = op;
-  assign obj_kind = kind;
-  assign obj_index = {16'd0, index};
-  assign obj_uar = uar_q;
-  assign obj_log = 4'd0;
+  assign m_obj_op = op;
+  assign m_obj_kind = kind;
+  assign m_obj_index = {16'd0, index};
+  assign m_obj_uar = uar_q;
+  assign m_obj_log = 4'd0;
 
   always @* begin
     state_d = state_q;
@@ -248,30 +249,30 @@ module efa_cmd_cq #(
       end
       // References the UAR of a CQ.
       ST_UAR: begin
-        status_d = obj_status(obj_rsp_code);
-        if (obj_ready) state_d = !ok ? ST_RSP : cq_intr ? ST_EQ : ST_FIND;
+        status_d = obj_status(s_obj_rsp_code);
+        if (m_obj_ready) state_d = !ok ? ST_RSP : cq_intr ? ST_EQ : ST_FIND;
       end
       // References the EQ of a CQ in interrupt mode.
       ST_EQ: begin
-        status_d   = obj_status(obj_rsp_code);
+        status_d   = obj_status(s_obj_rsp_code);
         eq_named_d = ok;
-        if (obj_ready) state_d = ok ? ST_FIND : ST_UAR_BACK;
+        if (m_obj_ready) state_d = ok ? ST_FIND : ST_UAR_BACK;
       end
       // Finds a free number; without one, all references are released.
       ST_FIND: begin
-        status_d = obj_status(obj_rsp_code);
-        index_d  = obj_rsp_index;
-        if (obj_ready) state_d = ok ? ST_TAKE : of_eq ? ST_RSP : ST_EQ_BACK;
+        status_d = obj_status(s_obj_rsp_code);
+        index_d  = s_obj_rsp_index;
+        if (m_obj_ready) state_d = ok ? ST_TAKE : of_eq ? ST_RSP : ST_EQ_BACK;
       end
       // Takes the number.
       ST_TAKE: begin
-        if (obj_ready) state_d = ST_REPORT;
+        if (m_obj_ready) state_d = ST_REPORT;
       end
       // Frees the number of a queue without references.
       ST_FREE: begin
-        status_d = obj_status(obj_rsp_code);
-        uar_d = obj_rsp_uar;
-        if (obj_ready) state_d = ok ? ST_REPORT : ST_RSP;
+        status_d = obj_status(s_obj_rsp_code);
+        uar_d = s_obj_rsp_uar;
+        if (m_obj_ready) state_d = ok ? ST_REPORT : ST_RSP;
       end
       // Writes the context in every engine.
       ST_REPORT: begin
@@ -283,10 +284,10 @@ module efa_cmd_cq #(
       end
       // Releases the references of a CQ.
       ST_EQ_BACK: begin
-        if (!eq_named || obj_ready) state_d = ST_UAR_BACK;
+        if (!eq_named || m_obj_ready) state_d = ST_UAR_BACK;
       end
       ST_UAR_BACK: begin
-        if (obj_ready) state_d = ST_RSP;
+        if (m_obj_ready) state_d = ST_RSP;
       end
       // Waits until the response is accepted.
       default: begin

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cmd_ec - executes CREATE, ATTACH, DETACH, MODIFY and DESTROY of event counters.
 //
-// In    s_cmd; responses of efa_obj_table and efa_ec; qp_gone: a QP is destroyed
-// Out   m_rsp; obj requests; ec requests; m_drain: drain of completions formed before an ATTACH
+// In    s_cmd; responses of efa_obj_table and efa_ec; s_qp_gone: a QP is destroyed
+// Out   m_rsp; m_obj requests; m_ec requests; m_drain: drain of completions formed before an ATTACH
 // Time  CREATE 5 cycles, ATTACH 6, DETACH 5, MODIFY 3, DESTROY 4; plus efa_obj_table, efa_ec and
 //       the drain; a destroyed QP is reported to efa_ec before the next command
 `default_nettype none
@@ -24,31 +24,31 @@ module efa_cmd_ec #(
     output wire [7:0] m_rsp_status,
     output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
 
-    output wire obj_valid,
-    input wire obj_ready,
-    output wire [2:0] obj_op,
-    output wire [2:0] obj_kind,
-    output wire [31:0] obj_index,
-    output wire [15:0] obj_uar,
-    output wire [3:0] obj_log,
-    input wire [1:0] obj_rsp_code,
-    input wire [15:0] obj_rsp_uar,
-    input wire [15:0] obj_rsp_gen,
+    output wire m_obj_valid,
+    input wire m_obj_ready,
+    output wire [2:0] m_obj_op,
+    output wire [2:0] m_obj_kind,
+    output wire [31:0] m_obj_index,
+    output wire [15:0] m_obj_uar,
+    output wire [3:0] m_obj_log,
+    input wire [1:0] s_obj_rsp_code,
+    input wire [15:0] s_obj_rsp_uar,
+    input wire [15:0] s_obj_rsp_gen,
 
-    input wire qp_gone_valid,
-    input wire [QPN_W-1:0] qp_gone_qpn,
+    input wire s_qp_gone_valid,
+    input wire [QPN_W-1:0] s_qp_gone_qpn,
 
     output wire m_drain_valid,
     input  wire m_drain_ready,
 
-    output wire ec_valid,
-    input wire ec_ready,
-    output wire [2:0] ec_op,
-    output wire [`EFA_LIMITS__EC_W-1:0] ec_counter,
-    output wire [QPN_W-1:0] ec_qpn,
-    output wire [3:0] ec_events,
-    output wire [63:0] ec_value,
-    input wire [1:0] ec_code
+    output wire m_ec_valid,
+    input wire m_ec_ready,
+    output wire [2:0] m_ec_op,
+    output wire [`EFA_LIMITS__EC_W-1:0] m_ec_counter,
+    output wire [QPN_W-1:0] m_ec_qpn,
+    output wire [3:0] m_ec_events,
+    output wire [63:0] m_ec_value,
+    input wire [1:0] s_ec_code
 );
 
   localparam EC_W = `EFA_LIMITS__EC_W;
@@ -87,7 +87,7 @@ module efa_cmd_ec #(
   `include "efa_obj_status.vh"
 
   wire idle = state_q == ST_IDLE;
-  wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
+  wire ok = s_obj_rsp_code == `EFA_OBJ_CODE__OK;
   wire [7:0] opcode = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE];
   wire create = opcode == `EFA_ADMIN_AQ_OPCODE__CREATE_EVENT_COUNTER;
   wire destroy = opcode == `EFA_ADMIN_AQ_OPCODE__DESTROY_EVENT_COUNTER;
@@ -137,7 +137,7 @@ module efa_cmd_ec #(
   );
 
   // Forms the QP number from index and generation as efa_cmd_qp does.
-  wire [31:0] gen_wide = {16'd0, obj_rsp_gen} << QPN_W;
+  wire [31:0] gen_wide = {16'd0, s_obj_rsp_gen} << QPN_W;
   wire [15:0] qp_number = {gen_wide[15:QPN_W], qp_handle[QPN_W-1:0]};
 
   assign s_cmd_ready = idle && !gone_q;
@@ -156,13 +156,13 @@ module efa_cmd_ec #(
   assign m_rsp_body = entry[511:64];
 
   wire unref = state_q == ST_UNREF;
-  assign obj_valid = state_q == ST_OBJECT || unref;
-  assign obj_op = unref ? `EFA_OBJ_OP__UNREF : create ? `EFA_OBJ_OP__REF : `EFA_OBJ_OP__CHECK;
-  assign obj_kind = of_qp ? `EFA_OBJ_KIND__QP : `EFA_OBJ_KIND__UAR;
-  assign obj_index =
+  assign m_obj_valid = state_q == ST_OBJECT || unref;
+  assign m_obj_op = unref ? `EFA_OBJ_OP__UNREF : create ? `EFA_OBJ_OP__REF : `EFA_OBJ_OP__CHECK;
+  assign m_obj_kind = of_qp ? `EFA_OBJ_KIND__QP : `EFA_OBJ_KIND__UAR;
+  assign m_obj_index =
       of_qp ? {{32 - QPN_W{1'b0}}, qp_handle[QPN_W-1:0]} : {16'd0, create ? uar : counter_uar};
-  assign obj_uar = 16'd0;
-  assign obj_log = 4'd0;
+  assign m_obj_uar = 16'd0;
+  assign m_obj_log = 4'd0;
 
   reg [2:0] order;
   always @* begin
@@ -173,12 +173,12 @@ module efa_cmd_ec #(
     if (modify) order = sets ? `EFA_EC_OP__SET : `EFA_EC_OP__ADD;
     if (gone_q) order = `EFA_EC_OP__INVALIDATE;
   end
-  assign ec_valid = state_q == ST_ORDER || idle && gone_q;
-  assign ec_op = order;
-  assign ec_counter = index_q;
-  assign ec_qpn = gone_q ? gone_qpn_q : qp_handle[QPN_W-1:0];
-  assign ec_events = events[3:0];
-  assign ec_value = create ? paddr : cmd_q[`EFA_ADMIN_MODIFY_EVENT_COUNTER_CMD__VALUE];
+  assign m_ec_valid = state_q == ST_ORDER || idle && gone_q;
+  assign m_ec_op = order;
+  assign m_ec_counter = index_q;
+  assign m_ec_qpn = gone_q ? gone_qpn_q : qp_handle[QPN_W-1:0];
+  assign m_ec_events = events[3:0];
+  assign m_ec_value = create ? paddr : cmd_q[`EFA_ADMIN_MODIFY_EVENT_COUNTER_CMD__VALUE];
 
   always @* begin
     state_d  = state_q;
@@ -203,8 +203,8 @@ module efa_cmd_ec #(
       end
       // References the UAR, or looks up the QP.
       ST_OBJECT: begin
-        status_d = obj_status(obj_rsp_code);
-        if (obj_ready) state_d = ok ? ST_COMPARE : ST_RSP;
+        status_d = obj_status(s_obj_rsp_code);
+        if (m_obj_ready) state_d = ok ? ST_COMPARE : ST_RSP;
       end
       // Checks for a free number, or for the same generation and UAR of the QP.
       ST_COMPARE: begin
@@ -219,12 +219,12 @@ module efa_cmd_ec #(
       end
       // Waits for the response of efa_ec.
       ST_ORDER: begin
-        if (ec_ready) begin
+        if (m_ec_ready) begin
           state_d = attach ? ST_DRAIN : destroy ? ST_UNREF : ST_RSP;
-          if (ec_code == `EFA_EC_CODE__BUSY) begin
+          if (s_ec_code == `EFA_EC_CODE__BUSY) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_BUSY_W3;
             state_d  = ST_RSP;
-          end else if (ec_code == `EFA_EC_CODE__ILLEGAL) begin
+          end else if (s_ec_code == `EFA_EC_CODE__ILLEGAL) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
             state_d  = ST_RSP;
           end
@@ -236,7 +236,7 @@ module efa_cmd_ec #(
       end
       // Releases the reference to the UAR.
       ST_UNREF: begin
-        if (obj_ready) state_d = ST_RSP;
+        if (m_obj_ready) state_d = ST_RSP;
       end
       // Waits until the response is accepted.
       default: begin
@@ -245,8 +245,8 @@ module efa_cmd_ec #(
     endcase
   end
 
-  wire made = state_q == ST_ORDER && create && ec_ready;
-  wire unmade = state_q == ST_UNREF && destroy && obj_ready;
+  wire made = state_q == ST_ORDER && create && m_ec_ready;
+  wire unmade = state_q == ST_UNREF && destroy && m_obj_ready;
   always @(posedge clk) begin
     if (rst) begin
       state_q <= ST_IDLE;
@@ -256,8 +256,8 @@ module efa_cmd_ec #(
       state_q <= state_d;
       if (made) live_q[index_q] <= 1'b1;
       if (unmade) live_q[index_q] <= 1'b0;
-      if (qp_gone_valid) gone_q <= 1'b1;
-      else if (idle && ec_ready) gone_q <= 1'b0;
+      if (s_qp_gone_valid) gone_q <= 1'b1;
+      else if (idle && m_ec_ready) gone_q <= 1'b0;
     end
   end
 
@@ -267,10 +267,10 @@ module efa_cmd_ec #(
       there_q <= live_q[requested[EC_W-1:0]] && requested[31:EC_W] == {32 - EC_W{1'b0}};
     end
     if (state_q == ST_OBJECT) begin
-      qp_uar_q  <= obj_rsp_uar;
+      qp_uar_q  <= s_obj_rsp_uar;
       same_qp_q <= qp_handle == {16'd0, qp_number};
     end
-    if (qp_gone_valid) gone_qpn_q <= qp_gone_qpn;
+    if (s_qp_gone_valid) gone_qpn_q <= s_qp_gone_qpn;
     status_q <= status_d;
     index_q  <= index_d;
   end

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cmd_info - executes GET_FEATURE, SET_FEATURE and GET_STATS.
 //
-// In    s_cmd; s_line: lines of the host information buffer; stat_value
-// Out   m_rsp; m_line: reads of that buffer; stat_index; m_groups: enabled asynchronous events
+// In    s_cmd; s_line: lines of the host information buffer; stat_rd_data
+// Out   m_rsp; m_line: reads of that buffer; stat_rd_addr; m_groups: enabled asynchronous events
 // Time  2 cycles; statistics 9 (basic) or 7; host information 7 when each line comes one cycle
 //       after its request
 `default_nettype none
@@ -36,8 +36,8 @@ module efa_cmd_info #(
     input wire s_line_err,
 
     output wire [31:0] m_groups,
-    output wire [ 3:0] stat_index,
-    input  wire [63:0] stat_value
+    output wire [ 3:0] stat_rd_addr,
+    input  wire [63:0] stat_rd_data
 );
 
   localparam BODY_W = `EFA_ADMIN_BODY_W;
@@ -119,7 +119,7 @@ module efa_cmd_info #(
   assign m_line_addr = addr_q;
   assign m_line_len = piece[6:0];
   assign s_line_ready = state_q == ST_HOST;
-  assign stat_index = index_q;
+  assign stat_rd_addr = index_q;
   assign m_groups = {{32 - GROUPS_W{1'b0}}, groups_q};
 
   integer i;
@@ -174,7 +174,7 @@ module efa_cmd_info #(
       ST_STATS: begin
         step_d = step_q + 3'd1;
         for (i = 1; i <= STAT_MOST; i = i + 1) begin
-          if (step_q == i[2:0]) body_d[64*i-64+:64] = stat_value;
+          if (step_q == i[2:0]) body_d[64*i-64+:64] = stat_rd_data;
         end
         if (step_q == stats_count) state_d = ST_RSP;
       end

@@ -2,7 +2,8 @@
 // efa_cmd_mr - executes REG_MR (pages in the command, in a list, or none), ALLOC_MR and DEREG_MR.
 //
 // In    s_cmd; responses of efa_obj_table; s_line: lines of page lists
-// Out   m_rsp; obj requests; m_line: reads of page lists; mtt_*, mr_* for every engine; m_drain
+// Out   m_rsp; m_obj requests; m_line: reads of page lists; m_mtt_*, m_mr_* for every engine;
+//       m_drain
 // Time  REG_MR 22 cycles and one per page, 10 without pages; ALLOC_MR 19; DEREG_MR 10, 7 without
 //       pages; plus efa_obj_table, the search for a block, the page list and the drain
 `default_nettype none
@@ -23,16 +24,16 @@ module efa_cmd_mr (
     output wire [7:0] m_rsp_status,
     output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
 
-    output wire obj_valid,
-    input wire obj_ready,
-    output wire [2:0] obj_op,
-    output wire [2:0] obj_kind,
-    output wire [31:0] obj_index,
-    output wire [15:0] obj_uar,
-    output wire [3:0] obj_log,
-    input wire [1:0] obj_rsp_code,
-    input wire [15:0] obj_rsp_index,
-    input wire [15:0] obj_rsp_gen,
+    output wire m_obj_valid,
+    input wire m_obj_ready,
+    output wire [2:0] m_obj_op,
+    output wire [2:0] m_obj_kind,
+    output wire [31:0] m_obj_index,
+    output wire [15:0] m_obj_uar,
+    output wire [3:0] m_obj_log,
+    input wire [1:0] s_obj_rsp_code,
+    input wire [15:0] s_obj_rsp_index,
+    input wire [15:0] s_obj_rsp_gen,
 
     output wire m_line_valid,
     input wire m_line_ready,
@@ -46,12 +47,12 @@ module efa_cmd_mr (
     output wire m_drain_valid,
     input  wire m_drain_ready,
 
-    output wire mtt_valid,
-    output wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
-    output wire [51:0] mtt_data,
-    output wire mr_valid,
-    output wire [`EFA_LIMITS__MR_W-1:0] mr_index,
-    output wire [`EFA_MRC__W-1:0] mr_data
+    output wire m_mtt_valid,
+    output wire [`EFA_LIMITS__MTT_W-1:0] m_mtt_index,
+    output wire [51:0] m_mtt_data,
+    output wire m_mr_valid,
+    output wire [`EFA_LIMITS__MR_W-1:0] m_mr_index,
+    output wire [`EFA_MRC__W-1:0] m_mr_data
 );
 
   localparam MR_W = `EFA_LIMITS__MR_W;
@@ -92,7 +93,7 @@ module efa_cmd_mr (
   `include "efa_obj_status.vh"
 
   wire idle = state_q == ST_IDLE;
-  wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
+  wire ok = s_obj_rsp_code == `EFA_OBJ_CODE__OK;
   wire reg_mr = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
       == `EFA_ADMIN_AQ_OPCODE__REG_MR;
   wire alloc_mr = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
@@ -159,9 +160,9 @@ module efa_cmd_mr (
       .s_line_ready(s_line_ready),
       .s_line_data(s_line_data),
       .s_line_err(s_line_err),
-      .mtt_valid(mtt_valid),
-      .mtt_index(mtt_index),
-      .mtt_data(mtt_data),
+      .m_mtt_valid(m_mtt_valid),
+      .m_mtt_index(m_mtt_index),
+      .m_mtt_data(m_mtt_data),
       .m_done(list_done),
       .m_misaligned(misaligned),
       .m_failed(failed)
@@ -183,7 +184,7 @@ module efa_cmd_mr (
 
   // A key is the generation, and below it the number.
   wire [31:0] key = {{32 - KEY_W{1'b0}}, gen_q, index_q};
-  wire [31:0] key_there = {{32 - KEY_W{1'b0}}, obj_rsp_gen[GEN_W-1:0], index_q};
+  wire [31:0] key_there = {{32 - KEY_W{1'b0}}, s_obj_rsp_gen[GEN_W-1:0], index_q};
 
   reg [`EFA_MRC__W-1:0] mrc;
   always @* begin
@@ -208,9 +209,9 @@ module efa_cmd_mr (
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
   assign m_rsp_status = {5'd0, status_q};
   assign m_drain_valid = state_q == ST_DRAIN;
-  assign mr_valid = state_q == ST_REPORT;
-  assign mr_index = index_q;
-  assign mr_data = mrc;
+  assign m_mr_valid = state_q == ST_REPORT;
+  assign m_mr_index = index_q;
+  assign m_mr_data = mrc;
 
   reg [511:0] entry;
   always @* begin
@@ -234,15 +235,15 @@ module efa_cmd_mr (
       default: op = `EFA_OBJ_OP__FREE;
     endcase
   end
-  assign obj_valid = of_pd || state_q == ST_FIND || state_q == ST_TAKE || state_q == ST_CHECK
+  assign m_obj_valid = of_pd || state_q == ST_FIND || state_q == ST_TAKE || state_q == ST_CHECK
       || state_q == ST_FREE;
-  assign obj_op = op;
-  assign obj_kind = of_pd ? `EFA_OBJ_KIND__PD : `EFA_OBJ_KIND__MR;
-  assign obj_index = {
+  assign m_obj_op = op;
+  assign m_obj_kind = of_pd ? `EFA_OBJ_KIND__PD : `EFA_OBJ_KIND__MR;
+  assign m_obj_index = {
     16'd0, !of_pd ? {{16 - MR_W{1'b0}}, index_q} : makes ? pd : {{16 - PD_W{1'b0}}, saved_pd}
   };
-  assign obj_uar = 16'd0;
-  assign obj_log = 4'd0;
+  assign m_obj_uar = 16'd0;
+  assign m_obj_log = 4'd0;
 
   always @* begin
     state_d  = state_q;
@@ -276,14 +277,14 @@ module efa_cmd_mr (
       end
       // References the PD.
       ST_PD: begin
-        status_d = obj_status(obj_rsp_code);
-        if (obj_ready) state_d = ok ? ST_FIND : ST_RSP;
+        status_d = obj_status(s_obj_rsp_code);
+        if (m_obj_ready) state_d = ok ? ST_FIND : ST_RSP;
       end
       // Finds a free number; refuses more pages than a region may have or the pool has.
       ST_FIND: begin
-        status_d = obj_status(obj_rsp_code);
-        index_d  = obj_rsp_index[MR_W-1:0];
-        if (obj_ready) begin
+        status_d = obj_status(s_obj_rsp_code);
+        index_d  = s_obj_rsp_index[MR_W-1:0];
+        if (m_obj_ready) begin
           if (!ok) begin
             state_d = ST_PD_BACK;
           end else if (physical) begin
@@ -315,7 +316,7 @@ module efa_cmd_mr (
       end
       // Takes the number, with the next generation of its key.
       ST_TAKE: begin
-        if (obj_ready) state_d = physical ? ST_REPORT : ST_PLACE;
+        if (m_obj_ready) state_d = physical ? ST_REPORT : ST_PLACE;
       end
       // Takes the block.
       ST_PLACE: begin
@@ -323,7 +324,7 @@ module efa_cmd_mr (
       end
       // Checks that the region exists and has the generation of the key.
       ST_CHECK: begin
-        if (obj_ready) begin
+        if (m_obj_ready) begin
           state_d = ST_REPORT;
           if (!ok || key_there != key_given) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
@@ -345,10 +346,10 @@ module efa_cmd_mr (
         if (saved_physical || block_ready) state_d = ST_FREE;
       end
       ST_FREE: begin
-        if (obj_ready) state_d = ST_PD_BACK;
+        if (m_obj_ready) state_d = ST_PD_BACK;
       end
       ST_PD_BACK: begin
-        if (obj_ready) state_d = ST_RSP;
+        if (m_obj_ready) state_d = ST_RSP;
       end
       // Waits until the response is accepted.
       default: begin
@@ -368,11 +369,11 @@ module efa_cmd_mr (
     index_q   <= index_d;
     stage_q   <= state_q == ST_SIZE ? stage_q + 2'd1 : 2'd0;
     if (state_q == ST_BLOCK) base_q <= block_base[MTT_W-1:0];
-    if (state_q == ST_TAKE) gen_q <= obj_rsp_gen[GEN_W-1:0];
+    if (state_q == ST_TAKE) gen_q <= s_obj_rsp_gen[GEN_W-1:0];
   end
 
   wire unused_bits = &{
-    1'b0, cmd_q, entry[63:0], block_base[MTT_W], obj_rsp_gen, obj_rsp_index, key_requested
+    1'b0, cmd_q, entry[63:0], block_base[MTT_W], s_obj_rsp_gen, s_obj_rsp_index, key_requested
   };
 
 endmodule

@@ -2,7 +2,7 @@
 // efa_cmd_pd - executes ALLOC_PD, DEALLOC_PD, ALLOC_UAR and DEALLOC_UAR.
 //
 // In    s_cmd; responses of efa_obj_table
-// Out   m_rsp; obj requests
+// Out   m_rsp; m_obj requests
 // Time  allocation 3 cycles and two requests to efa_obj_table, deallocation 2 cycles and one
 `default_nettype none
 `include "efa_defs.vh"
@@ -21,15 +21,15 @@ module efa_cmd_pd (
     output wire [7:0] m_rsp_status,
     output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
 
-    output wire obj_valid,
-    input wire obj_ready,
-    output wire [2:0] obj_op,
-    output wire [2:0] obj_kind,
-    output wire [31:0] obj_index,
-    output wire [15:0] obj_uar,
-    output wire [3:0] obj_log,
-    input wire [1:0] obj_rsp_code,
-    input wire [15:0] obj_rsp_index
+    output wire m_obj_valid,
+    input wire m_obj_ready,
+    output wire [2:0] m_obj_op,
+    output wire [2:0] m_obj_kind,
+    output wire [31:0] m_obj_index,
+    output wire [15:0] m_obj_uar,
+    output wire [3:0] m_obj_log,
+    input wire [1:0] s_obj_rsp_code,
+    input wire [15:0] s_obj_rsp_index
 );
 
   localparam [1:0] ST_IDLE = 2'd0;
@@ -50,18 +50,18 @@ module efa_cmd_pd (
   wire [7:0] opcode = s_cmd_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE];
   wire idle = state_q == ST_IDLE;
   wire first = state_q == ST_FIRST;
-  wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
+  wire ok = s_obj_rsp_code == `EFA_OBJ_CODE__OK;
 
   assign s_cmd_ready = idle;
   assign m_rsp_valid = state_q == ST_RSP;
   assign m_rsp_id = id_q;
   assign m_rsp_status = {5'd0, status_q};
-  assign obj_valid = first || state_q == ST_TAKE;
-  assign obj_op = !first ? `EFA_OBJ_OP__TAKE : alloc_q ? `EFA_OBJ_OP__FIND : `EFA_OBJ_OP__FREE;
-  assign obj_kind = uar_q ? `EFA_OBJ_KIND__UAR : `EFA_OBJ_KIND__PD;
-  assign obj_index = {16'd0, index_q};
-  assign obj_uar = 16'd0;
-  assign obj_log = 4'd0;
+  assign m_obj_valid = first || state_q == ST_TAKE;
+  assign m_obj_op = !first ? `EFA_OBJ_OP__TAKE : alloc_q ? `EFA_OBJ_OP__FIND : `EFA_OBJ_OP__FREE;
+  assign m_obj_kind = uar_q ? `EFA_OBJ_KIND__UAR : `EFA_OBJ_KIND__PD;
+  assign m_obj_index = {16'd0, index_q};
+  assign m_obj_uar = 16'd0;
+  assign m_obj_log = 4'd0;
 
   // Both allocations have the number at the same position of the response.
   reg [511:0] entry;
@@ -80,11 +80,11 @@ module efa_cmd_pd (
       end
       // Finds a free number, or frees the number of the command.
       ST_FIRST: begin
-        if (obj_ready) state_d = alloc_q && ok ? ST_TAKE : ST_RSP;
+        if (m_obj_ready) state_d = alloc_q && ok ? ST_TAKE : ST_RSP;
       end
       // Takes the number.
       ST_TAKE: begin
-        if (obj_ready) state_d = ST_RSP;
+        if (m_obj_ready) state_d = ST_RSP;
       end
       // Waits until the response is accepted.
       default: begin
@@ -110,9 +110,9 @@ module efa_cmd_pd (
       index_q <= opcode ==
       `EFA_ADMIN_AQ_OPCODE__DEALLOC_PD
       ? s_cmd_data[`EFA_ADMIN_DEALLOC_PD_CMD__PD] : s_cmd_data[`EFA_ADMIN_DEALLOC_UAR_CMD__UAR];
-    end else if (first && obj_ready) begin
-      index_q  <= obj_rsp_index;
-      status_q <= obj_status(obj_rsp_code);
+    end else if (first && m_obj_ready) begin
+      index_q  <= s_obj_rsp_index;
+      status_q <= obj_status(s_obj_rsp_code);
     end
   end
 

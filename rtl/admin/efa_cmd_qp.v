@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cmd_qp - executes CREATE_QP, MODIFY_QP, QUERY_QP and DESTROY_QP.
 //
-// In    s_cmd; responses of efa_obj_table; s_qpc_admin_rdata: a context read; queue_op_busy, with
-//       the ready of a query: sends are outstanding; cqc_*: CQs created and destroyed
-// Out   m_rsp; obj requests; m_qpc_admin: context reads and writes, locked from a read to its
+// In    s_cmd; responses of efa_obj_table; s_qpc_admin_rdata: a context read; s_queue_op_busy, with
+//       the ready of a query: sends are outstanding; s_cqc_*: CQs created and destroyed
+// Out   m_rsp; m_obj requests; m_qpc_admin: context reads and writes, locked from a read to its
 //       write; m_queue_op: operations on the queues of a QP, a lane per engine; m_drain
 // Time  CREATE_QP 13 cycles, MODIFY_QP 6 (9 to RESET), QUERY_QP 5 (6 in SQD), DESTROY_QP 15; plus
 //       efa_obj_table, contexts, engines and drains
@@ -29,23 +29,23 @@ module efa_cmd_qp #(
     output wire [7:0] m_rsp_status,
     output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
 
-    output wire obj_valid,
-    input wire obj_ready,
-    output wire [2:0] obj_op,
-    output wire [2:0] obj_kind,
-    output wire [31:0] obj_index,
-    output wire [15:0] obj_uar,
-    output wire [3:0] obj_log,
-    input wire [1:0] obj_rsp_code,
-    input wire [15:0] obj_rsp_index,
-    input wire [15:0] obj_rsp_gen,
+    output wire m_obj_valid,
+    input wire m_obj_ready,
+    output wire [2:0] m_obj_op,
+    output wire [2:0] m_obj_kind,
+    output wire [31:0] m_obj_index,
+    output wire [15:0] m_obj_uar,
+    output wire [3:0] m_obj_log,
+    input wire [1:0] s_obj_rsp_code,
+    input wire [15:0] s_obj_rsp_index,
+    input wire [15:0] s_obj_rsp_gen,
 
     output wire m_drain_valid,
     input  wire m_drain_ready,
 
-    input wire cqc_valid,
-    input wire [CQN_W-1:0] cqc_cqn,
-    input wire cqc_long_id,
+    input wire s_cqc_valid,
+    input wire [CQN_W-1:0] s_cqc_cqn,
+    input wire s_cqc_long_id,
 
     output wire m_qpc_admin_lock,
     output wire m_qpc_admin_valid,
@@ -56,7 +56,7 @@ module efa_cmd_qp #(
     output wire [`EFA_ENGINE__RECV:0] m_queue_op_valid,
     input wire [`EFA_ENGINE__RECV:0] m_queue_op_ready,
     output wire [`EFA_QUEUE_OP__W-1:0] m_queue_op_data,
-    input wire queue_op_busy
+    input wire s_queue_op_busy
 );
 
   localparam QPC_W = `EFA_QPC__W;
@@ -110,8 +110,8 @@ module efa_cmd_qp #(
   `include "efa_obj_status.vh"
 
   wire idle = state_q == ST_IDLE;
-  wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
-  wire [2:0] obj_result = obj_status(obj_rsp_code);
+  wire ok = s_obj_rsp_code == `EFA_OBJ_CODE__OK;
+  wire [2:0] obj_result = obj_status(s_obj_rsp_code);
   wire [7:0] opcode = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE];
   wire create = opcode == `EFA_ADMIN_AQ_OPCODE__CREATE_QP;
   wire modify = opcode == `EFA_ADMIN_AQ_OPCODE__MODIFY_QP;
@@ -168,9 +168,9 @@ module efa_cmd_qp #(
       .ADDR_W(CQN_W)
   ) u_long_of_cq (
       .clk(clk),
-      .wr_en(cqc_valid),
-      .wr_addr(cqc_cqn),
-      .wr_data(cqc_long_id),
+      .wr_en(s_cqc_valid),
+      .wr_addr(s_cqc_cqn),
+      .wr_data(s_cqc_long_id),
       .rd_en(state_q == ST_VALIDATE),
       .rd_addr(send_cq[CQN_W-1:0]),
       .rd_data(cq_long)
@@ -213,7 +213,7 @@ module efa_cmd_qp #(
   wire [31:0] ring_lines_log = {28'd0, qpc_q[`EFA_QPC__SQ_LOG]} + {31'd0, qpc_q[`EFA_QPC__WQE128]};
   wire [31:0] ring_pages_log =
       ring_lines_log > PAGE_LINES_LOG ? ring_lines_log - PAGE_LINES_LOG : 32'd0;
-  wire [31:0] qp_num_wide = {obj_rsp_gen, {16{1'b0}}} >> (16 - QPN_W);
+  wire [31:0] qp_num_wide = {s_obj_rsp_gen, {16{1'b0}}} >> (16 - QPN_W);
 
   reg [1:0] qop_kind;
   always @* begin
@@ -311,14 +311,14 @@ module efa_cmd_qp #(
       default: op = `EFA_OBJ_OP__FREE;
     endcase
   end
-  assign obj_valid = state_q == ST_REF || state_q == ST_FIND || state_q == ST_FIND_LLQ
+  assign m_obj_valid = state_q == ST_REF || state_q == ST_FIND || state_q == ST_FIND_LLQ
       || state_q == ST_TAKE || state_q == ST_TAKE_LLQ || state_q == ST_FREE_LLQ
       || state_q == ST_FREE || state_q == ST_UNREF;
-  assign obj_op = op;
-  assign obj_kind = kind;
-  assign obj_index = index;
-  assign obj_uar = {6'd0, qpc_q[`EFA_QPC__UAR]};
-  assign obj_log = kind != `EFA_OBJ_KIND__LLQ ? 4'd0 : create ? pages_log : ring_pages_log[3:0];
+  assign m_obj_op = op;
+  assign m_obj_kind = kind;
+  assign m_obj_index = index;
+  assign m_obj_uar = {6'd0, qpc_q[`EFA_QPC__UAR]};
+  assign m_obj_log = kind != `EFA_OBJ_KIND__LLQ ? 4'd0 : create ? pages_log : ring_pages_log[3:0];
 
   always @* begin
     state_d = state_q;
@@ -377,7 +377,7 @@ module efa_cmd_qp #(
       // References PD, UAR and CQs; a refusal releases the references made before.
       ST_REF: begin
         status_d = obj_result;
-        if (obj_ready) begin
+        if (m_obj_ready) begin
           step_d = ok ? step_q + 2'd1 : step_q - 2'd1;
           if (!ok) begin
             state_d = step_q == REF_PD ? ST_RSP : ST_UNREF;
@@ -393,23 +393,23 @@ module efa_cmd_qp #(
       // Finds a free number and free pages.
       ST_FIND: begin
         status_d = obj_result;
-        qpn_d = obj_rsp_index[QPN_W-1:0];
+        qpn_d = s_obj_rsp_index[QPN_W-1:0];
         step_d = REF_RCQ;
-        if (obj_ready) state_d = ok ? ST_FIND_LLQ : ST_UNREF;
+        if (m_obj_ready) state_d = ok ? ST_FIND_LLQ : ST_UNREF;
       end
       ST_FIND_LLQ: begin
         status_d = obj_result;
-        page_d   = obj_rsp_index;
-        if (obj_ready) state_d = ok ? ST_TAKE : ST_UNREF;
+        page_d   = s_obj_rsp_index;
+        if (m_obj_ready) state_d = ok ? ST_TAKE : ST_UNREF;
       end
       // Takes both.
       ST_TAKE: begin
         qpc_d[`EFA_QPC__QP_NUM] = qp_num_wide[15:0] | {{16 - QPN_W{1'b0}}, qpn_q};
-        if (obj_ready) state_d = ST_TAKE_LLQ;
+        if (m_obj_ready) state_d = ST_TAKE_LLQ;
       end
       ST_TAKE_LLQ: begin
         qpc_d[`EFA_QPC__SQ_LINE] = {4'd0, page_q} << (LLQ_PAGE_LOG - LINE_LOG);
-        if (obj_ready) state_d = ST_WRITE;
+        if (m_obj_ready) state_d = ST_WRITE;
       end
       // Reads the context.
       ST_READ: begin
@@ -448,7 +448,7 @@ module efa_cmd_qp #(
       end
       // Waits until the engines have initialised, cleared, freed or queried the QP.
       ST_SQ_CTRL: begin
-        busy_d = query && queue_op_busy;
+        busy_d = query && s_queue_op_busy;
         if (m_queue_op_ready[`EFA_ENGINE__SEND]) state_d = query ? ST_RSP : ST_RQ_CTRL;
       end
       ST_RQ_CTRL: begin
@@ -457,13 +457,13 @@ module efa_cmd_qp #(
       end
       // Frees the pages and the number, releases the references.
       ST_FREE_LLQ: begin
-        if (obj_ready) state_d = ST_FREE;
+        if (m_obj_ready) state_d = ST_FREE;
       end
       ST_FREE: begin
-        if (obj_ready) state_d = ST_UNREF;
+        if (m_obj_ready) state_d = ST_UNREF;
       end
       ST_UNREF: begin
-        if (obj_ready) begin
+        if (m_obj_ready) begin
           step_d = step_q - 2'd1;
           if (step_q == REF_PD) state_d = ST_RSP;
         end
@@ -491,7 +491,7 @@ module efa_cmd_qp #(
   end
 
   wire unused_bits = &{
-    1'b0, cmd_q, entry[63:0], rnr_given, obj_rsp_index, qp_num_wide, ring_page, ring_pages_log,
+    1'b0, cmd_q, entry[63:0], rnr_given, s_obj_rsp_index, qp_num_wide, ring_page, ring_pages_log,
     sq_base, rq_base[5:0], cmd_pd, cmd_uar, send_cq, recv_cq, to_state
   };
 

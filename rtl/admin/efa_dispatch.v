@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_dispatch - dispatches each admin command, in ring order, to the unit of its family.
 //
-// In    s_cmd: commands in ring order; unit_idle: the unit executes no command
+// In    s_cmd: commands in ring order; s_unit_idle: the unit executes no command
 // Out   m_cmd: one valid and ready per unit, shared payload; m_rsp: refusal of an unknown opcode,
 //       a failed read or a wrong checksum; ev_aqcmd
 // Time  1 cycle, one command per cycle; a command waits until its unit and every unit with
@@ -23,7 +23,7 @@ module efa_dispatch #(
 
     output wire [UNITS-1:0] m_cmd_valid,
     input wire [UNITS-1:0] m_cmd_ready,
-    input wire [UNITS-1:0] unit_idle,
+    input wire [UNITS-1:0] s_unit_idle,
     output wire [511:0] m_cmd_data,
 
     output wire m_rsp_valid,
@@ -95,7 +95,7 @@ module efa_dispatch #(
         | {UNITS{unit[EC]}} & WITH_EC;
   end
 
-  wire free = (after_q & ~unit_idle) == {UNITS{1'b0}};
+  wire free = (after_q & ~s_unit_idle) == {UNITS{1'b0}};
   wire leave = free && (unit_q & m_cmd_ready) != {UNITS{1'b0}} || refuse_q && m_rsp_ready;
 
   assign s_cmd_ready = !valid_q || leave;

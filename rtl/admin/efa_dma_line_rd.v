@@ -2,9 +2,9 @@
 // efa_dma_line_rd - reads pieces of host memory of up to 64 bytes and returns them in request
 // order.
 //
-// In    s_line: address and length inside one 64-byte line; rd_cpl: completions of this client's
+// In    s_line: address and length inside one 64-byte line; s_rd_cpl: completions of this client's
 //       reads
-// Out   rd: requests with the slot as cookie; m_line: bytes from bit 0 up, don't-care bits behind
+// Out   m_rd: requests with the slot as cookie; m_line: bytes from bit 0 up, don't-care bits behind
 //       the length; err: the read failed
 // Time  1 cycle to the read, 3 from its last completion beat to the line; one line per cycle in and
 //       out, 2^SLOT_W outstanding
@@ -22,19 +22,19 @@ module efa_dma_line_rd #(
     input wire [63:0] s_line_addr,
     input wire [6:0] s_line_len,
 
-    output wire rd_valid,
-    input wire rd_ready,
-    output wire [63:0] rd_addr,
-    output wire [6:0] rd_len,
-    output wire [SLOT_W-1:0] rd_slot,
+    output wire m_rd_valid,
+    input wire m_rd_ready,
+    output wire [63:0] m_rd_addr,
+    output wire [6:0] m_rd_len,
+    output wire [SLOT_W-1:0] m_rd_slot,
 
-    input wire rd_cpl_valid,
-    input wire [SLOT_W-1:0] rd_cpl_slot,
-    input wire [5:0] rd_cpl_offset,
-    input wire [511:0] rd_cpl_data,
-    input wire [6:0] rd_cpl_bytes,
-    input wire rd_cpl_last,
-    input wire rd_cpl_err,
+    input wire s_rd_cpl_valid,
+    input wire [SLOT_W-1:0] s_rd_cpl_slot,
+    input wire [5:0] s_rd_cpl_offset,
+    input wire [511:0] s_rd_cpl_data,
+    input wire [6:0] s_rd_cpl_bytes,
+    input wire s_rd_cpl_last,
+    input wire s_rd_cpl_err,
 
     output wire m_line_valid,
     input wire m_line_ready,
@@ -68,11 +68,11 @@ module efa_dma_line_rd #(
   wire ask = s_line_valid && s_line_ready;
   wire fetch = held != {SLOT_W + 1{1'b0}} && done_q[head_slot] && (!out_q || m_line_ready);
 
-  assign s_line_ready = !held[SLOT_W] && (!rd_valid_q || rd_ready);
-  assign rd_valid = rd_valid_q;
-  assign rd_addr = rd_addr_q;
-  assign rd_len = rd_len_q;
-  assign rd_slot = rd_slot_q;
+  assign s_line_ready = !held[SLOT_W] && (!rd_valid_q || m_rd_ready);
+  assign m_rd_valid = rd_valid_q;
+  assign m_rd_addr = rd_addr_q;
+  assign m_rd_len = rd_len_q;
+  assign m_rd_slot = rd_slot_q;
   assign m_line_valid = out_q;
   assign m_line_err = out_err_q;
 
@@ -104,8 +104,8 @@ module efa_dma_line_rd #(
       beat_q <= 1'b0;
       out_q <= 1'b0;
     end else begin
-      beat_q <= rd_cpl_valid;
-      if (rd_ready) rd_valid_q <= 1'b0;
+      beat_q <= s_rd_cpl_valid;
+      if (m_rd_ready) rd_valid_q <= 1'b0;
       if (ask) begin
         rd_valid_q <= 1'b1;
         tail_q <= tail_q + ONE;
@@ -127,16 +127,16 @@ module efa_dma_line_rd #(
       rd_len_q  <= s_line_len;
       rd_slot_q <= tail_slot;
     end
-    beat_slot_q <= rd_cpl_slot;
-    beat_offset_q <= rd_cpl_offset;
-    beat_data_q <= rd_cpl_data;
-    beat_last_q <= rd_cpl_last;
-    beat_err_q <= rd_cpl_err;
+    beat_slot_q <= s_rd_cpl_slot;
+    beat_offset_q <= s_rd_cpl_offset;
+    beat_data_q <= s_rd_cpl_data;
+    beat_last_q <= s_rd_cpl_last;
+    beat_err_q <= s_rd_cpl_err;
     if (beat_q && beat_last_q) err_q[beat_slot_q] <= beat_err_q;
     if (fetch) out_err_q <= err_q[head_slot];
   end
 
-  wire unused_bytes = &{1'b0, rd_cpl_bytes};
+  wire unused_bytes = &{1'b0, s_rd_cpl_bytes};
 
   `EFA_CHECK(!(beat_q && beat_last_q && done_q[beat_slot_q]), "two completions for one read")
 

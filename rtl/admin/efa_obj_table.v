@@ -5,7 +5,7 @@
 // Out   the response, valid with s_obj_ready: code, number found, its UAR, generation, referenced
 // Time  3 cycles to the response, a request every 4; FIND 4 and one per further number checked,
 //       from the hint; LLQ one more per further page; freeing a UAR 4 and one per CQ, QP and LLQ
-//       page, which are all scanned; after reset one per number before init_done
+//       page, which are all scanned; after reset one per number before m_init_done
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
@@ -20,7 +20,7 @@ module efa_obj_table #(
 ) (
     input  wire clk,
     input  wire rst,
-    output wire init_done,
+    output wire m_init_done,
 
     input wire [UNITS-1:0] s_obj_valid,
     output wire [UNITS-1:0] s_obj_ready,
@@ -29,11 +29,11 @@ module efa_obj_table #(
     input wire [32*UNITS-1:0] s_obj_index,
     input wire [16*UNITS-1:0] s_obj_uar,
     input wire [4*UNITS-1:0] s_obj_log,
-    output wire [1:0] obj_code,
-    output wire [15:0] obj_index,
-    output wire [15:0] obj_uar,
-    output wire [15:0] obj_gen,
-    output wire obj_referenced
+    output wire [1:0] m_obj_code,
+    output wire [15:0] m_obj_index,
+    output wire [15:0] m_obj_uar,
+    output wire [15:0] m_obj_gen,
+    output wire m_obj_referenced
 );
 
   localparam LLQ_W = LLQ_AW - $clog2(`EFA_LIMITS__LLQ_PAGE_BYTES);
@@ -216,13 +216,13 @@ module efa_obj_table #(
   wire judging = state_q == ST_VALIDATE;
   wire set_used = op_q == `EFA_OBJ_OP__TAKE;
 
-  assign init_done = state_q != ST_INIT;
+  assign m_init_done = state_q != ST_INIT;
   assign s_obj_ready = state_q == ST_DONE ? unit_q : {UNITS{1'b0}};
-  assign obj_code = code_q;
-  assign obj_index = {{16 - ADDR_W{1'b0}}, found_q};
-  assign obj_uar = {{16 - UAR_W{1'b0}}, of_uar_q};
-  assign obj_gen = gen_q;
-  assign obj_referenced = referenced_q;
+  assign m_obj_code = code_q;
+  assign m_obj_index = {{16 - ADDR_W{1'b0}}, found_q};
+  assign m_obj_uar = {{16 - UAR_W{1'b0}}, of_uar_q};
+  assign m_obj_gen = gen_q;
+  assign m_obj_referenced = referenced_q;
 
   always @* begin
     state_d = state_q;

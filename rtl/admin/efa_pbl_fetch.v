@@ -105,7 +105,7 @@ module efa_pbl_fetch #(
       .m_valid(pointer_valid),
       .m_ready(pointer_pop),
       .m_data({pointer_err, pointer}),
-      .level(unused_level)
+      .m_level(unused_level)
   );
 
   // The next piece: pointers first while there is space for them, so that a run never waits for its

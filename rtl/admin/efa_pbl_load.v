@@ -2,7 +2,7 @@
 // efa_pbl_load - loads the page addresses of a region from its command or from a list in memory.
 //
 // In    s_start: with the command, held; s_line: pieces of the list, in request order
-// Out   m_line: reads of the list, direct or in chunks; mtt_*: one translation per page; m_done
+// Out   m_line: reads of the list, direct or in chunks; m_mtt_*: one translation per page; m_done
 //       with m_misaligned, m_failed
 // Time  start to the first read 2 cycles, to the first translation 2 (pages in the command); a line
 //       to its first translation 1; one word of a line per cycle; m_done 1 after the last
@@ -31,9 +31,9 @@ module efa_pbl_load #(
     input wire [511:0] s_line_data,
     input wire s_line_err,
 
-    output wire mtt_valid,
-    output wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
-    output wire [51:0] mtt_data,
+    output wire m_mtt_valid,
+    output wire [`EFA_LIMITS__MTT_W-1:0] m_mtt_index,
+    output wire [51:0] m_mtt_data,
 
     output wire m_done,
     output wire m_misaligned,
@@ -91,7 +91,7 @@ module efa_pbl_load #(
       .m_valid(due_valid),
       .m_ready(s_line_valid && s_line_ready),
       .m_data({due_kind, due_half, due_last}),
-      .level(unused_level)
+      .m_level(unused_level)
   );
 
   wire move = busy && (listed ? s_line_valid && due_valid : 1'b1);
@@ -131,9 +131,9 @@ module efa_pbl_load #(
 
   assign m_line_valid = req_valid && reads_space;
   assign s_line_ready = busy && due_valid && line_ends;
-  assign mtt_valid = page_valid_q;
-  assign mtt_index = index_q;
-  assign mtt_data = page_q[63:12];
+  assign m_mtt_valid = page_valid_q;
+  assign m_mtt_index = index_q;
+  assign m_mtt_data = page_q[63:12];
   assign m_done = state_q == ST_DONE;
   assign m_misaligned = misaligned_q || listed && req_misaligned;
   assign m_failed = failed_q || listed && req_failed;

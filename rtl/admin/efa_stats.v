@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_stats - holds the counters that GET_STATS reports.
 //
-// In    s_st: events of efa_stat, one per cycle each, with the bytes of a message; stat_index
-// Out   stat_value: the counter of that index (0 tx_bytes, 1 tx_pkts, 2 rx_bytes, 3 rx_pkts,
+// In    s_st: events of efa_stat, one per cycle each, with the bytes of a message; stat_rd_addr
+// Out   stat_rd_data: the counter of that index (0 tx_bytes, 1 tx_pkts, 2 rx_bytes, 3 rx_pkts,
 //       4 rx_drops, 5 qkey_viol, 6 send_bytes, 7 send_wrs, 8 recv_bytes, 9 recv_wrs, else 0)
-// Time  stat_value one cycle after stat_index; every event of every cycle is counted
+// Time  stat_rd_data one cycle after stat_rd_addr; every event of every cycle is counted
 `default_nettype none
 `include "efa_defs.vh"
 
@@ -14,8 +14,8 @@ module efa_stats #(
     input wire clk,
     input wire [`EFA_STAT__COUNT-1:0] s_st_valid,
     input wire [16*(`EFA_STAT__RX+1)-1:0] s_st_bytes,
-    input wire [3:0] stat_index,
-    output wire [63:0] stat_value,
+    input wire [3:0] stat_rd_addr,
+    output wire [63:0] stat_rd_data,
     input wire rst
 );
 
@@ -58,7 +58,7 @@ module efa_stats #(
       drops_q <= drops_q + {63'd0, s_st_valid[`EFA_STAT__DROP]};
       qkey_q  <= qkey_q + {63'd0, s_st_valid[`EFA_STAT__QKEY]};
     end
-    case (stat_index)
+    case (stat_rd_addr)
       4'd0: value_q <= bytes[63:0];
       4'd1: value_q <= count[63:0];
       // A delivered packet and a completed receive are one event in this device.
@@ -72,7 +72,7 @@ module efa_stats #(
     endcase
   end
 
-  assign stat_value = value_q;
+  assign stat_rd_data = value_q;
 
 endmodule
 

@@ -2,9 +2,9 @@
 // efa_fifo - stores items in order; the oldest item is visible without a read request.
 //
 // In    s stream
-// Out   m stream; level: number of items held, 0 to 2^DEPTH_LOG2
+// Out   m stream; m_level: number of items held, 0 to 2^DEPTH_LOG2
 // Time  latency 1 cycle (flip-flops, DEPTH_LOG2 up to 5) or 2 cycles (RAM, larger depths);
-//       one item per cycle in and out; s_ready and level depend only on registers
+//       one item per cycle in and out; s_ready and m_level depend only on registers
 `default_nettype none
 `include "efa_check.vh"
 
@@ -20,7 +20,7 @@ module efa_fifo #(
     output wire m_valid,
     input  wire m_ready,
     output wire [WIDTH-1:0] m_data,
-    output wire [DEPTH_LOG2:0] level
+    output wire [DEPTH_LOG2:0] m_level
 );
 
   localparam LEVEL_W = DEPTH_LOG2 + 1;
@@ -115,7 +115,7 @@ module efa_fifo #(
   endgenerate
 
   assign s_ready = level_q != FULL;
-  assign level = level_q;
+  assign m_level = level_q;
 
   `EFA_CHECK(level_q <= FULL, "level above the depth")
 

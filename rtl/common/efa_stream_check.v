@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_stream_check - checks the rules of a stream on a valid/ready pair.
 //
-// In    valid, ready, data
+// In    s_valid, s_ready, s_data
 // Out   none: a violation ends the simulation, or fails the assertion of a proof
 // Time  checked at every rising edge outside reset
 //
@@ -15,28 +15,28 @@ module efa_stream_check #(
 ) (
     input wire clk,
     input wire rst,
-    input wire valid,
-    input wire ready,
-    input wire [WIDTH-1:0] data
+    input wire s_valid,
+    input wire s_ready,
+    input wire [WIDTH-1:0] s_data
 );
 
   reg waiting_q;
   reg [WIDTH-1:0] data_q;
 
   // Nets save simulation time: an idle stream does not evaluate them, and there are many checks.
-  wire waits = valid && !ready;
-  wire stayed = !waiting_q || valid;
-  wire same = !waiting_q || data == data_q;
+  wire waits = s_valid && !s_ready;
+  wire stayed = !waiting_q || s_valid;
+  wire same = !waiting_q || s_data == data_q;
 `ifdef FORMAL
   wire known = 1'b1;
 `else
-  wire known = (valid ^ ready ^ 1'b1) !== 1'bx;
+  wire known = (s_valid ^ s_ready ^ 1'b1) !== 1'bx;
 `endif
   wire lawful = stayed && same && known;
 
   always @(posedge clk) begin
     waiting_q <= waits && !rst;
-    if (waits) data_q <= data;
+    if (waits) data_q <= s_data;
   end
 
   `EFA_CHECK(

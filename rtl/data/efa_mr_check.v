@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_mr_check - validates an access by key, protection domain, permission and range.
 //
-// In    s access to validate; mr_* regions as they are created and destroyed (held here in a copy)
+// In    s access to validate; s_mr_* regions as they are created and destroyed (held here in a
+//       copy)
 // Out   m check result, and the location of the bytes
 // Time  latency 3 cycles, with EARLY 2 (the result is then combinational from the last stage); one
 //       access per cycle; all stages stall while m_ready is low
@@ -15,10 +16,10 @@ module efa_mr_check #(
 ) (
     input wire clk,
     input wire rst,
-    output wire init_done,
-    input wire mr_valid,
-    input wire [`EFA_LIMITS__MR_W-1:0] mr_index,
-    input wire [`EFA_MRC__W-1:0] mr_data,
+    output wire m_init_done,
+    input wire s_mr_valid,
+    input wire [`EFA_LIMITS__MR_W-1:0] s_mr_index,
+    input wire [`EFA_MRC__W-1:0] s_mr_data,
     input wire s_valid,
     output wire s_ready,
     input wire [23:0] s_key,
@@ -82,7 +83,7 @@ module efa_mr_check #(
   // 2^64, that exceeds the remaining length of the region.
   wire s2_ok = s2_none_q || (s2_allowed_q && !s2_long_q && s2_distance_q <= s2_space_q);
 
-  assign init_done = !initializing;
+  assign m_init_done = !initializing;
   assign s_ready = move;
 
   localparam LOC_W = `EFA_MR_LOC__W;
@@ -121,9 +122,9 @@ module efa_mr_check #(
       .ADDR_W(MR_W)
   ) u_table (
       .clk(clk),
-      .wr_en(initializing || mr_valid),
-      .wr_addr(initializing ? init_q[MR_W-1:0] : mr_index),
-      .wr_data(initializing ? {`EFA_MRC__W{1'b0}} : mr_data),
+      .wr_en(initializing || s_mr_valid),
+      .wr_addr(initializing ? init_q[MR_W-1:0] : s_mr_index),
+      .wr_data(initializing ? {`EFA_MRC__W{1'b0}} : s_mr_data),
       .rd_en(move),
       .rd_addr(s_key[MR_W-1:0]),
       .rd_data(region)
@@ -170,12 +171,12 @@ module efa_mr_check #(
   wire unused_rights = &{1'b0, region[`EFA_MRC__REMOTE_WRITE], region[`EFA_MRC__REMOTE_READ]};
   wire unused_borrow = &{1'b0, distance[64], offset[64]};
 
-  wire [63:0] mr_iova = mr_data[`EFA_MRC__IOVA];
-  wire [63:0] mr_length = mr_data[`EFA_MRC__LENGTH];
+  wire [63:0] mr_iova = s_mr_data[`EFA_MRC__IOVA];
+  wire [63:0] mr_length = s_mr_data[`EFA_MRC__LENGTH];
   wire ends = mr_length == 64'd0 || mr_iova <= -mr_length;
 
   `EFA_CHECK(!initializing || !s_valid, "request before the table is initialized")
-  `EFA_CHECK(!mr_valid || !mr_data[`EFA_MRC__LIVE] || ends, "region ends beyond 2^64")
+  `EFA_CHECK(!s_mr_valid || !s_mr_data[`EFA_MRC__LIVE] || ends, "region ends beyond 2^64")
 
 endmodule
 

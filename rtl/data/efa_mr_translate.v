@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_mr_translate - translates a checked range into host accesses.
 //
-// In    s a range from efa_mr_check (length 1 or more); mtt_* host pages as they are set
-// Out   m accesses in ascending order, none across a (1 << max_log) boundary and so none across a
-//       page; m_first_byte: bytes of the range before this access; m_done: last access of the range
+// In    s a range from efa_mr_check (length 1 or more); s_mtt_* host pages as they are set
+// Out   m accesses in ascending order, none across a (1 << s_cfg_max_log) boundary and so none
+//       across a page; m_first_byte: bytes of the range before this access; m_done: last access of
+//       the range
 // Time  first access 3 cycles after the range, with EARLY 2 (page index and page read in one
 //       cycle); one access per cycle, ranges back to back; all stages stall while m_ready is low
 `default_nettype none
@@ -16,10 +17,10 @@ module efa_mr_translate #(
 ) (
     input wire clk,
     input wire rst,
-    input wire mtt_valid,
-    input wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
-    input wire [51:0] mtt_data,
-    input wire [3:0] max_log,
+    input wire s_mtt_valid,
+    input wire [`EFA_LIMITS__MTT_W-1:0] s_mtt_index,
+    input wire [51:0] s_mtt_data,
+    input wire [3:0] s_cfg_max_log,
     input wire s_valid,
     output wire s_ready,
     input wire [`EFA_MR_LOC__W-1:0] s_loc,
@@ -63,7 +64,7 @@ module efa_mr_translate #(
 
   wire move = !s3_valid_q || m_ready;
 
-  wire [12:0] block = ONE << max_log;
+  wire [12:0] block = ONE << s_cfg_max_log;
   wire [63:0] s_where = s_loc[`EFA_MR_LOC__START];
   wire [11:0] s_low = s_where[11:0];
   wire [12:0] s_step = block - ({1'b0, s_low} & (block - ONE));
@@ -127,9 +128,9 @@ module efa_mr_translate #(
       .ADDR_W(MTT_W)
   ) u_pages (
       .clk(clk),
-      .wr_en(mtt_valid),
-      .wr_addr(mtt_index),
-      .wr_data(mtt_data),
+      .wr_en(s_mtt_valid),
+      .wr_addr(s_mtt_index),
+      .wr_data(s_mtt_data),
       .rd_en(move),
       .rd_addr(s2_index),
       .rd_data(host)
@@ -172,7 +173,8 @@ module efa_mr_translate #(
   wire unused_high = &{1'b0, s1_mtt_q[15:MTT_W], page[63:MTT_W], s1_next[64]};
 
   `EFA_CHECK(!s_valid || s_len != 16'd0, "range of 0 bytes")
-  `EFA_CHECK(!s1_valid_q || (max_log >= 4'd7 && max_log <= 4'd12), "block size out of range")
+  `EFA_CHECK(!s1_valid_q || (s_cfg_max_log >= 4'd7 && s_cfg_max_log <= 4'd12),
+             "block size out of range")
   `EFA_CHECK(!s1_valid_q || s1_phys_q || s1_shift_q >= 6'd12, "page smaller than 4 KB")
 
 endmodule

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rx_accept - validates stored packets, claims a receive WQE for each and makes its job.
 //
-// In    s_pkt stored packets; qpc_rd_data QP contexts; ah_* address handles as they are created and
-//       destroyed; s_rsp the response to the claim of a packet; s_arrived: a descriptor read is
+// In    s_pkt stored packets; qpc_rd_data QP contexts; s_ah_* address handles as they are created
+//       and destroyed; s_rsp the response to the claim of a packet; s_arrived: a descriptor read is
 //       done
 // Out   m_claim the claim of a packet; qpc_rd_addr the QP whose packet may claim in the next cycle;
 //       m_job validated packets, in the order of each QP, with the buffers that are checked next
@@ -31,9 +31,9 @@ module efa_rx_accept #(
     input wire [`EFA_RX_PKT__W-1:0] s_pkt_data,
     output wire [QPN_W-1:0] qpc_rd_addr,
     input wire [`EFA_QPC__W-1:0] qpc_rd_data,
-    input wire ah_valid,
-    input wire [`EFA_LIMITS__AH_W-1:0] ah_index,
-    input wire [`EFA_AHC__W-1:0] ah_data,
+    input wire s_ah_valid,
+    input wire [`EFA_LIMITS__AH_W-1:0] s_ah_index,
+    input wire [`EFA_AHC__W-1:0] s_ah_data,
 
     output wire m_claim_valid,
     input wire m_claim_ready,
@@ -104,9 +104,9 @@ module efa_rx_accept #(
       .qpc_rd_addr(qpc_rd_addr),
       .qpc_rd_data(qpc_rd_data),
       .blocked_rd_data(blocked),
-      .ah_valid(ah_valid),
-      .ah_index(ah_index),
-      .ah_data(ah_data),
+      .s_ah_valid(s_ah_valid),
+      .s_ah_index(s_ah_index),
+      .s_ah_data(s_ah_data),
       .m_claim_valid(m_claim_valid),
       .m_claim_ready(m_claim_ready),
       .m_claim_data(m_claim_data),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rx_mr_check - validates the buffers of a receive WQE before any byte is written.
 //
-// In    s_job jobs; s_job_check the buffers to validate; mr_* the regions
+// In    s_job jobs; s_job_check the buffers to validate; s_mr_* the regions
 // Out   m_retire every job in order, with the location of its buffers or with an error status;
-//       m_write the same job, if it writes; the outputs leave independently of each other; m_drop and
-//       the event when the write begins, or when a job without a write retires
+//       m_write the same job, if it writes; the outputs leave independently of each other; m_drop
+//       and the event when the write begins, or when a job without a write retires
 // Time  3 cycles after the last request to efa_mr_check, one job per cycle, per 2 cycles if both
 //       buffers are validated; 1 cycle if none is
 `default_nettype none
@@ -21,9 +21,9 @@ module efa_rx_mr_check (
     input wire [`EFA_RX_JOB__W-1:0] s_job_data,
     input wire [`EFA_RX_CHECK__W-1:0] s_job_check,
 
-    input wire mr_valid,
-    input wire [`EFA_LIMITS__MR_W-1:0] mr_index,
-    input wire [`EFA_MRC__W-1:0] mr_data,
+    input wire s_mr_valid,
+    input wire [`EFA_LIMITS__MR_W-1:0] s_mr_index,
+    input wire [`EFA_MRC__W-1:0] s_mr_data,
 
     output wire m_write_valid,
     input wire m_write_ready,
@@ -73,10 +73,10 @@ module efa_rx_mr_check (
   ) u_check (
       .clk(clk),
       .rst(rst),
-      .init_done(m_init_done),
-      .mr_valid(mr_valid),
-      .mr_index(mr_index),
-      .mr_data(mr_data),
+      .m_init_done(m_init_done),
+      .s_mr_valid(s_mr_valid),
+      .s_mr_index(s_mr_index),
+      .s_mr_data(s_mr_data),
       .s_valid(ask),
       .s_ready(req_ready),
       .s_key(desc[`EFA_IO_RX_DESC__LKEY]),
@@ -113,7 +113,7 @@ module efa_rx_mr_check (
       .m_valid(job_valid),
       .m_ready(job_ready),
       .m_data({job_above, job_below, job_req}),
-      .level(line_level)
+      .m_level(line_level)
   );
 
   // A check result bypasses the queue if its job is waiting.
@@ -138,7 +138,7 @@ module efa_rx_mr_check (
       .m_valid(stored),
       .m_ready(loc_ready),
       .m_data({stored_ok, stored_loc}),
-      .level(loc_level)
+      .m_level(loc_level)
   );
 
   reg have_first_q;

@@ -87,7 +87,7 @@ module efa_rx_park #(
       .m_valid(list_valid),
       .m_ready(passing && m_pkt_ready),
       .m_data(list_pkt),
-      .level(level)
+      .m_level(level)
   );
 
   wire open = state_q == ST_OPEN && !full_q;

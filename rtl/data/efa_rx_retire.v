@@ -94,7 +94,7 @@ module efa_rx_retire #(
       .m_valid(head_valid),
       .m_ready(head_ready),
       .m_data({head_waits, head_acks, m_ack_tx_data}),
-      .level(pending_level)
+      .m_level(pending_level)
   );
   assign m_ack_tx_valid = head_free && head_acks;
   assign head_ready   = head_free && (!head_acks || m_ack_tx_ready);

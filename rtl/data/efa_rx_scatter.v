@@ -17,9 +17,9 @@ module efa_rx_scatter #(
     input wire [15:0] s_cfg_node_id,
     input wire [3:0] s_cfg_mps_log,
 
-    input wire mtt_valid,
-    input wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
-    input wire [51:0] mtt_data,
+    input wire s_mtt_valid,
+    input wire [`EFA_LIMITS__MTT_W-1:0] s_mtt_index,
+    input wire [51:0] s_mtt_data,
 
     input wire s_job_valid,
     output wire s_job_ready,
@@ -88,10 +88,10 @@ module efa_rx_scatter #(
   ) u_translate (
       .clk(clk),
       .rst(rst),
-      .mtt_valid(mtt_valid),
-      .mtt_index(mtt_index),
-      .mtt_data(mtt_data),
-      .max_log(s_cfg_mps_log),
+      .s_mtt_valid(s_mtt_valid),
+      .s_mtt_index(s_mtt_index),
+      .s_mtt_data(s_mtt_data),
+      .s_cfg_max_log(s_cfg_mps_log),
       .s_valid(translate_valid),
       .s_ready(translate_ready),
       .s_loc(translate_loc),
@@ -200,7 +200,7 @@ module efa_rx_scatter #(
       .m_valid(m_wr_valid),
       .m_ready(m_wr_ready),
       .m_data({m_wr_addr, m_wr_len, m_wr_last, out_job_end, m_wr_data}),
-      .level(out_level)
+      .m_level(out_level)
   );
   assign m_done = wr_accepted && out_job_end;
 

@@ -2,8 +2,8 @@
 // efa_rx_validate - validates received packets against QP state and claims a receive WQE for each.
 //
 // In    s_pkt a stored packet; qpc_rd_data the context of its QP; blocked_rd_data: an earlier
-//       packet of the QP is parked; s_rsp the response of efa_rq_pop; ah_* address handles as they are
-//       created and destroyed
+//       packet of the QP is parked; s_rsp the response of efa_rq_pop; s_ah_* address handles as
+//       they are created and destroyed
 // Out   qpc_rd_addr the QP whose packet may claim in the next cycle; m_claim the claim of each
 //       packet, which follows the context until it is accepted; m_job the job of the packet,
 //       provided that the buffers of m_job_check are valid; m_claim_done: a job leaves; m_step: a
@@ -30,9 +30,9 @@ module efa_rx_validate #(
     output wire [QPN_W-1:0] qpc_rd_addr,
     input wire [`EFA_QPC__W-1:0] qpc_rd_data,
     input wire blocked_rd_data,
-    input wire ah_valid,
-    input wire [`EFA_LIMITS__AH_W-1:0] ah_index,
-    input wire [`EFA_AHC__W-1:0] ah_data,
+    input wire s_ah_valid,
+    input wire [`EFA_LIMITS__AH_W-1:0] s_ah_index,
+    input wire [`EFA_AHC__W-1:0] s_ah_data,
 
     output wire m_claim_valid,
     input wire m_claim_ready,
@@ -140,9 +140,9 @@ module efa_rx_validate #(
   // Address handle of the sender: one table entry for each PD and node.
   reg [ROW_W:0] init_q;
   wire initializing = !init_q[ROW_W];
-  wire [9:0] ah_pd = ah_data[`EFA_AHC__PD];
-  wire [15:0] ah_node = ah_data[`EFA_AHC__NODE];
-  wire ah_near = ah_data[`EFA_AHC__FABRIC] && ah_node[15:NODE_W] == {(16 - NODE_W) {1'b0}};
+  wire [9:0] ah_pd = s_ah_data[`EFA_AHC__PD];
+  wire [15:0] ah_node = s_ah_data[`EFA_AHC__NODE];
+  wire ah_near = s_ah_data[`EFA_AHC__FABRIC] && ah_node[15:NODE_W] == {(16 - NODE_W) {1'b0}};
   wire [9:0] qp_pd = qpc_rd_data[`EFA_QPC__PD];
   wire [LANES*PEER_W-1:0] row;
   wire [PEER_W-1:0] known = row[PEER_W*src_node2[LANE_W-1:0]+:PEER_W];
@@ -155,10 +155,10 @@ module efa_rx_validate #(
       .LANES(LANES)
   ) u_peers (
       .clk(clk),
-      .wr_en(initializing || (ah_valid && ah_near)),
+      .wr_en(initializing || (s_ah_valid && ah_near)),
       .wr_lanes(initializing ? {LANES{1'b1}} : ONE_LANE << ah_node[LANE_W-1:0]),
       .wr_addr(initializing ? init_q[ROW_W-1:0] : {ah_pd[PD_W-1:0], ah_node[NODE_W-1:LANE_W]}),
-      .wr_data(initializing ? {LANES * PEER_W{1'b0}} : {LANES{ah_data[`EFA_AHC__LIVE], ah_index}}),
+      .wr_data(initializing ? {LANES * PEER_W{1'b0}} : {LANES{s_ah_data[`EFA_AHC__LIVE], s_ah_index}}),
       .rd_en(step),
       .rd_addr({qp_pd[PD_W-1:0], src_node1[NODE_W-1:LANE_W]}),
       .rd_data(row)
@@ -305,7 +305,7 @@ module efa_rx_validate #(
   assign m_job_check[`EFA_RX_CHECK__DESCS] = descs_q;
   assign st_qkey_valid = job_accepted && wrong_key_q;
 
-  wire unused_bits = &{1'b0, desc0, desc1, qpc_rd_data, ah_pd, ah_node, ah_data, dst_qpn0, header0,
+  wire unused_bits = &{1'b0, desc0, desc1, qpc_rd_data, ah_pd, ah_node, s_ah_data, dst_qpn0, header0,
                        header1, header2, need2_q[16], src_node1, job_cpl, job_qpn};
 
 endmodule

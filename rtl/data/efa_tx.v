@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_tx - sends messages in the order in which they were checked, each as one packet.
 //
-// In    s checked messages; s_rd_cpl payload; halted: the QP of halted_addr is halted, one
-//       cycle later; ctx_free, ctx_id: the message context of the next SRD send
+// In    s checked messages; s_rd_cpl payload; halted_rd_data: the QP of halted_rd_addr is halted,
+//       one cycle later; s_ctx_free, s_ctx_id: the message context of the next SRD send;
+//       psn_rd_data: next sequence number of the node read last
 // Out   m_rd payload reads; m flits, completions without a packet, and fences, in order;
-//       read_err_*: a payload read failed; ctx_take: an SRD send uses the
-//       context; unused_valid: an SRD message ended without a context
+//       m_read_err_*: a payload read failed; m_ctx_take: an SRD send uses the
+//       context; m_psn_take: a packet uses the sequence number; m_unused_valid: an SRD message
+//       ended without a context
 // Time  first flit 2 cycles after a message without reads, 3 after the last read completion of a
 //       message; one flit per cycle, messages back to back, also messages of one flit
 //
@@ -16,17 +18,16 @@
 `include "efa_check.vh"
 
 module efa_tx #(
-    parameter QPN_W = 6,
-    parameter PSN_LEFT = 0  // packets to a node until the PSN wraps; 0: 2^32
+    parameter QPN_W = 6
 ) (
     input wire clk,
     input wire rst,
-    output wire init_done,
+    output wire m_init_done,
     input wire [15:0] s_cfg_node_id,
-    input wire [3:0] mrrs_log,
-    input wire mtt_valid,
-    input wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
-    input wire [51:0] mtt_data,
+    input wire [3:0] s_cfg_mrrs_log,
+    input wire s_mtt_valid,
+    input wire [`EFA_LIMITS__MTT_W-1:0] s_mtt_index,
+    input wire [51:0] s_mtt_data,
     input wire s_valid,
     output wire s_ready,
     input wire [`EFA_TX_MSG__W-1:0] s_msg,
@@ -38,15 +39,19 @@ module efa_tx #(
     output wire [`EFA_DMA_RD__W-1:0] m_rd_data,
     input wire s_rd_cpl_valid,
     input wire [`EFA_DMA_RD_CPL__W-1:0] s_rd_cpl_data,
-    output wire [QPN_W-1:0] halted_addr,
-    input wire halted,
-    output wire read_err_valid,
-    output wire [QPN_W-1:0] read_err_qpn,
-    output wire unused_valid,
-    input wire ctx_free,
-    input wire [31:0] ctx_id,
-    output wire ctx_take,
-    output wire [`EFA_TX_MSG__W-1:0] ctx_msg,
+    output wire [QPN_W-1:0] halted_rd_addr,
+    input wire halted_rd_data,
+    output wire m_read_err_valid,
+    output wire [QPN_W-1:0] m_read_err_qpn,
+    output wire m_unused_valid,
+    input wire s_ctx_free,
+    input wire [31:0] s_ctx_id,
+    output wire m_ctx_take,
+    output wire [`EFA_TX_MSG__W-1:0] m_ctx_msg,
+    output wire psn_rd_en,
+    output wire [`EFA_LIMITS__NODE_W-1:0] psn_rd_addr,
+    input wire [31:0] psn_rd_data,
+    output wire m_psn_take,
     output wire m_valid,
     input wire m_ready,
     output wire m_net,
@@ -61,17 +66,11 @@ module efa_tx #(
   localparam SLOT_W = 8;
   localparam LINE_W = 9;
   localparam NODE_W = `EFA_LIMITS__NODE_W;
-  localparam [31:0] LEFT = PSN_LEFT;
-  localparam [31:0] FIRST_PSN = 32'd0 - LEFT;
   localparam HDR_BITS = `EFA_PKT_HDR__BITS;
   localparam [15:0] HDR = `EFA_PKT_HDR__BYTES;
   localparam [SLOT_W-1:0] ONE_SLOT = 1;
   localparam [SLOT_W:0] ONE_LISTED = 1;
   localparam [LINE_W-1:0] ONE_LINE = 1;
-  localparam [NODE_W:0] ONE_NODE = 1;
-
-  // Init sweep of the packet sequence numbers after a reset.
-  reg [NODE_W:0] init_q;
 
   // l0: the next message of the list
   reg [SLOT_W-1:0] head_q;
@@ -104,13 +103,6 @@ module efa_tx #(
   reg [`EFA_TX_MSG__W-1:0] l2_msg_q;
   reg [639:0] l2_inline_q;
 
-  // Forwarding of the last sequence number, which the read for l2 may have missed.
-  reg psn_valid_q;
-  reg [NODE_W-1:0] psn_node_q;
-  reg [31:0] psn_q;
-
-  wire initializing = !init_q[NODE_W];
-  wire ring_init;
   wire slot_valid;
   wire [SLOT_W-1:0] slot_index;
   wire [7:0] slot_reads;
@@ -141,14 +133,14 @@ module efa_tx #(
 
   // A halted QP sends nothing more. A datagram ends here. An SRD send still gets its context, so
   // that the flush finds it in posting order.
-  wire in_error = is_packet && !l1_begun_q && !l1_failed_q && halted;
+  wire in_error = is_packet && !l1_begun_q && !l1_failed_q && halted_rd_data;
   wire sends = is_packet && !l1_failed_q && !in_error;
   wire silent = in_error && srd;
   wire accepts_ctx = is_packet && !l1_failed_q && srd && !l1_begun_q;
   wire last_flit = !sends || l1_flit_q == last_index;
 
   wire l2_move = !l2_valid_q || m_ready;
-  wire l1_step = l1_valid_q && l1_ready_q && l2_move && (!accepts_ctx || ctx_free);
+  wire l1_step = l1_valid_q && l1_ready_q && l2_move && (!accepts_ctx || s_ctx_free);
   wire l1_end = l1_step && last_flit;
   wire listed = listed_q != {SLOT_W + 1{1'b0}};
   wire l0_go = listed && (!l1_valid_q || l1_end);
@@ -172,13 +164,8 @@ module efa_tx #(
     end
   end
 
-  wire [15:0] l2_node_complete = l2_msg_q[`EFA_TX_MSG__NODE];
-  wire [NODE_W-1:0] l2_node = l2_node_complete[NODE_W-1:0];
   wire l2_srd = l2_msg_q[`EFA_TX_MSG__SRD];
   wire [15:0] l1_node = msg[`EFA_TX_MSG__NODE];
-  wire [31:0] psn_read;
-  wire [31:0] psn = psn_valid_q && psn_node_q == l2_node ? psn_q + 32'd1 : psn_read;
-  wire psn_given = l2_valid_q && m_ready && l2_net_q && l2_first_q && l2_srd;
 
   reg [HDR_BITS-1:0] header;
   always @* begin
@@ -189,11 +176,11 @@ module efa_tx #(
     header[`EFA_PKT_HDR__SRC_QPN] = l2_msg_q[`EFA_TX_MSG__QP_NUM];
     header[`EFA_PKT_HDR__DST_QPN] = l2_msg_q[`EFA_TX_MSG__DST_QPN];
     header[`EFA_PKT_HDR__QKEY] = l2_msg_q[`EFA_TX_MSG__QKEY];
-    header[`EFA_PKT_HDR__PSN] = l2_srd ? psn : 32'd0;
+    header[`EFA_PKT_HDR__PSN] = l2_srd ? psn_rd_data : 32'd0;
     header[`EFA_PKT_HDR__MSG_ID] = l2_srd ? l2_id_q : 32'd0;
     header[`EFA_PKT_HDR__IMM] = l2_msg_q[`EFA_TX_MSG__IMM];
     header[`EFA_PKT_HDR__SRC_NODE] = s_cfg_node_id;
-    header[`EFA_PKT_HDR__DST_NODE] = l2_node_complete;
+    header[`EFA_PKT_HDR__DST_NODE] = l2_msg_q[`EFA_TX_MSG__NODE];
   end
 
   wire l2_inlined = l2_msg_q[`EFA_TX_MSG__INLINED];
@@ -213,17 +200,19 @@ module efa_tx #(
     end
   end
 
-  assign init_done = !initializing && ring_init;
-  assign halted_addr = s_bypass ? s_qpn[QPN_W-1:0] : l0_go ? head_qpn : msg_qpn[QPN_W-1:0];
-  assign read_err_valid = l1_step && is_packet && l1_failed_q;
-  assign read_err_qpn = msg_qpn[QPN_W-1:0];
+  assign halted_rd_addr = s_bypass ? s_qpn[QPN_W-1:0] : l0_go ? head_qpn : msg_qpn[QPN_W-1:0];
+  assign m_read_err_valid = l1_step && is_packet && l1_failed_q;
+  assign m_read_err_qpn = msg_qpn[QPN_W-1:0];
   // Messages that had a context reserved and end without one.
-  assign unused_valid = l1_step && srd
+  assign m_unused_valid = l1_step && srd
       && ((is_packet && l1_failed_q)
           || (!is_packet && kind != `EFA_TX_KIND__BARRIER
               && msg[`EFA_TX_MSG__STATUS] != `EFA_IO_COMP_STATUS__FLUSHED));
-  assign ctx_take = l1_step && accepts_ctx;
-  assign ctx_msg = msg;
+  assign m_ctx_take = l1_step && accepts_ctx;
+  assign m_ctx_msg = msg;
+  assign psn_rd_en = l1_step;
+  assign psn_rd_addr = l1_node[NODE_W-1:0];
+  assign m_psn_take = l2_valid_q && m_ready && l2_net_q && l2_first_q && l2_srd;
   assign m_valid = l2_valid_q;
   assign m_net = l2_net_q;
   assign m_done = l2_done_q;
@@ -239,29 +228,29 @@ module efa_tx #(
   ) u_alloc (
       .clk(clk),
       .rst(rst),
-      .mrrs_log(mrrs_log),
-      .mtt_valid(mtt_valid),
-      .mtt_index(mtt_index),
-      .mtt_data(mtt_data),
+      .s_cfg_mrrs_log(s_cfg_mrrs_log),
+      .s_mtt_valid(s_mtt_valid),
+      .s_mtt_index(s_mtt_index),
+      .s_mtt_data(s_mtt_data),
       .s_valid(s_valid && !s_bypass),
       .s_ready(s_ready),
-      .s_idle(alloc_idle),
+      .m_idle(alloc_idle),
       .s_msg(s_msg),
       .s_first(s_first),
       .s_second(s_second),
       .s_inline(s_inline),
-      .slot_valid(slot_valid),
-      .slot_index(slot_index),
-      .slot_reads(slot_reads),
-      .slot_msg(slot_msg),
-      .slot_inline(slot_inline),
-      .free_slot(l1_end && !l1_bypass_q),
-      .free_lines(lines),
-      .rd_valid(m_rd_valid),
-      .rd_ready(m_rd_ready),
-      .rd_addr(m_rd_data[`EFA_DMA_RD__ADDR]),
-      .rd_len(m_rd_data[`EFA_DMA_RD__LEN]),
-      .rd_cookie(m_rd_data[`EFA_DMA_RD__COOKIE])
+      .m_slot_valid(slot_valid),
+      .m_slot_index(slot_index),
+      .m_slot_reads(slot_reads),
+      .m_slot_msg(slot_msg),
+      .m_slot_inline(slot_inline),
+      .s_free_slot(l1_end && !l1_bypass_q),
+      .s_free_lines(lines),
+      .m_rd_valid(m_rd_valid),
+      .m_rd_ready(m_rd_ready),
+      .m_rd_addr(m_rd_data[`EFA_DMA_RD__ADDR]),
+      .m_rd_len(m_rd_data[`EFA_DMA_RD__LEN]),
+      .m_rd_cookie(m_rd_data[`EFA_DMA_RD__COOKIE])
   );
 
   efa_tx_buffer #(
@@ -270,25 +259,25 @@ module efa_tx #(
   ) u_ring (
       .clk(clk),
       .rst(rst),
-      .init_done(ring_init),
-      .rd_cpl_valid(s_rd_cpl_valid),
-      .rd_cpl_cookie(s_rd_cpl_data[`EFA_DMA_RD_CPL__COOKIE]),
-      .rd_cpl_offset(s_rd_cpl_data[`EFA_DMA_RD_CPL__OFFSET]),
-      .rd_cpl_data(s_rd_cpl_data[`EFA_DMA_RD_CPL__DATA]),
-      .rd_cpl_bytes(s_rd_cpl_data[`EFA_DMA_RD_CPL__BYTES]),
-      .rd_cpl_last(s_rd_cpl_data[`EFA_DMA_RD_CPL__LAST]),
-      .rd_cpl_err(s_rd_cpl_data[`EFA_DMA_RD_CPL__ERR]),
-      .slot_valid(slot_valid),
-      .slot_index(slot_index),
-      .slot_reads(slot_reads),
-      .ready(ready),
-      .failed(failed),
-      .now_ready(now_ready),
-      .now_failed(now_failed),
-      .now_slot(now_slot),
-      .rd_en(l1_step),
-      .rd_line(line_q),
-      .rd_data(line_data)
+      .m_init_done(m_init_done),
+      .s_rd_cpl_valid(s_rd_cpl_valid),
+      .s_rd_cpl_cookie(s_rd_cpl_data[`EFA_DMA_RD_CPL__COOKIE]),
+      .s_rd_cpl_offset(s_rd_cpl_data[`EFA_DMA_RD_CPL__OFFSET]),
+      .s_rd_cpl_data(s_rd_cpl_data[`EFA_DMA_RD_CPL__DATA]),
+      .s_rd_cpl_bytes(s_rd_cpl_data[`EFA_DMA_RD_CPL__BYTES]),
+      .s_rd_cpl_last(s_rd_cpl_data[`EFA_DMA_RD_CPL__LAST]),
+      .s_rd_cpl_err(s_rd_cpl_data[`EFA_DMA_RD_CPL__ERR]),
+      .s_slot_valid(slot_valid),
+      .s_slot_index(slot_index),
+      .s_slot_reads(slot_reads),
+      .m_ready_slots(ready),
+      .m_failed_slots(failed),
+      .m_now_valid(now_ready),
+      .m_now_failed(now_failed),
+      .m_now_slot(now_slot),
+      .line_rd_en(l1_step),
+      .line_rd_addr(line_q),
+      .line_rd_data(line_data)
   );
 
   efa_ram #(
@@ -317,31 +306,15 @@ module efa_tx #(
       .rd_data(head_read)
   );
 
-  efa_ram #(
-      .WIDTH (32),
-      .ADDR_W(NODE_W)
-  ) u_psn (
-      .clk(clk),
-      .wr_en(initializing || psn_given),
-      .wr_addr(initializing ? init_q[NODE_W-1:0] : l2_node),
-      .wr_data(initializing ? FIRST_PSN : psn + 32'd1),
-      .rd_en(l1_step),
-      .rd_addr(l1_node[NODE_W-1:0]),
-      .rd_data(psn_read)
-  );
-
   always @(posedge clk) begin
     if (rst) begin
-      init_q <= {NODE_W + 1{1'b0}};
       head_q <= {SLOT_W{1'b0}};
       listed_q <= {SLOT_W + 1{1'b0}};
       l1_valid_q <= 1'b0;
       l1_begun_q <= 1'b0;
       line_q <= {LINE_W{1'b0}};
       l2_valid_q <= 1'b0;
-      psn_valid_q <= 1'b0;
     end else begin
-      if (initializing) init_q <= init_q + ONE_NODE;
       head_q <= head_d;
       if (slot_valid && !l0_go) listed_q <= listed_q + ONE_LISTED;
       else if (l0_go && !slot_valid) listed_q <= listed_q - ONE_LISTED;
@@ -350,7 +323,6 @@ module efa_tx #(
       if (l1_end && !sends) line_q <= line_q + lines;
       else if (l1_step && lines != {LINE_W{1'b0}}) line_q <= line_q + ONE_LINE;
       if (l2_move) l2_valid_q <= l1_step && !silent;
-      if (psn_given) psn_valid_q <= 1'b1;
     end
   end
 
@@ -380,13 +352,9 @@ module efa_tx #(
       l2_last_q  <= last_flit;
       l2_odd_q   <= l1_flit_q[0];
       // Only the first flit uses the id.
-      l2_id_q <= ctx_id;
+      l2_id_q <= s_ctx_id;
       l2_msg_q <= out_msg;
       l2_inline_q <= msg_inline;
-    end
-    if (psn_given) begin
-      psn_node_q <= l2_node;
-      psn_q <= psn;
     end
   end
 

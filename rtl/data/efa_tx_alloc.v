@@ -2,8 +2,8 @@
 // efa_tx_alloc - allocates space for each message in the payload ring and requests its bytes.
 //
 // In    s checked messages with their buffers; free_* messages that have left
-// Out   slot_* a message enters the list (its data, its number of reads); rd_* host reads, cookie =
-//       slot and byte position in the ring; s_idle: no message is about to enter the list
+// Out   m_slot_* a message enters the list (its data, its number of reads); m_rd_* host reads,
+//       cookie = slot and byte position in the ring; m_idle: no message is about to enter the list
 // Time  1 cycle, one message per cycle, 2 cycles for two buffers; first read 3 cycles after the
 //       message; the first read waits for free space for the whole message
 `default_nettype none
@@ -16,29 +16,29 @@ module efa_tx_alloc #(
 ) (
     input wire clk,
     input wire rst,
-    input wire [3:0] mrrs_log,
-    input wire mtt_valid,
-    input wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
-    input wire [51:0] mtt_data,
+    input wire [3:0] s_cfg_mrrs_log,
+    input wire s_mtt_valid,
+    input wire [`EFA_LIMITS__MTT_W-1:0] s_mtt_index,
+    input wire [51:0] s_mtt_data,
     input wire s_valid,
     output wire s_ready,
-    output wire s_idle,
+    output wire m_idle,
     input wire [`EFA_TX_MSG__W-1:0] s_msg,
     input wire [`EFA_SGE__W-1:0] s_first,
     input wire [`EFA_SGE__W-1:0] s_second,
     input wire [639:0] s_inline,
-    output wire slot_valid,
-    output wire [SLOT_W-1:0] slot_index,
-    output wire [7:0] slot_reads,
-    output wire [`EFA_TX_MSG__W-1:0] slot_msg,
-    output wire [639:0] slot_inline,
-    input wire free_slot,
-    input wire [LINE_W-1:0] free_lines,
-    output wire rd_valid,
-    input wire rd_ready,
-    output wire [63:0] rd_addr,
-    output wire [12:0] rd_len,
-    output wire [31:0] rd_cookie
+    output wire m_slot_valid,
+    output wire [SLOT_W-1:0] m_slot_index,
+    output wire [7:0] m_slot_reads,
+    output wire [`EFA_TX_MSG__W-1:0] m_slot_msg,
+    output wire [639:0] m_slot_inline,
+    input wire s_free_slot,
+    input wire [LINE_W-1:0] s_free_lines,
+    output wire m_rd_valid,
+    input wire m_rd_ready,
+    output wire [63:0] m_rd_addr,
+    output wire [12:0] m_rd_len,
+    output wire [31:0] m_rd_cookie
 );
 
   localparam POS_W = LINE_W + 6;
@@ -128,13 +128,13 @@ module efa_tx_alloc #(
   assign translate_valid = queue_valid || req_valid;
   assign {translate_sge, translate_place} = queue_valid ? queue_data : req_data;
   assign s_ready = !r_valid_q || leave;
-  assign s_idle = !r_valid_q;
-  assign slot_valid = enter;
-  assign slot_index = slot_q;
-  assign slot_reads = r_gathers ? r_reads_first_q + r_reads_next_q : 8'd0;
-  assign slot_msg = r_msg_q;
-  assign slot_inline = r_inline_q;
-  assign rd_cookie = {{32 - SLOT_W - POS_W{1'b0}}, rd_slot, rd_pos + rd_first[POS_W-1:0]};
+  assign m_idle = !r_valid_q;
+  assign m_slot_valid = enter;
+  assign m_slot_index = slot_q;
+  assign m_slot_reads = r_gathers ? r_reads_first_q + r_reads_next_q : 8'd0;
+  assign m_slot_msg = r_msg_q;
+  assign m_slot_inline = r_inline_q;
+  assign m_rd_cookie = {{32 - SLOT_W - POS_W{1'b0}}, rd_slot, rd_pos + rd_first[POS_W-1:0]};
 
   efa_fifo #(
       .WIDTH(REQ_META_W),
@@ -148,7 +148,7 @@ module efa_tx_alloc #(
       .m_valid(queue_valid),
       .m_ready(translate_ready),
       .m_data(queue_data),
-      .level(req_level)
+      .m_level(req_level)
   );
 
   efa_mr_translate #(
@@ -157,19 +157,19 @@ module efa_tx_alloc #(
   ) u_translate (
       .clk(clk),
       .rst(rst),
-      .mtt_valid(mtt_valid),
-      .mtt_index(mtt_index),
-      .mtt_data(mtt_data),
-      .max_log(mrrs_log),
+      .s_mtt_valid(s_mtt_valid),
+      .s_mtt_index(s_mtt_index),
+      .s_mtt_data(s_mtt_data),
+      .s_cfg_max_log(s_cfg_mrrs_log),
       .s_valid(translate_valid),
       .s_ready(translate_ready),
       .s_loc(translate_sge[`EFA_SGE__LOC]),
       .s_len(translate_sge[`EFA_SGE__LEN]),
       .s_user(translate_place),
-      .m_valid(rd_valid),
-      .m_ready(rd_ready),
-      .m_addr(rd_addr),
-      .m_len(rd_len),
+      .m_valid(m_rd_valid),
+      .m_ready(m_rd_ready),
+      .m_addr(m_rd_addr),
+      .m_len(m_rd_len),
       .m_done(rd_done),
       .m_first_byte(rd_first),
       .m_user({rd_slot, rd_pos})
@@ -191,7 +191,7 @@ module efa_tx_alloc #(
       if (enter) slot_q <= slot_q + ONE_SLOT[SLOT_W-1:0];
       // The position of the second buffer counts from the first line of its message.
       if (leave) line_q <= line_q + r_lines_q;
-      freed_q <= free_slot;
+      freed_q <= s_free_slot;
       if (enter && !freed_q) slots_used_q <= slots_used_q + ONE_SLOT;
       if (freed_q && !enter) slots_used_q <= slots_used_q - ONE_SLOT;
       lines_free_q <= enter ? lines_given : lines_kept;
@@ -199,15 +199,15 @@ module efa_tx_alloc #(
   end
 
   always @(posedge clk) begin
-    freed_lines_q <= free_lines;
+    freed_lines_q <= s_free_lines;
     if (s_ready) begin
       r_msg_q <= s_msg;
       r_first_q <= s_first;
       r_next_q <= s_second;
       r_inline_q <= s_inline;
       r_lines_q <= gathers ? s_lines[LINE_W-1:0] : {LINE_W{1'b0}};
-      r_reads_first_q <= reads(first_from[11:0], s_first[`EFA_SGE__LEN], mrrs_log);
-      r_reads_next_q <= reads(second_from[11:0], s_second[`EFA_SGE__LEN], mrrs_log);
+      r_reads_first_q <= reads(first_from[11:0], s_first[`EFA_SGE__LEN], s_cfg_mrrs_log);
+      r_reads_next_q <= reads(second_from[11:0], s_second[`EFA_SGE__LEN], s_cfg_mrrs_log);
     end
   end
 

@@ -2,12 +2,14 @@
 // efa_tx_buffer - holds payload between host reads and packets: a ring of 64-byte lines in two
 // banks.
 //
-// In    rd_cpl_* read completions, in any order; slot_* messages that enter, slot_index is always
-//       the slot of the next one; rd_* line reads
-// Out   ready: all reads of a message slot completed; failed: one of them with an error; both until
-//       the next message enters the slot; now_* the slot that becomes so in the next cycle; rd_data
+// In    s_rd_cpl_* read completions, in any order; s_slot_* messages that enter, s_slot_index is
+//       always the slot of the next one; line_rd_* line reads
+// Out   m_ready_slots: all reads of a message slot completed; m_failed_slots: one of them with an
+//       error; both until the next message enters the slot; m_now_* the slot that becomes so in the
+//       next cycle; line_rd_data
 // Time  a beat of any alignment is in the ring 2 cycles after it arrives, and the slot of the last
-//       beat is then ready; one beat per cycle; reads 1 cycle, rd_data stays while rd_en is low
+//       beat is then ready; one beat per cycle; reads 1 cycle, line_rd_data stays while line_rd_en
+//       is low
 //
 // A beat covers at most two neighbouring lines, one in each bank. Read completions are counted
 // against a goal that each message of the slot raises, so no count is ever cleared.
@@ -21,25 +23,25 @@ module efa_tx_buffer #(
 ) (
     input wire clk,
     input wire rst,
-    output wire init_done,
-    input wire rd_cpl_valid,
-    input wire [31:0] rd_cpl_cookie,
-    input wire [12:0] rd_cpl_offset,
-    input wire [511:0] rd_cpl_data,
-    input wire [6:0] rd_cpl_bytes,
-    input wire rd_cpl_last,
-    input wire rd_cpl_err,
-    input wire slot_valid,
-    input wire [SLOT_W-1:0] slot_index,
-    input wire [7:0] slot_reads,
-    output wire [(1<<SLOT_W)-1:0] ready,
-    output wire [(1<<SLOT_W)-1:0] failed,
-    output wire now_ready,
-    output wire now_failed,
-    output wire [SLOT_W-1:0] now_slot,
-    input wire rd_en,
-    input wire [LINE_W-1:0] rd_line,
-    output wire [511:0] rd_data
+    output wire m_init_done,
+    input wire s_rd_cpl_valid,
+    input wire [31:0] s_rd_cpl_cookie,
+    input wire [12:0] s_rd_cpl_offset,
+    input wire [511:0] s_rd_cpl_data,
+    input wire [6:0] s_rd_cpl_bytes,
+    input wire s_rd_cpl_last,
+    input wire s_rd_cpl_err,
+    input wire s_slot_valid,
+    input wire [SLOT_W-1:0] s_slot_index,
+    input wire [7:0] s_slot_reads,
+    output wire [(1<<SLOT_W)-1:0] m_ready_slots,
+    output wire [(1<<SLOT_W)-1:0] m_failed_slots,
+    output wire m_now_valid,
+    output wire m_now_failed,
+    output wire [SLOT_W-1:0] m_now_slot,
+    input wire line_rd_en,
+    input wire [LINE_W-1:0] line_rd_addr,
+    output wire [511:0] line_rd_data
 );
 
   localparam POS_W = LINE_W + 6;
@@ -53,8 +55,8 @@ module efa_tx_buffer #(
   reg [N-1:0] failed_q;
 
   // A beat and its location.
-  wire [POS_W-1:0] pos = rd_cpl_cookie[POS_W-1:0] + {{POS_W - 13{1'b0}}, rd_cpl_offset};
-  wire [SLOT_W-1:0] slot = rd_cpl_cookie[POS_W+:SLOT_W];
+  wire [POS_W-1:0] pos = s_rd_cpl_cookie[POS_W-1:0] + {{POS_W - 13{1'b0}}, s_rd_cpl_offset};
+  wire [SLOT_W-1:0] slot = s_rd_cpl_cookie[POS_W+:SLOT_W];
 
   // c1: rotated into place, counts read
   reg c1_valid_q;
@@ -73,8 +75,8 @@ module efa_tx_buffer #(
   reg rd_odd_q;
 
   wire initializing = !init_q[SLOT_W];
-  wire [1023:0] rotated = {2{rd_cpl_data}} >> (10'd512 - {1'b0, pos[5:0], 3'd0});
-  wire [127:0] lanes = {64'd0, ~({64{1'b1}} << rd_cpl_bytes)} << pos[5:0];
+  wire [1023:0] rotated = {2{s_rd_cpl_data}} >> (10'd512 - {1'b0, pos[5:0], 3'd0});
+  wire [127:0] lanes = {64'd0, ~({64{1'b1}} << s_rd_cpl_bytes)} << pos[5:0];
 
   wire [7:0] answered;
   wire [7:0] goal;
@@ -89,15 +91,15 @@ module efa_tx_buffer #(
   wire [511:0] rd_odd;
 
   // Slots are allocated in order, so the goal of the next slot is read in advance.
-  wire [SLOT_W-1:0] goal_ahead = slot_valid ? slot_index + ONE_SLOT[SLOT_W-1:0] : slot_index;
+  wire [SLOT_W-1:0] goal_ahead = s_slot_valid ? s_slot_index + ONE_SLOT[SLOT_W-1:0] : s_slot_index;
 
-  assign init_done = !initializing;
-  assign ready = ready_q;
-  assign failed = failed_q;
-  assign now_ready = counted && count == goal;
-  assign now_failed = counted && c1_err_q;
-  assign now_slot = c1_slot_q;
-  assign rd_data = rd_odd_q ? rd_odd : rd_even;
+  assign m_init_done = !initializing;
+  assign m_ready_slots = ready_q;
+  assign m_failed_slots = failed_q;
+  assign m_now_valid = counted && count == goal;
+  assign m_now_failed = counted && c1_err_q;
+  assign m_now_slot = c1_slot_q;
+  assign line_rd_data = rd_odd_q ? rd_odd : rd_even;
 
   efa_ram_be #(
       .WIDTH (512),
@@ -109,8 +111,8 @@ module efa_tx_buffer #(
       .wr_lanes(odd ? c1_lanes_q[127:64] : c1_lanes_q[63:0]),
       .wr_addr(odd ? c1_next[LINE_W-1:1] : c1_line_q[LINE_W-1:1]),
       .wr_data(c1_data_q),
-      .rd_en(rd_en),
-      .rd_addr(rd_line[LINE_W-1:1]),
+      .rd_en(line_rd_en),
+      .rd_addr(line_rd_addr[LINE_W-1:1]),
       .rd_data(rd_even)
   );
 
@@ -124,8 +126,8 @@ module efa_tx_buffer #(
       .wr_lanes(odd ? c1_lanes_q[63:0] : c1_lanes_q[127:64]),
       .wr_addr(c1_line_q[LINE_W-1:1]),
       .wr_data(c1_data_q),
-      .rd_en(rd_en),
-      .rd_addr(rd_line[LINE_W-1:1]),
+      .rd_en(line_rd_en),
+      .rd_addr(line_rd_addr[LINE_W-1:1]),
       .rd_data(rd_odd)
   );
 
@@ -148,9 +150,9 @@ module efa_tx_buffer #(
       .READS (2)
   ) u_goal (
       .clk(clk),
-      .wr_en(initializing || slot_valid),
-      .wr_addr(initializing ? init_q[SLOT_W-1:0] : slot_index),
-      .wr_data(initializing ? 8'd0 : goal_before + slot_reads),
+      .wr_en(initializing || s_slot_valid),
+      .wr_addr(initializing ? init_q[SLOT_W-1:0] : s_slot_index),
+      .wr_data(initializing ? 8'd0 : goal_before + s_slot_reads),
       .rd_addr({goal_ahead, slot}),
       .rd_data({goal_before, goal})
   );
@@ -164,13 +166,13 @@ module efa_tx_buffer #(
       c2_valid_q <= 1'b0;
     end else begin
       if (initializing) init_q <= init_q + ONE_SLOT;
-      if (slot_valid) begin
-        ready_q[slot_index]  <= slot_reads == 8'd0;
-        failed_q[slot_index] <= 1'b0;
+      if (s_slot_valid) begin
+        ready_q[s_slot_index]  <= s_slot_reads == 8'd0;
+        failed_q[s_slot_index] <= 1'b0;
       end
-      if (now_ready) ready_q[c1_slot_q] <= 1'b1;
-      if (now_failed) failed_q[c1_slot_q] <= 1'b1;
-      c1_valid_q <= rd_cpl_valid;
+      if (m_now_valid) ready_q[c1_slot_q] <= 1'b1;
+      if (m_now_failed) failed_q[c1_slot_q] <= 1'b1;
+      c1_valid_q <= s_rd_cpl_valid;
       c2_valid_q <= counted;
     end
   end
@@ -180,16 +182,16 @@ module efa_tx_buffer #(
     c1_slot_q  <= slot;
     c1_data_q  <= rotated[511:0];
     c1_lanes_q <= lanes;
-    c1_last_q  <= rd_cpl_last;
-    c1_err_q   <= rd_cpl_err && rd_cpl_last;
+    c1_last_q  <= s_rd_cpl_last;
+    c1_err_q   <= s_rd_cpl_err && s_rd_cpl_last;
     c2_slot_q  <= c1_slot_q;
     c2_count_q <= count;
-    if (rd_en) rd_odd_q <= rd_line[0];
+    if (line_rd_en) rd_odd_q <= line_rd_addr[0];
   end
 
-  wire unused_bits = &{1'b0, rd_cpl_cookie, rotated[1023:512], c1_next[0]};
+  wire unused_bits = &{1'b0, s_rd_cpl_cookie, rotated[1023:512], c1_next[0]};
 
-  `EFA_CHECK(!(counted && slot_valid && c1_slot_q == slot_index), "completion for a free slot")
+  `EFA_CHECK(!(counted && s_slot_valid && c1_slot_q == s_slot_index), "completion for a free slot")
 
 endmodule
 

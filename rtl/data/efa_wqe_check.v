@@ -14,15 +14,15 @@
 module efa_wqe_check (
     input wire clk,
     input wire rst,
-    output wire init_done,
+    output wire m_init_done,
     input wire s_cfg_profile,
-    input wire mr_valid,
-    input wire [`EFA_LIMITS__MR_W-1:0] mr_index,
-    input wire [`EFA_MRC__W-1:0] mr_data,
-    input wire ah_valid,
-    input wire [`EFA_LIMITS__AH_W-1:0] ah_index,
-    input wire [`EFA_AHC__W-1:0] ah_data,
-    input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_gen,
+    input wire s_mr_valid,
+    input wire [`EFA_LIMITS__MR_W-1:0] s_mr_index,
+    input wire [`EFA_MRC__W-1:0] s_mr_data,
+    input wire s_ah_valid,
+    input wire [`EFA_LIMITS__AH_W-1:0] s_ah_index,
+    input wire [`EFA_AHC__W-1:0] s_ah_data,
+    input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] s_ah_gen,
     input wire s_item_valid,
     output wire s_item_ready,
     input wire [`EFA_WQE_IN__W-1:0] s_item_data,
@@ -168,7 +168,7 @@ module efa_wqe_check (
     event_data[`EFA_EV_CHECK__STATUS] = msg[`EFA_TX_MSG__STATUS];
   end
 
-  assign init_done = !initializing && first_init && second_init;
+  assign m_init_done = !initializing && first_init && second_init;
   assign s_item_ready = move;
   assign m_msg = msg;
   assign m_inline = j_inline_q;
@@ -182,9 +182,9 @@ module efa_wqe_check (
       .ADDR_W(AH_W)
   ) u_handles (
       .clk(clk),
-      .wr_en(initializing || ah_valid),
-      .wr_addr(initializing ? init_q[AH_W-1:0] : ah_index),
-      .wr_data(initializing ? {`EFA_AHC__W{1'b0}} : ah_data),
+      .wr_en(initializing || s_ah_valid),
+      .wr_addr(initializing ? init_q[AH_W-1:0] : s_ah_index),
+      .wr_data(initializing ? {`EFA_AHC__W{1'b0}} : s_ah_data),
       .rd_en(move),
       .rd_addr(s_ah[AH_W-1:0]),
       .rd_data(handle)
@@ -196,10 +196,10 @@ module efa_wqe_check (
   ) u_first (
       .clk(clk),
       .rst(rst),
-      .init_done(first_init),
-      .mr_valid(mr_valid),
-      .mr_index(mr_index),
-      .mr_data(mr_data),
+      .m_init_done(first_init),
+      .s_mr_valid(s_mr_valid),
+      .s_mr_index(s_mr_index),
+      .s_mr_data(s_mr_data),
       .s_valid(s_item_valid),
       .s_ready(move),
       .s_key(s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__LKEY__LKEY]),
@@ -225,10 +225,10 @@ module efa_wqe_check (
   ) u_second (
       .clk(clk),
       .rst(rst),
-      .init_done(second_init),
-      .mr_valid(mr_valid),
-      .mr_index(mr_index),
-      .mr_data(mr_data),
+      .m_init_done(second_init),
+      .s_mr_valid(s_mr_valid),
+      .s_mr_index(s_mr_index),
+      .s_mr_data(s_mr_data),
       .s_valid(s_item_valid),
       .s_ready(second_ready),
       .s_key(s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LKEY__LKEY]),
@@ -261,7 +261,7 @@ module efa_wqe_check (
       k_item_q <= s_item_data;
       k_len0_q <= s_len0;
       k_len1_q <= s_len1;
-      k_gen_q  <= ah_gen[{s_ah[AH_W-1:0], 2'b00}+:4];
+      k_gen_q  <= s_ah_gen[{s_ah[AH_W-1:0], 2'b00}+:4];
       j_msg_q <= request;
       j_nowhere_q <= nowhere;
       j_inline_q <= entry[895:256];

@@ -2,9 +2,10 @@
 // efa_dma_rd - issues the host reads of all clients, TAGS outstanding, completed in any order.
 //
 // In    s_rd: requests, one lane per client, the last one with SQ_HOST; s_dma_rd_cpl: one beat per
-//       cycle; s_cfg_bme low or stop: no new request
+//       cycle; s_cfg_bme low or s_stop: no new request
 // Out   m_dma_rd; m_rd_cpl: beats to the requesting client, with their byte offset in the request;
-//       idle: no request is pending or outstanding; late: a completion without outstanding request
+//       m_idle: no request is pending or outstanding; m_late: a completion without outstanding
+//       request
 // Time  a request leaves one cycle after its handshake, one per cycle; a beat is delivered two
 //       cycles after it arrives. A read without completion after TIMEOUT_CYCLES (at most 4 * TAGS
 //       later) ends with err; its tag is used again only after the late completion, which is
@@ -22,10 +23,10 @@ module efa_dma_rd #(
     input  wire clk,
     input  wire rst,
     input  wire s_cfg_bme,
-    input  wire stop,
-    input  wire [3:0] mrrs_log,
-    output wire init_done,
-    output wire idle,
+    input  wire s_stop,
+    input  wire [3:0] s_cfg_mrrs_log,
+    output wire m_init_done,
+    output wire m_idle,
     input  wire [`EFA_DMA_RD_CLIENT__COUNT-1:0] s_rd_valid,
     output wire [`EFA_DMA_RD_CLIENT__COUNT-1:0] s_rd_ready,
     input  wire [`EFA_DMA_RD__W*`EFA_DMA_RD_CLIENT__COUNT-1:0] s_rd_data,
@@ -43,8 +44,8 @@ module efa_dma_rd #(
     input  wire s_dma_rd_cpl_err,
     output wire [`EFA_DMA_RD_CLIENT__COUNT-1:0] m_rd_cpl_valid,
     output wire [`EFA_DMA_RD_CPL__W-1:0] m_rd_cpl_data,
-    output wire late_valid,
-    output wire [7:0] late_tag,
+    output wire m_late_valid,
+    output wire [7:0] m_late_tag,
     output wire ev_rd_valid,
     output wire [63:0] ev_rd_data,
     output wire ev_rd_cpl_valid,
@@ -82,7 +83,7 @@ module efa_dma_rd #(
     end
   end
 
-  assign init_done = !init_q;
+  assign m_init_done = !init_q;
 
   // Requests. A tag carries the phase of its last use: a read is outstanding while the phase of its
   // request differs from the phase of its last completion.
@@ -108,7 +109,7 @@ module efa_dma_rd #(
       .m_valid(free_valid),
       .m_ready(free_take),
       .m_data({free_tag, free_phase}),
-      .level(unused_free)
+      .m_level(unused_free)
   );
 
   reg out_valid_q;
@@ -119,7 +120,7 @@ module efa_dma_rd #(
   reg [TAG_W:0] live_q;  // requests accepted and neither completed nor timed out
 
   wire space = !out_valid_q || m_dma_rd_ready;
-  wire start = space && free_valid && !init_q && s_cfg_bme && !stop;
+  wire start = space && free_valid && !init_q && s_cfg_bme && !s_stop;
   wire [N-1:0] grant;
   wire [CLIENTS:0] granted = {{CLIENTS + 1 - N{1'b0}}, grant};
 
@@ -287,8 +288,8 @@ module efa_dma_rd #(
   assign give = answered;
   assign give_tag = s1_tag;
   assign give_phase = req_now_phase;
-  assign late_valid = ends && !s1_slot_q && !waiting;
-  assign late_tag = s1_tag8_q;
+  assign m_late_valid = ends && !s1_slot_q && !waiting;
+  assign m_late_tag = s1_tag8_q;
 
   reg [N-1:0] rd_cpl_valid_q;
   wire [CLIENTS:0] delivered = {{CLIENTS + 1 - N{1'b0}}, rd_cpl_valid_q};
@@ -328,7 +329,7 @@ module efa_dma_rd #(
   assign m_rd_cpl_data[`EFA_DMA_RD_CPL__BYTES] = rd_cpl_bytes_q;
   assign m_rd_cpl_data[`EFA_DMA_RD_CPL__LAST] = rd_cpl_last_q;
   assign m_rd_cpl_data[`EFA_DMA_RD_CPL__ERR] = rd_cpl_err_q;
-  assign idle = live_q == {TAG_W + 1{1'b0}} && !out_valid_q && rd_cpl_valid_q == {N{1'b0}};
+  assign m_idle = live_q == {TAG_W + 1{1'b0}} && !out_valid_q && rd_cpl_valid_q == {N{1'b0}};
 
   wire slot_req;
 
@@ -339,18 +340,18 @@ module efa_dma_rd #(
   ) u_timeout (
       .clk(clk),
       .rst(rst || init_q),
-      .now(now_q),
-      .req_wr(req_wr),
-      .req_tag(req_tag),
-      .req_phase(req_phase),
-      .have_wr(init_q || have_wr),
-      .have_tag(init_q ? init_tag_q : s1_tag),
-      .have_phase(init_q ? 1'b0 : have_new[HAVE_W-1]),
-      .have_given_up(init_q ? 1'b0 : have_new[HAVE_W-2]),
-      .slot_req(slot_req),
-      .slot_done(slot_q),
-      .slot_tag(scan_tag),
-      .slot_phase(scan_phase)
+      .s_now(now_q),
+      .s_req_wr(req_wr),
+      .s_req_tag(req_tag),
+      .s_req_phase(req_phase),
+      .s_have_wr(init_q || have_wr),
+      .s_have_tag(init_q ? init_tag_q : s1_tag),
+      .s_have_phase(init_q ? 1'b0 : have_new[HAVE_W-1]),
+      .s_have_given_up(init_q ? 1'b0 : have_new[HAVE_W-2]),
+      .m_slot_req(slot_req),
+      .s_slot_done(slot_q),
+      .m_slot_tag(scan_tag),
+      .m_slot_phase(scan_phase)
   );
 
   always @(posedge clk) begin
@@ -383,7 +384,7 @@ module efa_dma_rd #(
   assign ev_rd_cpl_valid = rd_cpl_valid_q != {N{1'b0}} && rd_cpl_last_q;
   assign ev_rd_cpl_data = rd_cpl_ev;
 
-  wire [12:0] limit = 13'd1 << mrrs_log;
+  wire [12:0] limit = 13'd1 << s_cfg_mrrs_log;
   wire [63:0] addr = request[`EFA_DMA_RD__ADDR];
   wire [12:0] len = request[`EFA_DMA_RD__LEN];
   wire [12:0] place = addr[12:0] & (limit - 13'd1);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_dma_wr - merges the host writes of six clients into one stream, round robin by packet.
 //
-// In    s_wr: packets of the engines, one lane per client; wr_reg: responses to MMIO_REG_READ, one
-//       beat; wr_irq: MSI-X messages, one beat, valid may fall before the handshake
-//       s_cfg_bme low or stop_all: no new packet; stop_core: no new packet of the engines and irq
-// Out   m_dma_wr in the order of the clients' handshakes; idle: no packet is open or pending;
-//       core_idle: none of the engines and irq
+// In    s_wr: packets of the engines, one lane per client; s_wr_reg: responses to MMIO_REG_READ,
+//       one beat; s_wr_irq: MSI-X messages, one beat, valid may fall before the handshake
+//       s_cfg_bme low or s_stop_all: no new packet; s_stop_core: no new packet of the engines and
+//       irq
+// Out   m_dma_wr in the order of the clients' handshakes; m_idle: no packet is open or pending;
+//       m_core_idle: none of the engines and irq
 // Time  one cycle, one beat per cycle, no gap between packets
 `default_nettype none
 `include "efa_defs.vh"
@@ -15,22 +16,22 @@ module efa_dma_wr (
     input  wire clk,
     input  wire rst,
     input  wire s_cfg_bme,
-    input  wire stop_core,
-    input  wire stop_all,
-    input  wire [3:0] mps_log,
-    output wire core_idle,
-    output wire idle,
+    input  wire s_stop_core,
+    input  wire s_stop_all,
+    input  wire [3:0] s_cfg_mps_log,
+    output wire m_core_idle,
+    output wire m_idle,
     input  wire [`EFA_DMA_WR_CLIENT__COUNT-1:0] s_wr_valid,
     output wire [`EFA_DMA_WR_CLIENT__COUNT-1:0] s_wr_ready,
     input  wire [`EFA_DMA_WR__W*`EFA_DMA_WR_CLIENT__COUNT-1:0] s_wr_data,
-    input  wire wr_reg_valid,
-    output wire wr_reg_ready,
-    input  wire [63:0] wr_reg_addr,
-    input  wire [63:0] wr_reg_data,
-    input  wire wr_irq_valid,
-    output wire wr_irq_ready,
-    input  wire [63:0] wr_irq_addr,
-    input  wire [31:0] wr_irq_data,
+    input  wire s_wr_reg_valid,
+    output wire s_wr_reg_ready,
+    input  wire [63:0] s_wr_reg_addr,
+    input  wire [63:0] s_wr_reg_data,
+    input  wire s_wr_irq_valid,
+    output wire s_wr_irq_ready,
+    input  wire [63:0] s_wr_irq_addr,
+    input  wire [31:0] s_wr_irq_data,
     output wire m_dma_wr_valid,
     input  wire m_dma_wr_ready,
     output wire [63:0] m_dma_wr_addr,
@@ -47,10 +48,10 @@ module efa_dma_wr (
   localparam [12:0] IRQ_BYTES = 13'd4;
   localparam [12:0] BEAT_BYTES = 13'd64;
 
-  wire [N-1:0] valid = {wr_irq_valid, wr_reg_valid, s_wr_valid};
+  wire [N-1:0] valid = {s_wr_irq_valid, s_wr_reg_valid, s_wr_valid};
   wire [N*BEAT_W-1:0] beats = {
-    {wr_irq_addr, IRQ_BYTES, 1'b1, 480'd0, wr_irq_data},
-    {wr_reg_addr, REG_BYTES, 1'b1, 448'd0, wr_reg_data},
+    {s_wr_irq_addr, IRQ_BYTES, 1'b1, 480'd0, s_wr_irq_data},
+    {s_wr_reg_addr, REG_BYTES, 1'b1, 448'd0, s_wr_reg_data},
     s_wr_data
   };
 
@@ -61,8 +62,8 @@ module efa_dma_wr (
 
   // A packet is granted only in the cycle of its first handshake, so no client holds an idle grant.
   wire space = !out_valid_q || m_dma_wr_ready;
-  wire may_start = s_cfg_bme && !stop_all && space && !open_q;
-  wire [N-1:0] request = valid & {N{may_start}} & (stop_core ? IS_REG : {N{1'b1}});
+  wire may_start = s_cfg_bme && !s_stop_all && space && !open_q;
+  wire [N-1:0] request = valid & {N{may_start}} & (s_stop_core ? IS_REG : {N{1'b1}});
   wire [N-1:0] grant;
 
   reg [BEAT_W-1:0] beat;
@@ -105,18 +106,18 @@ module efa_dma_wr (
     end
   end
 
-  assign {wr_irq_ready, wr_reg_ready, s_wr_ready} = grant & {N{space}};
+  assign {s_wr_irq_ready, s_wr_reg_ready, s_wr_ready} = grant & {N{space}};
   assign m_dma_wr_valid = out_valid_q;
   assign {m_dma_wr_addr, m_dma_wr_len, m_dma_wr_last, m_dma_wr_data} = out_q;
-  assign core_idle = !open_q && !(out_valid_q && !out_reg_q);
-  assign idle = !open_q && !out_valid_q;
+  assign m_core_idle = !open_q && !(out_valid_q && !out_reg_q);
+  assign m_idle = !open_q && !out_valid_q;
 
   // Checks the packets of the clients where they become packets of the device.
   reg [12:0] left_q;
   wire [12:0] len = beat[`EFA_DMA_WR__LEN];
   wire [63:0] addr = beat[`EFA_DMA_WR__ADDR];
   wire [12:0] left = open_q ? left_q : len;
-  wire [12:0] limit = 13'd1 << mps_log;
+  wire [12:0] limit = 13'd1 << s_cfg_mps_log;
   wire [12:0] place = addr[12:0] & (limit - 13'd1);
 
   always @(posedge clk) begin

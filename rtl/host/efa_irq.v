@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_irq - holds the MSI-X table and pending bits in BAR 0 and sends the messages.
 //
-// In    s_irq: requests of a vector, one lane per client; acc: BAR 0 dwords in bus order (efa_mmio);
-//       host_rst: masks every vector, clears the table; rst: clears requests and pending bits
-// Out   wr_irq: a message as a 4-byte write, withdrawn when its vector is masked before it leaves;
-//       held while the last message of its vector is younger than s_cfg_moderation
-//       anomaly: a request of a vector that does not exist, dropped
-//       hit, rdata: data of a load of table or pending bits, one cycle after acc
+// In    s_irq: requests of a vector, one lane per client; s_acc: BAR 0 dwords in bus order
+//       (efa_mmio); s_host_rst: masks every vector, clears the table; rst: clears requests and
+//       pending bits
+// Out   m_wr_irq: a message as a 4-byte write, withdrawn when its vector is masked before it
+//       leaves; held while the last message of its vector is younger than s_cfg_moderation
+//       m_anomaly: a request of a vector that does not exist, dropped
+//       m_acc_hit, m_acc_rdata: data of a load of table or pending bits, one cycle after s_acc
 // Time  two cycles to a message, one every three; a held message leaves when its interval is over,
-//       at most 4 cycles later and 2 for each vector; after host_rst the table is cleared, one
+//       at most 4 cycles later and 2 for each vector; after s_host_rst the table is cleared, one
 //       entry per cycle
 `default_nettype none
 `include "efa_defs.vh"
@@ -18,27 +19,27 @@ module efa_irq #(
     parameter VECTORS = `EFA_LIMITS__MSIX_VECTORS
 ) (
     input  wire clk,
-    input  wire host_rst,
+    input  wire s_host_rst,
     input  wire rst,
-    output wire init_done,
+    output wire m_init_done,
     input  wire s_cfg_msix_enable,
     input  wire s_cfg_msix_fmask,
     input  wire [15:0] s_cfg_moderation,
-    input  wire acc_valid,
-    input  wire acc_write,
-    input  wire [31:0] acc_offset,
-    input  wire [31:0] acc_data,
-    output wire hit,
-    output wire [31:0] rdata,
+    input  wire s_acc_valid,
+    input  wire s_acc_write,
+    input  wire [31:0] s_acc_offset,
+    input  wire [31:0] s_acc_data,
+    output wire m_acc_hit,
+    output wire [31:0] m_acc_rdata,
     input  wire [`EFA_IRQ_CLIENT__COUNT-1:0] s_irq_valid,
     output wire [`EFA_IRQ_CLIENT__COUNT-1:0] s_irq_ready,
     input  wire [8*`EFA_IRQ_CLIENT__COUNT-1:0] s_irq_vector,
-    output wire wr_irq_valid,
-    input  wire wr_irq_ready,
-    output wire [63:0] wr_irq_addr,
-    output wire [31:0] wr_irq_data,
-    output wire anomaly_valid,
-    output wire [7:0] anomaly_vector,
+    output wire m_wr_irq_valid,
+    input  wire m_wr_irq_ready,
+    output wire [63:0] m_wr_irq_addr,
+    output wire [31:0] m_wr_irq_data,
+    output wire m_anomaly_valid,
+    output wire [7:0] m_anomaly_vector,
     output wire ev_irq_valid,
     output wire [63:0] ev_irq_data
 );
@@ -76,20 +77,20 @@ module efa_irq #(
   reg odd_q;
   reg [7:0] anomaly_vector_q;
 
-  wire [31:0] from_table = acc_offset - TABLE;
-  wire [31:0] from_pba = acc_offset - PBA;
+  wire [31:0] from_table = s_acc_offset - TABLE;
+  wire [31:0] from_pba = s_acc_offset - PBA;
   wire in_table = from_table < TABLE_BYTES;
   wire in_pba = from_pba < PBA_BYTES;
   wire [VEC_W-1:0] entry = from_table[4+:VEC_W];
   wire [1:0] dword = from_table[3:2];
-  wire store = acc_valid && acc_write && in_table && !init_q;
+  wire store = s_acc_valid && s_acc_write && in_table && !init_q;
   wire store_mask = store && dword == 2'd3;
 
   // Table: message fields in RAM, one copy for messages and one for loads.
   wire tab_wr = init_q || store;
   wire [2:0] tab_lanes = init_q ? 3'b111 : 3'b001 << dword;
   wire [VEC_W-1:0] tab_addr = init_q ? init_addr_q : entry;
-  wire [95:0] tab_data = init_q ? 96'd0 : {acc_data, acc_data, acc_data[31:2], 2'b00};
+  wire [95:0] tab_data = init_q ? 96'd0 : {s_acc_data, s_acc_data, s_acc_data[31:2], 2'b00};
   wire [95:0] message;
   wire [95:0] shown;
 
@@ -124,7 +125,7 @@ module efa_irq #(
   );
 
   always @(posedge clk) begin
-    if (host_rst) begin
+    if (s_host_rst) begin
       init_q <= 1'b1;
       init_addr_q <= {VEC_W{1'b0}};
     end else if (init_q) begin
@@ -133,11 +134,11 @@ module efa_irq #(
     end
   end
 
-  assign init_done = !init_q && !host_rst;
+  assign m_init_done = !init_q && !s_host_rst;
 
   always @(posedge clk) begin
-    if (host_rst) mask_q <= {ENTRIES{1'b1}};
-    else if (store_mask) mask_q[entry] <= acc_data[0];
+    if (s_host_rst) mask_q <= {ENTRIES{1'b1}};
+    else if (store_mask) mask_q[entry] <= s_acc_data[0];
   end
 
   // Loads.
@@ -160,8 +161,8 @@ module efa_irq #(
     picked = picked | (shown[95:64] & {32{pick_q[2]}});
   end
 
-  assign hit = hit_q;
-  assign rdata = picked;
+  assign m_acc_hit = hit_q;
+  assign m_acc_rdata = picked;
 
   // Messages: a request, or a pending or held message that the scan found ready to leave.
   wire open_q = s_cfg_msix_enable && !s_cfg_msix_fmask && !mask_q[vector_q];
@@ -186,12 +187,12 @@ module efa_irq #(
   wire take = grant[2] || (grant[1:0] != 2'b00 && known);
   wire park = state_q == ST_SEND && !open_q && s_cfg_msix_enable;
   wire hold = state_q == ST_SEND && open_q && resting_q[vector_q];
-  wire leave = wr_irq_valid && wr_irq_ready;
+  wire leave = m_wr_irq_valid && m_wr_irq_ready;
 
   assign s_irq_ready = grant[CLIENTS-1:0];
-  assign wr_irq_valid = state_q == ST_SEND && open_q && !resting_q[vector_q];
-  assign wr_irq_addr = message[63:0];
-  assign wr_irq_data = message[95:64];
+  assign m_wr_irq_valid = state_q == ST_SEND && open_q && !resting_q[vector_q];
+  assign m_wr_irq_addr = message[63:0];
+  assign m_wr_irq_data = message[95:64];
 
   always @(posedge clk) begin
     if (rst) begin
@@ -285,8 +286,8 @@ module efa_irq #(
     data[`EFA_EV_IRQ__VECTOR] = {{(8 - VEC_W) {1'b0}}, vector_q};
   end
 
-  assign anomaly_valid = odd_q;
-  assign anomaly_vector = anomaly_vector_q;
+  assign m_anomaly_valid = odd_q;
+  assign m_anomaly_vector = anomaly_vector_q;
   assign ev_irq_valid = leave;
   assign ev_irq_data = data;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_mmio - splits host stores and loads into lines and dwords, in bus order.
 //
-// In    s_mmio: lines with byte enables; opened: the tables are initialised; in_reset: LLQ and
-//       doorbell stores are dropped; acc_rdata: one cycle after a BAR 0 load on acc
-// Out   llq: a line of LLQ memory; db: a doorbell dword; acc: a BAR 0 dword, store or load;
-//       part: a dword without all its enables (BAR 0, doorbells), which has no effect;
+// In    s_mmio: lines with byte enables; s_opened: the tables are initialised; s_in_reset: LLQ and
+//       doorbell stores are dropped; s_acc_rdata: one cycle after a BAR 0 load on m_acc
+// Out   m_llq: a line of LLQ memory; m_db: a doorbell dword; m_acc: a BAR 0 dword, store or load;
+//       m_part: a dword without all its enables (BAR 0, doorbells), which has no effect;
 //       m_mmio_cpl: load completions, in order
 // Time  a store shows in the cycle after its handshake; LLQ lines, single dwords and loads of
 //       one dword pass one per cycle, each further dword takes one more. 60 loads may wait for
@@ -19,8 +19,8 @@ module efa_mmio #(
 ) (
     input  wire clk,
     input  wire rst,
-    input  wire opened,
-    input  wire in_reset,
+    input  wire s_opened,
+    input  wire s_in_reset,
     input  wire s_mmio_valid,
     output wire s_mmio_ready,
     input  wire s_mmio_write,
@@ -33,21 +33,21 @@ module efa_mmio #(
     input  wire m_mmio_cpl_ready,
     output wire [7:0] m_mmio_cpl_tag,
     output wire [511:0] m_mmio_cpl_data,
-    output wire llq_valid,
-    output wire [LLQ_AW-6-1:0] llq_line,
-    output wire [15:0] llq_dwen,
-    output wire llq_part,
-    output wire [511:0] llq_data,
-    output wire db_valid,
-    output wire [31:0] db_offset,
-    output wire [31:0] db_data,
-    output wire acc_valid,
-    output wire acc_write,
-    output wire [31:0] acc_offset,
-    output wire [31:0] acc_data,
-    input  wire [31:0] acc_rdata,
-    output wire part_valid,
-    output wire [31:0] part_offset
+    output wire m_llq_valid,
+    output wire [LLQ_AW-6-1:0] m_llq_line,
+    output wire [15:0] m_llq_dwen,
+    output wire m_llq_part,
+    output wire [511:0] m_llq_data,
+    output wire m_db_valid,
+    output wire [31:0] m_db_offset,
+    output wire [31:0] m_db_data,
+    output wire m_acc_valid,
+    output wire m_acc_write,
+    output wire [31:0] m_acc_offset,
+    output wire [31:0] m_acc_data,
+    input  wire [31:0] s_acc_rdata,
+    output wire m_part_valid,
+    output wire [31:0] m_part_offset
 );
 
   localparam [2:0] BAR_REG = `EFA_REG_BAR;
@@ -84,7 +84,7 @@ module efa_mmio #(
   ) u_in (
       .clk(clk),
       .rst(rst),
-      .s_valid(s_mmio_valid && opened),
+      .s_valid(s_mmio_valid && s_opened),
       .s_ready(skid_ready),
       .s_data({
         s_mmio_write, s_mmio_bar, s_mmio_addr[31:6], touched, complete, s_mmio_data, s_mmio_tag
@@ -94,7 +94,7 @@ module efa_mmio #(
       .m_data({a_write, a_bar, a_line, a_touched, a_complete, a_data, a_tag})
   );
 
-  assign s_mmio_ready = skid_ready && opened;
+  assign s_mmio_ready = skid_ready && s_opened;
 
   // Stage a: one line; dwords of BAR 0 and doorbell stores act one per cycle.
   reg [15:0] a_done_q;
@@ -133,21 +133,21 @@ module efa_mmio #(
   wire a_acts = a_step && a_some && a_write && a_full;
   wire a_in_llq = a_line >> (LLQ_AW - 6) == 26'd0;
 
-  // A store to DEV_CTL sets in_reset before the next store acts.
-  assign llq_valid = a_step && a_llq && a_write && a_in_llq && a_touched != 16'd0 && !in_reset;
-  assign llq_line = a_line[LLQ_AW-6-1:0];
-  assign llq_dwen = a_complete;
-  assign llq_part = a_touched != a_complete;
-  assign llq_data = a_data;
-  assign db_valid = a_acts && a_db && !in_reset;
-  assign db_offset = {a_line, a_index, 2'b00};
-  assign db_data = a_dword;
-  assign acc_valid = a_reg && (a_acts || (a_step && a_some && !a_write));
-  assign acc_write = a_write;
-  assign acc_offset = {a_line, a_index, 2'b00};
-  assign acc_data = a_dword;
-  assign part_valid = a_step && a_write && a_init && a_some && !a_full;
-  assign part_offset = {a_line, a_index, 2'b00};
+  // A store to DEV_CTL sets s_in_reset before the next store acts.
+  assign m_llq_valid = a_step && a_llq && a_write && a_in_llq && a_touched != 16'd0 && !s_in_reset;
+  assign m_llq_line = a_line[LLQ_AW-6-1:0];
+  assign m_llq_dwen = a_complete;
+  assign m_llq_part = a_touched != a_complete;
+  assign m_llq_data = a_data;
+  assign m_db_valid = a_acts && a_db && !s_in_reset;
+  assign m_db_offset = {a_line, a_index, 2'b00};
+  assign m_db_data = a_dword;
+  assign m_acc_valid = a_reg && (a_acts || (a_step && a_some && !a_write));
+  assign m_acc_write = a_write;
+  assign m_acc_offset = {a_line, a_index, 2'b00};
+  assign m_acc_data = a_dword;
+  assign m_part_valid = a_step && a_write && a_init && a_some && !a_full;
+  assign m_part_offset = {a_line, a_index, 2'b00};
 
   // Stage d writes the loaded dword to its lane. Stage e pushes a complete line into u_cq_engine.
   reg d_read_q;
@@ -178,7 +178,7 @@ module efa_mmio #(
     e_tag_q <= d_tag_q;
     if (d_read_q) begin
       for (k = 0; k < 16; k = k + 1) begin
-        if (d_lane_q[k]) e_data_q[32*k+:32] <= acc_rdata;
+        if (d_lane_q[k]) e_data_q[32*k+:32] <= s_acc_rdata;
         else if (d_first_q) e_data_q[32*k+:32] <= 32'd0;
       end
     end
@@ -198,7 +198,7 @@ module efa_mmio #(
       .m_valid(m_mmio_cpl_valid),
       .m_ready(m_mmio_cpl_ready),
       .m_data({m_mmio_cpl_tag, m_mmio_cpl_data}),
-      .level(cpl_level)
+      .m_level(cpl_level)
   );
 
   `EFA_CHECK(!e_push_q || cpl_ready, "lost response to a load")

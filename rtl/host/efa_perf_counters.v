@@ -2,15 +2,15 @@
 // efa_perf_counters - counts beats and stall cycles of streams, and histograms of host reads and
 // sends.
 //
-// In    valid, ready: the streams of efa_perf_stream, a bit each; rd_tag, cpl_tag, cpl_last: the
-//       payload of two of them; sends_open: message contexts in use;
-//       cnt_run: counts while 1, holds the counters while 0; cnt_clear: clears all counters
-// Out   cnt_data: the counter of cnt_index (enum efa_perf_counters), modulo 2^32; 0 where there is
-//       none
-// Time  a beat, a stall or a gauge is counted 2 cycles later, the end of a host read 3; cnt_data is
-//       valid 1 cycle after cnt_index, one index per cycle
+// In    s_valids, s_readies: the streams of efa_perf_stream, a bit each; s_rd_tag,
+//       s_cpl_tag, s_cpl_last: the payload of two of them; s_sends_open: message contexts in use;
+//       s_cnt_run: counts while 1, holds the counters while 0; s_cnt_clear: clears all counters
+// Out   cnt_rd_data: the counter of cnt_rd_addr (enum efa_perf_counters), modulo 2^32; 0 where
+//       there is none
+// Time  a beat, a stall or a gauge is counted 2 cycles later, the end of a host read 3; cnt_rd_data
+//       is valid 1 cycle after cnt_rd_addr, one index per cycle
 // Observation only: no part of the device depends on this module. Reads and contexts are tracked
-// while counting is off too, so cnt_run may change at any time.
+// while counting is off too, so s_cnt_run may change at any time.
 `default_nettype none
 `include "efa_defs.vh"
 
@@ -21,16 +21,16 @@ module efa_perf_counters #(
 ) (
     input wire clk,
     input wire rst,
-    input wire [`EFA_PERF_STREAM__ACK_RX:0] valid,
-    input wire [`EFA_PERF_STREAM__ACK_RX:0] ready,
-    input wire [7:0] rd_tag,
-    input wire [7:0] cpl_tag,
-    input wire cpl_last,
-    input wire [OPEN_W-1:0] sends_open,
-    input wire cnt_run,
-    input wire cnt_clear,
-    input wire [6:0] cnt_index,
-    output wire [31:0] cnt_data
+    input wire [`EFA_PERF_STREAM__ACK_RX:0] s_valids,
+    input wire [`EFA_PERF_STREAM__ACK_RX:0] s_readies,
+    input wire [7:0] s_rd_tag,
+    input wire [7:0] s_cpl_tag,
+    input wire s_cpl_last,
+    input wire [OPEN_W-1:0] s_sends_open,
+    input wire s_cnt_run,
+    input wire s_cnt_clear,
+    input wire [6:0] cnt_rd_addr,
+    output wire [31:0] cnt_rd_data
 );
 
   localparam STREAMS = `EFA_PERF_STREAM__ACK_RX + 1;
@@ -51,15 +51,15 @@ module efa_perf_counters #(
     end
   endfunction
 
-  wire [STREAMS-1:0] beat = valid & ready;
+  wire [STREAMS-1:0] beat = s_valids & s_readies;
   wire requested = beat[`EFA_PERF_STREAM__M_DMA_RD];
-  wire ended = beat[`EFA_PERF_STREAM__S_DMA_RD_CPL] && cpl_last;
+  wire ended = beat[`EFA_PERF_STREAM__S_DMA_RD_CPL] && s_cpl_last;
 
   reg [STREAMS-1:0] beat_q;
   reg [STREAMS-1:0] wait_q;
   always @(posedge clk) begin
     beat_q <= rst ? {STREAMS{1'b0}} : beat;
-    wait_q <= rst ? {STREAMS{1'b0}} : valid & ~ready;
+    wait_q <= rst ? {STREAMS{1'b0}} : s_valids & ~s_readies;
   end
 
   // Latency of a host read, from its request to its last completion beat.
@@ -76,10 +76,10 @@ module efa_perf_counters #(
   ) u_requested_at (
       .clk(clk),
       .wr_en(requested),
-      .wr_addr(rd_tag[TAG_W-1:0]),
+      .wr_addr(s_rd_tag[TAG_W-1:0]),
       .wr_data(now_q),
       .rd_en(ended),
-      .rd_addr(cpl_tag[TAG_W-1:0]),
+      .rd_addr(s_cpl_tag[TAG_W-1:0]),
       .rd_data(requested_at)
   );
 
@@ -99,7 +99,7 @@ module efa_perf_counters #(
     if (rst) out_q <= {OUT_W{1'b0}};
     else if (requested != ended) out_q <= requested ? out_q + 1'b1 : out_q - 1'b1;
     out_bucket_q  <= bucket({{TIME_W - OUT_W{1'b0}}, out_q});
-    open_bucket_q <= bucket({{TIME_W - OPEN_W{1'b0}}, sends_open});
+    open_bucket_q <= bucket({{TIME_W - OPEN_W{1'b0}}, s_sends_open});
   end
 
   reg gauge_q;
@@ -125,8 +125,8 @@ module efa_perf_counters #(
     for (c = 0; c < COUNTERS; c = c + 1) begin : g_counter
       reg [31:0] count_q;
       always @(posedge clk) begin
-        if (rst || cnt_clear) count_q <= FIRST;
-        else if (cnt_run && more[c]) count_q <= count_q + 32'd1;
+        if (rst || s_cnt_clear) count_q <= FIRST;
+        else if (s_cnt_run && more[c]) count_q <= count_q + 32'd1;
       end
       assign counters[32*c+:32] = count_q;
     end
@@ -134,9 +134,9 @@ module efa_perf_counters #(
 
   reg [31:0] cnt_data_q;
   always @(posedge clk) begin
-    cnt_data_q <= {25'd0, cnt_index} < COUNTERS ? counters[{cnt_index, 5'd0}+:32] : 32'd0;
+    cnt_data_q <= {25'd0, cnt_rd_addr} < COUNTERS ? counters[{cnt_rd_addr, 5'd0}+:32] : 32'd0;
   end
-  assign cnt_data = cnt_data_q;
+  assign cnt_rd_data = cnt_data_q;
 
 endmodule
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rd_timeout - scans the tags for host reads without completion within TIMEOUT_CYCLES.
 //
-// In    now: a cycle counter whose wrap is longer than the time to find a read;
+// In    s_now: a cycle counter whose wrap is longer than the time to find a read;
 //       ask: a read of this tag leaves; have: completion state of a tag
-// Out   slot_req, slot_tag, slot_phase: times out this use of the tag; held until slot_done
+// Out   m_slot_req, m_slot_tag, m_slot_phase: times out this use of the tag; held until s_slot_done
 // Time  two cycles per tag, at least two more for a timeout; a read is found TIMEOUT_CYCLES
 //       after it leaves, plus at most one scan round
 `default_nettype none
@@ -16,18 +16,18 @@ module efa_rd_timeout #(
 ) (
     input  wire clk,
     input  wire rst,
-    input  wire [NOW_W-1:0] now,
-    input  wire req_wr,
-    input  wire [TAG_W-1:0] req_tag,
-    input  wire req_phase,
-    input  wire have_wr,
-    input  wire [TAG_W-1:0] have_tag,
-    input  wire have_phase,
-    input  wire have_given_up,
-    output wire slot_req,
-    input  wire slot_done,
-    output wire [TAG_W-1:0] slot_tag,
-    output wire slot_phase
+    input  wire [NOW_W-1:0] s_now,
+    input  wire s_req_wr,
+    input  wire [TAG_W-1:0] s_req_tag,
+    input  wire s_req_phase,
+    input  wire s_have_wr,
+    input  wire [TAG_W-1:0] s_have_tag,
+    input  wire s_have_phase,
+    input  wire s_have_given_up,
+    output wire m_slot_req,
+    input  wire s_slot_done,
+    output wire [TAG_W-1:0] m_slot_tag,
+    output wire m_slot_phase
 );
 
   localparam [NOW_W-1:0] TIMEOUT = TIMEOUT_CYCLES;
@@ -50,9 +50,9 @@ module efa_rd_timeout #(
       .ADDR_W(TAG_W)
   ) u_req (
       .clk(clk),
-      .wr_en(req_wr),
-      .wr_addr(req_tag),
-      .wr_data({req_phase, now}),
+      .wr_en(s_req_wr),
+      .wr_addr(s_req_tag),
+      .wr_data({s_req_phase, s_now}),
       .rd_en(reading),
       .rd_addr(tag_q),
       .rd_data({requested_phase, requested_at})
@@ -63,15 +63,15 @@ module efa_rd_timeout #(
       .ADDR_W(TAG_W)
   ) u_have (
       .clk(clk),
-      .wr_en(have_wr),
-      .wr_addr(have_tag),
-      .wr_data({have_phase, have_given_up}),
+      .wr_en(s_have_wr),
+      .wr_addr(s_have_tag),
+      .wr_data({s_have_phase, s_have_given_up}),
       .rd_en(reading),
       .rd_addr(tag_q),
       .rd_data({done_phase, given_up})
   );
 
-  wire [NOW_W-1:0] age = now - requested_at;
+  wire [NOW_W-1:0] age = s_now - requested_at;
   wire expired = requested_phase != done_phase && !given_up && age >= TIMEOUT;
 
   always @(posedge clk) begin
@@ -91,7 +91,7 @@ module efa_rd_timeout #(
         end
         // Waits for a cycle without a completion.
         default: begin
-          if (slot_done) begin
+          if (s_slot_done) begin
             state_q <= ST_READ;
             tag_q <= tag_q + TAG_ONE;
           end
@@ -100,11 +100,11 @@ module efa_rd_timeout #(
     end
   end
 
-  assign slot_req = state_q == ST_SLOT;
-  assign slot_tag = tag_q;
-  assign slot_phase = requested_phase;
+  assign m_slot_req = state_q == ST_SLOT;
+  assign m_slot_tag = tag_q;
+  assign m_slot_phase = requested_phase;
 
-  `EFA_CHECK(!slot_done || slot_req, "slot without a request")
+  `EFA_CHECK(!s_slot_done || m_slot_req, "slot without a request")
 
 endmodule
 

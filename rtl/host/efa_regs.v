@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_regs - holds the host registers: identity, status, and reads answered through memory.
 //
-// In    acc: BAR 0 dwords in bus order (efa_mmio); DEV_STS bits and resp_clear (efa_reset)
-// Out   reg_wr: register stores for all units, none during a reset; ctl: stores to DEV_CTL
-//       rdata: value of a load, one cycle after acc
-//       wr_reg: the response to an MMIO_REG_READ as an 8-byte write, also during a reset
-//       acq_crc: the interface version has ACQ checksums
-//       anomaly: an ignored store or a lost read
+// In    s_acc: BAR 0 dwords in bus order (efa_mmio); DEV_STS bits and s_resp_clear (efa_reset)
+// Out   m_reg_wr: register stores for all units, none during a reset; m_ctl: stores to DEV_CTL
+//       m_acc_rdata: value of a load, one cycle after s_acc
+//       m_wr_reg: the response to an MMIO_REG_READ as an 8-byte write, also during a reset
+//       m_cfg_acq_crc: the interface version has ACQ checksums
+//       m_anomaly: an ignored store or a lost read
 // Time  one store or load per cycle; a response is offered one cycle after its store and carries
 //       the register value of that cycle; EFA_LIMITS__MMIO_READS responses may wait
 `default_nettype none
@@ -19,30 +19,30 @@ module efa_regs #(
     input  wire clk,
     input  wire rst,
     input  wire s_cfg_profile,
-    input  wire [1:0] sampled_interface,
-    output wire acq_crc,
-    input  wire in_reset,
-    input  wire in_flr,
-    input  wire resp_clear,
-    input  wire sts_progress,
-    input  wire sts_finished,
-    input  wire acc_valid,
-    input  wire acc_write,
-    input  wire [31:0] acc_offset,
-    input  wire [31:0] acc_data,
-    output wire [31:0] rdata,
-    output wire reg_wr_valid,
-    output wire [15:0] reg_wr_offset,
-    output wire [31:0] reg_wr_data,
-    output wire ctl_valid,
-    output wire ctl_reset,
-    output wire wr_reg_valid,
-    input  wire wr_reg_ready,
-    output wire [63:0] wr_reg_addr,
-    output wire [63:0] wr_reg_data,
-    output wire anomaly_valid,
-    output wire [3:0] anomaly_kind,
-    output wire [31:0] anomaly_detail
+    input  wire [1:0] s_cfg_sampled_interface,
+    output wire m_cfg_acq_crc,
+    input  wire s_in_reset,
+    input  wire s_in_flr,
+    input  wire s_resp_clear,
+    input  wire s_sts_progress,
+    input  wire s_sts_finished,
+    input  wire s_acc_valid,
+    input  wire s_acc_write,
+    input  wire [31:0] s_acc_offset,
+    input  wire [31:0] s_acc_data,
+    output wire [31:0] m_acc_rdata,
+    output wire m_reg_wr_valid,
+    output wire [15:0] m_reg_wr_offset,
+    output wire [31:0] m_reg_wr_data,
+    output wire m_ctl_valid,
+    output wire m_ctl_reset,
+    output wire m_wr_reg_valid,
+    input  wire m_wr_reg_ready,
+    output wire [63:0] m_wr_reg_addr,
+    output wire [63:0] m_wr_reg_data,
+    output wire m_anomaly_valid,
+    output wire [3:0] m_anomaly_kind,
+    output wire [31:0] m_anomaly_detail
 );
 
   localparam [31:0] TABLE = `EFA_LIMITS__MSIX_TABLE_OFFSET;
@@ -70,8 +70,8 @@ module efa_regs #(
   // A strap of 0 selects the version of the profile.
   wire [31:0] profile_version =
       s_cfg_profile ? `EFA_PROFILE_RECORDED__VERSION : `EFA_PROFILE_DEFAULT__VERSION;
-  wire [31:0] version = sampled_interface == 2'd0 ? profile_version : {30'd0, sampled_interface};
-  assign acq_crc = version >= VERSION_WITH_CRC;
+  wire [31:0] version = s_cfg_sampled_interface == 2'd0 ? profile_version : {30'd0, s_cfg_sampled_interface};
+  assign m_cfg_acq_crc = version >= VERSION_WITH_CRC;
 
   reg [31:0] caps;
   reg [31:0] dev_sts;
@@ -83,8 +83,8 @@ module efa_regs #(
     caps[`EFA_REG__CAPS__ADMIN_CMD_TO] = s_cfg_profile ? CMD_TO_1 : CMD_TO_0;
     dev_sts = 32'd0;
     dev_sts[`EFA_REG__DEV_STS__READY] = 1'b1;
-    dev_sts[`EFA_REG__DEV_STS__RESET_IN_PROGRESS] = sts_progress;
-    dev_sts[`EFA_REG__DEV_STS__RESET_FINISHED] = sts_finished;
+    dev_sts[`EFA_REG__DEV_STS__RESET_IN_PROGRESS] = s_sts_progress;
+    dev_sts[`EFA_REG__DEV_STS__RESET_FINISHED] = s_sts_finished;
   end
 
   function stored;  // stores are valid at this offset
@@ -118,25 +118,25 @@ module efa_regs #(
     endcase
   endfunction
 
-  wire [15:0] offset = acc_offset[15:0];
-  wire near = acc_offset < TABLE;
-  wire in_table = acc_offset >= TABLE && acc_offset < TABLE_END;
-  wire store = acc_valid && acc_write && near && !in_flr;
+  wire [15:0] offset = s_acc_offset[15:0];
+  wire near = s_acc_offset < TABLE;
+  wire in_table = s_acc_offset >= TABLE && s_acc_offset < TABLE_END;
+  wire store = s_acc_valid && s_acc_write && near && !s_in_flr;
   wire ask = store && offset == `EFA_REG__MMIO_REG_READ;
 
-  assign reg_wr_valid = store && !in_reset;
-  assign reg_wr_offset = offset;
-  assign reg_wr_data = acc_data;
-  assign ctl_valid = store && offset == `EFA_REG__DEV_CTL;
-  assign ctl_reset = acc_data[`EFA_REG__DEV_CTL__DEV_RESET];
+  assign m_reg_wr_valid = store && !s_in_reset;
+  assign m_reg_wr_offset = offset;
+  assign m_reg_wr_data = s_acc_data;
+  assign m_ctl_valid = store && offset == `EFA_REG__DEV_CTL;
+  assign m_ctl_reset = s_acc_data[`EFA_REG__DEV_CTL__DEV_RESET];
 
   always @(posedge clk) begin
-    if (rst || resp_clear) begin
+    if (rst || s_resp_clear) begin
       resp_lo_q <= 32'd0;
       resp_hi_q <= 32'd0;
     end else if (store) begin
-      if (offset == `EFA_REG__MMIO_RESP_LO) resp_lo_q <= acc_data;
-      if (offset == `EFA_REG__MMIO_RESP_HI) resp_hi_q <= acc_data;
+      if (offset == `EFA_REG__MMIO_RESP_LO) resp_lo_q <= s_acc_data;
+      if (offset == `EFA_REG__MMIO_RESP_HI) resp_hi_q <= s_acc_data;
     end
   end
 
@@ -144,15 +144,15 @@ module efa_regs #(
   wire [31:0] loaded = value(offset, offset_stored, s_cfg_profile, version, caps, dev_sts);
   always @(posedge clk) rdata_q <= near ? loaded : `EFA_MMIO_READ_INVALID;
 
-  assign rdata = rdata_q;
+  assign m_acc_rdata = rdata_q;
 
-  wire [15:0] requested_offset = acc_data[`EFA_REG__MMIO_REG_READ__REG_OFF];
+  wire [15:0] requested_offset = s_acc_data[`EFA_REG__MMIO_REG_READ__REG_OFF];
   wire requested_stored = stored(requested_offset);
   wire [31:0] requested_value =
       value(requested_offset, requested_stored, s_cfg_profile, version, caps, dev_sts);
   reg [63:0] answer;
   always @* begin
-    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REQ_ID] = acc_data[`EFA_REG__MMIO_REG_READ__REQ_ID];
+    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REQ_ID] = s_acc_data[`EFA_REG__MMIO_REG_READ__REQ_ID];
     answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_OFF] = requested_offset;
     answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_VAL] = requested_value;
   end
@@ -169,22 +169,22 @@ module efa_regs #(
       .s_valid(ask),
       .s_ready(req_ready),
       .s_data({resp_hi_q, resp_lo_q[31:3], answer}),
-      .m_valid(wr_reg_valid),
-      .m_ready(wr_reg_ready),
-      .m_data({wr_reg_addr[63:3], wr_reg_data}),
-      .level(unused_level)
+      .m_valid(m_wr_reg_valid),
+      .m_ready(m_wr_reg_ready),
+      .m_data({m_wr_reg_addr[63:3], m_wr_reg_data}),
+      .m_level(unused_level)
   );
 
-  assign wr_reg_addr[2:0] = 3'd0;
+  assign m_wr_reg_addr[2:0] = 3'd0;
 
   wire lost = ask && !req_ready;
-  wire ignored = acc_valid && acc_write && !in_table && !(near && stored(offset));
+  wire ignored = s_acc_valid && s_acc_write && !in_table && !(near && stored(offset));
 
-  assign anomaly_valid = lost || ignored;
-  assign anomaly_kind = lost ? `EFA_ANOMALY_HOST__READ_LOST : `EFA_ANOMALY_HOST__REGISTER;
-  assign anomaly_detail = lost ? acc_data : acc_offset;
+  assign m_anomaly_valid = lost || ignored;
+  assign m_anomaly_kind = lost ? `EFA_ANOMALY_HOST__READ_LOST : `EFA_ANOMALY_HOST__REGISTER;
+  assign m_anomaly_detail = lost ? s_acc_data : s_acc_offset;
 
-  wire unused_regs = &{1'b0, unused_level, acc_offset[31:16], resp_lo_q[2:0]};
+  wire unused_regs = &{1'b0, unused_level, s_acc_offset[31:16], resp_lo_q[2:0]};
 
 endmodule
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_reset - sequences power-on, register and function-level reset: drain, reset, initialise.
 //
-// In    ctl: stores to DEV_CTL; s_cfg_flr: a rising edge starts a function-level reset;
+// In    s_ctl: stores to DEV_CTL; s_cfg_flr: a rising edge starts a function-level reset;
 //       s_cfg_interface; idle state of the engines
-// Out   sampled_interface: s_cfg_interface at the end of the last reset; uptime: cycles since
-//       power-on; quiesce: from the request on; rst: engine reset; host_rst: resets the host side
-//       too (power-on, FLR); in_reset; in_flr; opened: power-on reset is over; DEV_STS bits; ev_reset
-// Time  a DEV_CTL store shows in sts_progress one cycle later; rst lasts 8 cycles; a register
+// Out   m_cfg_sampled_interface: s_cfg_interface at the end of the last reset; m_uptime: cycles
+//       since power-on; m_quiesce: from the request on; rst: engine reset; m_host_rst: resets the
+//       host side too (power-on, FLR); m_in_reset; m_in_flr; m_opened: power-on reset is over;
+//       DEV_STS bits; ev_reset
+// Time  a DEV_CTL store shows in m_sts_progress one cycle later; rst lasts 8 cycles; a register
 //       reset ends after a store of DEV_CTL = 0, the others end by themselves
 `default_nettype none
 `include "efa_defs.vh"
@@ -20,24 +21,24 @@ module efa_reset #(
     input  wire s_cfg_flr,
     output wire m_cfg_flr_done,
     input  wire [1:0] s_cfg_interface,
-    output wire [1:0] sampled_interface,
-    output wire [63:0] uptime,
-    input  wire ctl_valid,
-    input  wire ctl_reset,
-    input  wire init_done,
-    input  wire net_quiet,
-    input  wire rd_idle,
-    input  wire wr_idle,
-    input  wire wr_core_idle,
+    output wire [1:0] m_cfg_sampled_interface,
+    output wire [63:0] m_uptime,
+    input  wire s_ctl_valid,
+    input  wire s_ctl_reset,
+    input  wire s_init_done,
+    input  wire s_net_quiet,
+    input  wire s_rd_idle,
+    input  wire s_wr_idle,
+    input  wire s_wr_core_idle,
     output wire rst,
-    output wire host_rst,
-    output wire quiesce,
-    output wire in_reset,
-    output wire in_flr,
-    output wire opened,
-    output wire resp_clear,
-    output wire sts_progress,
-    output wire sts_finished,
+    output wire m_host_rst,
+    output wire m_quiesce,
+    output wire m_in_reset,
+    output wire m_in_flr,
+    output wire m_opened,
+    output wire m_resp_clear,
+    output wire m_sts_progress,
+    output wire m_sts_finished,
     output wire ev_reset_valid,
     output wire [63:0] ev_reset_data
 );
@@ -47,7 +48,7 @@ module efa_reset #(
   localparam [2:0] ST_IDLE = 3'd2;
   localparam [2:0] ST_DRAIN = 3'd3;
   localparam [2:0] ST_RELEASE = 3'd4;
-  // Cycles of rst, and cycles before an engine's response to quiesce or rst is valid.
+  // Cycles of rst, and cycles before an engine's response to m_quiesce or rst is valid.
   localparam [2:0] SETTLE = 3'd7;
   localparam [31:0] LOW_LEFT = UPTIME_LEFT;
   localparam [63:0] UPTIME_FIRST = 64'd0 - {32'd0, LOW_LEFT};
@@ -78,8 +79,8 @@ module efa_reset #(
   reg [1:0] ev_step_d;
 
   wire settle_done = count_q == SETTLE;
-  wire begin_ctl = state_q == ST_IDLE && !flr_requested_q && ctl_valid && ctl_reset;
-  wire drained = settle_done && net_quiet && rd_idle && (flr_q ? wr_idle : wr_core_idle);
+  wire begin_ctl = state_q == ST_IDLE && !flr_requested_q && s_ctl_valid && s_ctl_reset;
+  wire drained = settle_done && s_net_quiet && s_rd_idle && (flr_q ? s_wr_idle : s_wr_core_idle);
 
   always @* begin
     state_d = state_q;
@@ -97,7 +98,7 @@ module efa_reset #(
       end
       // Waits until the tables are initialised.
       ST_INIT: begin
-        if (settle_done && init_done) begin
+        if (settle_done && s_init_done) begin
           boot_d = 1'b0;
           flr_d = 1'b0;
           state_d = progress_q ? ST_RELEASE : ST_IDLE;
@@ -176,7 +177,7 @@ module efa_reset #(
       progress_q <= progress_d;
       finished_q <= finished_d;
       if (begin_ctl) released_q <= 1'b0;
-      else if (ctl_valid && !ctl_reset) released_q <= 1'b1;
+      else if (s_ctl_valid && !s_ctl_reset) released_q <= 1'b1;
       rst_q <= state_d == ST_CORE;
       host_rst_q <= state_d == ST_CORE && (boot_d || flr_d);
       ev_valid_q <= ev_valid_d;
@@ -190,17 +191,17 @@ module efa_reset #(
   assign m_cfg_flr_done = state_q == ST_IDLE && !flr_requested_q;
   // rst_por resets the core from the first edge on; rst_q alone does so from the second.
   assign rst = rst_q || rst_por;
-  assign host_rst = host_rst_q || rst_por;
-  assign quiesce = state_q != ST_IDLE;
-  assign in_reset = state_q != ST_IDLE;
-  assign in_flr = flr_q;
-  assign opened = !boot_q;
-  assign resp_clear = begin_ctl;
-  assign sts_progress = progress_q;
-  assign sts_finished = finished_q;
+  assign m_host_rst = host_rst_q || rst_por;
+  assign m_quiesce = state_q != ST_IDLE;
+  assign m_in_reset = state_q != ST_IDLE;
+  assign m_in_flr = flr_q;
+  assign m_opened = !boot_q;
+  assign m_resp_clear = begin_ctl;
+  assign m_sts_progress = progress_q;
+  assign m_sts_finished = finished_q;
   assign ev_reset_valid = ev_valid_q;
-  assign sampled_interface = interface_q;
-  assign uptime = {uptime_high_q, uptime_low_q};
+  assign m_cfg_sampled_interface = interface_q;
+  assign m_uptime = {uptime_high_q, uptime_low_q};
 
   reg [63:0] data;
   always @* begin
@@ -210,7 +211,7 @@ module efa_reset #(
 
   assign ev_reset_data = data;
 
-  `EFA_CHECK_ON(clk, rst_por, !progress_q || in_reset, "RESET_IN_PROGRESS without a reset")
+  `EFA_CHECK_ON(clk, rst_por, !progress_q || m_in_reset, "RESET_IN_PROGRESS without a reset")
   `EFA_CHECK_ON(clk, rst_por, !host_rst_q || rst_q,
                 "reset of the host side without reset of the core")
 

@@ -37,9 +37,9 @@
   ) name ( \
       .clk(clock), \
       .rst(reset), \
-      .valid(v), \
-      .ready(r), \
-      .data(d) \
+      .s_valid(v), \
+      .s_ready(r), \
+      .s_data(d) \
   );
 
 `endif

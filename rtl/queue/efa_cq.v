@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cq - allocates completion slots as their only owner, writes and commits each CQE.
 //
-// In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices; lookup_counted,
-//       one cycle after lookup_valid: the completions of QP lookup_qpn may have event counters
+// In    s_txc, s_rxc finished work requests; s_cqc contexts; s_cqdb consumer indices;
+//       counted_rd_data, one cycle after counted_rd_en: the completions of QP counted_rd_addr may
+//       have event counters
 // Out   m_wr one host write per CQE; m_commit CQEs of interrupt-mode CQs and counted CQEs, in write
 //       order, with m_commit_*: which of both, and the QP; m_rxdone one pulse per receive CQE
-//       written or discarded; drain_ready when everything that was inside has left
+//       written or discarded; s_drain_ready when everything that was inside has left
 // Time  one CQE per cycle, also for one CQ and in interrupt mode; 2 cycles from s_*c to m_wr;
-//       commit 1 cycle after the write was accepted; drain of an idle module 1 cycle
+//       commit 1 cycle after the write was accepted; s_drain of an idle module 1 cycle
 `default_nettype none
 `include "efa_defs.vh"
 
@@ -17,13 +18,13 @@ module efa_cq #(
     input  wire clk,
     input  wire rst,
 
-    input  wire cqc_valid,
-    input  wire [CQN_W-1:0] cqc_cqn,
-    input  wire [`EFA_CQC__W-1:0] cqc_data,
+    input  wire s_cqc_valid,
+    input  wire [CQN_W-1:0] s_cqc_cqn,
+    input  wire [`EFA_CQC__W-1:0] s_cqc_data,
 
-    input  wire cqdb_valid,
-    input  wire [CQN_W-1:0] cqdb_cqn,
-    input  wire [15:0] cqdb_index,
+    input  wire s_cqdb_valid,
+    input  wire [CQN_W-1:0] s_cqdb_cqn,
+    input  wire [15:0] s_cqdb_index,
 
     input  wire s_txc_valid,
     output wire s_txc_ready,
@@ -47,16 +48,16 @@ module efa_cq #(
     output wire [11:0] m_commit_qpn,
     output wire [1:0] m_commit_kind,
 
-    output wire lookup_valid,
-    output wire [11:0] lookup_qpn,
-    input wire lookup_counted,
+    output wire counted_rd_en,
+    output wire [11:0] counted_rd_addr,
+    input wire counted_rd_data,
 
     output wire m_rxdone,
 
-    input  wire drain_valid,
-    output wire drain_ready,
+    input  wire s_drain_valid,
+    output wire s_drain_ready,
 
-    output wire init_done,
+    output wire m_init_done,
 
     output wire ev_cqe_valid,
     output wire [63:0] ev_cqe_data
@@ -68,7 +69,7 @@ module efa_cq #(
   // The init sweep after reset clears the tables: a CQ that was never created is not live.
   reg [CQN_W:0] init_q;
   wire init_run = !init_q[CQN_W];
-  assign init_done = !init_run;
+  assign m_init_done = !init_run;
 
   // Round robin between the two sources.
   wire [1:0] grant;
@@ -79,7 +80,7 @@ module efa_cq #(
   ) u_arb (
       .clk(clk),
       .rst(rst),
-      .s_request({s_rxc_valid, s_txc_valid} & {2{init_done}}),
+      .s_request({s_rxc_valid, s_txc_valid} & {2{m_init_done}}),
       .s_hold(!advance),
       .m_grant(grant)
   );
@@ -119,16 +120,16 @@ module efa_cq #(
   wire [16:0] s1_space = 17'd1 << ({1'b0, s1_log} + {4'b0, s1_ctx[`EFA_CQC__TWO]});
 
   // A context write uses the write port of the table for one cycle; completions wait.
-  wire s1_commit = s1_valid_q && advance && !cqc_valid;
+  wire s1_commit = s1_valid_q && advance && !s_cqc_valid;
 
   efa_ram #(
       .WIDTH (CQC_W),
       .ADDR_W(CQN_W)
   ) u_ctx (
       .clk(clk),
-      .wr_en(cqc_valid || init_run),
-      .wr_addr(init_run ? init_q[CQN_W-1:0] : cqc_cqn),
-      .wr_data(init_run ? {CQC_W{1'b0}} : cqc_data),
+      .wr_en(s_cqc_valid || init_run),
+      .wr_addr(init_run ? init_q[CQN_W-1:0] : s_cqc_cqn),
+      .wr_data(init_run ? {CQC_W{1'b0}} : s_cqc_data),
       .rd_en(take),
       .rd_addr(s0_cqn),
       .rd_data(s1_ctx)
@@ -139,9 +140,9 @@ module efa_cq #(
       .ADDR_W(CQN_W)
   ) u_counts (
       .clk(clk),
-      .wr_en(cqc_valid || s1_commit || init_run),
-      .wr_addr(init_run ? init_q[CQN_W-1:0] : cqc_valid ? cqc_cqn : s1_cqn),
-      .wr_data(init_run || cqc_valid ? 32'd0 : s1_next_counts),
+      .wr_en(s_cqc_valid || s1_commit || init_run),
+      .wr_addr(init_run ? init_q[CQN_W-1:0] : s_cqc_valid ? s_cqc_cqn : s1_cqn),
+      .wr_data(init_run || s_cqc_valid ? 32'd0 : s1_next_counts),
       .rd_en(take),
       .rd_addr(s0_cqn),
       .rd_data(s1_ram_counts)
@@ -152,9 +153,9 @@ module efa_cq #(
       .ADDR_W(CQN_W)
   ) u_consumed (
       .clk(clk),
-      .wr_en(cqdb_valid || init_run),
-      .wr_addr(init_run ? init_q[CQN_W-1:0] : cqdb_cqn),
-      .wr_data(init_run ? 16'd0 : cqdb_index),
+      .wr_en(s_cqdb_valid || init_run),
+      .wr_addr(init_run ? init_q[CQN_W-1:0] : s_cqdb_cqn),
+      .wr_data(init_run ? 16'd0 : s_cqdb_index),
       .rd_en(take),
       .rd_addr(s0_cqn),
       .rd_data(s1_consumed)
@@ -168,10 +169,10 @@ module efa_cq #(
       .rst(rst),
       .init_en(init_run),
       .init_addr(init_q[CQN_W-1:0]),
-      .set_en(cqdb_valid && !init_run),
-      .set_addr(cqdb_cqn),
-      .clear_en(cqc_valid),
-      .clear_addr(cqc_cqn),
+      .set_en(s_cqdb_valid && !init_run),
+      .set_addr(s_cqdb_cqn),
+      .clear_en(s_cqc_valid),
+      .clear_addr(s_cqc_cqn),
       .rd_en(take),
       .rd_addr(s0_cqn),
       .rd_flag(s1_posted)
@@ -212,7 +213,7 @@ module efa_cq #(
   wire s2_drop = s2_valid_q && s2_dead_q;
   wire wr_accepted = m_wr_valid && m_wr_ready;
   wire s2_leaves = s2_drop || wr_accepted;
-  assign advance = (!s2_valid_q || s2_leaves) && !cqc_valid;
+  assign advance = (!s2_valid_q || s2_leaves) && !s_cqc_valid;
 
   assign m_wr_valid = s2_valid_q && !s2_dead_q && (!s2_commits || commit_free);
   assign m_wr_addr = {s2_base_q, 6'b0} + {42'b0, s2_offset_q};
@@ -240,8 +241,8 @@ module efa_cq #(
   );
   wire commits_done = commit_free && (!m_commit_valid || m_commit_ready);
 
-  assign lookup_valid = take;
-  assign lookup_qpn = s0_cpl[`EFA_CPL__QPN];
+  assign counted_rd_en = take;
+  assign counted_rd_addr = s0_cpl[`EFA_CPL__QPN];
 
   reg rxdone_q;
   assign m_rxdone = rxdone_q;
@@ -252,7 +253,7 @@ module efa_cq #(
   reg [15:0] drain_fence_q;
   wire [15:0] drain_left = drain_fence_q - out_q;
   // The commit of the last CQE may still be pending.
-  assign drain_ready = drain_q && (drain_left == 16'd0 || drain_left[15]) && commits_done;
+  assign s_drain_ready = drain_q && (drain_left == 16'd0 || drain_left[15]) && commits_done;
 
   always @(posedge clk) begin
     if (advance) begin
@@ -267,13 +268,13 @@ module efa_cq #(
       s2_total_q <= s1_total;
       s2_rx_q <= s1_cpl_q[`EFA_CPL__RX];
       s2_intr_q <= s1_ctx[`EFA_CQC__INTR];
-      s2_counted_q <= lookup_counted;
+      s2_counted_q <= counted_rd_data;
       s2_wide_q <= s1_wide;
       s2_sub_q <= s1_sub;
       s2_qpn_q <= s1_cpl_q[`EFA_CPL__QPN];
       s2_overflow_q <= {1'b0, s1_unread} > s1_space;
     end
-    if (drain_valid && !drain_q) begin
+    if (s_drain_valid && !drain_q) begin
       drain_fence_q <= in_q;
     end
     if (rst) begin
@@ -297,7 +298,7 @@ module efa_cq #(
       rxdone_q <= (wr_accepted || s2_drop) && s2_rx_q;
       in_q <= in_q + {15'b0, take};
       out_q <= out_q + {15'b0, s2_leaves};
-      drain_q <= drain_valid && !drain_ready;
+      drain_q <= s_drain_valid && !s_drain_ready;
     end
   end
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_doorbell - validates SQ, RQ and CQ doorbells; holds the SQ producer indices.
 //
-// In    db_* doorbell stores; qpc, cqc contexts, with the owner of each page; completed_* number of
-//       sends completed per QP; s_clear a producer index to clear
-// Out   work_* a send queue has new WQEs; err_* a doorbell beyond the send ring; rqdb_*, cqdb_*
-//       valid doorbells for the other engines; prod_rd_* producer indices, two readers
+// In    s_db_* doorbell stores; qpc_rd_*, s_cqc_* contexts, with the owner of each page;
+//       completed_rd_* number
+//       of sends completed per QP; s_clear a producer index to clear
+// Out   m_work_* a send queue has new WQEs; m_err_* a doorbell beyond the send ring; m_rqdb_*,
+//       m_cqdb_* valid doorbells for the other engines; prod_rd_* producer indices, two readers
 // Time  effect 2 cycles after the store; one store per cycle, back to back for one queue too; a
 //       reader of the index in that cycle has it in the next; a clear is always accepted
 `default_nettype none
@@ -17,32 +18,32 @@ module efa_doorbell #(
 ) (
     input wire clk,
     input wire rst,
-    output wire init_done,
-    input wire db_valid,
-    input wire [31:0] db_offset,
-    input wire [31:0] db_data,
-    output wire [QPN_W-1:0] qpc_addr,
-    input wire [`EFA_QPC__W-1:0] qpc_data,
-    input wire cqc_valid,
-    input wire [CQN_W-1:0] cqc_cqn,
-    input wire [`EFA_CQC__W-1:0] cqc_data,
-    output wire [QPN_W-1:0] completed_addr,
-    input wire [15:0] completed_data,
+    output wire m_init_done,
+    input wire s_db_valid,
+    input wire [31:0] s_db_offset,
+    input wire [31:0] s_db_data,
+    output wire [QPN_W-1:0] qpc_rd_addr,
+    input wire [`EFA_QPC__W-1:0] qpc_rd_data,
+    input wire s_cqc_valid,
+    input wire [CQN_W-1:0] s_cqc_cqn,
+    input wire [`EFA_CQC__W-1:0] s_cqc_data,
+    output wire [QPN_W-1:0] completed_rd_addr,
+    input wire [15:0] completed_rd_data,
     input wire s_clear_valid,
     output wire s_clear_ready,
     input wire [QPN_W-1:0] s_clear_qpn,
     input wire [2*QPN_W-1:0] prod_rd_addr,
     output wire [2*16-1:0] prod_rd_data,
-    output wire work_valid,
-    output wire [QPN_W-1:0] work_qpn,
-    output wire err_valid,
-    output wire [QPN_W-1:0] err_qpn,
-    output wire rqdb_valid,
-    output wire [QPN_W-1:0] rqdb_qpn,
-    output wire [15:0] rqdb_value,
-    output wire cqdb_valid,
-    output wire [CQN_W-1:0] cqdb_cqn,
-    output wire [31:0] cqdb_value,
+    output wire m_work_valid,
+    output wire [QPN_W-1:0] m_work_qpn,
+    output wire m_err_valid,
+    output wire [QPN_W-1:0] m_err_qpn,
+    output wire m_rqdb_valid,
+    output wire [QPN_W-1:0] m_rqdb_qpn,
+    output wire [15:0] m_rqdb_value,
+    output wire m_cqdb_valid,
+    output wire [CQN_W-1:0] m_cqdb_cqn,
+    output wire [31:0] m_cqdb_value,
     output wire ev_db_valid,
     output wire [63:0] ev_db_data
 );
@@ -93,7 +94,7 @@ module efa_doorbell #(
   reg [1:0] reader_now_q;  // the index was written in the cycle of the read
 
   wire initializing = !init_q[CQN_W];
-  wire [PAGE_W-1:0] inner = db_offset[PAGE_W-1:0];
+  wire [PAGE_W-1:0] inner = s_db_offset[PAGE_W-1:0];
   wire [PAGE_W-1:0] inner_cq = inner - CQ_BASE;
   wire is_cq = inner >= CQ_BASE;
   wire [NUM_W-1:0] num = is_cq ? inner_cq[NUM_W+1:2] : {1'b0, inner[NUM_W+1:3]};
@@ -105,8 +106,8 @@ module efa_doorbell #(
   wire [QPN_W-1:0] s2_qpn = s2_num_q[QPN_W-1:0];
 
   // An index has a mark, and each queue has a mark of its last clear. The index is zero while the
-  // marks differ. Doorbells write indices with the mark of the clear, a clear inverts the mark of the
-  // index: each RAM has one writer, and a clear needs no cycle without doorbells.
+  // marks differ. Doorbells write indices with the mark of the clear, a clear inverts the mark of
+  // the index: each RAM has one writer, and a clear needs no cycle without doorbells.
   wire index_wr = initializing || s2_write;
   wire [QPN_W-1:0] index_wr_addr = initializing ? init_q[QPN_W-1:0] : s2_qpn;
   wire [15:0] prod_read;
@@ -125,14 +126,14 @@ module efa_doorbell #(
 
   wire qp_known = s1_num_q >> QPN_W == {NUM_W{1'b0}};
   wire cq_known = s1_num_q >> CQN_W == {NUM_W{1'b0}};
-  wire qp_mine = qp_known && qpc_data[`EFA_QPC__LIVE]
-      && s1_uar_q == {{32-PAGE_W-UAR_W{1'b0}}, qpc_data[`EFA_QPC__UAR]};
+  wire qp_mine = qp_known && qpc_rd_data[`EFA_QPC__LIVE]
+      && s1_uar_q == {{32-PAGE_W-UAR_W{1'b0}}, qpc_rd_data[`EFA_QPC__UAR]};
   wire cq_mine = cq_known && cq_read[0] && s1_uar_q == {{32-PAGE_W-UAR_W{1'b0}}, cq_read[CQ_W-1:1]};
-  wire in_reset = qpc_data[`EFA_QPC__STATE] == `EFA_ADMIN_QP_STATE__RESET_W3;
+  wire in_reset = qpc_rd_data[`EFA_QPC__STATE] == `EFA_ADMIN_QP_STATE__RESET_W3;
 
-  wire [15:0] depth = 16'd1 << qpc_data[`EFA_QPC__SQ_LOG];
-  wire [15:0] rung = s1_value_q[15:0] - completed_data;
-  wire [15:0] posted = prod - completed_data;
+  wire [15:0] depth = 16'd1 << qpc_rd_data[`EFA_QPC__SQ_LOG];
+  wire [15:0] rung = s1_value_q[15:0] - completed_rd_data;
+  wire [15:0] posted = prod - completed_rd_data;
   wire legal = rung <= depth && rung >= posted;
 
   reg [2:0] status;
@@ -177,21 +178,21 @@ module efa_doorbell #(
     end
   endgenerate
 
-  assign init_done = !initializing;
-  assign qpc_addr = num[QPN_W-1:0];
-  assign completed_addr = num[QPN_W-1:0];
+  assign m_init_done = !initializing;
+  assign qpc_rd_addr = num[QPN_W-1:0];
+  assign completed_rd_addr = num[QPN_W-1:0];
   assign s_clear_ready = 1'b1;
   assign prod_rd_data = reader_data;
-  assign work_valid = s2_write && s2_more_q;
-  assign work_qpn = s2_qpn;
-  assign err_valid = s2_valid_q && s2_kind_q == KIND_SQ && s2_status_q == STATUS_BEYOND;
-  assign err_qpn = s2_qpn;
-  assign rqdb_valid = s2_valid_q && s2_kind_q == KIND_RQ && s2_status_q == STATUS_ACCEPTED;
-  assign rqdb_qpn = s2_qpn;
-  assign rqdb_value = s2_value_q[15:0];
-  assign cqdb_valid = s2_valid_q && s2_kind_q == KIND_CQ && s2_status_q == STATUS_ACCEPTED;
-  assign cqdb_cqn = s2_num_q[CQN_W-1:0];
-  assign cqdb_value = s2_value_q;
+  assign m_work_valid = s2_write && s2_more_q;
+  assign m_work_qpn = s2_qpn;
+  assign m_err_valid = s2_valid_q && s2_kind_q == KIND_SQ && s2_status_q == STATUS_BEYOND;
+  assign m_err_qpn = s2_qpn;
+  assign m_rqdb_valid = s2_valid_q && s2_kind_q == KIND_RQ && s2_status_q == STATUS_ACCEPTED;
+  assign m_rqdb_qpn = s2_qpn;
+  assign m_rqdb_value = s2_value_q[15:0];
+  assign m_cqdb_valid = s2_valid_q && s2_kind_q == KIND_CQ && s2_status_q == STATUS_ACCEPTED;
+  assign m_cqdb_cqn = s2_num_q[CQN_W-1:0];
+  assign m_cqdb_value = s2_value_q;
   assign ev_db_valid = s2_valid_q;
   assign ev_db_data = event_data;
 
@@ -240,9 +241,9 @@ module efa_doorbell #(
       .ADDR_W(CQN_W)
   ) u_cq (
       .clk(clk),
-      .wr_en(initializing || cqc_valid),
-      .wr_addr(initializing ? init_q[CQN_W-1:0] : cqc_cqn),
-      .wr_data(initializing ? {CQ_W{1'b0}} : {cqc_data[`EFA_CQC__UAR], cqc_data[`EFA_CQC__LIVE]}),
+      .wr_en(initializing || s_cqc_valid),
+      .wr_addr(initializing ? init_q[CQN_W-1:0] : s_cqc_cqn),
+      .wr_data(initializing ? {CQ_W{1'b0}} : {s_cqc_data[`EFA_CQC__UAR], s_cqc_data[`EFA_CQC__LIVE]}),
       .rd_en(1'b1),
       .rd_addr(num[CQN_W-1:0]),
       .rd_data(cq_read)
@@ -257,7 +258,7 @@ module efa_doorbell #(
       clear_q <= 1'b0;
     end else begin
       if (initializing) init_q <= init_q + ONE;
-      s1_valid_q <= db_valid;
+      s1_valid_q <= s_db_valid;
       s2_valid_q <= s1_valid_q;
       s3_write_q <= s2_write;
       clear_q <= s_clear_valid;
@@ -274,9 +275,9 @@ module efa_doorbell #(
       reader_now_q[reader] <= s2_write && prod_rd_addr[QPN_W*reader+:QPN_W] == s2_qpn;
     end
     s1_kind_q <= is_cq ? KIND_CQ : inner[2] ? KIND_RQ : KIND_SQ;
-    s1_uar_q <= db_offset[31:PAGE_W];
+    s1_uar_q <= s_db_offset[31:PAGE_W];
     s1_num_q <= num;
-    s1_value_q <= db_data;
+    s1_value_q <= s_db_data;
     s2_kind_q <= s1_kind_q;
     s2_num_q <= s1_num_q;
     s2_value_q <= s1_value_q;
@@ -288,7 +289,7 @@ module efa_doorbell #(
     s3_value_q <= s2_value_q[15:0];
   end
 
-  wire unused_context = &{1'b0, qpc_data, cqc_data, inner_cq};
+  wire unused_context = &{1'b0, qpc_rd_data, s_cqc_data, inner_cq};
 
 endmodule
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_ec - counts completions in event counters and writes their values to the host.
 //
-// In    lookup_qpn a QP; s_commit CQEs written (of interrupt-mode CQs, and counted ones); s_ec
+// In    counted_rd_addr a QP; s_commit CQEs written (of interrupt-mode CQs, and counted ones); s_ec
 //       commands of the admin side; s_drained
-// Out   lookup_counted, 1 cycle after lookup_valid and until the next one: the QP has an event
-//       counter; m_commit after the counter value that the CQE caused; m_wr values; ec_code, with
-//       s_ec_ready; m_drained: everything before s_drained has left; init_done: the tables are
+// Out   counted_rd_data, 1 cycle after counted_rd_en and until the next one: the QP has an event
+//       counter; m_commit after the counter value that the CQE caused; m_wr values; m_ec_code, with
+//       s_ec_ready; m_drained: everything before s_drained has left; m_init_done: the tables are
 //       clear, no CQE and no command comes before
 // Time  a CQE without counter passes in the same cycle; a counted CQE takes 4 cycles to its write,
 //       its commit follows 1 cycle after the write was accepted, one per 6 cycles; a command 4
@@ -23,9 +23,9 @@ module efa_ec #(
     input wire clk,
     input wire rst,
 
-    input wire lookup_valid,
-    input wire [11:0] lookup_qpn,
-    output wire lookup_counted,
+    input wire counted_rd_en,
+    input wire [11:0] counted_rd_addr,
+    output wire counted_rd_data,
 
     input wire s_commit_valid,
     output wire s_commit_ready,
@@ -48,18 +48,18 @@ module efa_ec #(
     input wire [QPN_W-1:0] s_ec_qpn,
     input wire [3:0] s_ec_events,
     input wire [63:0] s_ec_value,
-    output wire [1:0] ec_code,
+    output wire [1:0] m_ec_code,
 
     output wire m_wr_valid,
     input wire m_wr_ready,
     output wire [63:0] m_wr_addr,
     output wire [63:0] m_wr_data,
 
-    input wire drain_valid,
+    input wire s_drain_valid,
     input wire s_drained,
     output wire m_drained,
 
-    output wire init_done,
+    output wire m_init_done,
 
     output wire ev_ecw_valid,
     output wire [63:0] ev_ecw_data
@@ -120,7 +120,7 @@ module efa_ec #(
   // The init sweep after reset clears the slots of each QP.
   reg [QPN_W:0] init_q;
   wire init_run = !init_q[QPN_W];
-  assign init_done = !init_run;
+  assign m_init_done = !init_run;
 
   // Counter of each event of a QP.
   wire [4*SLOT_W-1:0] slots;
@@ -148,9 +148,9 @@ module efa_ec #(
       .wr_en(slots_wr || init_run),
       .wr_addr(init_run ? init_q[QPN_W-1:0] : qpn_q),
       .wr_data(!init_run && (attach || detach && left != 4'd0)),
-      .rd_en(lookup_valid),
-      .rd_addr(lookup_qpn[QPN_W-1:0]),
-      .rd_data(lookup_counted)
+      .rd_en(counted_rd_en),
+      .rd_addr(counted_rd_addr[QPN_W-1:0]),
+      .rd_data(counted_rd_data)
   );
 
   wire [REF_W-1:0] word_refs;
@@ -210,7 +210,7 @@ module efa_ec #(
   assign m_commit_cqn = state_q == ST_COMMIT ? cqn_q : s_commit_cqn;
   assign m_commit_total = state_q == ST_COMMIT ? total_q : s_commit_total;
   assign s_ec_ready = state_q == ST_RSP;
-  assign ec_code = code_q;
+  assign m_ec_code = code_q;
   assign m_wr_valid = state_q == ST_WRITE;
   assign m_wr_addr = {addr_q, 3'd0};
   assign m_wr_data = value_q;
@@ -316,7 +316,7 @@ module efa_ec #(
       state_q <= state_d;
       if (take_order || take_count) order_next_q <= take_count;
       if (init_run) init_q <= init_q + 1'b1;
-      waits_q <= drain_valid && (s_drained || waits_q) && !m_drained;
+      waits_q <= s_drain_valid && (s_drained || waits_q) && !m_drained;
     end
   end
 
@@ -346,10 +346,10 @@ module efa_ec #(
   end
 
   `EFA_CHECK(!(s_commit_valid && !s_commit_counted && !s_commit_intr), "commit without a request")
-  `EFA_CHECK(init_done || !(s_commit_valid || s_ec_valid),
+  `EFA_CHECK(m_init_done || !(s_commit_valid || s_ec_valid),
              "efa_ec: a request during the init sweep")
 
-  wire unused_qpns = &{1'b0, lookup_qpn, s_commit_qpn};
+  wire unused_qpns = &{1'b0, counted_rd_addr, s_commit_qpn};
 
 endmodule
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_eq - turns commits of armed CQs into EQEs, and EQEs of armed EQs into interrupts.
 //
-// In    s_commit CQEs written to interrupt-mode CQs; cqdb, eqdb doorbells; cqc, eqc contexts
-// Out   m_wr EQEs; m_irq vector of an armed EQ, requested after its EQE was accepted; drain_ready:
-//       the results of the commits before s_drained have left; init_done: the tables are clear, no
-//       context is written before
+// In    s_commit CQEs written to interrupt-mode CQs; s_cqdb, s_eqdb doorbells; s_cqc, s_eqc
+//       contexts
+// Out   m_wr EQEs; m_irq vector of an armed EQ, requested after its EQE was accepted;
+//       s_drain_ready: the results of the commits before s_drained have left; m_init_done: the
+//       tables are clear, no context is written before
 // Time  one commit per cycle while its CQ is not armed, 16 wait during an EQE; EQE 3 cycles after
 //       its commit, 5 after the arm of a CQ with unread CQEs; interrupt 1 cycle after its EQE was
 //       accepted; arm of an EQ: 3 cycles to the interrupt of a new EQE, then 2 for each 32 CQs
-//       scanned, 2 more for each CQ with an EQE written or pending; drain of an idle module 1 cycle;
-//       init sweep 2^CQN_W cycles; no CQ is examined in the cycle after cqc_valid
+//       scanned, 2 more for each CQ with an EQE written or pending; s_drain of an idle module 1
+//       cycle; init sweep 2^CQN_W cycles; no CQ is examined in the cycle after s_cqc_valid
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
@@ -22,18 +23,18 @@ module efa_eq #(
     input  wire clk,
     input  wire rst,
 
-    input  wire cqc_valid,
-    input  wire [CQN_W-1:0] cqc_cqn,
-    input  wire [`EFA_CQC__W-1:0] cqc_data,
-    input  wire eqc_valid,
-    input  wire [`EFA_LIMITS__EQN_W-1:0] eqc_eqn,
-    input  wire [`EFA_EQC__W-1:0] eqc_data,
+    input  wire s_cqc_valid,
+    input  wire [CQN_W-1:0] s_cqc_cqn,
+    input  wire [`EFA_CQC__W-1:0] s_cqc_data,
+    input  wire s_eqc_valid,
+    input  wire [`EFA_LIMITS__EQN_W-1:0] s_eqc_eqn,
+    input  wire [`EFA_EQC__W-1:0] s_eqc_data,
 
-    input  wire cqdb_valid,
-    input  wire [CQN_W-1:0] cqdb_cqn,
-    input  wire [31:0] cqdb_value,
-    input  wire eqdb_valid,
-    input  wire [31:0] eqdb_value,
+    input  wire s_cqdb_valid,
+    input  wire [CQN_W-1:0] s_cqdb_cqn,
+    input  wire [31:0] s_cqdb_value,
+    input  wire s_eqdb_valid,
+    input  wire [31:0] s_eqdb_value,
 
     input  wire s_commit_valid,
     output wire s_commit_ready,
@@ -49,11 +50,11 @@ module efa_eq #(
     input  wire m_irq_ready,
     output wire [7:0] m_irq_vector,
 
-    input  wire drain_valid,
+    input  wire s_drain_valid,
     input  wire s_drained,
-    output wire drain_ready,
+    output wire s_drain_ready,
 
-    output wire init_done,
+    output wire m_init_done,
 
     output wire ev_eqe_valid,
     output wire [63:0] ev_eqe_data
@@ -112,7 +113,7 @@ module efa_eq #(
   wire init_run = !init_q[CQN_W];
   wire clear = init_run || cqc_q;
   wire [CQN_W-1:0] clear_cqn = init_run ? init_q[CQN_W-1:0] : cqc_cqn_q;
-  assign init_done = !init_run;
+  assign m_init_done = !init_run;
 
   // CQs with an arm doorbell.
   wire arm_valid;
@@ -125,18 +126,18 @@ module efa_eq #(
   ) u_arms (
       .clk(clk),
       .rst(rst),
-      .init_run(init_run),
-      .init_cqn(init_q[CQN_W-1:0]),
-      .clear_valid(cqc_q),
-      .clear_cqn(cqc_cqn_q),
-      .cqdb_valid(cqdb_valid),
-      .cqdb_cqn(cqdb_cqn),
-      .cqdb_value(cqdb_value),
+      .s_init_run(init_run),
+      .s_init_cqn(init_q[CQN_W-1:0]),
+      .s_clear_valid(cqc_q),
+      .s_clear_cqn(cqc_cqn_q),
+      .s_cqdb_valid(s_cqdb_valid),
+      .s_cqdb_cqn(s_cqdb_cqn),
+      .s_cqdb_value(s_cqdb_value),
       .m_arm_valid(arm_valid),
       .m_arm_ready(arm_pop),
       .m_arm_cqn(arm_cqn),
-      .arm_wanted(arm_wanted),
-      .arm_index(consumed)
+      .m_arm_wanted(arm_wanted),
+      .m_arm_index(consumed)
   );
 
   // Arms of EQs are served lowest number first.
@@ -170,7 +171,7 @@ module efa_eq #(
       .m_valid(commit_valid),
       .m_ready(commit_take),
       .m_data({commit_cqn, commit_total}),
-      .level(commit_level)
+      .m_level(commit_level)
   );
 
   // An arm is evaluated after all earlier commits. Otherwise CQEs already consumed by the host
@@ -235,7 +236,7 @@ module efa_eq #(
 
   wire [CQN_W-1:0] rd_cqn = scan_pick ? scan_cqn : take_commit ? commit_cqn : arm_cqn;
   wire rd_en = scan_pick || take_commit || take_arm;
-  wire [7:0] cqc_eqn = cqc_data[`EFA_CQC__EQN];
+  wire [7:0] cqc_eqn = s_cqc_data[`EFA_CQC__EQN];
 
   // Written by the context writer alone: live, in interrupt mode; and its EQ.
   efa_ram #(
@@ -243,10 +244,10 @@ module efa_eq #(
       .ADDR_W(CQN_W)
   ) u_ctx (
       .clk(clk),
-      .wr_en(cqc_valid || init_run),
-      .wr_addr(init_run ? init_q[CQN_W-1:0] : cqc_cqn),
+      .wr_en(s_cqc_valid || init_run),
+      .wr_addr(init_run ? init_q[CQN_W-1:0] : s_cqc_cqn),
       .wr_data({
-        cqc_data[`EFA_CQC__LIVE] && cqc_data[`EFA_CQC__INTR] && !init_run, cqc_eqn[EQN_W-1:0]
+        s_cqc_data[`EFA_CQC__LIVE] && s_cqc_data[`EFA_CQC__INTR] && !init_run, cqc_eqn[EQN_W-1:0]
       }),
       .rd_en(rd_en),
       .rd_addr(rd_cqn),
@@ -327,15 +328,15 @@ module efa_eq #(
   assign m_irq_vector = eq_ctx[`EFA_EQC__VECTOR];
   wire [2:0] st_return = scanning_q ? ST_SCAN : ST_IDLE;
 
-  wire [15:0] eqdb_number = eqdb_value[`EFA_REG__EQ_DB__EQN];
+  wire [15:0] eqdb_number = s_eqdb_value[`EFA_REG__EQ_DB__EQN];
   wire [EQN_W-1:0] eqdb_eqn = eqdb_number[EQN_W-1:0];
   wire eqdb_known = eqdb_number[15:EQN_W] == {(16 - EQN_W) {1'b0}};
 
   always @(posedge clk) begin
     if (rd_en) begin
       cqn_q  <= rd_cqn;
-      gone_q <= cqc_valid && cqc_cqn == rd_cqn;
-    end else if (cqc_valid && cqc_cqn == cqn_q) begin
+      gone_q <= s_cqc_valid && s_cqc_cqn == rd_cqn;
+    end else if (s_cqc_valid && s_cqc_cqn == cqn_q) begin
       gone_q <= 1'b1;
     end
     if (take_commit || take_arm) arm_q <= take_arm;
@@ -351,12 +352,12 @@ module efa_eq #(
     end
     if (scan_pick) scan_from_q <= {1'b0, scan_bit} + 1'b1;
     if (!clear && state_q == ST_SCAN_CQ && !scan_keep) drop_q <= drop_q | cqn_bit;
-    cqc_cqn_q <= cqc_cqn;
+    cqc_cqn_q <= s_cqc_cqn;
     if (m_wr_valid && m_wr_ready) eq_count_q[COUNT_W*eqn_q+:COUNT_W] <= eq_count + 1'b1;
     // A destroyed EQ keeps its context: one of its interrupts may be waiting for efa_irq.
-    if (eqc_valid && eqc_data[`EFA_EQC__LIVE]) begin
-      eq_ctx_q[EQC_W*eqc_eqn+:EQC_W] <= eqc_data;
-      eq_count_q[COUNT_W*eqc_eqn+:COUNT_W] <= {COUNT_W{1'b0}};
+    if (s_eqc_valid && s_eqc_data[`EFA_EQC__LIVE]) begin
+      eq_ctx_q[EQC_W*s_eqc_eqn+:EQC_W] <= s_eqc_data;
+      eq_count_q[COUNT_W*s_eqc_eqn+:COUNT_W] <= {COUNT_W{1'b0}};
     end
     if (rst) begin
       state_q <= ST_IDLE;
@@ -373,7 +374,7 @@ module efa_eq #(
       eq_request_q <= {EQS{1'b0}};
     end else begin
       if (init_run) init_q <= init_q + 1'b1;
-      cqc_q <= cqc_valid;
+      cqc_q <= s_cqc_valid;
       case (state_q)
         // Waits for a commit, an arm of an EQ or an arm of a CQ; none of them starves.
         ST_IDLE: begin
@@ -450,14 +451,14 @@ module efa_eq #(
         arm_next_q <= 1'b0;
         state_q <= ST_EXAMINE;
       end
-      if (eqdb_valid && eqdb_known && eqdb_value[`EFA_REG__EQ_DB__ARM] && eq_live_q[eqdb_eqn]) begin
+      if (s_eqdb_valid && eqdb_known && s_eqdb_value[`EFA_REG__EQ_DB__ARM] && eq_live_q[eqdb_eqn]) begin
         eq_request_q[eqdb_eqn] <= 1'b1;
       end
-      if (eqc_valid) begin
-        eq_live_q[eqc_eqn] <= eqc_data[`EFA_EQC__LIVE];
-        eq_armed_q[eqc_eqn] <= 1'b0;
-        eq_new_q[eqc_eqn] <= 1'b0;
-        eq_request_q[eqc_eqn] <= 1'b0;
+      if (s_eqc_valid) begin
+        eq_live_q[s_eqc_eqn] <= s_eqc_data[`EFA_EQC__LIVE];
+        eq_armed_q[s_eqc_eqn] <= 1'b0;
+        eq_new_q[s_eqc_eqn] <= 1'b0;
+        eq_request_q[s_eqc_eqn] <= 1'b0;
       end
     end
   end
@@ -468,12 +469,12 @@ module efa_eq #(
   reg [COMMITS_LOG2:0] drain_left_q;
   wire [COMMITS_LOG2:0] drain_level = commit_level
       + {{COMMITS_LOG2{1'b0}}, s_commit_valid && s_commit_ready} - {{COMMITS_LOG2{1'b0}}, take_commit};
-  assign drain_ready = draining_q && drain_left_q == {(COMMITS_LOG2 + 1) {1'b0}} && open;
+  assign s_drain_ready = draining_q && drain_left_q == {(COMMITS_LOG2 + 1) {1'b0}} && open;
   always @(posedge clk) begin
     if (rst) draining_q <= 1'b0;
-    else draining_q <= drain_valid && !drain_ready && (draining_q || s_drained);
+    else draining_q <= s_drain_valid && !s_drain_ready && (draining_q || s_drained);
     if (!draining_q) drain_left_q <= drain_level;
-    else if (take_commit) drain_left_q <= drain_left_q - {{COMMITS_LOG2{1'b0}}, !drain_ready};
+    else if (take_commit) drain_left_q <= drain_left_q - {{COMMITS_LOG2{1'b0}}, !s_drain_ready};
   end
 
   assign ev_eqe_valid = m_wr_valid && m_wr_ready;
@@ -485,8 +486,8 @@ module efa_eq #(
   end
   assign ev_eqe_data = ev_data;
 
-  wire unused_bits = &{1'b0, cqc_data, eq_wrap[COUNT_W-1:1], eq_ctx[`EFA_EQC__LIVE],
-                       eqdb_value[30:16], cqc_eqn};
+  wire unused_bits = &{1'b0, s_cqc_data, eq_wrap[COUNT_W-1:1], eq_ctx[`EFA_EQC__LIVE],
+                       s_eqdb_value[30:16], cqc_eqn};
 
 endmodule
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_llq - stores send WQEs in LLQ memory, checks page owners and tracks written dwords.
 //
-// In    llq_* stores; s_op rings created, cleared and destroyed; rd_* line reads of the scheduler;
-//       s_void a line of a consumed, incomplete WQE
-// Out   rd_data, rd_parity: a line and, per dword, the parity of the wrap that wrote it; err_*: a
-//       store hit a WQE that was posted and not yet consumed
+// In    s_llq_* stores; s_op rings created, cleared and destroyed; line_rd_* line reads of the
+//       scheduler; s_void a line of a consumed, incomplete WQE
+// Out   line_rd_data, line_rd_parity: a line and, per dword, the parity of the wrap that wrote it;
+//       m_err_*: a store hit a WQE that was posted and not yet consumed
 // Time  a store is in memory 3 cycles later, one per cycle. A doorbell takes effect 2 cycles later
 //       and its WQE is read in the cycle after that, so a doorbell in the cycle after a store
 //       cannot overtake the store. A store sees every earlier doorbell and no later one. A ring is
@@ -34,34 +34,34 @@ module efa_llq #(
     input wire clk,
     input wire rst,
     input wire rst_por,
-    output wire init_done,
-    input wire llq_valid,
-    input wire [LLQ_AW-6-1:0] llq_line,
-    input wire [15:0] llq_dwen,
-    input wire llq_part,
-    input wire [511:0] llq_data,
+    output wire m_init_done,
+    input wire s_llq_valid,
+    input wire [LLQ_AW-6-1:0] s_llq_line,
+    input wire [15:0] s_llq_dwen,
+    input wire s_llq_part,
+    input wire [511:0] s_llq_data,
     input wire s_op_valid,
     output wire s_op_ready,
     input wire s_op_own,
     input wire s_op_disown,
     input wire [QPN_W-1:0] s_op_qpn,
     input wire [`EFA_QPC__W-1:0] s_op_qpc,
-    output wire [QPN_W-1:0] qpc_addr,
-    input wire [`EFA_QPC__W-1:0] qpc_data,
-    output wire [QPN_W-1:0] prod_addr,
-    input wire [15:0] prod_data,
-    output wire [QPN_W-1:0] consumed_addr,
-    input wire [15:0] consumed_data,
-    input wire rd_en,
-    input wire [LLQ_AW-6-1:0] rd_line,
-    output wire [511:0] rd_data,
-    output wire [15:0] rd_parity,
+    output wire [QPN_W-1:0] qpc_rd_addr,
+    input wire [`EFA_QPC__W-1:0] qpc_rd_data,
+    output wire [QPN_W-1:0] prod_rd_addr,
+    input wire [15:0] prod_rd_data,
+    output wire [QPN_W-1:0] consumed_rd_addr,
+    input wire [15:0] consumed_rd_data,
+    input wire line_rd_en,
+    input wire [LLQ_AW-6-1:0] line_rd_addr,
+    output wire [511:0] line_rd_data,
+    output wire [15:0] line_rd_parity,
     input wire s_void_valid,
     output wire s_void_ready,
     input wire [LLQ_AW-6-1:0] s_void_line,
     input wire s_void_parity,
-    output wire err_valid,
-    output wire [QPN_W-1:0] err_qpn,
+    output wire m_err_valid,
+    output wire [QPN_W-1:0] m_err_qpn,
     output wire ev_llq_valid,
     output wire [63:0] ev_llq_data
 );
@@ -150,8 +150,8 @@ module efa_llq #(
   wire [15:0] s1_depth = 16'd1 << s1_log;
 
   // Parity of the wrap of the next WQE in this slot; whether the slot holds a WQE still pending.
-  wire s2_parity = prod_data[s2_log_q] ^ (s2_slot_q < (prod_data & s2_last_q));
-  wire s2_posted = ((s2_slot_q - consumed_data) & s2_last_q) < (prod_data - consumed_data);
+  wire s2_parity = prod_rd_data[s2_log_q] ^ (s2_slot_q < (prod_rd_data & s2_last_q));
+  wire s2_posted = ((s2_slot_q - consumed_rd_data) & s2_last_q) < (prod_rd_data - consumed_rd_data);
 
   // The two parity RAMs.
   wire [15:0] half_read;
@@ -184,15 +184,15 @@ module efa_llq #(
     event_data[`EFA_EV_LLQ__DWORDS] = s3_dwen;
   end
 
-  assign init_done = !initializing;
+  assign m_init_done = !initializing;
   assign s_op_ready = op_step && op_last;
   assign s_void_ready = void_step;
-  assign qpc_addr = s1_qpn;
-  assign prod_addr = s1_qpn;
-  assign consumed_addr = s1_qpn;
-  assign rd_parity = half_read ^ other_read;
-  assign err_valid = s3_valid_q && status == STATUS_POSTED;
-  assign err_qpn = s3_qpn_q;
+  assign qpc_rd_addr = s1_qpn;
+  assign prod_rd_addr = s1_qpn;
+  assign consumed_rd_addr = s1_qpn;
+  assign line_rd_parity = half_read ^ other_read;
+  assign m_err_valid = s3_valid_q && status == STATUS_POSTED;
+  assign m_err_qpn = s3_qpn_q;
   assign ev_llq_valid = s3_valid_q;
   assign ev_llq_data = event_data;
 
@@ -207,7 +207,7 @@ module efa_llq #(
         s_op_qpc[`EFA_QPC__WQE128], s_op_qpc[`EFA_QPC__SQ_LOG], op_page, s_op_qpn, s_op_own
       }),
       .rd_en(1'b1),
-      .rd_addr(llq_line[LINE_W-1:PAGE_LOG]),
+      .rd_addr(s_llq_line[LINE_W-1:PAGE_LOG]),
       .rd_data({s1_wide, s1_log, s1_page, s1_qpn, s1_known})
   );
 
@@ -221,9 +221,9 @@ module efa_llq #(
       .wr_lanes(s3_dwen),
       .wr_addr(s3_line),
       .wr_data(s3_data),
-      .rd_en(rd_en),
-      .rd_addr(rd_line),
-      .rd_data(rd_data)
+      .rd_en(line_rd_en),
+      .rd_addr(line_rd_addr),
+      .rd_data(line_rd_data)
   );
 
   // Store RAM: one copy for the scheduler, one for voids and ring clears.
@@ -237,8 +237,8 @@ module efa_llq #(
       .wr_lanes(half_lanes),
       .wr_addr(half_line),
       .wr_data(half_data),
-      .rd_en(rd_en),
-      .rd_addr(rd_line),
+      .rd_en(line_rd_en),
+      .rd_addr(line_rd_addr),
       .rd_data(half_read)
   );
 
@@ -268,8 +268,8 @@ module efa_llq #(
       .wr_lanes(1'b1),
       .wr_addr(v_line_q),
       .wr_data(v_lanes),
-      .rd_en(rd_en),
-      .rd_addr(rd_line),
+      .rd_en(line_rd_en),
+      .rd_addr(line_rd_addr),
       .rd_data(other_read)
   );
 
@@ -307,17 +307,17 @@ module efa_llq #(
       if (op_step) op_line_q <= op_last ? {RING_W{1'b0}} : op_line_q + ONE_LINE;
       ring_turn_q <= void_step;
       v_valid_q <= op_step || void_step;
-      s1_valid_q <= llq_valid;
+      s1_valid_q <= s_llq_valid;
       s2_valid_q <= s1_valid_q;
       s3_valid_q <= s2_valid_q;
     end
   end
 
   always @(posedge clk) begin
-    line_q <= {line_q[2*LINE_W-1:0], llq_line};
-    dwen_q <= {dwen_q[2*16-1:0], llq_dwen};
-    part_q <= {part_q[1:0], llq_part};
-    data_q <= {data_q[2*512-1:0], llq_data};
+    line_q <= {line_q[2*LINE_W-1:0], s_llq_line};
+    dwen_q <= {dwen_q[2*16-1:0], s_llq_dwen};
+    part_q <= {part_q[1:0], s_llq_part};
+    data_q <= {data_q[2*512-1:0], s_llq_data};
 
     s2_inside_q <= s1_known && s1_slot < s1_depth;
     s2_qpn_q <= s1_qpn;
@@ -325,7 +325,7 @@ module efa_llq #(
     s2_last_q <= s1_depth - 16'd1;
     s2_log_q <= s1_log;
 
-    s3_inside_q <= s2_inside_q && qpc_data[`EFA_QPC__LIVE];
+    s3_inside_q <= s2_inside_q && qpc_rd_data[`EFA_QPC__LIVE];
     s3_posted_q <= s2_posted;
     s3_parity_q <= s2_parity;
     s3_qpn_q <= s2_qpn_q;
@@ -337,7 +337,7 @@ module efa_llq #(
     v_lanes_q <= v_lanes;
   end
 
-  wire unused_context = &{1'b0, qpc_data, s_op_qpc, op_place, op_first};
+  wire unused_context = &{1'b0, qpc_rd_data, s_op_qpc, op_place, op_first};
 
   `EFA_CHECK(!s_op_valid || !initializing, "ring created before the owner table is initialized")
 

@@ -31,7 +31,7 @@ module efa_qp_ctx #(
     output wire [`EFA_ENGINE__RECV:0] s_qperr_ready,
     input  wire [2*`EFA_QPERR__W-1:0] s_qperr_data,
     input  wire rst,
-    output wire init_done,
+    output wire m_init_done,
     output wire ev_qperr_valid,
     output wire [63:0] ev_qperr_data
 );
@@ -97,7 +97,7 @@ module efa_qp_ctx #(
   assign m_qpchg_valid[`EFA_ENGINE__RECV] = qpchg_recv_valid;
   assign m_qpchg_data[`EFA_QPCHG__QPN] = {{12 - QPN_W{1'b0}}, qpn_q};
   assign m_qpchg_data[`EFA_QPCHG__STATE] = qpstate_q;
-  assign init_done = state_q != ST_INIT;
+  assign m_init_done = state_q != ST_INIT;
 
   always @* begin
     state_d = state_q;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_queue_fifo_set - holds queues with pending work in arrival order, each at most once.
 //
-// In    now_* always accepted; s stream, which waits for now_*
+// In    s_now_* always accepted; s stream, which waits for s_now_*
 // Out   m stream, the next queue; it may be added again from the cycle in which it is taken
 // Time  one in and one out per cycle; latency 2 cycles; after rst 2^QPN_W cycles of initialisation,
 //       in which no queue is added
@@ -16,9 +16,9 @@ module efa_queue_fifo_set #(
 ) (
     input wire clk,
     input wire rst,
-    output wire init_done,
-    input wire now_valid,
-    input wire [QPN_W-1:0] now_qpn,
+    output wire m_init_done,
+    input wire s_now_valid,
+    input wire [QPN_W-1:0] s_now_qpn,
     input wire s_valid,
     output wire s_ready,
     input wire [QPN_W-1:0] s_qpn,
@@ -48,8 +48,8 @@ module efa_queue_fifo_set #(
   reg [QPN_W-1:0] rd_addr_q;
 
   wire initializing = !init_q[QPN_W];
-  wire put = now_valid || s_valid;
-  wire [QPN_W-1:0] put_qpn = now_valid ? now_qpn : s_qpn;
+  wire put = s_now_valid || s_valid;
+  wire [QPN_W-1:0] put_qpn = s_now_valid ? s_now_qpn : s_qpn;
   wire take = m_valid && m_ready;
 
   wire added_read;
@@ -69,8 +69,8 @@ module efa_queue_fifo_set #(
   wire m_bit;
   assign {m_bit, m_qpn} = bypass_q ? bypass_item_q : item_read;
 
-  assign init_done = !initializing;
-  assign s_ready = !now_valid;
+  assign m_init_done = !initializing;
+  assign s_ready = !s_now_valid;
   assign m_valid = head_q;
 
   efa_ram #(

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rq - manages receive rings: doorbells, prefetched descriptors, claims and flushes.
 //
-// In    s_rqdb producer indices; rq_ctrl create, clear or destroy a ring; s_qpchg QP state changes;
-//       s_next_qpn the QP whose packet may claim in the next cycle, s_claim its claim (s_claim_done
-//       in order for the responses of packets that are not parked, not in the cycle of a flush);
-//       s_rd_cpl read completions; s_done descriptors of reported receives
+// In    s_rqdb producer indices; s_rq_ctrl create, clear or destroy a ring; s_qpchg QP state
+//       changes; s_next_qpn the QP whose packet may claim in the next cycle, s_claim its claim
+//       (s_claim_done in order for the responses of packets that are not parked, not in the cycle
+//       of a flush); s_rd_cpl read completions; s_done descriptors of reported receives
 // Out   m_rd descriptor reads; m_rsp responses to claims: up to two descriptors; m_arrived: a
 //       descriptor read is done; m_flush receive WQEs of a QP in ERR; m_err a QP that must go to
 //       ERR; m_idle, m_drained: see efa_rq_fetch
 // Time  one doorbell per cycle, its first read 7 cycles later; the response 2 cycles after
-//       s_next_qpn if the descriptors are cached, one claim per cycle; rq_ctrl 9 cycles and more,
+//       s_next_qpn if the descriptors are cached, one claim per cycle; s_rq_ctrl 9 cycles and more,
 //       including the clear of the cache; after rst 2^QPN_W cycles of initialisation
 `default_nettype none
 `include "efa_defs.vh"
@@ -30,11 +30,11 @@ module efa_rq #(
     input wire [QPN_W-1:0] s_rqdb_qpn,
     input wire [15:0] s_rqdb_value,
 
-    input wire rq_ctrl_valid,
-    output wire rq_ctrl_ready,
-    input wire [1:0] rq_ctrl_kind,
-    input wire [QPN_W-1:0] rq_ctrl_qpn,
-    input wire [`EFA_QPC__W-1:0] rq_ctrl_qpc,
+    input wire s_rq_ctrl_valid,
+    output wire s_rq_ctrl_ready,
+    input wire [1:0] s_rq_ctrl_kind,
+    input wire [QPN_W-1:0] s_rq_ctrl_qpn,
+    input wire [`EFA_QPC__W-1:0] s_rq_ctrl_qpc,
 
     input wire s_qpchg_valid,
     output wire s_qpchg_ready,
@@ -96,14 +96,14 @@ module efa_rq #(
   wire cache_clear_ready;
   wire counts_clear_ready;
   wire requested_clear_ready;
-  wire clear_cache = rq_ctrl_valid && !cache_cleared_q;
-  wire clear_counts = rq_ctrl_valid && cache_cleared_q;
+  wire clear_cache = s_rq_ctrl_valid && !cache_cleared_q;
+  wire clear_counts = s_rq_ctrl_valid && cache_cleared_q;
   reg  requested_cleared_q;
   reg  counts_cleared_q;
-  assign rq_ctrl_ready = requested_cleared_q && counts_cleared_q;
+  assign s_rq_ctrl_ready = requested_cleared_q && counts_cleared_q;
 
   always @(posedge clk) begin
-    if (rst || rq_ctrl_ready) begin
+    if (rst || s_rq_ctrl_ready) begin
       cache_cleared_q  <= 1'b0;
       counts_cleared_q <= 1'b0;
       requested_cleared_q  <= 1'b0;
@@ -137,27 +137,27 @@ module efa_rq #(
   ) u_counts (
       .clk(clk),
       .rst(rst),
-      .rqdb_valid(s_rqdb_valid),
-      .rqdb_qpn(s_rqdb_qpn),
-      .rqdb_value(s_rqdb_value),
-      .move_valid(move_valid),
-      .wrong_valid(wrong_valid),
-      .doorbell_qpn(doorbell_qpn),
-      .take_valid(claim_take_valid || flush_take_valid),
-      .take_qpn(claim_take_valid ? claim_take_qpn : f_qpn),
-      .take_value(claim_take_valid ? claim_take_value : flush_take_value),
+      .s_rqdb_valid(s_rqdb_valid),
+      .s_rqdb_qpn(s_rqdb_qpn),
+      .s_rqdb_value(s_rqdb_value),
+      .m_move_valid(move_valid),
+      .m_wrong_valid(wrong_valid),
+      .m_doorbell_qpn(doorbell_qpn),
+      .s_take_valid(claim_take_valid || flush_take_valid),
+      .s_take_qpn(claim_take_valid ? claim_take_qpn : f_qpn),
+      .s_take_value(claim_take_valid ? claim_take_value : flush_take_value),
       .s_done_valid(s_done_valid),
       .s_done_qpn(s_done_qpn),
       .s_done_count(s_done_count),
       .s_clear_valid(clear_counts && !counts_cleared_q),
       .s_clear_ready(counts_clear_ready),
-      .s_clear_qpn(rq_ctrl_qpn),
-      .s_clear_sized(rq_ctrl_kind == OP_INIT || rq_ctrl_kind == OP_FREE),
-      .s_clear_live(rq_ctrl_kind == OP_INIT && rq_ctrl_qpc[`EFA_QPC__RQ_LIVE]),
-      .s_clear_log(rq_ctrl_qpc[`EFA_QPC__RQ_LOG]),
-      .rd_qpn({f_qpn, s_next_qpn}),
-      .rd_prod({f_prod, c_prod}),
-      .rd_cons({f_cons, c_cons})
+      .s_clear_qpn(s_rq_ctrl_qpn),
+      .s_clear_sized(s_rq_ctrl_kind == OP_INIT || s_rq_ctrl_kind == OP_FREE),
+      .s_clear_live(s_rq_ctrl_kind == OP_INIT && s_rq_ctrl_qpc[`EFA_QPC__RQ_LIVE]),
+      .s_clear_log(s_rq_ctrl_qpc[`EFA_QPC__RQ_LOG]),
+      .ring_rd_addr({f_qpn, s_next_qpn}),
+      .prod_rd_data({f_prod, c_prod}),
+      .cons_rd_data({f_cons, c_cons})
   );
 
   // ---- completions of descriptor reads ----
@@ -196,7 +196,7 @@ module efa_rq #(
       .s_rd_cpl_err(s_rd_cpl_err),
       .s_clear_valid(clear_cache),
       .s_clear_ready(cache_clear_ready),
-      .s_clear_qpn(rq_ctrl_qpn),
+      .s_clear_qpn(s_rq_ctrl_qpn),
       .desc_rd_qpn({f_qpn, head_qpn}),
       .desc_rd_count({f_head, c_head}),
       .desc_rd_data({f_descs, c_descs}),
@@ -280,7 +280,7 @@ module efa_rq #(
       .m_take_value(flush_take_value),
       .s_clear_valid(clear_counts && !requested_cleared_q),
       .s_clear_ready(requested_clear_ready),
-      .s_clear_qpn(rq_ctrl_qpn),
+      .s_clear_qpn(s_rq_ctrl_qpn),
       .s_drain(s_drain),
       .m_idle(m_idle),
       .m_drained(m_drained)
@@ -312,7 +312,7 @@ module efa_rq #(
       .m_err_cause(m_err_cause)
   );
 
-  wire unused_bits = &{1'b0, rq_ctrl_qpc, s_rd_cpl_cookie};
+  wire unused_bits = &{1'b0, s_rq_ctrl_qpc, s_rd_cpl_cookie};
 
   `EFA_CHECK(!(claim_take_valid && flush_take_valid), "efa_rq: two WQEs consumed at once")
 

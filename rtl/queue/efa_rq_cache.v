@@ -2,9 +2,10 @@
 // efa_rq_cache - caches receive descriptors prefetched from host memory.
 //
 // In    s_rd_cpl read completions, whose cookie has the ring and the first descriptor; desc_rd_qpn,
-//       desc_rd_count: a ring and a count, for each of two readers; s_clear a ring whose descriptors are invalidated
-// Out   desc_rd_data: descriptors count and count + 1, desc_rd_present: a valid bit for each; for the second reader only their
-//       request id and last bit, the other bits are 0
+//       desc_rd_count: a ring and a count, for each of two readers; s_clear a ring whose
+//       descriptors are invalidated
+// Out   desc_rd_data: descriptors count and count + 1, desc_rd_present: a valid bit for each; for
+//       the second reader only their request id and last bit, the other bits are 0
 // Time  one beat per cycle, readable 2 cycles later; a read 1 cycle after its count; a clear
 //       2^SLOT_W / 4 cycles, plus one for each beat meanwhile
 //

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rq_index - holds the producer, claimed and reported counts of each receive ring.
 //
-// In    rqdb producer indices; take_* the next claimed count; s_done descriptors reported; s_clear
-//       a ring that restarts at 0
-// Out   prod, cons for two readers; move_valid: a ring has new descriptors; wrong_valid: a doorbell
-//       exceeds the ring
-// Time  move_valid or wrong_valid 2 cycles after the doorbell, readable from that cycle on; a
+// In    s_rqdb producer indices; s_take_* the next claimed count; s_done descriptors reported;
+//       s_clear a ring that restarts at 0
+// Out   prod_rd_data, cons_rd_data for two readers; m_move_valid: a ring has new descriptors;
+//       m_wrong_valid: a doorbell exceeds the ring
+// Time  m_move_valid or m_wrong_valid 2 cycles after the doorbell, readable from that cycle on; a
 //       doorbell is validated against the reports of earlier cycles; one doorbell and one report
 //       per cycle, also back to back for one ring; a read 1 cycle; a clear waits for a cycle
 //       without count updates
@@ -18,16 +18,16 @@ module efa_rq_index #(
     input wire clk,
     input wire rst,
 
-    input wire rqdb_valid,
-    input wire [QPN_W-1:0] rqdb_qpn,
-    input wire [15:0] rqdb_value,
-    output wire move_valid,
-    output wire wrong_valid,
-    output wire [QPN_W-1:0] doorbell_qpn,
+    input wire s_rqdb_valid,
+    input wire [QPN_W-1:0] s_rqdb_qpn,
+    input wire [15:0] s_rqdb_value,
+    output wire m_move_valid,
+    output wire m_wrong_valid,
+    output wire [QPN_W-1:0] m_doorbell_qpn,
 
-    input wire take_valid,
-    input wire [QPN_W-1:0] take_qpn,
-    input wire [15:0] take_value,
+    input wire s_take_valid,
+    input wire [QPN_W-1:0] s_take_qpn,
+    input wire [15:0] s_take_value,
 
     input wire s_done_valid,
     input wire [QPN_W-1:0] s_done_qpn,
@@ -40,9 +40,9 @@ module efa_rq_index #(
     input wire s_clear_live,
     input wire [3:0] s_clear_log,
 
-    input wire [2*QPN_W-1:0] rd_qpn,
-    output wire [2*16-1:0] rd_prod,
-    output wire [2*16-1:0] rd_cons
+    input wire [2*QPN_W-1:0] ring_rd_addr,
+    output wire [2*16-1:0] prod_rd_data,
+    output wire [2*16-1:0] cons_rd_data
 );
 
   // A doorbell: d1 validates it, with forwarding of the previous doorbell and of a report.
@@ -71,9 +71,9 @@ module efa_rq_index #(
   reg d2_moved_q;
   reg d2_wrong_q;
   reg [QPN_W-1:0] d2_qpn_q;
-  assign move_valid = d2_moved_q;
-  assign wrong_valid = d2_wrong_q;
-  assign doorbell_qpn = d2_qpn_q;
+  assign m_move_valid = d2_moved_q;
+  assign m_wrong_valid = d2_wrong_q;
+  assign m_doorbell_qpn = d2_qpn_q;
 
   // A report: f1 adds.
   reg f1_valid_q;
@@ -84,7 +84,7 @@ module efa_rq_index #(
   wire [15:0] f1_ram;
   wire [15:0] f1_after = (f1_forward_q ? f1_forward_value_q : f1_ram) + {14'd0, f1_count_q};
 
-  wire clear = s_clear_valid && !d1_moves && !f1_valid_q && !take_valid;
+  wire clear = s_clear_valid && !d1_moves && !f1_valid_q && !s_take_valid;
   assign s_clear_ready = clear;
 
   efa_ram_1wnr #(
@@ -96,8 +96,8 @@ module efa_rq_index #(
       .wr_en(d1_moves || clear),
       .wr_addr(clear ? s_clear_qpn : d1_qpn_q),
       .wr_data(clear ? 16'd0 : d1_value_q),
-      .rd_addr({rd_qpn, rqdb_qpn}),
-      .rd_data({rd_prod, d1_prod_ram})
+      .rd_addr({ring_rd_addr, s_rqdb_qpn}),
+      .rd_data({prod_rd_data, d1_prod_ram})
   );
 
   efa_ram_1wnr #(
@@ -106,11 +106,11 @@ module efa_rq_index #(
       .READS (2)
   ) u_cons (
       .clk(clk),
-      .wr_en(take_valid || clear),
-      .wr_addr(clear ? s_clear_qpn : take_qpn),
-      .wr_data(clear ? 16'd0 : take_value),
-      .rd_addr(rd_qpn),
-      .rd_data(rd_cons)
+      .wr_en(s_take_valid || clear),
+      .wr_addr(clear ? s_clear_qpn : s_take_qpn),
+      .wr_data(clear ? 16'd0 : s_take_value),
+      .rd_addr(ring_rd_addr),
+      .rd_data(cons_rd_data)
   );
 
   efa_ram_1wnr #(
@@ -122,7 +122,7 @@ module efa_rq_index #(
       .wr_en(f1_valid_q || clear),
       .wr_addr(clear ? s_clear_qpn : f1_qpn_q),
       .wr_data(clear ? 16'd0 : f1_after),
-      .rd_addr({s_done_qpn, rqdb_qpn}),
+      .rd_addr({s_done_qpn, s_rqdb_qpn}),
       .rd_data({f1_ram, d1_done_ram})
   );
 
@@ -135,17 +135,17 @@ module efa_rq_index #(
       .wr_addr(s_clear_qpn),
       .wr_data({s_clear_live, s_clear_log}),
       .rd_en(1'b1),
-      .rd_addr(rqdb_qpn),
+      .rd_addr(s_rqdb_qpn),
       .rd_data({d1_live, d1_log})
   );
 
   always @(posedge clk) begin
-    d1_qpn_q <= rqdb_qpn;
+    d1_qpn_q <= s_rqdb_qpn;
     d2_qpn_q <= d1_qpn_q;
-    d1_value_q <= rqdb_value;
-    d1_forward_q <= d1_valid_q && d1_qpn_q == rqdb_qpn;
+    d1_value_q <= s_rqdb_value;
+    d1_forward_q <= d1_valid_q && d1_qpn_q == s_rqdb_qpn;
     d1_forward_prod_q <= d1_ok ? d1_value_q : d1_prod;
-    d1_reported_q <= f1_valid_q && f1_qpn_q == rqdb_qpn;
+    d1_reported_q <= f1_valid_q && f1_qpn_q == s_rqdb_qpn;
     d1_reported_done_q <= f1_after;
     f1_qpn_q <= s_done_qpn;
     f1_count_q <= s_done_count;
@@ -157,7 +157,7 @@ module efa_rq_index #(
       d2_wrong_q <= 1'b0;
       f1_valid_q <= 1'b0;
     end else begin
-      d1_valid_q <= rqdb_valid;
+      d1_valid_q <= s_rqdb_valid;
       d2_moved_q <= d1_moves;
       d2_wrong_q <= d1_valid_q && !d1_ok;
       f1_valid_q <= s_done_valid;

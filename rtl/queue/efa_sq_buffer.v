@@ -2,11 +2,11 @@
 // efa_sq_buffer - holds the lines of send WQEs that efa_sq_fetch has read from host memory
 // (SQ_HOST).
 //
-// In    fill_* a fetched line with the parity of its wrap, always accepted; s_op rings created,
+// In    s_fill_* a fetched line with the parity of its wrap, always accepted; s_op rings created,
 //       cleared and destroyed; rd_* line reads of the scheduler; s_void a line of a consumed WQE
-//       that was never fetched; llq_* stores of the host, which have no effect
-// Out   rd_data, rd_parity: a line and, per dword, the parity of the wrap that filled it, as in
-//       efa_llq; waits: a ring or a void waits for a cycle without a fill; ev_llq
+//       that was never fetched; s_llq_* stores of the host, which have no effect
+// Out   line_rd_data, line_rd_parity: a line and, per dword, the parity of the wrap that filled it,
+//       as in efa_llq; m_waits: a ring or a void waits for a cycle without a fill; ev_llq
 // Time  a fill is readable from the next cycle on, one per cycle; reads 1 cycle; a ring is cleared
 //       from one cycle later on, one line per cycle without a fill, alternating with voids; a store
 //       is reported 3 cycles later
@@ -22,25 +22,25 @@ module efa_sq_buffer #(
 ) (
     input wire clk,
     input wire rst,
-    input wire fill_valid,
-    input wire [LLQ_AW-6-1:0] fill_line,
-    input wire fill_parity,
-    input wire [511:0] fill_data,
+    input wire s_fill_valid,
+    input wire [LLQ_AW-6-1:0] s_fill_line,
+    input wire s_fill_parity,
+    input wire [511:0] s_fill_data,
     input wire s_op_valid,
     output wire s_op_ready,
     input wire [`EFA_QPC__W-1:0] s_op_qpc,
-    input wire rd_en,
-    input wire [LLQ_AW-6-1:0] rd_line,
-    output wire [511:0] rd_data,
-    output wire [15:0] rd_parity,
+    input wire line_rd_en,
+    input wire [LLQ_AW-6-1:0] line_rd_addr,
+    output wire [511:0] line_rd_data,
+    output wire [15:0] line_rd_parity,
     input wire s_void_valid,
     output wire s_void_ready,
     input wire [LLQ_AW-6-1:0] s_void_line,
     input wire s_void_parity,
-    output wire waits,
-    input wire llq_valid,
-    input wire [LLQ_AW-6-1:0] llq_line,
-    input wire [15:0] llq_dwen,
+    output wire m_waits,
+    input wire s_llq_valid,
+    input wire [LLQ_AW-6-1:0] s_llq_line,
+    input wire [15:0] s_llq_dwen,
     output wire ev_llq_valid,
     output wire [63:0] ev_llq_data
 );
@@ -63,8 +63,8 @@ module efa_sq_buffer #(
   wire op_last = op_line_q == op_lines - ONE_LINE;
   // The choice between ring and void is registered, because s_void_ready is on the critical path of
   // the scheduler.
-  wire op_step = s_op_valid && ring_turn_q && !fill_valid;
-  wire void_step = s_void_valid && !ring_turn_q && !fill_valid;
+  wire op_step = s_op_valid && ring_turn_q && !s_fill_valid;
+  wire void_step = s_void_valid && !ring_turn_q && !s_fill_valid;
   wire parity;
 
   reg [63:0] event_data;
@@ -76,9 +76,9 @@ module efa_sq_buffer #(
   end
 
   assign s_op_ready = op_step && op_last;
-  assign s_void_ready = !ring_turn_q && !fill_valid;
-  assign waits = (s_op_valid && !op_step) || (s_void_valid && !void_step);
-  assign rd_parity = {16{parity}};
+  assign s_void_ready = !ring_turn_q && !s_fill_valid;
+  assign m_waits = (s_op_valid && !op_step) || (s_void_valid && !void_step);
+  assign line_rd_parity = {16{parity}};
   assign ev_llq_valid = event_pipe_q[STAGES-1];
   assign ev_llq_data = event_data;
 
@@ -87,12 +87,12 @@ module efa_sq_buffer #(
       .ADDR_W(LINE_W)
   ) u_lines (
       .clk(clk),
-      .wr_en(fill_valid),
-      .wr_addr(fill_line),
-      .wr_data(fill_data),
-      .rd_en(rd_en),
-      .rd_addr(rd_line),
-      .rd_data(rd_data)
+      .wr_en(s_fill_valid),
+      .wr_addr(s_fill_line),
+      .wr_data(s_fill_data),
+      .rd_en(line_rd_en),
+      .rd_addr(line_rd_addr),
+      .rd_data(line_rd_data)
   );
 
   efa_ram #(
@@ -100,11 +100,11 @@ module efa_sq_buffer #(
       .ADDR_W(LINE_W)
   ) u_parity (
       .clk(clk),
-      .wr_en(fill_valid || op_step || void_step),
-      .wr_addr(fill_valid ? fill_line : op_step ? op_place[LINE_W-1:0] : s_void_line),
-      .wr_data(fill_valid ? fill_parity : op_step || s_void_parity),
-      .rd_en(rd_en),
-      .rd_addr(rd_line),
+      .wr_en(s_fill_valid || op_step || void_step),
+      .wr_addr(s_fill_valid ? s_fill_line : op_step ? op_place[LINE_W-1:0] : s_void_line),
+      .wr_data(s_fill_valid ? s_fill_parity : op_step || s_void_parity),
+      .rd_en(line_rd_en),
+      .rd_addr(line_rd_addr),
       .rd_data(parity)
   );
 
@@ -118,13 +118,13 @@ module efa_sq_buffer #(
       if (!s_op_valid) ring_turn_q <= 1'b0;
       else if (op_step) ring_turn_q <= !s_void_valid;
       else if (void_step || !s_void_valid) ring_turn_q <= 1'b1;
-      event_pipe_q <= {event_pipe_q[STAGES-2:0], llq_valid};
+      event_pipe_q <= {event_pipe_q[STAGES-2:0], s_llq_valid};
     end
   end
 
   always @(posedge clk) begin
-    line_q <= {line_q[(STAGES-1)*LINE_W-1:0], llq_line};
-    dwen_q <= {dwen_q[(STAGES-1)*16-1:0], llq_dwen};
+    line_q <= {line_q[(STAGES-1)*LINE_W-1:0], s_llq_line};
+    dwen_q <= {dwen_q[(STAGES-1)*16-1:0], s_llq_dwen};
   end
 
   wire unused_context = &{1'b0, s_op_qpc, op_place};

@@ -2,8 +2,8 @@
 // efa_sq_ctrl - executes admin operations on send queues (create, clear, free, query) and drains.
 //
 // In    s_op operation (0 create, 1 clear, 2 free, 3 query); s_drain; responses of the modules
-// Out   clear_* clears indices and errors of the queue; llq_* its ring; cancel_* cancels its sends
-//       without acknowledgement; m_fence a fence
+// Out   m_clear_* clears indices and errors of the queue; m_llq_* its ring; m_cancel_* cancels its
+//       sends without acknowledgement; m_fence a fence
 // Time  query 2 cycles; create 3, clear and free 4, plus stalls of the modules: one cycle per
 //       further line of the ring, up to one per message context; fence 1 cycle after s_drain,
 //       s_drain_ready 1 cycle after the fence has passed
@@ -19,28 +19,28 @@ module efa_sq_ctrl #(
     output wire s_op_ready,
     input wire [1:0] s_op_kind,
     input wire [QPN_W-1:0] s_op_qpn,
-    output wire s_op_busy,
+    output wire m_op_busy,
     input wire s_drain_valid,
     output wire s_drain_ready,
-    output wire [QPN_W-1:0] count_addr,
-    input wire [15:0] consumed_data,
-    input wire [15:0] completed_data,
-    output wire clear_prod_valid,
-    input wire clear_prod_ready,
-    output wire clear_consumed_valid,
-    input wire clear_consumed_ready,
-    output wire clear_completed_valid,
-    input wire clear_completed_ready,
-    output wire clear_fault_valid,
-    output wire llq_valid,
-    input wire llq_ready,
-    output wire llq_own,
-    output wire llq_disown,
-    output wire cancel_valid,
-    input wire cancel_ready,
+    output wire [QPN_W-1:0] count_rd_addr,
+    input wire [15:0] consumed_rd_data,
+    input wire [15:0] completed_rd_data,
+    output wire m_clear_prod_valid,
+    input wire m_clear_prod_ready,
+    output wire m_clear_consumed_valid,
+    input wire m_clear_consumed_ready,
+    output wire m_clear_completed_valid,
+    input wire m_clear_completed_ready,
+    output wire m_clear_fault_valid,
+    output wire m_llq_valid,
+    input wire m_llq_ready,
+    output wire m_llq_own,
+    output wire m_llq_disown,
+    output wire m_cancel_valid,
+    input wire m_cancel_ready,
     output wire m_fence_valid,
     input wire m_fence_ready,
-    input wire fence_done
+    input wire s_fence_done
 );
 
   localparam [1:0] KIND_MAKE = 2'd0;
@@ -66,17 +66,17 @@ module efa_sq_ctrl #(
   reg busy_q;
 
   assign s_op_ready = state_q == ST_DONE;
-  assign s_op_busy = busy_q;
+  assign m_op_busy = busy_q;
   assign s_drain_ready = drain_q == DR_DONE;
-  assign count_addr = s_op_qpn;
-  assign clear_prod_valid = state_q == ST_CLEAR && due_q[0];
-  assign clear_consumed_valid = state_q == ST_CLEAR && due_q[1];
-  assign clear_completed_valid = state_q == ST_CLEAR && due_q[2];
-  assign clear_fault_valid = state_q == ST_CLEAR;
-  assign llq_valid = state_q == ST_RING;
-  assign llq_own = s_op_kind == KIND_MAKE;
-  assign llq_disown = s_op_kind == KIND_FREE;
-  assign cancel_valid = state_q == ST_CANCEL;
+  assign count_rd_addr = s_op_qpn;
+  assign m_clear_prod_valid = state_q == ST_CLEAR && due_q[0];
+  assign m_clear_consumed_valid = state_q == ST_CLEAR && due_q[1];
+  assign m_clear_completed_valid = state_q == ST_CLEAR && due_q[2];
+  assign m_clear_fault_valid = state_q == ST_CLEAR;
+  assign m_llq_valid = state_q == ST_RING;
+  assign m_llq_own = s_op_kind == KIND_MAKE;
+  assign m_llq_disown = s_op_kind == KIND_FREE;
+  assign m_cancel_valid = state_q == ST_CANCEL;
   assign m_fence_valid = drain_q == DR_FENCE;
 
   always @* begin
@@ -94,16 +94,16 @@ module efa_sq_ctrl #(
       end
       // Waits for a free write port of each index.
       ST_CLEAR: begin
-        due_d = due_q & ~{clear_completed_ready, clear_consumed_ready, clear_prod_ready};
+        due_d = due_q & ~{m_clear_completed_ready, m_clear_consumed_ready, m_clear_prod_ready};
         if (due_d == 3'b000) state_d = ST_RING;
       end
       // Waits until the lines of the ring are unwritten and its pages have their owner.
       ST_RING: begin
-        if (llq_ready) state_d = s_op_kind == KIND_MAKE ? ST_DONE : ST_CANCEL;
+        if (m_llq_ready) state_d = s_op_kind == KIND_MAKE ? ST_DONE : ST_CANCEL;
       end
       // Waits until its message contexts are cancelled.
       ST_CANCEL: begin
-        if (cancel_ready) state_d = ST_DONE;
+        if (m_cancel_ready) state_d = ST_DONE;
       end
       // Ready completes the operation.
       ST_DONE: begin
@@ -126,7 +126,7 @@ module efa_sq_ctrl #(
       end
       // Waits until the fence has passed.
       DR_PASS: begin
-        if (fence_done) drain_d = DR_DONE;
+        if (s_fence_done) drain_d = DR_DONE;
       end
       // Ready completes the drain.
       default: begin
@@ -147,7 +147,7 @@ module efa_sq_ctrl #(
 
   always @(posedge clk) begin
     due_q <= due_d;
-    if (state_q == ST_COUNTS) busy_q <= consumed_data != completed_data;
+    if (state_q == ST_COUNTS) busy_q <= consumed_rd_data != completed_rd_data;
   end
 
 endmodule

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_sq_fetch - fetches posted send WQEs from host memory, from several queues at once.
 //
-// In    doorbell_* a queue with a new producer index; s_chg a queue whose state changed; its
-//       context and producer index (prod_data); s_clear a queue that restarts at 0, s_clear_made:
-//       with the address of its ring; s_drain; s_waits: another module waits for a cycle without
-//       beats; count_addr: see efa_sq_reorder
-// Out   m_rd reads inside one read request size and one wrap of the ring; fill_* location of a
-//       fetched line, with the parity of its wrap; count_data, work_*, err_*: see efa_sq_reorder;
-//       m_drained: no read from before s_drain is outstanding
+// In    s_doorbell_* a queue with a new producer index; s_chg a queue whose state changed; its
+//       context and producer index (prod_rd_data); s_clear a queue that restarts at 0,
+//       s_clear_made: with the address of its ring; s_drain; s_waits: another module waits for a
+//       cycle without beats; count_rd_addr: see efa_sq_reorder
+// Out   m_rd reads inside one read request size and one wrap of the ring; m_fill_* location of a
+//       fetched line, with the parity of its wrap; count_rd_data, m_work_*, m_err_*: see
+//       efa_sq_reorder; m_drained: no read from before s_drain is outstanding
 // Time  a read 2 cycles after the doorbell of its queue, one per cycle, reads of one queue every 3;
 //       round robin between queues; the WQE of a line is visible 2 cycles after the line; after 64
 //       cycles of waiting for a cycle without beats, no further read is issued until then
@@ -22,16 +22,16 @@ module efa_sq_fetch #(
 ) (
     input wire clk,
     input wire rst,
-    output wire init_done,
-    input wire [3:0] mrrs_log,
-    input wire doorbell_valid,
-    input wire [QPN_W-1:0] doorbell_qpn,
+    output wire m_init_done,
+    input wire [3:0] s_cfg_mrrs_log,
+    input wire s_doorbell_valid,
+    input wire [QPN_W-1:0] s_doorbell_qpn,
     input wire s_chg_valid,
     output wire s_chg_ready,
     input wire [QPN_W-1:0] s_chg_qpn,
-    output wire [QPN_W-1:0] qpc_addr,
-    input wire [`EFA_QPC__W-1:0] qpc_data,
-    input wire [15:0] prod_data,
+    output wire [QPN_W-1:0] qpc_rd_addr,
+    input wire [`EFA_QPC__W-1:0] qpc_rd_data,
+    input wire [15:0] prod_rd_data,
     input wire s_clear_valid,
     output wire s_clear_ready,
     input wire [QPN_W-1:0] s_clear_qpn,
@@ -45,21 +45,21 @@ module efa_sq_fetch #(
     output wire [63:0] m_rd_addr,
     output wire [12:0] m_rd_len,
     output wire [31:0] m_rd_cookie,
-    input wire rd_cpl_valid,
-    input wire [31:0] rd_cpl_cookie,
-    input wire [12:0] rd_cpl_offset,
-    input wire [6:0] rd_cpl_bytes,
-    input wire rd_cpl_last,
-    input wire rd_cpl_err,
-    output wire fill_valid,
-    output wire [LLQ_AW-6-1:0] fill_line,
-    output wire fill_parity,
-    input wire [QPN_W-1:0] count_addr,
-    output wire [15:0] count_data,
-    output wire work_valid,
-    output wire [QPN_W-1:0] work_qpn,
-    output wire err_valid,
-    output wire [QPN_W-1:0] err_qpn
+    input wire s_rd_cpl_valid,
+    input wire [31:0] s_rd_cpl_cookie,
+    input wire [12:0] s_rd_cpl_offset,
+    input wire [6:0] s_rd_cpl_bytes,
+    input wire s_rd_cpl_last,
+    input wire s_rd_cpl_err,
+    output wire m_fill_valid,
+    output wire [LLQ_AW-6-1:0] m_fill_line,
+    output wire m_fill_parity,
+    input wire [QPN_W-1:0] count_rd_addr,
+    output wire [15:0] count_rd_data,
+    output wire m_work_valid,
+    output wire [QPN_W-1:0] m_work_qpn,
+    output wire m_err_valid,
+    output wire [QPN_W-1:0] m_err_qpn
 );
 
   localparam LINE_W = LLQ_AW - 6;
@@ -117,11 +117,11 @@ module efa_sq_fetch #(
   // Counts are in lines.
   wire [57:0] p_base;
   wire [16:0] p_requested;
-  wire p_wide = qpc_data[`EFA_QPC__WQE128];
-  wire [2:0] p_state = qpc_data[`EFA_QPC__STATE];
-  wire p_open = qpc_data[`EFA_QPC__LIVE] && p_state != `EFA_ADMIN_QP_STATE__RESET_W3
+  wire p_wide = qpc_rd_data[`EFA_QPC__WQE128];
+  wire [2:0] p_state = qpc_rd_data[`EFA_QPC__STATE];
+  wire p_open = qpc_rd_data[`EFA_QPC__LIVE] && p_state != `EFA_ADMIN_QP_STATE__RESET_W3
       && p_state != `EFA_ADMIN_QP_STATE__INIT_W3 && p_state != `EFA_ADMIN_QP_STATE__RTR_W3;
-  wire [16:0] p_posted = p_wide ? {prod_data, 1'b0} : {1'b0, prod_data};
+  wire [16:0] p_posted = p_wide ? {prod_rd_data, 1'b0} : {1'b0, prod_rd_data};
   wire p_work = p_open && p_posted != p_requested;
   wire p_late = (x_new_q && x_qpn_q == p_qpn_q) || (had_new_q && had_qpn_q == p_qpn_q);
   wire p_space = (!x_valid_q || m_rd_ready) && slot_valid && !hold;
@@ -129,19 +129,19 @@ module efa_sq_fetch #(
   wire p_req = p_done && p_work;
 
   // A read ends at the producer index, the end of the ring or the read request size.
-  wire [3:0] ring_log = qpc_data[`EFA_QPC__SQ_LOG] + {3'd0, p_wide};
+  wire [3:0] ring_log = qpc_rd_data[`EFA_QPC__SQ_LOG] + {3'd0, p_wide};
   wire [IN_RING_W-1:0] ring_last = ~({IN_RING_W{1'b1}} << ring_log);
   wire [IN_RING_W-1:0] p_index = p_requested[IN_RING_W-1:0] & ring_last;
   wire [IN_RING_W:0] p_more = p_posted[IN_RING_W:0] - p_requested[IN_RING_W:0];
   wire [IN_RING_W-1:0] to_end = ring_last & ~p_requested[IN_RING_W-1:0];
-  wire [5:0] size_last = ~(6'h3F << (mrrs_log - 4'd6));
+  wire [5:0] size_last = ~(6'h3F << (s_cfg_mrrs_log - 4'd6));
   wire [5:0] p_place = p_base[5:0] + p_index[5:0];
   wire [5:0] to_size = size_last & ~p_place;
   wire [5:0] bound = to_end < {{IN_RING_W - 6{1'b0}}, to_size} ? to_end[5:0] : to_size;
   wire p_all = p_more <= {{IN_RING_W - 6{1'b0}}, 1'b0, bound};  // fewer lines than the bound allows
   wire [6:0] p_lines = p_all ? p_more[6:0] : {1'b0, bound} + 7'd1;
   wire [16:0] lap = p_requested >> ring_log;
-  wire [19:0] ring_line = qpc_data[`EFA_QPC__SQ_LINE];
+  wire [19:0] ring_line = qpc_rd_data[`EFA_QPC__SQ_LINE];
 
   // The rest of the queue waits for its next visit.
   wire put = x_new_q && x_more_q != {{IN_RING_W - 6{1'b0}}, x_lines_q};
@@ -160,7 +160,7 @@ module efa_sq_fetch #(
     cookie[COOKIE_PARITY] = x_parity_q;
   end
 
-  assign qpc_addr = p_valid_q && !p_done ? p_qpn_q : next_qpn;
+  assign qpc_rd_addr = p_valid_q && !p_done ? p_qpn_q : next_qpn;
   assign s_chg_ready = !chg_q;
   assign s_clear_ready = order_clear_ready && !x_new_q;
   assign m_drained = s_drain && rotated_q && out_q[!epoch_q] == {SLOT_W + 1{1'b0}};
@@ -168,17 +168,17 @@ module efa_sq_fetch #(
   assign m_rd_addr = {x_addr_q, 6'd0};
   assign m_rd_len = {x_lines_q, 6'd0};
   assign m_rd_cookie = cookie;
-  assign fill_valid = rd_cpl_valid && !rd_cpl_err;
-  assign fill_line = rd_cpl_cookie[LINE_W-1:0] + {{LINE_W - 6{1'b0}}, rd_cpl_offset[11:6]};
-  assign fill_parity = rd_cpl_cookie[COOKIE_PARITY];
+  assign m_fill_valid = s_rd_cpl_valid && !s_rd_cpl_err;
+  assign m_fill_line = s_rd_cpl_cookie[LINE_W-1:0] + {{LINE_W - 6{1'b0}}, s_rd_cpl_offset[11:6]};
+  assign m_fill_parity = s_rd_cpl_cookie[COOKIE_PARITY];
 
   efa_sq_rr #(
       .QPN_W(QPN_W)
   ) u_set (
       .clk(clk),
       .rst(rst),
-      .now_valid(doorbell_valid),
-      .now_qpn(doorbell_qpn),
+      .s_now_valid(s_doorbell_valid),
+      .s_now_qpn(s_doorbell_qpn),
       .s_valid(put || chg_q),
       .s_ready(set_ready),
       .s_qpn(put ? x_qpn_q : chg_qpn_q),
@@ -193,35 +193,35 @@ module efa_sq_fetch #(
   ) u_order (
       .clk(clk),
       .rst(rst),
-      .init_done(init_done),
-      .slot_valid(slot_valid),
-      .slot(slot),
-      .slot_take(p_req),
-      .lookup_qpn(qpc_addr),
-      .new_valid(x_new_q),
-      .new_slot(x_slot_q),
-      .new_qpn(x_qpn_q),
-      .new_first(x_first_q),
-      .new_lines(x_lines_q),
-      .new_wide(x_wide_q),
-      .new_epoch(x_epoch_q),
-      .beat_valid(rd_cpl_valid),
-      .beat_slot(rd_cpl_cookie[COOKIE_SLOT+:SLOT_W]),
-      .beat_index(rd_cpl_offset[11:6]),
-      .beat_last(rd_cpl_last),
-      .beat_err(rd_cpl_err),
+      .m_init_done(m_init_done),
+      .m_slot_valid(slot_valid),
+      .m_slot_index(slot),
+      .s_slot_take(p_req),
+      .s_lookup_qpn(qpc_rd_addr),
+      .s_new_valid(x_new_q),
+      .s_new_slot(x_slot_q),
+      .s_new_qpn(x_qpn_q),
+      .s_new_first(x_first_q),
+      .s_new_lines(x_lines_q),
+      .s_new_wide(x_wide_q),
+      .s_new_epoch(x_epoch_q),
+      .s_beat_valid(s_rd_cpl_valid),
+      .s_beat_slot(s_rd_cpl_cookie[COOKIE_SLOT+:SLOT_W]),
+      .s_beat_index(s_rd_cpl_offset[11:6]),
+      .s_beat_last(s_rd_cpl_last),
+      .s_beat_err(s_rd_cpl_err),
       .s_clear_valid(s_clear_valid && !x_new_q),
       .s_clear_ready(order_clear_ready),
       .s_clear_qpn(s_clear_qpn),
-      .count_addr(count_addr),
-      .count_data(count_data),
-      .work_valid(work_valid),
-      .work_qpn(work_qpn),
-      .err_valid(err_valid),
-      .err_qpn(err_qpn),
-      .freed_valid(freed_valid),
-      .freed_epoch(freed_epoch),
-      .waits(order_waits)
+      .count_rd_addr(count_rd_addr),
+      .count_rd_data(count_rd_data),
+      .m_work_valid(m_work_valid),
+      .m_work_qpn(m_work_qpn),
+      .m_err_valid(m_err_valid),
+      .m_err_qpn(m_err_qpn),
+      .m_freed_valid(freed_valid),
+      .m_freed_epoch(freed_epoch),
+      .m_waits(order_waits)
   );
 
   efa_ram #(
@@ -233,7 +233,7 @@ module efa_sq_fetch #(
       .wr_addr(x_new_q ? x_qpn_q : s_clear_qpn),
       .wr_data(x_new_q ? {x_wide_q && x_end[16], x_end[15:0]} : 17'd0),
       .rd_en(1'b1),
-      .rd_addr(qpc_addr),
+      .rd_addr(qpc_rd_addr),
       .rd_data(p_requested)
   );
 
@@ -246,7 +246,7 @@ module efa_sq_fetch #(
       .wr_addr(s_clear_qpn),
       .wr_data(s_clear_base),
       .rd_en(1'b1),
-      .rd_addr(qpc_addr),
+      .rd_addr(qpc_rd_addr),
       .rd_data(p_base)
   );
 
@@ -306,11 +306,12 @@ module efa_sq_fetch #(
   end
 
   wire unused_bits = &{
-    1'b0, qpc_data, rd_cpl_cookie, rd_cpl_offset, set_ready, lap[16:1], ring_line, p_lines, x_end
+    1'b0, qpc_rd_data, s_rd_cpl_cookie, s_rd_cpl_offset, set_ready, lap[16:1], ring_line, p_lines, x_end
   };
 
-  `EFA_CHECK(!rd_cpl_valid || rd_cpl_err || (rd_cpl_bytes == 7'd64 && rd_cpl_offset[5:0] == 6'd0),
-             "efa_sq_fetch: line split over two beats")
+  `EFA_CHECK(
+      !s_rd_cpl_valid || s_rd_cpl_err || (s_rd_cpl_bytes == 7'd64 && s_rd_cpl_offset[5:0] == 6'd0),
+      "efa_sq_fetch: line split over two beats")
   `EFA_CHECK(!freed_valid || out_q[freed_epoch] != {SLOT_W + 1{1'b0}},
              "efa_sq_fetch: completion without a request")
 

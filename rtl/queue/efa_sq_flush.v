@@ -2,13 +2,14 @@
 // efa_sq_flush - reports errors of send queues and sequences the flush of each halted queue.
 //
 // In    incomplete_, posted_, store_, read_ err: errors that halt a queue (SQ_HOST: store_ is a
-//       failed read of a WQE); notice_*: the QP reached ERR for any reason; clear_*: a queue
-//       restarts; ah_gone: an address handle was destroyed
+//       failed read of a WQE); s_notice_*: the QP reached ERR for any reason; s_clear_*: a queue
+//       restarts; s_ah_gone: an address handle was destroyed
 // Out   halted_rd_*: the queue consumes and sends nothing, two readers; flush_ok_rd_*: it may be
-//       flushed; scan_set_rd_*: m_scan flushes it; qperr_* error report; m_fence a fence behind all
-//       consumed WQEs, then m_scan flushes the unacknowledged sends, then m_again and flush_ok
-//       return the queue to the scheduler for flushing, so completions keep the posting order; a
-//       destroyed address handle starts a round too, in which m_scan flushes the sends through it
+//       flushed; scan_set_rd_*: m_scan flushes it; m_qperr_* error report; m_fence a fence behind
+//       all consumed WQEs, then m_scan flushes the unacknowledged sends, then m_again and
+//       flush_ok_rd_data return the queue to the scheduler for flushing, so completions keep the
+//       posting order; a destroyed address handle starts a round too, in which m_scan flushes the
+//       sends through it
 // Time  lookups: 1 cycle, with the events of the cycle of the address; a report within 2^QPN_W + 1
 //       cycles while reports are accepted; a fence 2 cycles after its notice, the context scan 1
 //       after the fence has passed, then one queue per cycle is returned: the next fence
@@ -26,30 +27,30 @@ module efa_sq_flush #(
 ) (
     input wire clk,
     input wire rst,
-    input wire posted_err_valid,
-    input wire [QPN_W-1:0] posted_err_qpn,
-    input wire incomplete_err_valid,
-    input wire [QPN_W-1:0] incomplete_err_qpn,
-    input wire store_err_valid,
-    input wire [QPN_W-1:0] store_err_qpn,
-    input wire read_err_valid,
-    input wire [QPN_W-1:0] read_err_qpn,
-    input wire notice_valid,
-    input wire [QPN_W-1:0] notice_qpn,
-    input wire clear_valid,
-    input wire [QPN_W-1:0] clear_qpn,
-    input wire ah_gone,
+    input wire s_posted_err_valid,
+    input wire [QPN_W-1:0] s_posted_err_qpn,
+    input wire s_incomplete_err_valid,
+    input wire [QPN_W-1:0] s_incomplete_err_qpn,
+    input wire s_store_err_valid,
+    input wire [QPN_W-1:0] s_store_err_qpn,
+    input wire s_read_err_valid,
+    input wire [QPN_W-1:0] s_read_err_qpn,
+    input wire s_notice_valid,
+    input wire [QPN_W-1:0] s_notice_qpn,
+    input wire s_clear_valid,
+    input wire [QPN_W-1:0] s_clear_qpn,
+    input wire s_ah_gone,
     input wire [2*QPN_W-1:0] halted_rd_addr,
     output wire [1:0] halted_rd_data,
     input wire [QPN_W-1:0] flush_ok_rd_addr,
     output wire flush_ok_rd_data,
-    output wire qperr_valid,
-    input wire qperr_ready,
-    output wire [QPN_W-1:0] qperr_qpn,
-    output wire [3:0] qperr_cause,
+    output wire m_qperr_valid,
+    input wire m_qperr_ready,
+    output wire [QPN_W-1:0] m_qperr_qpn,
+    output wire [3:0] m_qperr_cause,
     output wire m_fence_valid,
     input wire m_fence_ready,
-    input wire fence_done,
+    input wire s_fence_done,
     output wire m_scan_valid,
     input wire m_scan_ready,
     input wire [QPN_W-1:0] scan_set_rd_addr,
@@ -99,14 +100,14 @@ module efa_sq_flush #(
   reg [3:0] report_cause_q;
 
   wire found = posted_q[scan_q] || incomplete_q[scan_q] || store_q[scan_q] || read_q[scan_q];
-  wire scan_move = !report_q || qperr_ready;
+  wire scan_move = !report_q || m_qperr_ready;
 
   assign halted_rd_data = halted_rd_q;
   assign flush_ok_rd_data = flush_ok_rd_q;
   assign scan_set_rd_data = scan_set_rd_q;
-  assign qperr_valid = report_q;
-  assign qperr_qpn = report_qpn_q;
-  assign qperr_cause = report_cause_q;
+  assign m_qperr_valid = report_q;
+  assign m_qperr_qpn = report_qpn_q;
+  assign m_qperr_cause = report_cause_q;
   assign m_fence_valid = state_q == ST_FENCE;
   assign m_scan_valid = state_q == ST_SCAN;
   assign m_again_valid = state_q == ST_AGAIN && round_q[index_q];
@@ -135,7 +136,7 @@ module efa_sq_flush #(
       end
       // Waits until the fence has passed: no WQE of these queues is in the pipeline then.
       ST_PASS: begin
-        if (fence_done) state_d = ST_SCAN;
+        if (s_fence_done) state_d = ST_SCAN;
       end
       // Waits until their unacknowledged sends have completed.
       ST_SCAN: begin
@@ -153,20 +154,20 @@ module efa_sq_flush #(
         state_d = ST_REQUEST;
       end
     endcase
-    if (notice_valid) begin
-      request_d[notice_qpn] = 1'b1;
-      halted_d[notice_qpn] = 1'b1;
+    if (s_notice_valid) begin
+      request_d[s_notice_qpn] = 1'b1;
+      halted_d[s_notice_qpn] = 1'b1;
     end
-    if (ah_gone) handles_d = 1'b1;
-    if (posted_err_valid) halted_d[posted_err_qpn] = 1'b1;
-    if (incomplete_err_valid) halted_d[incomplete_err_qpn] = 1'b1;
-    if (store_err_valid) halted_d[store_err_qpn] = 1'b1;
-    if (read_err_valid) halted_d[read_err_qpn] = 1'b1;
-    if (clear_valid) begin
-      request_d[clear_qpn] = 1'b0;
-      round_d[clear_qpn] = 1'b0;
-      flush_ok_d[clear_qpn] = 1'b0;
-      halted_d[clear_qpn] = 1'b0;
+    if (s_ah_gone) handles_d = 1'b1;
+    if (s_posted_err_valid) halted_d[s_posted_err_qpn] = 1'b1;
+    if (s_incomplete_err_valid) halted_d[s_incomplete_err_qpn] = 1'b1;
+    if (s_store_err_valid) halted_d[s_store_err_qpn] = 1'b1;
+    if (s_read_err_valid) halted_d[s_read_err_qpn] = 1'b1;
+    if (s_clear_valid) begin
+      request_d[s_clear_qpn] = 1'b0;
+      round_d[s_clear_qpn] = 1'b0;
+      flush_ok_d[s_clear_qpn] = 1'b0;
+      halted_d[s_clear_qpn] = 1'b0;
     end
   end
 
@@ -199,21 +200,21 @@ module efa_sq_flush #(
       scan_set_rd_q <= round_d[scan_set_rd_addr];
       if (scan_move) begin
         scan_q <= scan_q + ONE;
-        report_q <= found && !(clear_valid && clear_qpn == scan_q);
+        report_q <= found && !(s_clear_valid && s_clear_qpn == scan_q);
         posted_q[scan_q] <= 1'b0;
         incomplete_q[scan_q] <= 1'b0;
         store_q[scan_q] <= 1'b0;
         read_q[scan_q] <= 1'b0;
       end
-      if (posted_err_valid) posted_q[posted_err_qpn] <= 1'b1;
-      if (incomplete_err_valid) incomplete_q[incomplete_err_qpn] <= 1'b1;
-      if (store_err_valid) store_q[store_err_qpn] <= 1'b1;
-      if (read_err_valid) read_q[read_err_qpn] <= 1'b1;
-      if (clear_valid) begin
-        posted_q[clear_qpn]  <= 1'b0;
-        incomplete_q[clear_qpn]  <= 1'b0;
-        store_q[clear_qpn] <= 1'b0;
-        read_q[clear_qpn]  <= 1'b0;
+      if (s_posted_err_valid) posted_q[s_posted_err_qpn] <= 1'b1;
+      if (s_incomplete_err_valid) incomplete_q[s_incomplete_err_qpn] <= 1'b1;
+      if (s_store_err_valid) store_q[s_store_err_qpn] <= 1'b1;
+      if (s_read_err_valid) read_q[s_read_err_qpn] <= 1'b1;
+      if (s_clear_valid) begin
+        posted_q[s_clear_qpn]  <= 1'b0;
+        incomplete_q[s_clear_qpn]  <= 1'b0;
+        store_q[s_clear_qpn] <= 1'b0;
+        read_q[s_clear_qpn]  <= 1'b0;
       end
     end
   end

@@ -2,12 +2,12 @@
 // efa_sq_reorder - publishes fetched send WQEs in order per queue, whatever the order of
 // completions.
 //
-// In    lookup_qpn the queue that may issue the next read; new_* its read, one cycle after
-//       slot_take; beat_* lines of a read, ascending, the last one with the status; s_clear a queue
-//       that restarts at 0; count_addr a reader of the counts
-// Out   slot a free slot for a read; count_data WQEs published; work_* a queue has new published
-//       WQEs; err_* a read of the queue failed, reported with its WQEs, whose lines are incomplete;
-//       freed_*: a read is done; waits: early lines wait for a cycle without beats
+// In    s_lookup_qpn the queue that may issue the next read; s_new_* its read, one cycle after
+//       s_slot_take; s_beat_* lines of a read, ascending, the last one with the status; s_clear a
+//       queue that restarts at 0; count_rd_addr a reader of the counts
+// Out   m_slot_* a free slot for a read; count_rd_data WQEs published; m_work_* a queue has new
+//       published WQEs; m_err_* a read of the queue failed, reported with its WQEs, whose lines are
+//       incomplete; m_freed_*: a read is done; m_waits: early lines wait for a cycle without beats
 // Time  a beat is counted 2 cycles later, one per cycle; a reader of the count in that cycle has it
 //       in the next; lines that waited for an earlier read of the queue: 3 cycles or more after the
 //       end of that read; after rst 2^SLOT_W cycles of initialisation
@@ -23,35 +23,35 @@ module efa_sq_reorder #(
 ) (
     input wire clk,
     input wire rst,
-    output wire init_done,
-    output wire slot_valid,
-    output wire [SLOT_W-1:0] slot,
-    input wire slot_take,
-    input wire [QPN_W-1:0] lookup_qpn,
-    input wire new_valid,
-    input wire [SLOT_W-1:0] new_slot,
-    input wire [QPN_W-1:0] new_qpn,
-    input wire [16:0] new_first,
-    input wire [6:0] new_lines,
-    input wire new_wide,
-    input wire new_epoch,
-    input wire beat_valid,
-    input wire [SLOT_W-1:0] beat_slot,
-    input wire [5:0] beat_index,
-    input wire beat_last,
-    input wire beat_err,
+    output wire m_init_done,
+    output wire m_slot_valid,
+    output wire [SLOT_W-1:0] m_slot_index,
+    input wire s_slot_take,
+    input wire [QPN_W-1:0] s_lookup_qpn,
+    input wire s_new_valid,
+    input wire [SLOT_W-1:0] s_new_slot,
+    input wire [QPN_W-1:0] s_new_qpn,
+    input wire [16:0] s_new_first,
+    input wire [6:0] s_new_lines,
+    input wire s_new_wide,
+    input wire s_new_epoch,
+    input wire s_beat_valid,
+    input wire [SLOT_W-1:0] s_beat_slot,
+    input wire [5:0] s_beat_index,
+    input wire s_beat_last,
+    input wire s_beat_err,
     input wire s_clear_valid,
     output wire s_clear_ready,
     input wire [QPN_W-1:0] s_clear_qpn,
-    input wire [QPN_W-1:0] count_addr,
-    output wire [15:0] count_data,
-    output wire work_valid,
-    output wire [QPN_W-1:0] work_qpn,
-    output wire err_valid,
-    output wire [QPN_W-1:0] err_qpn,
-    output wire freed_valid,
-    output wire freed_epoch,
-    output wire waits
+    input wire [QPN_W-1:0] count_rd_addr,
+    output wire [15:0] count_rd_data,
+    output wire m_work_valid,
+    output wire [QPN_W-1:0] m_work_qpn,
+    output wire m_err_valid,
+    output wire [QPN_W-1:0] m_err_qpn,
+    output wire m_freed_valid,
+    output wire m_freed_epoch,
+    output wire m_waits
 );
 
   localparam SLOTS = 1 << SLOT_W;
@@ -90,8 +90,8 @@ module efa_sq_reorder #(
 
   wire later_valid;
   wire [SLOT_W-1:0] later_slot;
-  wire later_go = later_valid && !beat_valid && !(b1_valid_q && b1_slot_q == later_slot);
-  wire [SLOT_W-1:0] b0_slot = beat_valid ? beat_slot : later_slot;
+  wire later_go = later_valid && !s_beat_valid && !(b1_valid_q && b1_slot_q == later_slot);
+  wire [SLOT_W-1:0] b0_slot = s_beat_valid ? s_beat_slot : later_slot;
 
   wire rec_epoch;
   wire rec_wide;
@@ -120,8 +120,8 @@ module efa_sq_reorder #(
   // A new read follows the last read of its queue, unless that one ends in this cycle.
   wire [SLOT_W-1:0] tail_read;
   reg [SLOT_W-1:0] tail_q;
-  wire follows = busy_q[new_qpn] && !(finish && b1_slot_q == tail_q);
-  wire link = new_valid && follows;
+  wire follows = busy_q[s_new_qpn] && !(finish && b1_slot_q == tail_q);
+  wire link = s_new_valid && follows;
 
   // Forwarding of a count read in the cycle of its write.
   wire [15:0] count_read;
@@ -133,16 +133,16 @@ module efa_sq_reorder #(
   wire [SLOT_W:0] free_level;
   wire [SLOT_W:0] later_level;
 
-  assign init_done = !initializing;
+  assign m_init_done = !initializing;
   assign s_clear_ready = !b2_publish_q;
-  assign count_data = count_now_q ? count_new_q : count_read;
-  assign work_valid = b2_work_q;
-  assign work_qpn = b2_qpn_q;
-  assign err_valid = b2_failed_q;
-  assign err_qpn = b2_qpn_q;
-  assign freed_valid = b2_freed_q;
-  assign freed_epoch = b2_epoch_q;
-  assign waits = later_valid && !later_go;
+  assign count_rd_data = count_now_q ? count_new_q : count_read;
+  assign m_work_valid = b2_work_q;
+  assign m_work_qpn = b2_qpn_q;
+  assign m_err_valid = b2_failed_q;
+  assign m_err_qpn = b2_qpn_q;
+  assign m_freed_valid = b2_freed_q;
+  assign m_freed_epoch = b2_epoch_q;
+  assign m_waits = later_valid && !later_go;
 
   efa_fifo #(
       .WIDTH(SLOT_W),
@@ -153,10 +153,10 @@ module efa_sq_reorder #(
       .s_valid(initializing || b2_freed_q),
       .s_ready(space),
       .s_data(initializing ? init_q[SLOT_W-1:0] : b2_slot_q),
-      .m_valid(slot_valid),
-      .m_ready(slot_take),
-      .m_data(slot),
-      .level(free_level)
+      .m_valid(m_slot_valid),
+      .m_ready(s_slot_take),
+      .m_data(m_slot_index),
+      .m_level(free_level)
   );
 
   efa_fifo #(
@@ -171,7 +171,7 @@ module efa_sq_reorder #(
       .m_valid(later_valid),
       .m_ready(later_go),
       .m_data(later_slot),
-      .level(later_level)
+      .m_level(later_level)
   );
 
   efa_ram #(
@@ -179,9 +179,9 @@ module efa_sq_reorder #(
       .ADDR_W(SLOT_W)
   ) u_reads (
       .clk(clk),
-      .wr_en(new_valid),
-      .wr_addr(new_slot),
-      .wr_data({new_epoch, new_wide, new_lines, new_first, new_qpn}),
+      .wr_en(s_new_valid),
+      .wr_addr(s_new_slot),
+      .wr_data({s_new_epoch, s_new_wide, s_new_lines, s_new_first, s_new_qpn}),
       .rd_en(1'b1),
       .rd_addr(b0_slot),
       .rd_data({rec_epoch, rec_wide, rec_lines, rec_first, rec_qpn})
@@ -207,7 +207,7 @@ module efa_sq_reorder #(
       .clk(clk),
       .wr_en(link),
       .wr_addr(tail_q),
-      .wr_data(new_slot),
+      .wr_data(s_new_slot),
       .rd_en(1'b1),
       .rd_addr(b0_slot),
       .rd_data(next_read)
@@ -218,11 +218,11 @@ module efa_sq_reorder #(
       .ADDR_W(QPN_W)
   ) u_tail (
       .clk(clk),
-      .wr_en(new_valid),
-      .wr_addr(new_qpn),
-      .wr_data(new_slot),
+      .wr_en(s_new_valid),
+      .wr_addr(s_new_qpn),
+      .wr_data(s_new_slot),
       .rd_en(1'b1),
-      .rd_addr(lookup_qpn),
+      .rd_addr(s_lookup_qpn),
       .rd_data(tail_read)
   );
 
@@ -235,7 +235,7 @@ module efa_sq_reorder #(
       .wr_addr(b2_publish_q ? b2_qpn_q : s_clear_qpn),
       .wr_data(b2_publish_q ? b2_count_q : 16'd0),
       .rd_en(1'b1),
-      .rd_addr(count_addr),
+      .rd_addr(count_rd_addr),
       .rd_data(count_read)
   );
 
@@ -251,8 +251,8 @@ module efa_sq_reorder #(
     end else begin
       if (initializing) init_q <= init_q + ONE_SLOT;
       if (finish && !pass) busy_q[rec_qpn] <= 1'b0;
-      if (new_valid) busy_q[new_qpn] <= 1'b1;
-      b1_valid_q <= beat_valid || later_go;
+      if (s_new_valid) busy_q[s_new_qpn] <= 1'b1;
+      b1_valid_q <= s_beat_valid || later_go;
       b2_publish_q <= publish;
       // The first half of a 128-byte WQE is no WQE; lines published together contain at least one.
       b2_work_q <= publish && (b1_later_q || failed || !rec_wide || !reached[0]);
@@ -262,13 +262,13 @@ module efa_sq_reorder #(
   end
 
   always @(posedge clk) begin
-    b1_later_q <= !beat_valid;
+    b1_later_q <= !s_beat_valid;
     b1_slot_q <= b0_slot;
-    b1_index_q <= beat_index;
-    b1_last_q <= beat_last;
-    b1_err_q <= beat_err;
+    b1_index_q <= s_beat_index;
+    b1_last_q <= s_beat_last;
+    b1_err_q <= s_beat_err;
     link_seen_q <= link && tail_q == b0_slot;
-    link_slot_q <= new_slot;
+    link_slot_q <= s_new_slot;
     tail_q <= tail_read;
 
     if (early) begin
@@ -278,11 +278,11 @@ module efa_sq_reorder #(
     end
     if (b1_valid_q && b1_later_q) turn_q[b1_slot_q] <= 1'b1;
     if (pass && !pass_later) turn_q[next] <= 1'b1;
-    if (new_valid) begin
-      turn_q[new_slot] <= !follows;
-      some_q[new_slot] <= 1'b0;
-      done_q[new_slot] <= 1'b0;
-      linked_q[new_slot] <= 1'b0;
+    if (s_new_valid) begin
+      turn_q[s_new_slot] <= !follows;
+      some_q[s_new_slot] <= 1'b0;
+      done_q[s_new_slot] <= 1'b0;
+      linked_q[s_new_slot] <= 1'b0;
     end
     if (link) linked_q[tail_q] <= 1'b1;
 
@@ -290,7 +290,7 @@ module efa_sq_reorder #(
     b2_count_q <= rec_wide ? reached[16:1] : reached[15:0];
     b2_slot_q <= b1_slot_q;
     b2_epoch_q <= rec_epoch;
-    count_now_q <= b2_publish_q && count_addr == b2_qpn_q;
+    count_now_q <= b2_publish_q && count_rd_addr == b2_qpn_q;
     count_new_q <= b2_count_q;
   end
 
@@ -298,7 +298,7 @@ module efa_sq_reorder #(
 
   `EFA_CHECK(!(initializing || b2_freed_q) || space, "slot released twice")
   `EFA_CHECK(!pass_later || later_space, "read queued twice")
-  `EFA_CHECK(!beat_valid || beat_last || beat_index != 6'd63, "read longer than the limit")
+  `EFA_CHECK(!s_beat_valid || s_beat_last || s_beat_index != 6'd63, "read longer than the limit")
 
 endmodule
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_sq_rr - holds the set of queues with pending work, served round robin by queue number.
 //
-// In    now_*, s: queues to add, both in one cycle if needed
+// In    s_now_*, s: queues to add, both in one cycle if needed
 // Out   m stream, the next queue in round robin order; it may change while it waits, if a queue in
 //       between is added; a queue may be added again from the cycle in which it is taken
-// Time  two in and one out per cycle; latency 1 cycle, from now_* into an empty set 0; a queue
+// Time  two in and one out per cycle; latency 1 cycle, from s_now_* into an empty set 0; a queue
 //       waits at most for one visit to every other queue
 `default_nettype none
 
@@ -13,8 +13,8 @@ module efa_sq_rr #(
 ) (
     input wire clk,
     input wire rst,
-    input wire now_valid,
-    input wire [QPN_W-1:0] now_qpn,
+    input wire s_now_valid,
+    input wire [QPN_W-1:0] s_now_qpn,
     input wire s_valid,
     output wire s_ready,
     input wire [QPN_W-1:0] s_qpn,
@@ -82,8 +82,8 @@ module efa_sq_rr #(
   wire take = m_valid && m_ready;
 
   assign s_ready = 1'b1;
-  assign m_valid = some || now_valid;
-  assign m_qpn = some ? picked : now_qpn;
+  assign m_valid = some || s_now_valid;
+  assign m_qpn = some ? picked : s_now_qpn;
 
   always @(posedge clk) begin
     if (rst) begin
@@ -96,7 +96,7 @@ module efa_sq_rr #(
       end
       if (s_valid) inside_q[s_qpn] <= 1'b1;
       // A queue that bypasses the set is not added.
-      if (now_valid && (some || !m_ready)) inside_q[now_qpn] <= 1'b1;
+      if (s_now_valid && (some || !m_ready)) inside_q[s_now_qpn] <= 1'b1;
     end
   end
 

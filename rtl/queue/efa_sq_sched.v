@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_sq_sched - schedules send queues and consumes their WQEs in order, by deficit round robin.
 //
-// In    work_* queues with a new doorbell; s_again queues to schedule again; s_fence requests a
-//       fence; contexts, producer indices, LLQ lines; halted, flush_ok: the queue of qpc_addr is
-//       halted or may be flushed, one cycle later; credit_*: message contexts freed
-// Out   m_item WQEs and fences (EFA_WQE_IN); incomplete_*: an incomplete WQE; sends_open: message
-//       contexts in use or reserved, for efa_perf_counters; m_void: lines of an incomplete WQE, to
-//       be marked as of its wrap
+// In    s_work_* queues with a new doorbell; s_again queues to schedule again; s_fence requests a
+//       fence; contexts, producer indices, LLQ lines; halted_rd_data, flush_ok_rd_data: the
+//       queue of qpc_rd_addr is halted or may be flushed, one cycle later; s_credit_*: message
+//       contexts freed
+// Out   m_item WQEs and fences (EFA_WQE_IN); m_incomplete_*: an incomplete WQE; m_sends_open:
+//       message contexts in use or reserved, for efa_perf_counters; m_void: lines of an incomplete
+//       WQE, to be marked as of its wrap
 // Time  one 64-byte WQE per cycle, a 128-byte WQE in two; first WQE 3 cycles after its queue got
 //       work (of 128 bytes: 4); the WQE of the next queue follows in the cycle after the last one;
 //       a second visit to one queue 3 cycles later; all stages stall while m_item_ready is low
@@ -36,8 +37,8 @@ module efa_sq_sched #(
 ) (
     input wire clk,
     input wire rst,
-    input wire work_valid,
-    input wire [QPN_W-1:0] work_qpn,
+    input wire s_work_valid,
+    input wire [QPN_W-1:0] s_work_qpn,
     input wire s_again_valid,
     output wire s_again_ready,
     input wire [QPN_W-1:0] s_again_qpn,
@@ -47,30 +48,30 @@ module efa_sq_sched #(
     input wire s_clear_valid,
     output wire s_clear_ready,
     input wire [QPN_W-1:0] s_clear_qpn,
-    input wire credit_freed,
-    input wire credit_unused,
-    output wire [QPN_W-1:0] qpc_addr,
-    input wire [`EFA_QPC__W-1:0] qpc_data,
-    input wire halted,
-    input wire flush_ok,
-    output wire [QPN_W-1:0] prod_addr,
-    input wire [15:0] prod_data,
-    input wire [2*QPN_W-1:0] consumed_addr,
-    output wire [2*16-1:0] consumed_data,
-    output wire rd_en,
-    output wire [LLQ_AW-6-1:0] rd_line,
-    input wire [511:0] rd_data,
-    input wire [15:0] rd_parity,
+    input wire s_credit_freed,
+    input wire s_credit_unused,
+    output wire [QPN_W-1:0] qpc_rd_addr,
+    input wire [`EFA_QPC__W-1:0] qpc_rd_data,
+    input wire halted_rd_data,
+    input wire flush_ok_rd_data,
+    output wire [QPN_W-1:0] prod_rd_addr,
+    input wire [15:0] prod_rd_data,
+    input wire [2*QPN_W-1:0] consumed_rd_addr,
+    output wire [2*16-1:0] consumed_rd_data,
+    output wire line_rd_en,
+    output wire [LLQ_AW-6-1:0] line_rd_addr,
+    input wire [511:0] line_rd_data,
+    input wire [15:0] line_rd_parity,
     output wire m_void_valid,
     input wire m_void_ready,
     output wire [LLQ_AW-6-1:0] m_void_line,
     output wire m_void_parity,
-    output wire incomplete_valid,
-    output wire [QPN_W-1:0] incomplete_qpn,
+    output wire m_incomplete_valid,
+    output wire [QPN_W-1:0] m_incomplete_qpn,
     output wire m_item_valid,
     input wire m_item_ready,
     output wire [`EFA_WQE_IN__W-1:0] m_item_data,
-    output wire [`EFA_LIMITS__MSG_W:0] sends_open,
+    output wire [`EFA_LIMITS__MSG_W:0] m_sends_open,
     output wire ev_wqe_valid,
     output wire [63:0] ev_wqe_data
 );
@@ -108,7 +109,7 @@ module efa_sq_sched #(
 
   // Message contexts neither in use nor reserved.
   reg [MSG_W:0] credits_q;
-  assign sends_open = CONTEXTS - credits_q;
+  assign m_sends_open = CONTEXTS - credits_q;
 
   // s1: line read
   reg s1_valid_q;
@@ -174,12 +175,12 @@ module efa_sq_sched #(
   wire p_go = p_valid_q && !a_valid_q && !p_late && go;
   wire [15:0] p_consumed;
   wire [FLIT_W-1:0] p_deficit;
-  wire [15:0] p_waiting = prod_data - p_consumed;
-  wire p_wide = qpc_data[`EFA_QPC__WQE128];
-  wire p_run = qpc_data[`EFA_QPC__STATE] == `EFA_ADMIN_QP_STATE__RTS_W3 && !halted;
-  wire p_flush = halted && flush_ok;
-  wire p_may = qpc_data[`EFA_QPC__LIVE] && (p_run || p_flush) && p_waiting != 16'd0;
-  wire p_counts = qpc_data[`EFA_QPC__SRD] && !halted;
+  wire [15:0] p_waiting = prod_rd_data - p_consumed;
+  wire p_wide = qpc_rd_data[`EFA_QPC__WQE128];
+  wire p_run = qpc_rd_data[`EFA_QPC__STATE] == `EFA_ADMIN_QP_STATE__RTS_W3 && !halted_rd_data;
+  wire p_flush = halted_rd_data && flush_ok_rd_data;
+  wire p_may = qpc_rd_data[`EFA_QPC__LIVE] && (p_run || p_flush) && p_waiting != 16'd0;
+  wire p_counts = qpc_rd_data[`EFA_QPC__SRD] && !halted_rd_data;
   wire p_stalls = p_counts && credits_q == {MSG_W + 1{1'b0}};
   wire p_deducts = next_valid && p_deficit >= QUANTUM_FLITS[FLIT_W-1:0];
   wire p_take = p_may && !p_stalls && !p_deducts;
@@ -206,14 +207,14 @@ module efa_sq_sched #(
 
   wire s1_wide = s1_qpc_q[`EFA_QPC__WQE128];
   wire s1_parity = s1_count_q[s1_qpc_q[`EFA_QPC__SQ_LOG]];
-  wire s1_complete = rd_parity == {16{s1_parity}};
-  wire s1_head = rd_parity[0] == s1_parity;
-  wire [1:0] s1_ids = rd_parity[ID_HIGH:ID_LOW] ~^ {2{s1_parity}};
+  wire s1_complete = line_rd_parity == {16{s1_parity}};
+  wire s1_head = line_rd_parity[0] == s1_parity;
+  wire [1:0] s1_ids = line_rd_parity[ID_HIGH:ID_LOW] ~^ {2{s1_parity}};
   wire s1_end = s1_valid_q && (s1_second_q || !s1_wide);
   wire head = s1_wide ? half_head_q && (SQ_HOST == 0 || s1_head) : s1_head;
   wire [1:0] ids = !s1_wide ? s1_ids : half_ids_q & {2{SQ_HOST == 0 || s1_head}};
   wire torn = !s1_complete || (s1_wide && !half_complete_q);
-  wire [511:0] front = s1_wide ? half_data_q : rd_data;
+  wire [511:0] front = s1_wide ? half_data_q : line_rd_data;
   wire [47:0] long_id = front[`EFA_IO_TX_WQE__META__REQ_ID_EX];
   wire commit = s1_end && move && !kill_s1;
   // An incomplete WQE halts its queue: later WQEs of this visit are not consumed.
@@ -221,12 +222,12 @@ module efa_sq_sched #(
   wire drop_a = broken && a_valid_q && a_qpn_q == s1_qpn_q;
 
   // Flits of the message of this line; 1 if it cannot be sent.
-  wire [15:0] s1_meta = rd_data[`EFA_IO_TX_WQE__META__LENGTH];
-  wire s1_inlined = rd_data[`EFA_IO_TX_WQE__META__INLINE_MSG];
+  wire [15:0] s1_meta = line_rd_data[`EFA_IO_TX_WQE__META__LENGTH];
+  wire s1_inlined = line_rd_data[`EFA_IO_TX_WQE__META__INLINE_MSG];
   wire [31:0] s1_len0 = s1_inlined ? {16'd0, s1_meta}
-      : s1_meta == 16'd0 ? 32'd0 : rd_data[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH];
+      : s1_meta == 16'd0 ? 32'd0 : line_rd_data[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH];
   wire [31:0] s1_len1 = s1_inlined || s1_meta[15:1] == 15'd0 ? 32'd0
-      : rd_data[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH];
+      : line_rd_data[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH];
   wire s1_long = (s1_len0 | s1_len1) >> 13 != 32'd0;
   wire [13:0] s1_bytes = {1'b0, s1_len0[12:0]} + {1'b0, s1_len1[12:0]};
   wire [13:0] s1_padded = s1_bytes + ROUND_UP;
@@ -239,16 +240,16 @@ module efa_sq_sched #(
   wire spend = p_go && p_take && p_counts;
   wire [MSG_W:0] back = ((kill_a || drop_a) && a_credit_q ? {{MSG_W-6{1'b0}}, a_left_q}
       : {MSG_W + 1{1'b0}}) + (kill_s1 && s1_end && s1_credit_q ? ONE : {MSG_W + 1{1'b0}});
-  wire [MSG_W:0] unspent = credits_q + (credit_freed ? ONE : {MSG_W + 1{1'b0}})
-      + (credit_unused ? ONE : {MSG_W + 1{1'b0}});
+  wire [MSG_W:0] unspent = credits_q + (s_credit_freed ? ONE : {MSG_W + 1{1'b0}})
+      + (s_credit_unused ? ONE : {MSG_W + 1{1'b0}});
 
   // Address of the next line to read.
-  wire [LINE_W-1:0] p_ring = ~({LINE_W{1'b1}} << qpc_data[`EFA_QPC__SQ_LOG]);
+  wire [LINE_W-1:0] p_ring = ~({LINE_W{1'b1}} << qpc_rd_data[`EFA_QPC__SQ_LOG]);
   wire [LINE_W-1:0] p_slot = p_consumed[LINE_W-1:0] & p_ring;
   wire [LINE_W-1:0] a_slot = a_count_q[LINE_W-1:0] & a_ring_q;
   wire [LINE_W-1:0] p_lines = p_wide ? {p_slot[LINE_W-2:0], 1'b0} : p_slot;
   wire [LINE_W-1:0] a_lines = a_wide ? {a_slot[LINE_W-2:0], a_second_q} : a_slot;
-  wire [19:0] p_base = qpc_data[`EFA_QPC__SQ_LINE];
+  wire [19:0] p_base = qpc_rd_data[`EFA_QPC__SQ_LINE];
   wire [19:0] a_base = a_qpc_q[`EFA_QPC__SQ_LINE];
 
   reg [`EFA_WQE_IN__W-1:0] item;
@@ -275,7 +276,7 @@ module efa_sq_sched #(
       if (s1_qpc_q[`EFA_QPC__LONG_ID]) begin
         item[`EFA_WQE_IN__REQ_ID_EX] = long_id & {{32{ids[1]}}, {16{ids[0]}}};
       end
-      item[`EFA_WQE_IN__ENTRY] = {rd_data[383:0], front};
+      item[`EFA_WQE_IN__ENTRY] = {line_rd_data[383:0], front};
     end
   end
 
@@ -303,15 +304,15 @@ module efa_sq_sched #(
   assign s_again_ready = again_ready && !kill;
   assign s_fence_ready = fence_go;
   assign s_clear_ready = !c_valid_q;
-  assign qpc_addr = p_valid_q && !p_go ? p_qpn_q : next_qpn;
-  assign prod_addr = qpc_addr;
-  assign rd_en = move;
-  assign rd_line = a_valid_q ? a_base[LINE_W-1:0] + a_lines : p_base[LINE_W-1:0] + p_lines;
+  assign qpc_rd_addr = p_valid_q && !p_go ? p_qpn_q : next_qpn;
+  assign prod_rd_addr = qpc_rd_addr;
+  assign line_rd_en = move;
+  assign line_rd_addr = a_valid_q ? a_base[LINE_W-1:0] + a_lines : p_base[LINE_W-1:0] + p_lines;
   assign m_void_valid = void_valid_q;
   assign m_void_line = void_line_q;
   assign m_void_parity = void_parity_q;
-  assign incomplete_valid = broken;
-  assign incomplete_qpn = s1_qpn_q;
+  assign m_incomplete_valid = broken;
+  assign m_incomplete_qpn = s1_qpn_q;
   assign ev_wqe_valid = commit;
   assign ev_wqe_data = event_data;
 
@@ -320,8 +321,8 @@ module efa_sq_sched #(
   ) u_set (
       .clk(clk),
       .rst(rst),
-      .now_valid(work_valid),
-      .now_qpn(work_qpn),
+      .s_now_valid(s_work_valid),
+      .s_now_qpn(s_work_qpn),
       .s_valid(put || s_again_valid),
       .s_ready(again_ready),
       .s_qpn(put ? put_qpn : s_again_qpn),
@@ -339,8 +340,8 @@ module efa_sq_sched #(
       .wr_en(commit || s_clear_valid),
       .wr_addr(s_clear_valid ? s_clear_qpn : s1_qpn_q),
       .wr_data(s_clear_valid ? 16'd0 : s1_count_q + 16'd1),
-      .rd_addr({consumed_addr, qpc_addr}),
-      .rd_data({consumed_data, p_consumed})
+      .rd_addr({consumed_rd_addr, qpc_rd_addr}),
+      .rd_data({consumed_rd_data, p_consumed})
   );
 
   efa_ram #(
@@ -352,7 +353,7 @@ module efa_sq_sched #(
       .wr_addr(c_valid_q ? c_qpn_q : s_clear_qpn),
       .wr_data(c_valid_q ? c_deficit : {FLIT_W{1'b0}}),
       .rd_en(1'b1),
-      .rd_addr(qpc_addr),
+      .rd_addr(qpc_rd_addr),
       .rd_data(p_deficit)
   );
 
@@ -415,7 +416,7 @@ module efa_sq_sched #(
     if (next_valid && next_ready) p_qpn_q <= next_qpn;
     if (p_go) begin
       a_qpn_q <= p_qpn_q;
-      a_qpc_q <= qpc_data;
+      a_qpc_q <= qpc_rd_data;
       a_ring_q <= p_ring;
       a_flush_q <= p_flush;
       a_second_q <= p_wide;
@@ -436,16 +437,16 @@ module efa_sq_sched #(
       s1_qpn_q <= line_qpn;
       s1_taught_now_q <= commit && s1_reports && s1_qpn_q == line_qpn;
       s1_phase_now_q <= s1_taught ? s1_taught_phase : s1_phase;
-      s1_qpc_q <= a_valid_q ? a_qpc_q : qpc_data;
+      s1_qpc_q <= a_valid_q ? a_qpc_q : qpc_rd_data;
       s1_flush_q <= a_valid_q ? a_flush_q : p_flush;
       s1_credit_q <= a_valid_q ? a_credit_q : p_counts;
       s1_count_q <= a_valid_q ? a_count_q : p_consumed;
       if (p_go) s1_quantum_q <= p_quantum;
-      s1_line_q <= rd_line;
+      s1_line_q <= line_rd_addr;
       void_line_q <= s1_line_q;
       void_parity_q <= s1_parity;
       if (s1_valid_q && !s1_second_q) begin
-        half_data_q  <= rd_data;
+        half_data_q  <= line_rd_data;
         half_complete_q <= s1_complete;
         half_head_q  <= s1_head;
         half_ids_q   <= s1_ids;

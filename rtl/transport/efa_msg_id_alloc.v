@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_msg_id_alloc - allocates message contexts round robin and holds which contexts are in use.
 //
-// In    give: the next context is allocated; release_*: a context is freed
-// Out   next_id of the next context, its index below a wrap count, free if next_ready; used;
-//       passes: the scan pointer skips a context in use
+// In    s_give: the next context is allocated; s_release_*: a context is freed
+// Out   m_next_id of the next context, its index below a wrap count, free if m_next_free; m_used;
+//       m_passes: the scan pointer skips a context in use
 // Time  one allocation per cycle; after contexts in use, the next one is ready at most 3 cycles
 //       after the previous one; a freed context is available one cycle later
 //
@@ -20,13 +20,13 @@ module efa_msg_id_alloc #(
     input wire clk,
     input wire rst_por,
     input wire rst,
-    output wire next_ready,
-    output wire [31:0] next_id,
-    input wire give,
-    input wire release_valid,
-    input wire [CTX_W-1:0] release_place,
-    output wire [(1<<CTX_W)-1:0] used,
-    output wire passes
+    output wire m_next_free,
+    output wire [31:0] m_next_id,
+    input wire s_give,
+    input wire s_release_valid,
+    input wire [CTX_W-1:0] s_release_place,
+    output wire [(1<<CTX_W)-1:0] m_used,
+    output wire m_passes
 );
 
   localparam N = 1 << CTX_W;
@@ -65,10 +65,10 @@ module efa_msg_id_alloc #(
   wire used_after = col == {COL_W{1'b1}} ? begins_used[row_after] : used_row[col_after];
 
   // Decoded by row and column, so that each used bit needs one LUT.
-  wire [ROWS-1:0] give_row = {{ROWS - 1{1'b0}}, give} << row;
+  wire [ROWS-1:0] give_row = {{ROWS - 1{1'b0}}, s_give} << row;
   wire [COLS-1:0] give_col = A_COL << col;
-  wire [ROWS-1:0] release_row = {{ROWS - 1{1'b0}}, release_valid} << release_place[CTX_W-1:COL_W];
-  wire [COLS-1:0] release_col = A_COL << release_place[COL_W-1:0];
+  wire [ROWS-1:0] release_row = {{ROWS - 1{1'b0}}, s_release_valid} << s_release_place[CTX_W-1:COL_W];
+  wire [COLS-1:0] release_col = A_COL << s_release_place[COL_W-1:0];
   wire [N-1:0] used_d;
 
   // Index of the first set bit, bit by bit.
@@ -96,14 +96,14 @@ module efa_msg_id_alloc #(
     end
   endgenerate
 
-  assign next_ready = ready_q;
-  assign next_id = id_q;
-  assign used = used_q;
-  assign passes = !give && used_row[col];
+  assign m_next_free = ready_q;
+  assign m_next_id = id_q;
+  assign m_used = used_q;
+  assign m_passes = !s_give && used_row[col];
 
   always @* begin
     id_d = id_q;
-    if (give) begin
+    if (s_give) begin
       id_d = id_after;
     end else if (in_row) begin
       id_d[COL_W-1:0] = col_found;
@@ -124,11 +124,11 @@ module efa_msg_id_alloc #(
       ready_q <= 1'b1;
     end else begin
       used_q  <= used_d;
-      ready_q <= give ? !used_after : in_row;
+      ready_q <= s_give ? !used_after : in_row;
     end
   end
 
-  `EFA_CHECK(!give || next_ready, "context allocated twice")
+  `EFA_CHECK(!s_give || m_next_free, "context allocated twice")
   `EFA_CHECK(rows != {ROWS{1'b0}}, "context allocated with none free")
 
 endmodule

@@ -6,9 +6,9 @@
 //       not stored; m_win_data 64 bytes from s_win_pos on; m_drop: a packet was malformed;
 //       m_stored: a packet is complete; m_released: its lines are free again, in arrival order
 // Time  one flit per cycle; m_pkt and m_ack_rx 1 cycle after the last flit; m_win_data 2 cycles
-//       after its position; m_released 1 cycle after s_free, one packet per cycle; s_net stalls when
-//       64 packets or 14 acknowledgements are pending, 256 packets are stored, or all lines are in
-//       use
+//       after its position; m_released 1 cycle after s_free, one packet per cycle; s_net stalls
+//       when 64 packets or 14 acknowledgements are pending, 256 packets are stored, or all lines
+//       are in use
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
@@ -200,7 +200,7 @@ module efa_net_rx (
       .m_valid(rest_valid),
       .m_ready(front_space),
       .m_data(rest),
-      .level(pkt_level)
+      .m_level(pkt_level)
   );
 
   efa_fifo #(
@@ -215,7 +215,7 @@ module efa_net_rx (
       .m_valid(m_pkt_valid),
       .m_ready(m_pkt_ready),
       .m_data(m_pkt_data),
-      .level(front_level)
+      .m_level(front_level)
   );
 
   reg [`EFA_ACK_RX__W-1:0] ack_rx;
@@ -239,7 +239,7 @@ module efa_net_rx (
       .m_valid(m_ack_rx_valid),
       .m_ready(m_ack_rx_ready),
       .m_data(m_ack_rx_data),
-      .level(ack_level)
+      .m_level(ack_level)
   );
 
   // Two banks: one access reads a window that spans two lines.

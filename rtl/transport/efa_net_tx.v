@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_net_tx - sends data packets and acknowledgements to the network, packet by packet.
 //
-// In    s flits, completions without a packet and fences of efa_tx; ack_tx acknowledgements to
-//       send, 2^11 of them are buffered; quiesce: no new packet may start
+// In    s flits, completions without a packet and fences of efa_tx; s_ack_tx acknowledgements to
+//       send, 2^11 of them are buffered; s_quiesce: no new packet may start
 // Out   m_net; m_done completions of sent messages, and fences, in the order of s;
-//       net_quiet: quiesce is set and no packet is in progress
+//       m_net_quiet: s_quiesce is set and no packet is in progress
 // Time  latency 1 cycle, one flit per cycle; acknowledgement 3 cycles, m_done 2; data packets and
 //       acknowledgements alternate while both are pending
 `default_nettype none
@@ -14,8 +14,8 @@
 module efa_net_tx (
     input wire clk,
     input wire rst,
-    input wire quiesce,
-    output wire net_quiet,
+    input wire s_quiesce,
+    output wire m_net_quiet,
     input wire [15:0] s_cfg_node_id,
     input wire s_valid,
     output wire s_ready,
@@ -26,9 +26,9 @@ module efa_net_tx (
     input wire [511:0] s_data,
     input wire [63:0] s_keep,
     input wire [`EFA_TX_MSG__W-1:0] s_msg,
-    input wire ack_tx_valid,
-    output wire ack_tx_ready,
-    input wire [`EFA_ACK_TX__W-1:0] ack_tx_data,
+    input wire s_ack_tx_valid,
+    output wire s_ack_tx_ready,
+    input wire [`EFA_ACK_TX__W-1:0] s_ack_tx_data,
     output wire m_net_valid,
     input wire m_net_ready,
     output wire [511:0] m_net_data,
@@ -76,8 +76,8 @@ module efa_net_tx (
   // Space for the completion is reserved first, so m_net_valid does not depend on m_done_ready.
   wire done_space = !done_level[DONE_LOG2] && !(&done_level[DONE_LOG2-1:1]);
   wire o_free = !o_valid_q || !o_net_q || m_net_ready;
-  wire ack_may = ack_valid && !inside_q && !quiesce;
-  wire s_may = s_valid && done_space && (inside_q || !s_net || !quiesce);
+  wire ack_may = ack_valid && !inside_q && !s_quiesce;
+  wire s_may = s_valid && done_space && (inside_q || !s_net || !s_quiesce);
   wire take_ack = o_free && ack_may && (acks_turn_q || !s_may);
   wire take_s = o_free && s_may && !take_ack;
   wire left = o_valid_q && o_free;
@@ -117,7 +117,7 @@ module efa_net_tx (
     ackout_data[`EFA_EV_ACKOUT__MSG_ID] = o_header[`EFA_PKT_HDR__MSG_ID];
   end
 
-  assign net_quiet = quiet_q;
+  assign m_net_quiet = quiet_q;
   assign s_ready = take_s;
   assign m_net_valid = o_valid_q && o_net_q;
   assign m_net_data = o_data_q;
@@ -138,13 +138,13 @@ module efa_net_tx (
   ) u_acks (
       .clk(clk),
       .rst(rst),
-      .s_valid(ack_tx_valid),
-      .s_ready(ack_tx_ready),
-      .s_data(ack_tx_data),
+      .s_valid(s_ack_tx_valid),
+      .s_ready(s_ack_tx_ready),
+      .s_data(s_ack_tx_data),
       .m_valid(ack_valid),
       .m_ready(take_ack),
       .m_data(ack),
-      .level(ack_level)
+      .m_level(ack_level)
   );
 
   efa_fifo #(
@@ -159,7 +159,7 @@ module efa_net_tx (
       .m_valid(m_done_valid),
       .m_ready(m_done_ready),
       .m_data(m_done_msg),
-      .level(done_level)
+      .m_level(done_level)
   );
 
   always @(posedge clk) begin
@@ -174,7 +174,7 @@ module efa_net_tx (
       // The kind that was sent last has lower priority, packet by packet.
       if (take_ack) acks_turn_q <= 1'b0;
       else if (take_s && s_last) acks_turn_q <= 1'b1;
-      quiet_q <= quiesce && !inside_q && !(o_valid_q && o_net_q);
+      quiet_q <= s_quiesce && !inside_q && !(o_valid_q && o_net_q);
     end
   end
 

@@ -2,12 +2,13 @@
 // efa_send_tracker - tracks SRD sends until they are acknowledged, and reports every send
 // completion.
 //
-// In    ctx_take: an SRD send starts and uses the context; ack_rx acknowledgements; s_done completions of messages that
-//       were sent or need no packet, and fences; s_scan: flush the QPs of the scan set and the
-//       sends of destroyed address handles; scan_set: the QP of scan_set_addr is in the set, one
-//       cycle later; s_cancel: cancel the sends of a QP
-// Out   ctx_free, ctx_id: the context of the next send; txc completions; fence_*: a fence passed; freed: one
-//       send is no longer outstanding; completed_rd_*: sends completed per QP since s_clear
+// In    s_ctx_take: an SRD send starts and uses the context; s_ack_rx acknowledgements; s_done
+//       completions of messages that were sent or need no packet, and fences; s_scan: flush the QPs
+//       of the scan set and the sends of destroyed address handles; scan_set_rd_data: the QP of
+//       scan_set_rd_addr is in the set, one cycle later; s_cancel: cancel the sends of a QP
+// Out   m_ctx_free, m_ctx_id: the context of the next send; m_txc completions; m_fence_*: a fence
+//       passed; m_freed: one send is no longer outstanding; completed_rd_*: sends completed per QP
+//       since s_clear
 // Time  completion 3 cycles after its cause, one per cycle; a context scan takes one cycle for each
 //       context or for each row of 32 free contexts, plus 3; the contexts before the first row
 //       boundary take one cycle each
@@ -36,37 +37,37 @@ module efa_send_tracker #(
     input wire clk,
     input wire rst_por,
     input wire rst,
-    output wire ctx_free,
-    output wire [31:0] ctx_id,
-    input wire ctx_take,
+    output wire m_ctx_free,
+    output wire [31:0] m_ctx_id,
+    input wire s_ctx_take,
     input wire [`EFA_TX_MSG__W-1:0] s_ctx_msg,
-    input wire ack_rx_valid,
-    output wire ack_rx_ready,
-    input wire [`EFA_ACK_RX__W-1:0] ack_rx_data,
+    input wire s_ack_rx_valid,
+    output wire s_ack_rx_ready,
+    input wire [`EFA_ACK_RX__W-1:0] s_ack_rx_data,
     input wire s_done_valid,
     output wire s_done_ready,
     input wire [`EFA_TX_MSG__W-1:0] s_done_msg,
     input wire s_scan_valid,
     output wire s_scan_ready,
-    output wire [QPN_W-1:0] scan_set_addr,
-    input wire scan_set,
-    input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_gen,
+    output wire [QPN_W-1:0] scan_set_rd_addr,
+    input wire scan_set_rd_data,
+    input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] s_ah_gen,
     input wire s_cancel_valid,
     output wire s_cancel_ready,
     input wire [QPN_W-1:0] s_cancel_qpn,
-    output wire [QPN_W-1:0] qpc_addr,
-    input wire [`EFA_QPC__W-1:0] qpc_data,
+    output wire [QPN_W-1:0] qpc_rd_addr,
+    input wire [`EFA_QPC__W-1:0] qpc_rd_data,
     input wire s_clear_valid,
     output wire s_clear_ready,
     input wire [QPN_W-1:0] s_clear_qpn,
     input wire [2*QPN_W-1:0] completed_rd_addr,
     output wire [2*16-1:0] completed_rd_data,
-    output wire freed,
-    output wire fence_valid,
-    output wire fence_id,
-    output wire txc_valid,
-    input wire txc_ready,
-    output wire [`EFA_CPL__W-1:0] txc_data,
+    output wire m_freed,
+    output wire m_fence_valid,
+    output wire m_fence_id,
+    output wire m_txc_valid,
+    input wire m_txc_ready,
+    output wire [`EFA_CPL__W-1:0] m_txc_data,
     output wire st_send_valid,
     output wire [15:0] st_send_bytes
 );
@@ -144,12 +145,12 @@ module efa_send_tracker #(
   reg [QPN_W-1:0] late_qpn_q;
   reg [15:0] late_count_q;
 
-  wire move = !c3_valid_q || c3_barrier_q || txc_ready;
+  wire move = !c3_valid_q || c3_barrier_q || m_txc_ready;
 
   // Contexts in use and the next one; an id is generation and index.
   wire [N-1:0] used;
   wire passes_open;
-  wire [CTX_W-1:0] next_index = ctx_id[CTX_W-1:0];
+  wire [CTX_W-1:0] next_index = m_ctx_id[CTX_W-1:0];
   wire [CTX_W-1:0] look = from_q + seen_q[CTX_W-1:0];
   wire [COLS-1:0] lookup_row = used[{look[CTX_W-1:COL_W], {COL_W{1'b0}}}+:COLS];
   wire row_free = look[COL_W-1:0] == {COL_W{1'b0}} && lookup_row == {COLS{1'b0}}
@@ -164,15 +165,15 @@ module efa_send_tracker #(
 
   // Round robin into the pipeline: completions of sent messages, acknowledgements, the scan.
   wire rest_space = !rest_q[MSG_W];
-  wire [2:0] request = {lookup_hit, ack_rx_valid, s_done_valid && rest_space};
+  wire [2:0] request = {lookup_hit, s_ack_rx_valid, s_done_valid && rest_space};
   wire [2:0] grant;
-  wire [31:0] ack_id = ack_rx_data[`EFA_ACK_RX__MSG_ID];
+  wire [31:0] ack_id = s_ack_rx_data[`EFA_ACK_RX__MSG_ID];
   wire [CTX_W-1:0] c0_index = grant[1] ? ack_id[CTX_W-1:0] : look;
 
   reg [`EFA_SEND_CTX__W-1:0] new_ctx;
   always @* begin
     new_ctx = {`EFA_SEND_CTX__W{1'b0}};
-    new_ctx[`EFA_SEND_CTX__GEN] = {{CTX_W{1'b0}}, ctx_id[31:CTX_W]};
+    new_ctx[`EFA_SEND_CTX__GEN] = {{CTX_W{1'b0}}, m_ctx_id[31:CTX_W]};
     new_ctx[`EFA_SEND_CTX__NODE] = s_ctx_msg[`EFA_TX_MSG__NODE];
     new_ctx[`EFA_SEND_CTX__QPN] = s_ctx_msg[`EFA_TX_MSG__QPN];
     new_ctx[`EFA_SEND_CTX__QP_NUM] = s_ctx_msg[`EFA_TX_MSG__QP_NUM];
@@ -195,9 +196,9 @@ module efa_send_tracker #(
       && ctx[`EFA_SEND_CTX__GEN] == {{CTX_W{1'b0}}, c1_id[31:CTX_W]}
       && ctx[`EFA_SEND_CTX__NODE] == c1_ack_q[`EFA_ACK_RX__SRC_NODE]
       && ctx[`EFA_SEND_CTX__QP_NUM] == c1_ack_q[`EFA_ACK_RX__DST_QPN];
-  wire stale = ah_gen[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SEND_CTX__AH_GEN];
+  wire stale = s_ah_gen[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SEND_CTX__AH_GEN];
   wire looked_at = c1_valid_q && c1_from_q == FROM_SCAN && c1_used;
-  wire meant = purging_q ? ctx_qpn[QPN_W-1:0] == s_cancel_qpn : scan_set;
+  wire meant = purging_q ? ctx_qpn[QPN_W-1:0] == s_cancel_qpn : scan_set_rd_data;
   wire may_be_stale = looked_at && !purging_q;
   wire due = looked_at && meant || may_be_stale && stale;
   // Generations since allocation. A send in its place is 0 old, or 1 at or above the start index.
@@ -280,28 +281,28 @@ module efa_send_tracker #(
 
   wire [11:0] c2_qpn = c2_cpl_q[`EFA_CPL__QPN];
   wire [11:0] c3_qpn = c3_cpl_q[`EFA_CPL__QPN];
-  wire c2_lives = qpc_data[`EFA_QPC__LIVE] && qpc_data[`EFA_QPC__STATE] !=
+  wire c2_lives = qpc_rd_data[`EFA_QPC__LIVE] && qpc_rd_data[`EFA_QPC__STATE] !=
   `EFA_ADMIN_QP_STATE__RESET_W3
-  && qpc_data[`EFA_QPC__QP_NUM] == c2_cpl_q[`EFA_CPL__QP_NUM];
+  && qpc_rd_data[`EFA_QPC__QP_NUM] == c2_cpl_q[`EFA_CPL__QP_NUM];
 
-  wire handed = txc_valid && txc_ready;
+  wire handed = m_txc_valid && m_txc_ready;
   wire [15:0] count_read;
   wire late_same = late_q && late_qpn_q == c3_qpn[QPN_W-1:0];
   wire [15:0] count = late_same ? late_count_q + 16'd1 : count_read + 16'd1;
 
-  assign scan_set_addr = look_now_q ? look_now_qpn_q : look_read;
-  assign ack_rx_ready = grant[1];
+  assign scan_set_rd_addr = look_now_q ? look_now_qpn_q : look_read;
+  assign s_ack_rx_ready = grant[1];
   assign s_done_ready = grant[0];
   assign s_scan_ready = scan_q == ST_DONE && !purging_q;
   assign s_cancel_ready = scan_q == ST_DONE && purging_q;
   assign s_clear_ready = !handed;
   // The QP context is read again every cycle while the completion waits.
-  assign qpc_addr = move ? next_qpn : c2_qpn[QPN_W-1:0];
-  assign freed = goes && !next_left;
-  assign fence_valid = c3_valid_q && c3_barrier_q;
-  assign fence_id = c3_fence_q;
-  assign txc_valid = c3_valid_q && !c3_barrier_q;
-  assign txc_data = c3_cpl_q;
+  assign qpc_rd_addr = move ? next_qpn : c2_qpn[QPN_W-1:0];
+  assign m_freed = goes && !next_left;
+  assign m_fence_valid = c3_valid_q && c3_barrier_q;
+  assign m_fence_id = c3_fence_q;
+  assign m_txc_valid = c3_valid_q && !c3_barrier_q;
+  assign m_txc_data = c3_cpl_q;
   assign st_send_valid = handed && c3_cpl_q[`EFA_CPL__STATUS] == `EFA_IO_COMP_STATUS__OK;
   assign st_send_bytes = c3_cpl_q[`EFA_CPL__LENGTH];
 
@@ -321,13 +322,13 @@ module efa_send_tracker #(
       .clk(clk),
       .rst_por(rst_por),
       .rst(rst),
-      .next_ready(ctx_free),
-      .next_id(ctx_id),
-      .give(ctx_take),
-      .release_valid(release_ctx),
-      .release_place(c1_index_q),
-      .used(used),
-      .passes(passes_open)
+      .m_next_free(m_ctx_free),
+      .m_next_id(m_ctx_id),
+      .s_give(s_ctx_take),
+      .s_release_valid(release_ctx),
+      .s_release_place(c1_index_q),
+      .m_used(used),
+      .m_passes(passes_open)
   );
 
   efa_ram #(
@@ -335,7 +336,7 @@ module efa_send_tracker #(
       .ADDR_W(CTX_W)
   ) u_contexts (
       .clk(clk),
-      .wr_en(ctx_take),
+      .wr_en(s_ctx_take),
       .wr_addr(next_index),
       .wr_data(new_ctx),
       .rd_en(1'b1),
@@ -348,7 +349,7 @@ module efa_send_tracker #(
       .ADDR_W(CTX_W)
   ) u_look_qpn (
       .clk(clk),
-      .wr_en(ctx_take),
+      .wr_en(s_ctx_take),
       .wr_addr(next_index),
       .wr_data(s_ctx_qpn[QPN_W-1:0]),
       .rd_en(1'b1),
@@ -368,7 +369,7 @@ module efa_send_tracker #(
       .m_valid(store_valid),
       .m_ready(move),
       .m_data(store_item),
-      .level(stored)
+      .m_level(stored)
   );
 
   efa_ram_1wnr #(
@@ -458,9 +459,9 @@ module efa_send_tracker #(
     from_q <= from_d;
     purging_q <= purging_d;
     pass_q <= pass_d;
-    look_now_q <= ctx_take && next_index == look_d;
+    look_now_q <= s_ctx_take && next_index == look_d;
     look_now_qpn_q <= s_ctx_qpn[QPN_W-1:0];
-    if (scan_q == ST_IDLE) start_q <= ctx_id;
+    if (scan_q == ST_IDLE) start_q <= m_ctx_id;
     old_gen_q <= start_q[31:CTX_W] - oldest_q;
     // A find pass begins.
     if (scan_q == ST_IDLE || (scan_q == ST_TAIL && pass_q == PASS_OLD)) begin
@@ -478,7 +479,7 @@ module efa_send_tracker #(
     c1_index_q <= c0_index;
     c1_used_q <= grant[1] ? used[ack_id[CTX_W-1:0]] : lookup_hit;
     released_index_q <= c1_index_q;
-    c1_ack_q <= ack_rx_data;
+    c1_ack_q <= s_ack_rx_data;
     c1_msg_q <= s_done_msg;
     if (move) begin
       c2_barrier_q <= next_barrier;
@@ -491,7 +492,7 @@ module efa_send_tracker #(
   end
 
   wire unused_bits = &{1'b0, s_ctx_msg, s_ctx_qpn, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_ah, ctx_gen, c1_qpn,
-      c2_qpn, c3_qpn, qpc_data};
+      c2_qpn, c3_qpn, qpc_rd_data};
 
   `EFA_CHECK(!c1_passes || store_ready, "more finished sends than outstanding sends")
 

@@ -35,10 +35,10 @@ class HostAgent(uvm_agent):
 
     def build_phase(self):
         self.sequencer = uvm_sequencer("sequencer", self)
-        self.driver = HostDriver("driver", self)
-        self.input_monitor = HostInputMonitor("input_monitor", self)
-        self.memory_monitor = HostMemoryMonitor("memory_monitor", self)
-        self.output_monitor = HostOutputMonitor("output_monitor", self)
+        self.driver = HostDriver.create("driver", self)
+        self.input_monitor = HostInputMonitor.create("input_monitor", self)
+        self.memory_monitor = HostMemoryMonitor.create("memory_monitor", self)
+        self.output_monitor = HostOutputMonitor.create("output_monitor", self)
 
     def connect_phase(self):
         self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
@@ -60,8 +60,8 @@ class NetAgent(uvm_agent):
 
     def build_phase(self):
         self.sequencer = uvm_sequencer("sequencer", self)
-        self.driver = NetDriver("driver", self)
-        self.monitor = PacketMonitor("monitor", self)
+        self.driver = NetDriver.create("driver", self)
+        self.monitor = PacketMonitor.create("monitor", self)
 
     def connect_phase(self):
         self.driver.seq_item_port.connect(self.sequencer.seq_item_export)

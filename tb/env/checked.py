@@ -6,7 +6,7 @@ reports the writes of the CPU to its monitor.
 """
 
 from tb.env.iommu import IommuDriver
-from tb.env.items import AccessSequence, AsyncRequestItem, HostAccess
+from tb.env.items import AsyncRequestItem, HostAccess, ItemSequence, PacketItem
 from tb.env.predictor import UNBOUND
 from tb.env.raced import MappingBackend
 from tb.env.transactions import Message
@@ -19,11 +19,12 @@ UNSEEN_CYCLES = 2000
 
 
 class CheckedLink(InnerLink):
-    """Sends accesses to the host sequencer; hands messages to software after their comparison."""
+    """Sends items to the sequencers; hands messages to software after their comparison."""
 
-    def __init__(self, native, sequencer):
-        super().__init__(native)
-        self._send = resume(AccessSequence(sequencer).send)
+    def __init__(self, env):
+        super().__init__(env.native)
+        self._send = resume(ItemSequence(env.host.sequencer).send)
+        self._send_packet = resume(ItemSequence(env.net.sequencer).send)
 
     def post(self, device, requests):
         """Sends accesses as one item."""
@@ -32,6 +33,10 @@ class CheckedLink(InnerLink):
     def request_event(self, device, group, syndrome, data):
         """Sends an asynchronous event as one item."""
         self._send(AsyncRequestItem(device, group, syndrome, data))
+
+    def inject(self, device, packet):
+        """Sends a packet that no device sent as one item."""
+        self._send_packet(PacketItem(packet, device))
 
     def write(self, one):
         """Takes a transaction that the scoreboard has compared."""
@@ -122,7 +127,7 @@ def open_backends(env, native, profile, limits, straps):
 
     Opening a backend writes the MSI-X table of its device.
     """
-    link, backends = CheckedLink(native, env.host.sequencer), []
+    link, backends = CheckedLink(env), []
     env.software.link = link
     for device in range(native.devices):
         iommu = IommuDriver(

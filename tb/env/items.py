@@ -32,16 +32,16 @@ class AsyncRequestItem(uvm_sequence_item):
 class PacketItem(uvm_sequence_item):
     """A packet that no device sent, addressed to one device."""
 
-    def __init__(self, packet, device=0):
+    def __init__(self, packet, device):
         super().__init__("packet")
         self.packet, self.device = bytes(packet), device
 
 
-class AccessSequence(uvm_sequence):
-    """Sends the accesses of host software to the host sequencer, one item for each post."""
+class ItemSequence(uvm_sequence):
+    """Sends items to a sequencer, each when the software asks for it."""
 
     def __init__(self, sequencer):
-        super().__init__("accesses")
+        super().__init__("items")
         self.sequencer = sequencer
 
     async def send(self, item):

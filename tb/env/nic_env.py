@@ -112,13 +112,13 @@ class NicEnv(uvm_env):
     def build_phase(self):
         self.native = ConfigDB().get(self, "", "NATIVE")
         self.simulator = os.environ["EFA_SIM"]
-        self.host = HostAgent("host", self)
-        self.net = NetAgent("net", self)
-        self.events = EventMonitor("events", self)
-        self.order = CycleOrder("order", self)
-        self.predictor = NicPredictor("predictor", self)
-        self.scoreboard = NicScoreboard("scoreboard", self)
-        self.software = Software("software", self)
+        self.host = HostAgent.create("host", self)
+        self.net = NetAgent.create("net", self)
+        self.events = EventMonitor.create("events", self)
+        self.order = CycleOrder.create("order", self)
+        self.predictor = NicPredictor.create("predictor", self)
+        self.scoreboard = NicScoreboard.create("scoreboard", self)
+        self.software = Software.create("software", self)
         self.coverage = NicCoverage.create("coverage", self)
 
     def connect_phase(self):
@@ -224,7 +224,7 @@ class NicTest(uvm_test):
         for name, value in (("NATIVE", self.native), ("MODELS", models), ("BOARD", board),
                             ("LEAST", self.least), ("SHOWN", shown)):  # fmt: skip
             ConfigDB().set(None, "*", name, value)
-        self.env = NicEnv("env", self)
+        self.env = NicEnv.create("env", self)
 
     async def run_phase(self):
         self.raise_objection()

@@ -30,6 +30,14 @@ class MappingBackend(RtlBackend):
         self.iommu.flr()
         super().begin_flr()
 
+    def inject(self, packet):
+        """Sends a packet that no device sent to this device; the packet may be malformed."""
+        self.link.inject(self.device, packet)
+
+    def counters(self):
+        """Returns what the host has seen of the device: reads, packets, interrupts and so on."""
+        return self.link.native.counters(self.device)
+
     def pause(self, cycles):
         """Advances time by `cycles`."""
         self.link.run([], cycles)

@@ -168,10 +168,10 @@ module efa_tb #(
           .s_net_last(s_net_last[d]),
           .ev_valid(ev_valid[32*d+:EV]),
           .ev_data(ev_data[64*EV*d+:64*EV]),
-          .cnt_run(cnt_run[d]),
-          .cnt_clear(cnt_clear[d]),
-          .cnt_index(cnt_index[8*d+:7]),
-          .cnt_data(cnt_data[32*d+:32])
+          .s_cnt_run(cnt_run[d]),
+          .s_cnt_clear(cnt_clear[d]),
+          .cnt_rd_addr(cnt_index[8*d+:7]),
+          .cnt_rd_data(cnt_data[32*d+:32])
       );
     end
   endgenerate

@@ -200,6 +200,10 @@ class InnerLink(Link):
         """Posts host accesses in order."""
         self.native.post(device, requests)
 
+    def inject(self, device, packet):
+        """Injects a packet from the fabric to a device."""
+        self.native.inject(device, packet)
+
     def log(self, kind):
         return getattr(self.native, kind)()
 

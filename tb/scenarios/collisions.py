@@ -190,16 +190,16 @@ def nothing_leaves_of_a_broken_queue(backends, _rng):
     node, backend = Node(backends[0]), backends[0]
     for kind in (UD, SRD):
         end = Endpoint(node, kind)
-        piece, native = (end.buffer.addr, 700, end.buffer.l_key), backend.link.native
-        before = native.counters(backend.device)
+        piece = end.buffer.addr, 700, end.buffer.l_key
+        before = backend.counters()
         end.qp.post_send_many(np.arange(8), **end.towards(end), sges=[piece])
         backend.pause(CONSUMED)
-        reads = native.counters(backend.device)["reads"] - before["reads"]
+        reads = backend.counters()["reads"] - before["reads"]
         backend.stores([beyond_sq(end)])
         done = end.cq.wait_for(8)
         assert reads >= 8 and set(done["status"]) == {STATUS.FLUSHED}, done["status"]
         backend.settle()
-        assert native.counters(backend.device)["packets"] == before["packets"]
+        assert backend.counters()["packets"] == before["packets"]
 
 
 def breaks_while_another_goes(backends, rng, longest=900, step=30):

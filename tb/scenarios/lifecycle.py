@@ -62,7 +62,7 @@ def arrives(node, end, opcode, data=b"", **fields):
     """Injects a packet from a peer's queue pair 5 to an endpoint."""
     header = defs.PktHdr(opcode=opcode, length=len(data), dst_qpn=end.qp.number, src_qpn=5,
                          dst_node=node.backend.node_id, **fields)  # fmt: skip
-    node.backend.link.native.inject(node.backend.device, header.pack() + data)
+    node.backend.inject(header.pack() + data)
     node.backend.settle()
 
 
@@ -186,7 +186,7 @@ def reset_behind_waiting_receives(backends, rng, messages=48):
     No packet leaves after the reset, and the next session has none of the messages. The host must
     accept writes slowly.
     """
-    backend, native = backends[0], backends[0].link.native
+    backend = backends[0]
     for _ in range(6):
         node = Node(backend)
         a, b = Endpoint(node), Endpoint(node)
@@ -197,11 +197,11 @@ def reset_behind_waiting_receives(backends, rng, messages=48):
         backend.pause(1500 + rng.randrange(1000))
         node.driver.reset(REASONS[0])
         backend.settle()
-        sent = native.counters(backend.device)["packets"]
+        sent = backend.counters()["packets"]
         node = Node(backend)
         a, b = Endpoint(node), Endpoint(node)
         backend.settle()
-        assert native.counters(backend.device)["packets"] == sent, "a packet of an earlier session"
+        assert backend.counters()["packets"] == sent, "a packet of an earlier session"
         exchange(a, b, b"as new")
         node.driver.reset(REASONS[0])
 

@@ -35,11 +35,11 @@ class Bench:
     def __init__(self, dut, stalls=0.0):
         self.dut = dut
         self.rng = rng_for("post")
-        for name in ("s_rsp_valid", "s_rsp_id", "s_rsp_status", "s_rsp_body", "acq_start"):
+        for name in ("s_rsp_valid", "s_rsp_id", "s_rsp_status", "s_rsp_body", "s_acq_start"):
             getattr(dut, name).value = 0
-        dut.acq_on.value = dut.acq_crc.value = 1
-        dut.acq_base.value = BASE
-        dut.acq_log.value = 2
+        dut.s_cfg_acq_on.value = dut.s_cfg_acq_crc.value = 1
+        dut.s_cfg_acq_base.value = BASE
+        dut.s_cfg_acq_log.value = 2
         self.wr = StreamMonitor(dut, "m_wr", stalls)
         self.note = StreamMonitor(dut, "m_note")
 
@@ -48,9 +48,9 @@ class Bench:
         await self.setup()
 
     async def setup(self):
-        self.dut.acq_start.value = 1
+        self.dut.s_acq_start.value = 1
         await RisingEdge(self.dut.clk)
-        self.dut.acq_start.value = 0
+        self.dut.s_acq_start.value = 0
         await RisingEdge(self.dut.clk)
 
     async def send(self, offers, cycles=2000):
@@ -125,7 +125,7 @@ async def any_ring_and_any_response(dut):
         base = rng.getrandbits(64)
         if turn % 3 == 0:
             base |= 0xFFFF_FFC0  # slot offsets carry into the upper half
-        drive(dut, acq_base=base, acq_log=log, acq_crc=turn % 2)
+        drive(dut, s_cfg_acq_base=base, s_cfg_acq_log=log, s_cfg_acq_crc=turn % 2)
         await bench.setup()
         for count in range(rng.randrange(6, 15)):
             number, body = rng.randrange(4096), rng.getrandbits(BODY)
@@ -149,7 +149,7 @@ async def the_deepest_ring_wraps(dut):
     bench = Bench(dut)
     await bench.start()
     log = 10
-    drive(dut, acq_base=BASE, acq_log=log)
+    drive(dut, s_cfg_acq_base=BASE, s_cfg_acq_log=log)
     await bench.setup()
     seen = []
     bench.wr.on_beat = lambda beat: seen.append((beat["addr"], beat["data"] >> 24 & 1))
@@ -178,10 +178,10 @@ async def a_disabled_ring_swallows_responses(dut):
     """admin.acq_write.disabled: a disabled ring accepts and drops responses."""
     bench = Bench(dut)
     await bench.start()
-    dut.acq_on.value = 0
+    dut.s_cfg_acq_on.value = 0
     await bench.send({0: (1, 0, 1), 6: (2, 3, 0)})
     await bench.wr.none(50)
-    dut.acq_on.value = 1
+    dut.s_cfg_acq_on.value = 1
     await bench.setup()
     await bench.send({0: (3, 0, 1)})
     (beat,) = await bench.wr.take()
@@ -195,9 +195,9 @@ async def a_ring_goes_off_behind_a_response(dut):
     bench = Bench(dut)
     await bench.start()
     await bench.send({3: (1, 0, 1)})
-    dut.acq_on.value = 0
+    dut.s_cfg_acq_on.value = 0
     await bench.wr.none(20)
-    dut.acq_on.value = 1
+    dut.s_cfg_acq_on.value = 1
     await bench.send({3: (2, 0, 7)})
     (beat,) = await bench.wr.take()
     assert beat["data"].to_bytes(64, "little") == expected(2, 0, 7, 1)
@@ -211,18 +211,18 @@ async def a_ring_changes_while_an_entry_is_made(dut, log):
     writes only to a slot of the old or the new ring."""
     bench = Bench(dut)
     await bench.start()
-    dut.acq_log.value = log
+    dut.s_cfg_acq_log.value = log
     new = BASE + 0x1000
     for off in (False, True):
         for wait in range(6):
-            dut.acq_base.value, dut.acq_on.value = BASE, 1
+            dut.s_cfg_acq_base.value, dut.s_cfg_acq_on.value = BASE, 1
             await bench.setup()
             await bench.send({0: (1, 0, 1)})
             await bench.wr.take()
             await bench.send({0: (2, 0, 2)})
             for _ in range(wait):
                 await RisingEdge(dut.clk)
-            dut.acq_base.value, dut.acq_on.value = new, not off
+            dut.s_cfg_acq_base.value, dut.s_cfg_acq_on.value = new, not off
             if not off:
                 await bench.setup()
             await ClockCycles(dut.clk, 20)

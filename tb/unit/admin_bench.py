@@ -97,7 +97,7 @@ class AdminBench:
             "s_rd_cpl_adm_valid",
             "m_qpc_admin_ready",
             "s_qpc_admin_rvalid",
-            "queue_op_busy",
+            "s_queue_op_busy",
             "m_rd_adm_ready",
             "m_wr_adm_ready",
             "m_irq_adm_ready",
@@ -110,21 +110,21 @@ class AdminBench:
             "s_rd_cpl_last",
             "s_rd_cpl_err",
             "s_qpc_admin_rdata",
-            "stat_value",
+            "stat_rd_data",
             "s_cfg_keep_alive",
             "s_aenq_valid",
             "s_aenq_group",
             "s_aenq_syndrome",
             "s_aenq_data",
-            "uptime",
+            "s_uptime",
         ):
             getattr(dut, name).value = 0
         for name in ENGINES:
             getattr(dut, f"m_{name}_ready").value = 0
         dut.s_cfg_profile.value = self.profile
         dut.s_cfg_node_id.value = self.node
-        dut.acq_crc.value = self.crc
-        dut.m_ec_ready.value, dut.ec_code.value = 0, 0
+        dut.s_cfg_acq_crc.value = self.crc
+        dut.m_ec_ready.value, dut.s_ec_code.value = 0, 0
         start_clock(dut.clk)
         await self.reset()
         if rings:
@@ -141,7 +141,7 @@ class AdminBench:
         self.dut.rst.value = 1
         await ClockCycles(self.dut.clk, 4)
         self.dut.rst.value = 0
-        await until(self.dut, high(self.dut.init_done))
+        await until(self.dut, high(self.dut.m_init_done))
         self.tasks = [cocotb.start_soon(task) for task in (
             self._reads(), self._writes(), self._interrupts(), self._watch(), self._contexts(),
             self._statistics(), self._counters(),
@@ -316,7 +316,7 @@ class AdminBench:
                     assert int(getattr(dut, f"m_{name}_base").value) == 0, (
                         "the SQ base must be 0 because SQs are in the LLQ"
                     )
-                dut.queue_op_busy.value = self.busy
+                dut.s_queue_op_busy.value = self.busy
                 ready.value = 1
                 await RisingEdge(dut.clk)
                 assert valid.value == 1, f"{name} valid drops before ready"
@@ -349,8 +349,8 @@ class AdminBench:
     async def _statistics(self):
         while True:
             await RisingEdge(self.dut.clk)
-            if self.dut.stat_index.value.is_resolvable:
-                self.dut.stat_value.value = self.stats[int(self.dut.stat_index.value)]
+            if self.dut.stat_rd_addr.value.is_resolvable:
+                self.dut.stat_rd_data.value = self.stats[int(self.dut.stat_rd_addr.value)]
 
     async def _counters(self):
         """Accepts orders to the event counters after a random delay."""
@@ -360,11 +360,11 @@ class AdminBench:
             if dut.m_ec_valid.value != 1:
                 continue
             await ClockCycles(dut.clk, self.rng.randrange(0, 6))
-            dut.m_ec_ready.value, dut.ec_code.value = 1, 0
+            dut.m_ec_ready.value, dut.s_ec_code.value = 1, 0
             await RisingEdge(dut.clk)
             assert dut.m_ec_valid.value == 1, "ec valid drops before ready"
             self.counted.append(tuple(int(getattr(dut, f"m_ec_{name}").value) for name in names))
-            dut.m_ec_ready.value, dut.ec_code.value = 0, 1
+            dut.m_ec_ready.value, dut.s_ec_code.value = 0, 1
             await FallingEdge(dut.clk)
 
     async def _watch(self):

@@ -79,7 +79,7 @@ async def events_of_every_bit(dut):
     for bit in bits:
         group, syndrome = rng.randrange(1, 4), rng.getrandbits(16)
         data, uptime = rng.getrandbits(384), rng.getrandbits(64)
-        dut.uptime.value = uptime
+        dut.s_uptime.value = uptime
         if bit is not None:
             group ^= 1 << bit  # a group that is not supported
             if group in range(1, 5):
@@ -364,7 +364,7 @@ async def ready_when_the_numbers_are(dut):
     dut.rst.value = 0
     for _ in range((1 << LIMITS.ah_w) + (1 << LIMITS.mr_w)):
         await RisingEdge(dut.clk)
-        assert dut.init_done.value == 0
+        assert dut.m_init_done.value == 0
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")

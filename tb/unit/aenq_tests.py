@@ -25,8 +25,8 @@ class Ring:
 
     def __init__(self, dut, gaps=0.0, stalls=0.0):
         self.dut, self.rng = dut, rng_for("aenq")
-        drive(dut, reg_wr_valid=0, reg_wr_offset=0, reg_wr_data=0, s_cfg_keep_alive=0, s_groups=0,
-              s_uptime=0)  # fmt: skip
+        drive(dut, s_reg_wr_valid=0, s_reg_wr_offset=0, s_reg_wr_data=0, s_cfg_keep_alive=0,
+              s_groups=0, s_uptime=0)  # fmt: skip
         self.events = StreamDriver(dut, "s_aenq", gaps)
         self.wr = StreamMonitor(dut, "m_wr", stalls, on_beat=self.written)
         self.notes = StreamMonitor(dut, "m_note")
@@ -49,9 +49,9 @@ class Ring:
         return (self.born + cycle()) % (1 << 64)
 
     async def store(self, register, value):
-        drive(self.dut, reg_wr_valid=1, reg_wr_offset=int(register), reg_wr_data=value)
+        drive(self.dut, s_reg_wr_valid=1, s_reg_wr_offset=int(register), s_reg_wr_data=value)
         await RisingEdge(self.dut.clk)
-        self.dut.reg_wr_valid.value = 0
+        self.dut.s_reg_wr_valid.value = 0
 
     async def set_up(self, depth=16, vector=0, size=64, idle=0):
         """Stores the ring registers, with up to `idle` idle cycles after each base register."""
@@ -290,16 +290,16 @@ async def keep_alives_at_their_period(dut):
 def raw(dut, **values):
     """Drives the pins without bench agents, so that many cycles simulate quickly."""
     drive(dut, **dict.fromkeys((
-        "reg_wr_valid", "reg_wr_offset", "reg_wr_data", "s_cfg_keep_alive", "s_groups", "s_uptime",
-        "s_aenq_valid", "s_aenq_group", "s_aenq_syndrome", "s_aenq_data",
+        "s_reg_wr_valid", "s_reg_wr_offset", "s_reg_wr_data", "s_cfg_keep_alive", "s_groups",
+        "s_uptime", "s_aenq_valid", "s_aenq_group", "s_aenq_syndrome", "s_aenq_data",
     ), 0), m_wr_ready=1)  # fmt: skip
     drive(dut, **values)
 
 
 async def store(dut, register, value):
-    drive(dut, reg_wr_valid=1, reg_wr_offset=int(register), reg_wr_data=value)
+    drive(dut, s_reg_wr_valid=1, s_reg_wr_offset=int(register), s_reg_wr_data=value)
     await RisingEdge(dut.clk)
-    dut.reg_wr_valid.value = 0
+    dut.s_reg_wr_valid.value = 0
 
 
 @cocotb.test()
@@ -348,11 +348,11 @@ async def a_due_keep_alive_waits(dut):
         await ClockCycles(dut.clk, 4)
     for _ in range(5):
         await until(dut, low(dut.m_wr_valid))
-        drive(dut, reg_wr_valid=1, reg_wr_offset=int(Reg.INTR_MASK))
+        drive(dut, s_reg_wr_valid=1, s_reg_wr_offset=int(Reg.INTR_MASK))
         await ReadOnly()
         assert dut.s_aenq_ready.value == 0
         await RisingEdge(dut.clk)
-        dut.reg_wr_valid.value = 0
+        dut.s_reg_wr_valid.value = 0
         await ClockCycles(dut.clk, 2)
 
 

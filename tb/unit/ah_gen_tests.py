@@ -18,12 +18,12 @@ def handle(rng, live):
 
 
 def gens(dut):
-    packed = int(dut.gen.value)
+    packed = int(dut.m_ah_gen.value)
     return [packed >> 4 * index & 15 for index in range(HANDLES)]
 
 
 async def start(dut):
-    zero(dut, "ah_valid", "ah_index", "ah_data")
+    zero(dut, "s_ah_valid", "s_ah_index", "s_ah_data")
     await clock_and_reset(dut)
 
 
@@ -38,10 +38,10 @@ async def a_removal_makes_its_handle_older(dut):
     for _ in range(600):
         valid, live = int(rng.random() < 0.7), rng.getrandbits(1)
         index = rng.choice((*few, rng.randrange(HANDLES)))
-        dut.ah_valid.value, dut.ah_index.value = valid, index
-        dut.ah_data.value = handle(rng, live)
+        dut.s_ah_valid.value, dut.s_ah_index.value = valid, index
+        dut.s_ah_data.value = handle(rng, live)
         await Timer(1, "ns")
-        assert dut.gone.value == int(valid and not live)
+        assert dut.m_ah_gone.value == int(valid and not live)
         await RisingEdge(dut.clk)
         assert gens(dut) == wanted
         if valid and not live:
@@ -58,7 +58,7 @@ async def a_handle_is_as_young_again_after_sixteen(dut):
     rng, cycles = rng_for("ah_gen"), timing("efa_ah_gen", "removal")
     for index in (0, 7, HANDLES - 1):
         for count in range(1, 35):
-            await pulse(dut, "ah_valid", ah_index=index, ah_data=handle(rng, 0))
+            await pulse(dut, "s_ah_valid", s_ah_index=index, s_ah_data=handle(rng, 0))
             for _ in range(cycles.latency):
                 await RisingEdge(dut.clk)
             assert gens(dut)[index] == count % 16
@@ -73,17 +73,17 @@ async def each_handle_counts_by_itself(dut):
     rng, wanted = rng_for("ah_gen each"), [0] * HANDLES
     order = [index for _ in range(17) for index in rng.sample(range(HANDLES), HANDLES)]
     for turn, index in enumerate(order):
-        await pulse(dut, "ah_valid", ah_index=index, ah_data=handle(rng, 0))
+        await pulse(dut, "s_ah_valid", s_ah_index=index, s_ah_data=handle(rng, 0))
         wanted[index] = (wanted[index] + 1) % 16
         if turn % (HANDLES // 8) == HANDLES // 8 - 1:
             await RisingEdge(dut.clk)
             assert gens(dut) == wanted, turn
             # A removal at the inputs changes nothing at a falling clock edge.
-            drive(dut, ah_valid=1, ah_index=rng.randrange(HANDLES), ah_data=handle(rng, 0))
+            drive(dut, s_ah_valid=1, s_ah_index=rng.randrange(HANDLES), s_ah_data=handle(rng, 0))
             await FallingEdge(dut.clk)
             await Timer(1, "ns")
             assert gens(dut) == wanted, turn
-            zero(dut, "ah_valid")
+            zero(dut, "s_ah_valid")
             await RisingEdge(dut.clk)
             assert gens(dut) == wanted, turn
 
@@ -95,7 +95,7 @@ async def reset_makes_all_of_them_young(dut):
     rng = rng_for("ah_gen")
     for _ in range(2):
         for index in range(HANDLES):
-            await pulse(dut, "ah_valid", ah_index=index, ah_data=handle(rng, 0))
+            await pulse(dut, "s_ah_valid", s_ah_index=index, s_ah_data=handle(rng, 0))
         await RisingEdge(dut.clk)
         assert gens(dut) == [1] * HANDLES
         await reset(dut)

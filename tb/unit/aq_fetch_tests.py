@@ -13,7 +13,8 @@ BASE = 0xF_FFFF_FFFF_0000  # its low 32 bits wrap in the larger rings
 
 
 def quiet(dut):
-    drive(dut, rings_on=0, aq_start=0, aq_base=BASE, aq_log=0, aq_producer=0, aq_wide=0)
+    drive(dut, s_cfg_rings_on=0, s_aq_start=0, s_cfg_aq_base=BASE, s_cfg_aq_log=0, s_aq_producer=0,
+          s_cfg_aq_wide=0)  # fmt: skip
 
 
 class Ring:
@@ -36,7 +37,7 @@ class Ring:
     async def count(self):
         while True:
             await RisingEdge(self.dut.clk)
-            self.consumed += int(self.dut.aq_consumed.value == 1)
+            self.consumed += int(self.dut.m_aq_consumed.value == 1)
 
     def requests(self, beat):
         slot = (self.first + self.requested) % (1 << self.log)
@@ -57,14 +58,14 @@ class Ring:
 
     async def set_up(self, log=3, wide=0):
         self.wide = wide
-        drive(self.dut, rings_on=1, aq_start=1, aq_log=log, aq_producer=0, aq_wide=wide,
-              aq_base=self.base)  # fmt: skip
+        drive(self.dut, s_cfg_rings_on=1, s_aq_start=1, s_cfg_aq_log=log, s_aq_producer=0,
+              s_cfg_aq_wide=wide, s_cfg_aq_base=self.base)  # fmt: skip
         await RisingEdge(self.dut.clk)
         quiet_now = (self.dut.m_cmd_valid, self.dut.m_line_valid, self.dut.s_line_ready)
         assert all(port.value == 0 for port in quiet_now), (
             "output of the old ring in the cycle of aq_start"
         )
-        self.dut.aq_start.value = 0
+        self.dut.s_aq_start.value = 0
         self.cancel(log)
 
     def command(self, share_anomaly=0.0):
@@ -93,7 +94,7 @@ class Ring:
             space = (1 << self.log) - (doorbells - (self.consumed - start))
             if doorbells < count and space and self.rng.random() < 0.5:
                 doorbells += min(self.rng.randrange(1, space + 1), count - doorbells)
-                self.dut.aq_producer.value = (first + doorbells) % 65536
+                self.dut.s_aq_producer.value = (first + doorbells) % 65536
         assert self.consumed - start == count, "not all posted commands were consumed"
         await ClockCycles(self.dut.clk, 2)
         assert [*self.commands.beats] == [beat for beat, _ in posted]
@@ -131,13 +132,13 @@ async def counts_go_on_over_65535(dut):
     await clock_and_reset(dut)
     # Both indices advance by one per cycle, without bench agents.
     first = 65530
-    drive(dut, rings_on=1, aq_log=10, aq_producer=first, s_line_valid=1)
+    drive(dut, s_cfg_rings_on=1, s_cfg_aq_log=10, s_aq_producer=first, s_line_valid=1)
     await ClockCycles(dut.clk, first)
     dut.s_line_valid.value = 0
     await ClockCycles(dut.clk, 3)
     assert dut.m_line_valid.value == 0
     ring = Ring(dut, 10)
-    drive(dut, rings_on=1, aq_log=10, aq_producer=first)
+    drive(dut, s_cfg_rings_on=1, s_cfg_aq_log=10, s_aq_producer=first)
     ring.first = first
     await ring.ring(40, 0.6)
 
@@ -149,21 +150,21 @@ async def nothing_while_a_ring_is_off(dut):
     ring = Ring(dut)
     await clock_and_reset(dut)
     await ring.set_up()
-    dut.rings_on.value = 0
+    dut.s_cfg_rings_on.value = 0
     ring.command()
     ring.command()
-    dut.aq_producer.value = 1
+    dut.s_aq_producer.value = 1
     await ring.reads.none(20)
     ring.responses = False
-    dut.rings_on.value = 1
+    dut.s_cfg_rings_on.value = 1
     await ring.reads.take()
-    dut.rings_on.value = 0
+    dut.s_cfg_rings_on.value = 0
     ring.responses = True
     ring.response()
-    dut.aq_producer.value = 2
+    dut.s_aq_producer.value = 2
     await ring.commands.none(20)
     await ring.reads.none(1)
-    dut.rings_on.value = 1
+    dut.s_cfg_rings_on.value = 1
     assert await ring.commands.take(2) == ring.entries
 
 
@@ -181,11 +182,11 @@ async def a_deep_ring_is_dropped_whole(dut):
             ring.reads.beats.clear()
             for _ in range(count):
                 ring.command()
-            dut.aq_producer.value = count
+            dut.s_aq_producer.value = count
             await ring.reads.take(count)
         ring.commands._pause = lambda: True
         await ring.set_up(3)
-        dut.rings_on.value = 0
+        dut.s_cfg_rings_on.value = 0
         ring.responses = True
         before = ring.lines.sent
         ring.response()
@@ -207,7 +208,7 @@ async def a_ring_set_up_anew_begins_anew(dut):
         for _ in range(8):
             ring.command(0.3)
         ring.responses = bool(turn % 2)
-        dut.aq_producer.value = rng.randrange(9)
+        dut.s_aq_producer.value = rng.randrange(9)
         await ClockCycles(dut.clk, rng.randrange(12))
         ring.commands.beats.clear()
         ring.anomaly.beats.clear()
@@ -231,9 +232,9 @@ async def its_cycles(dut):
     drive(dut, s_line_valid=0, s_line_data=0, s_line_err=0, s_line_bad=0, m_line_ready=1,
           m_cmd_ready=1)  # fmt: skip
     await clock_and_reset(dut)
-    drive(dut, rings_on=1, aq_log=5)
+    drive(dut, s_cfg_rings_on=1, s_cfg_aq_log=5)
     await ClockCycles(dut.clk, 3)
-    drive(dut, aq_producer=20)
+    drive(dut, s_aq_producer=20)
     for path, valid in ((doorbells, dut.m_line_valid), (command, dut.m_cmd_valid)):
         if path is command:
             dut.s_line_valid.value = 1
@@ -255,11 +256,11 @@ async def reset_in_traffic(dut):
     await ring.set_up()
     for _ in range(8):
         ring.command(0.5)
-    ring.dut.aq_producer.value = 7
+    ring.dut.s_aq_producer.value = 7
     await ClockCycles(dut.clk, 12)
     ring.responses = False
     ring.lines.clear()
-    drive(dut, aq_producer=0, rings_on=0)
+    drive(dut, s_aq_producer=0, s_cfg_rings_on=0)
     await reset(dut)
     ring.cancel(3)
     ring.waiting.clear()

@@ -16,15 +16,15 @@ class Aq:
 
     def __init__(self, dut, stalls=0.0):
         self.dut = dut
-        drive(dut, reg_wr_valid=0, reg_wr_offset=0, reg_wr_data=0, aq_consumed=0, s_note_valid=0,
-              s_aenq_valid=0, aenq_vector=0)  # fmt: skip
-        self.irq = StreamMonitor(dut, "irq", stalls, ["vector"])
+        drive(dut, s_reg_wr_valid=0, s_reg_wr_offset=0, s_reg_wr_data=0, s_aq_consumed=0,
+              s_note_valid=0, s_aenq_valid=0, s_cfg_aenq_vector=0)  # fmt: skip
+        self.irq = StreamMonitor(dut, "m_irq", stalls, ["vector"])
         self.anomaly = StreamMonitor(dut, "ev_anomaly", fields=["data"])
 
     async def store(self, register, value):
-        drive(self.dut, reg_wr_valid=1, reg_wr_offset=int(register), reg_wr_data=value)
+        drive(self.dut, s_reg_wr_valid=1, s_reg_wr_offset=int(register), s_reg_wr_data=value)
         await RisingEdge(self.dut.clk)
-        self.dut.reg_wr_valid.value = 0
+        self.dut.s_reg_wr_valid.value = 0
 
     async def ring_up(self, depth=16, size=64):
         await self.store(Reg.AQ_CAPS, REG_BITS.AQ_CAPS.pack(AQ_DEPTH=depth, AQ_ENTRY_SIZE=size))
@@ -41,14 +41,14 @@ class Aq:
         self.dut.s_note_valid.value = 0
 
     async def event(self, vector):
-        drive(self.dut, s_aenq_valid=1, aenq_vector=vector)
+        drive(self.dut, s_aenq_valid=1, s_cfg_aenq_vector=vector)
         await RisingEdge(self.dut.clk)
         self.dut.s_aenq_valid.value = 0
 
     async def consumed(self, count):
-        self.dut.aq_consumed.value = 1
+        self.dut.s_aq_consumed.value = 1
         await ClockCycles(self.dut.clk, count)
-        self.dut.aq_consumed.value = 0
+        self.dut.s_aq_consumed.value = 0
 
     async def idle(self):
         await ClockCycles(self.dut.clk, 2)
@@ -69,26 +69,27 @@ async def rings_are_set_up_or_not(dut):
                                (32768, 64, 0), (16, 0, 0), (2, 64, 1)):  # fmt: skip
         await aq.ring_up(depth, size)
         await aq.response_ring_up(depth, size & 0xFF, 5)
-        assert dut.aq_start.value == allowed and dut.rings_on.value == 0
+        assert dut.m_aq_start.value == allowed and dut.m_cfg_rings_on.value == 0
         await RisingEdge(dut.clk)
-        assert dut.acq_start.value == (allowed and size == 64) and dut.aq_start.value == 0
+        assert dut.m_acq_start.value == (allowed and size == 64) and dut.m_aq_start.value == 0
         await RisingEdge(dut.clk)
-        assert dut.acq_start.value == 0
+        assert dut.m_acq_start.value == 0
         of_acq = allowed and size == 64
-        assert (dut.rings_on.value, dut.acq_on.value) == (of_acq, of_acq), (depth, size)
+        assert (dut.m_cfg_rings_on.value, dut.m_cfg_acq_on.value) == (of_acq, of_acq), (depth, size)
         if allowed:
-            assert dut.aq_wide.value == (size == 128) and 1 << int(dut.aq_log.value) == depth
+            assert dut.m_cfg_aq_wide.value == (size == 128)
+            assert 1 << int(dut.m_cfg_aq_log.value) == depth
         if of_acq:
-            assert 1 << int(dut.aq_log.value) == 1 << int(dut.acq_log.value) == depth
-            assert int(dut.aq_base.value) == 0x0004_4567_89AB_C000
-            assert int(dut.acq_base.value) == 0x7_1234_5000
+            assert 1 << int(dut.m_cfg_aq_log.value) == 1 << int(dut.m_cfg_acq_log.value) == depth
+            assert int(dut.m_cfg_aq_base.value) == 0x0004_4567_89AB_C000
+            assert int(dut.m_cfg_acq_base.value) == 0x7_1234_5000
         await aq.ring_up(0)
         await aq.idle()
-        assert dut.rings_on.value == 0 and dut.acq_on.value == of_acq
+        assert dut.m_cfg_rings_on.value == 0 and dut.m_cfg_acq_on.value == of_acq
         await aq.response_ring_up(0)
     await aq.store(Reg.AQ_BASE_LO, 0)
     await aq.idle()
-    assert int(dut.aq_base.value) == 0x0004_4567_89AB_C000, (
+    assert int(dut.m_cfg_aq_base.value) == 0x0004_4567_89AB_C000, (
         "the base must be latched by AQ_CAPS only"
     )
 
@@ -143,15 +144,16 @@ async def any_register_at_any_time(dut):
             base = known[Reg.ACQ_BASE_HI] << 32 | known[Reg.ACQ_BASE_LO]
             rings["acq"] = starts["acq"], base, reported.ACQ_DEPTH, reported.ACQ_MSIX_VECTOR
         await RisingEdge(dut.clk)
-        found = {"aq": dut.aq_start.value, "acq": dut.acq_start.value}
+        found = {"aq": dut.m_aq_start.value, "acq": dut.m_acq_start.value}
         assert found == starts, (hex(offset), hex(value))
-        assert dut.rings_on.value == (rings["aq"][0] and rings["acq"][0])
-        assert dut.acq_on.value == rings["acq"][0]
+        assert dut.m_cfg_rings_on.value == (rings["aq"][0] and rings["acq"][0])
+        assert dut.m_cfg_acq_on.value == rings["acq"][0]
         if rings["aq"][0]:
-            now = int(dut.aq_base.value), 1 << int(dut.aq_log.value), dut.aq_wide.value
-            assert now == rings["aq"][1:]
+            base, log = int(dut.m_cfg_aq_base.value), int(dut.m_cfg_aq_log.value)
+            assert (base, 1 << log, dut.m_cfg_aq_wide.value) == rings["aq"][1:]
         if rings["acq"][0]:
-            assert (int(dut.acq_base.value), 1 << int(dut.acq_log.value)) == rings["acq"][1:3]
+            base, log = int(dut.m_cfg_acq_base.value), int(dut.m_cfg_acq_log.value)
+            assert (base, 1 << log) == rings["acq"][1:3]
             if starts["acq"]:
                 drive(dut, s_note_valid=1)
                 await RisingEdge(dut.clk)
@@ -171,9 +173,9 @@ async def two_bits_are_no_depth(dut):
             await aq.ring_up(depth)
             await aq.response_ring_up(depth)
             on = allowed(depth, 64, (64,))
-            assert dut.aq_start.value == on, depth
+            assert dut.m_aq_start.value == on, depth
             await RisingEdge(dut.clk)
-            assert dut.acq_start.value == on, depth
+            assert dut.m_acq_start.value == on, depth
 
 
 @cocotb.test()
@@ -198,7 +200,7 @@ async def every_depth_has_its_room(dut):
             assert bool(aq.anomaly.beats) == held, (depth, producer, fetched, new)
             aq.anomaly.beats.clear()
             producer = producer if held else new
-            assert int(dut.aq_producer.value) == producer
+            assert int(dut.m_aq_producer.value) == producer
             waiting = (producer - fetched) % 65536
             if waiting and rng.random() < 0.5:
                 count = rng.choice((waiting, rng.randrange(1, waiting + 1)))
@@ -216,7 +218,7 @@ async def doorbells_by_the_rule(dut):
     assert (await aq.anomaly.take())[0]["data"] == AnomalyAdmin.AQ_DOORBELL | 1 << 4, (
         "a doorbell without a ring must be reported"
     )
-    assert int(dut.aq_producer.value) == 0
+    assert int(dut.m_aq_producer.value) == 0
     depth = 8
     await aq.ring_up(depth)
     producer = fetched = refused = 0
@@ -232,7 +234,7 @@ async def doorbells_by_the_rule(dut):
             beat = (await aq.anomaly.take())[0]["data"]
             assert beat == AnomalyAdmin.AQ_DOORBELL | value << 4, hex(beat)
         await RisingEdge(dut.clk)
-        assert int(dut.aq_producer.value) == producer
+        assert int(dut.m_aq_producer.value) == producer
         waiting = (producer - fetched) % 65536
         if waiting and rng.random() < 0.7:
             count = rng.randrange(1, waiting + 1)
@@ -252,14 +254,14 @@ async def the_count_wraps(dut):
         await aq.store(Reg.AQ_PROD_DB, turn * depth % 65536)
         await aq.store(Reg.AQ_PROD_DB, (turn * depth + 1) % 65536)
         await aq.consumed(depth)
-        assert int(dut.aq_producer.value) == turn * depth % 65536
+        assert int(dut.m_aq_producer.value) == turn * depth % 65536
     await aq.idle()
     assert len(aq.anomaly.beats) == 65536 // depth + 2, (
         "each doorbell beyond a full ring must be reported once"
     )
     await aq.ring_up(depth)
     await aq.idle()
-    assert int(dut.aq_producer.value) == 0
+    assert int(dut.m_aq_producer.value) == 0
 
 
 @cocotb.test()
@@ -281,7 +283,7 @@ async def responses_and_events_share_the_mask(dut):
     for _ in range(60):
         vector = rng.randrange(8)
         await aq.response_ring_up(vector=vector)
-        drive(dut, s_note_valid=1, s_aenq_valid=1, aenq_vector=7 - vector)
+        drive(dut, s_note_valid=1, s_aenq_valid=1, s_cfg_aenq_vector=7 - vector)
         await RisingEdge(dut.clk)
         drive(dut, s_note_valid=0, s_aenq_valid=0)
         sent = [beat["vector"] for beat in await aq.irq.take(2)]
@@ -322,18 +324,18 @@ async def one_comes_as_the_message_before_it_leaves(dut, valid):
     aq = Aq(dut)
     await clock_and_reset(dut)
     await aq.response_ring_up(vector=3)
-    dut.aenq_vector.value = 4
+    dut.s_cfg_aenq_vector.value = 4
     reported = []
     for cycles in range(5):
         await aq.store(Reg.INTR_MASK, 1)
         await pulse(dut, valid)
         await aq.irq.none(4)
         # The first message leaves in the cycle after this store.
-        drive(dut, reg_wr_valid=1, reg_wr_offset=int(Reg.INTR_MASK), reg_wr_data=0)
+        drive(dut, s_reg_wr_valid=1, s_reg_wr_offset=int(Reg.INTR_MASK), s_reg_wr_data=0)
         for cycle in range(6):
             getattr(dut, valid).value = int(cycle == cycles)
             await RisingEdge(dut.clk)
-            dut.reg_wr_valid.value = 0
+            dut.s_reg_wr_valid.value = 0
         await ClockCycles(dut.clk, 6)
         reported.append(len(aq.irq.beats))
         aq.irq.beats.clear()
@@ -347,9 +349,9 @@ async def its_cycles(dut):
     await clock_and_reset(dut)
     await aq.ring_up()
     await aq.store(Reg.AQ_PROD_DB, 1)
-    assert await until(dut, high(dut.aq_producer)) == timing("efa_aq", "ring").latency
+    assert await until(dut, high(dut.m_aq_producer)) == timing("efa_aq", "ring").latency
     await aq.note(1)
-    assert await until(dut, high(dut.irq_valid)) == timing("efa_aq", "note").latency
+    assert await until(dut, high(dut.m_irq_valid)) == timing("efa_aq", "note").latency
 
 
 @cocotb.test()
@@ -364,11 +366,12 @@ async def reset_clears_rings_and_messages(dut):
     await aq.store(Reg.INTR_MASK, 1)
     await aq.note(1)
     await reset(dut)
-    assert (dut.rings_on.value, dut.irq_valid.value, int(dut.aq_producer.value)) == (0, 0, 0)
+    assert (dut.m_cfg_rings_on.value, dut.m_irq_valid.value) == (0, 0)
+    assert dut.m_aq_producer.value == 0
     await aq.response_ring_up()
     await aq.ring_up()
     await aq.idle()
-    assert int(dut.aq_base.value) == 0 and dut.irq_valid.value == 0
+    assert int(dut.m_cfg_aq_base.value) == 0 and dut.m_irq_valid.value == 0
     await aq.note(6)
-    await until(dut, high(dut.irq_valid), cycles=4)
-    assert dut.irq_vector.value == 6
+    await until(dut, high(dut.m_irq_valid), cycles=4)
+    assert dut.m_irq_vector.value == 6

@@ -30,7 +30,7 @@ class Handles(Unit):
     """Drives efa_cmd_ah and records the reported address handle contexts."""
     def __init__(self, dut, slow=False):
         super().__init__(dut, slow)
-        self.table = StreamMonitor(dut, "ah", fields=["index", "data"])
+        self.table = StreamMonitor(dut, "m_ah", fields=["index", "data"])
         self.numbers.give(Kind.PD, 1, 2)
 
     async def create(self, pd, address):
@@ -202,19 +202,19 @@ async def refusals_change_nothing(dut, slow):
 async def its_cycles(dut):
     """admin.cmd_ah.time: the search for a GID visits every handle number used so far, one per
     interval."""
-    idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_referenced": 0}
+    idle = {"m_obj_ready": 1, "s_obj_rsp_code": 0, "s_obj_rsp_referenced": 0}
     first, create, search = (timing("efa_cmd_ah", path) for path in ("first", "create", "search"))
     drive(dut, s_cmd_valid=0)
     await clock_and_reset(dut)
     for count in range(140):
         data = entry(AdminCreateAhCmd(dest_addr=gid(count)), Code.CREATE_AH)
-        cycles = await cycles_of(dut, data, **idle, obj_rsp_index=count)
+        cycles = await cycles_of(dut, data, **idle, s_obj_rsp_index=count)
         assert cycles == (create.latency + search.interval * count if count else first.latency)
     # After the highest handle number is used, the search visits all handle numbers.
     numbers = 1 << LIMITS.ah_w
     for passed in (140, numbers):
         data = entry(AdminCreateAhCmd(dest_addr=gid(passed)), Code.CREATE_AH)
-        cycles = await cycles_of(dut, data, **idle, obj_rsp_index=numbers - 1)
+        cycles = await cycles_of(dut, data, **idle, s_obj_rsp_index=numbers - 1)
         assert cycles == create.latency + search.interval * passed
     data = entry(AdminDestroyAhCmd(ah=4), Code.DESTROY_AH)
     assert await cycles_of(dut, data, **idle) == timing("efa_cmd_ah", "destroy").latency

@@ -55,7 +55,7 @@ class Numbers:
         self.full = set()  # kinds without a free number
         self.first = {}  # lowest number considered by a search, by kind
         self.says = {}  # code that overrides the response, by operation and kind
-        drive(dut, obj_ready=0, obj_rsp_code=0)
+        drive(dut, m_obj_ready=0, s_obj_rsp_code=0)
 
     def give(self, kind, *numbers, uar=0):
         """Allocates numbers before the test."""
@@ -110,7 +110,7 @@ class Numbers:
         """Returns operation, kind, number, UAR and size of the request; ignored fields are 0."""
 
         def port(name):
-            return int(getattr(self.dut, "obj_" + name).value)
+            return int(getattr(self.dut, "m_obj_" + name).value)
 
         op = port("op")
         index = 0 if op == Op.FIND else port("index")
@@ -122,12 +122,12 @@ class Numbers:
         dut = self.dut
         while True:
             await RisingEdge(dut.clk)
-            if dut.obj_valid.value != 1:
+            if dut.m_obj_valid.value != 1:
                 continue
             request = self.requested()
             if self.slow:
                 await ClockCycles(dut.clk, self.rng.randrange(8))
-            if dut.obj_valid.value != 1:
+            if dut.m_obj_valid.value != 1:
                 continue  # a reset cancelled the request
             assert self.requested() == request, "a pending request changed"
             op, kind, index, uar, log = request
@@ -137,13 +137,13 @@ class Numbers:
             rsp = {"code": code, "index": found, "gen": self.gens.get(key, 0),
                       "uar": self.uar_of.get(key, 0),
                       "referenced": int(self.consumed.get(key, 0) > 0)}  # fmt: skip
-            ports = [(getattr(dut, "obj_rsp_" + name, None), name) for name in rsp]
+            ports = [(getattr(dut, "s_obj_rsp_" + name, None), name) for name in rsp]
             ports = [(port, name) for port, name in ports if port is not None]
             for port, name in ports:
                 port.value = rsp[name]
-            dut.obj_ready.value = 1
+            dut.m_obj_ready.value = 1
             await RisingEdge(dut.clk)
-            dut.obj_ready.value = 0
+            dut.m_obj_ready.value = 0
             # The response ports are random while there is no response.
             for port, _ in ports:
                 port.value = self.rng.getrandbits(len(port))
@@ -163,7 +163,7 @@ class Unit:
 
     def __init__(self, dut, slow=False):
         self.dut, self.slow, self.rng = dut, slow, rng_for("unit")
-        self.numbers = Numbers(dut, slow) if hasattr(dut, "obj_valid") else None
+        self.numbers = Numbers(dut, slow) if hasattr(dut, "m_obj_valid") else None
         self.commands = StreamDriver(dut, "s_cmd", 0.5 if slow else 0.0, ["data"])
         # The body of a refusal is don't-care, so the body is captured together with the status.
         self.responses = StreamMonitor(

@@ -45,8 +45,8 @@ class Queues(Unit):
     """Drives efa_cmd_cq and records the reported CQ and EQ contexts and the drains."""
     def __init__(self, dut, slow=False):
         super().__init__(dut, slow)
-        self.cqs = StreamMonitor(dut, "cqc", fields=["cqn", "data"])
-        self.eqs = StreamMonitor(dut, "eqc", fields=["eqn", "data"])
+        self.cqs = StreamMonitor(dut, "m_cqc", fields=["cqn", "data"])
+        self.eqs = StreamMonitor(dut, "m_eqc", fields=["eqn", "data"])
         self.drains = StreamMonitor(dut, "m_drain", 0.8 if slow else 0.0, [])
         self.numbers.give(Kind.UAR, 2, 3)
 
@@ -125,7 +125,7 @@ async def any_queues(dut, profile):
     dut.s_cfg_profile.value = profile
     subs = 1 + profile
     uars = [1 << bit for bit in range(10)] + [0, 1023]
-    eqns = [1 << bit for bit in range(len(dut.eqc_eqn))]
+    eqns = [1 << bit for bit in range(len(dut.m_eqc_eqn))]
     unit.numbers.consumed.clear()
     unit.numbers.give(Kind.UAR, *uars)
     unit.numbers.give(Kind.EQ, *eqns)
@@ -155,7 +155,7 @@ async def any_queues(dut, profile):
         if refused:
             await unit.refused(cq(**wrong), Code.CREATE_CQ, ILLEGAL)
             assert not unit.cqs.beats
-        number = unit.numbers.first[Kind.CQ] = rng.randrange(1 << len(dut.cqc_cqn))
+        number = unit.numbers.first[Kind.CQ] = rng.randrange(1 << len(dut.m_cqc_cqn))
         if (Kind.CQ, number) in unit.numbers.consumed:
             continue
         response = await unit.create(cq(base=base, **sound))
@@ -173,7 +173,7 @@ async def any_queues(dut, profile):
         there[number] = uar, eqn if loud else None
         if turn % 3:
             number = rng.choice(list(there))
-            bit = rng.randrange(len(dut.cqc_cqn), 16)
+            bit = rng.randrange(len(dut.m_cqc_cqn), 16)
             await unit.refused(AdminDestroyCqCmd(cq_idx=number ^ 1 << bit), Code.DESTROY_CQ,
                                ILLEGAL)  # fmt: skip
             command = AdminDestroyCqCmd(cq_idx=number)
@@ -211,7 +211,7 @@ async def any_queues(dut, profile):
             continue
         assert (await unit.create(eq(base=base, **sound))).eqn == number
         reported = layout.pack(live=1, base=base >> 6, log=log, vector=vector)
-        place = number % (1 << len(dut.eqc_eqn))
+        place = number % (1 << len(dut.m_eqc_eqn))
         assert unit.reported(unit.eqs, layout) == [(place, layout.unpack(reported))]
         command = AdminDestroyEqCmd(eqn=number)
         assert (await unit.run(command, Code.DESTROY_EQ))[0] == Status.SUCCESS
@@ -263,7 +263,7 @@ async def its_cycles(dut):
     """admin.cmd_cq.time"""
     drive(dut, s_cmd_valid=0, s_cfg_profile=0)
     await clock_and_reset(dut)
-    idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_index": 0, "m_drain_ready": 1}
+    idle = {"m_obj_ready": 1, "s_obj_rsp_code": 0, "s_obj_rsp_index": 0, "m_drain_ready": 1}
     loud = cq(interrupt_mode_enabled=1)
     for path, command, code in (
         ("create_eq", eq(), Code.CREATE_EQ), ("create_cq", cq(), Code.CREATE_CQ),

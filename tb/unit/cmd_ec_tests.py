@@ -34,7 +34,7 @@ class Counters(Unit):
 
     def __init__(self, dut, slow=False):
         super().__init__(dut, slow)
-        drive(dut, qp_gone_valid=0, qp_gone_qpn=0, ec_ready=0, ec_code=0)
+        drive(dut, s_qp_gone_valid=0, s_qp_gone_qpn=0, m_ec_ready=0, s_ec_code=0)
         self.orders, self.says, self.log = [], Status.SUCCESS, []
         self.drains = StreamMonitor(
             dut, "m_drain", 0.5 if slow else 0.0, [], lambda _: self.log.append("drained")
@@ -47,20 +47,20 @@ class Counters(Unit):
 
         def order():
             names = ("op", "counter", "qpn", "events", "value")
-            return tuple(int(getattr(dut, f"ec_{name}").value) for name in names)
+            return tuple(int(getattr(dut, f"m_ec_{name}").value) for name in names)
 
         while True:
             await RisingEdge(dut.clk)
-            if self.orders is None or dut.ec_valid.value != 1 or dut.rst.value != 0:
+            if self.orders is None or dut.m_ec_valid.value != 1 or dut.rst.value != 0:
                 continue
             self.orders.append(order())
             if self.slow:
                 await ClockCycles(dut.clk, self.rng.randrange(8))
                 assert order() == self.orders[-1], "a pending order changed"
             self.log.append("ordered")
-            drive(dut, ec_ready=1, ec_code=CODES[self.says])
+            drive(dut, m_ec_ready=1, s_ec_code=CODES[self.says])
             await RisingEdge(dut.clk)
-            drive(dut, ec_ready=0, ec_code=self.rng.getrandbits(2))
+            drive(dut, m_ec_ready=0, s_ec_code=self.rng.getrandbits(2))
 
     def qp(self, index, generation=0, uar=UAR):
         """Creates a QP in the model; returns its handle."""
@@ -280,7 +280,7 @@ async def a_qp_that_goes_is_reported_first(dut):
     await unit.start()
     handles = [await unit.create() for _ in range(2)]
     for turn, qpn in enumerate((0, 7, (1 << int(dut.QPN_W.value)) - 1, 5, 6, 4)):
-        await pulse(dut, "qp_gone_valid", qp_gone_qpn=qpn)
+        await pulse(dut, "s_qp_gone_valid", s_qp_gone_qpn=qpn)
         command = AdminModifyEventCounterCmd(cntr_handle=handles[turn & 1], operation=1, value=1)
         assert (await unit.run(command, Code.MODIFY_EVENT_COUNTER))[0] == Status.SUCCESS
         assert [order[0] for order in unit.orders] == [FORGET, ADD]
@@ -296,8 +296,8 @@ async def its_cycles(dut):
     drive(dut, s_cmd_valid=0)
     unit.orders = None
     await unit.start()
-    idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_uar": UAR, "obj_rsp_gen": 0,
-            "m_drain_ready": 1, "ec_ready": 1, "ec_code": 0}  # fmt: skip
+    idle = {"m_obj_ready": 1, "s_obj_rsp_code": 0, "s_obj_rsp_uar": UAR, "s_obj_rsp_gen": 0,
+            "m_drain_ready": 1, "m_ec_ready": 1, "s_ec_code": 0}  # fmt: skip
     create = AdminCreateEventCounterCmd(uar=UAR, paddr=8)
     modify = AdminModifyEventCounterCmd(cntr_handle=0, operation=0, value=1)
     for name, command, code in (

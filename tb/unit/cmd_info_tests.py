@@ -73,9 +73,9 @@ class Info(Unit):
             await RisingEdge(self.dut.clk)
             idle = self.dut.rst.value == 0 and self.dut.s_cmd_ready.value == 1
             assert not idle or self.dut.s_line_ready.value == 0, "line accepted without a request"
-            number = self.dut.stat_index.value
+            number = self.dut.stat_rd_addr.value
             if number.is_resolvable:
-                self.dut.stat_value.value = self.counters[int(number)]
+                self.dut.stat_rd_data.value = self.counters[int(number)]
 
     async def enabled(self):
         _, response = await self.run(get(Id.AENQ_CONFIG), Code.GET_FEATURE, AdminGetFeatureResp)
@@ -231,7 +231,7 @@ async def any_request(dut, profile):
 async def its_cycles(dut):
     """admin.cmd_info.time: each command takes the specified cycles; the host memory completes in
     the cycle of the request."""
-    drive(dut, s_cmd_valid=0, s_cfg_profile=0, s_cfg_node_id=1, stat_value=0)
+    drive(dut, s_cmd_valid=0, s_cfg_profile=0, s_cfg_node_id=1, stat_rd_data=0)
     drive(dut, m_line_ready=1, s_line_valid=0, s_line_err=0)
     await clock_and_reset(dut)
     for path, data in (

@@ -46,10 +46,10 @@ class Regions(Unit):
     def __init__(self, dut, slow=False):
         super().__init__(dut, slow)
         self.order = []
-        self.lines = Lines(dut, "mr", 0.5 if slow else 0.0, 0.5 if slow else 0.0)
-        self.mtt = StreamMonitor(dut, "mtt", fields=["index", "data"])
+        self.lines = Lines(dut, "m_mr", 0.5 if slow else 0.0, 0.5 if slow else 0.0)
+        self.mtt = StreamMonitor(dut, "m_mtt", fields=["index", "data"])
         self.regions = StreamMonitor(
-            dut, "mr", 0, ["index", "data"], lambda _: self.order.append("reported")
+            dut, "m_mr", 0, ["index", "data"], lambda _: self.order.append("reported")
         )
         self.drains = StreamMonitor(dut, "m_drain", 0.8 if slow else 0.0, [], self.drained)
         self.numbers.give(Kind.PD, 1)
@@ -349,7 +349,7 @@ async def its_cycles(dut):
     """admin.cmd_mr.time"""
     drive(dut, s_cmd_valid=0, s_cfg_profile=0, s_line_valid=0)
     await clock_and_reset(dut)
-    idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_index": 0, "obj_rsp_gen": 1,
+    idle = {"m_obj_ready": 1, "s_obj_rsp_code": 0, "s_obj_rsp_index": 0, "s_obj_rsp_gen": 1,
             "m_drain_ready": 1, "m_line_ready": 1}  # fmt: skip
     bare, page = timing("efa_cmd_mr", "reg"), timing("efa_cmd_mr", "page")
     dereg = entry(AdminDeregMrCmd(l_key=key(0, 1)), Code.DEREG_MR)

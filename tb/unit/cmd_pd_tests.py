@@ -91,7 +91,7 @@ async def refusals_change_nothing(dut, slow):
 @cocotb.test()
 async def its_cycles(dut):
     """admin.cmd_pd.time"""
-    idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_index": 0}
+    idle = {"m_obj_ready": 1, "s_obj_rsp_code": 0, "s_obj_rsp_index": 0}
     drive(dut, s_cmd_valid=0)
     await clock_and_reset(dut)
     for path, opcodes in (("alloc", ("ALLOC_PD", "ALLOC_UAR")),

@@ -72,15 +72,15 @@ class Pairs(Unit):
                 dut, f"m_queue_op_{name}", stalls, ["kind", "qpn", "qpc", "base"],
                 lambda beat, name=name: self.engine(name, beat)
             ))  # fmt: skip
-        dut.queue_op_busy.value = 0
+        dut.s_queue_op_busy.value = 0
         drive(
             dut,
             m_qpc_admin_ready=0,
             s_qpc_admin_rvalid=0,
             s_qpc_admin_rdata=0,
-            cqc_valid=0,
-            cqc_cqn=0,
-            cqc_long_id=0,
+            s_cqc_valid=0,
+            s_cqc_cqn=0,
+            s_cqc_long_id=0,
         )
         self.give()
 
@@ -93,9 +93,9 @@ class Pairs(Unit):
 
     async def cq_made(self, number, long_id):
         """Reports a new CQ, with or without 64-bit request ids."""
-        drive(self.dut, cqc_valid=1, cqc_cqn=number, cqc_long_id=long_id)
+        drive(self.dut, s_cqc_valid=1, s_cqc_cqn=number, s_cqc_long_id=long_id)
         await RisingEdge(self.dut.clk)
-        drive(self.dut, cqc_valid=0, cqc_cqn=0, cqc_long_id=0)
+        drive(self.dut, s_cqc_valid=0, s_cqc_cqn=0, s_cqc_long_id=0)
         await RisingEdge(self.dut.clk)
 
     def give(self):
@@ -258,7 +258,8 @@ async def any_pairs(dut, profile):
     numbers.give(Kind.PD, *pds)
     numbers.give(Kind.UAR, *uars)
     of_uar = {uar: [] for uar in uars}
-    for at, cqn in enumerate({1 << bit for bit in range(len(dut.cqc_cqn))} | set(range(3, 16, 2))):
+    bits = range(len(dut.s_cqc_cqn))
+    for at, cqn in enumerate({1 << bit for bit in bits} | set(range(3, 16, 2))):
         uar = uars[at % len(uars)]
         numbers.give(Kind.CQ, cqn, uar=uar)
         of_uar[uar].append(cqn)
@@ -376,13 +377,13 @@ async def states_and_attributes(dut, slow):
     assert unit.heard()[-2:] == [("write", 0)] * 2, (
         "only a transition to RESET may clear the queues"
     )
-    dut.queue_op_busy.value = 1
+    dut.s_queue_op_busy.value = 1
     assert await unit.query(handle) == (S.RTS, 7, 0xFEDC_BA98, 0, 0)
     assert await unit.modify(handle, S.SQD) == 0
     assert unit.heard() == [("write", 0)]
     assert await unit.query(handle) == (S.SQD, 7, 0xFEDC_BA98, 0, 1)
     assert unit.heard() == [("send", QUERY, 0)]
-    dut.queue_op_busy.value = 0
+    dut.s_queue_op_busy.value = 0
     assert await unit.query(handle) == (S.SQD, 7, 0xFEDC_BA98, 0, 0)
     unit.heard()
     assert await unit.modify(handle, S.RESET) == 0
@@ -454,9 +455,9 @@ async def refusals_change_nothing(dut, slow):
 @cocotb.test()
 async def its_cycles(dut):
     """admin.cmd_qp.time"""
-    drive(dut, s_cmd_valid=0, s_cfg_profile=0, queue_op_busy=0, cqc_valid=0)
+    drive(dut, s_cmd_valid=0, s_cfg_profile=0, s_queue_op_busy=0, s_cqc_valid=0)
     await clock_and_reset(dut)
-    idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_index": 0, "obj_rsp_gen": 0,
+    idle = {"m_obj_ready": 1, "s_obj_rsp_code": 0, "s_obj_rsp_index": 0, "s_obj_rsp_gen": 0,
             "m_drain_ready": 1, "m_qpc_admin_ready": 1, "s_qpc_admin_rvalid": 1,
             "m_queue_op_ready": 3}  # fmt: skip
     query = AdminQueryQpCmd()

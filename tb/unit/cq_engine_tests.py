@@ -28,7 +28,7 @@ async def start(dut):
     start_clock(dut.clk)
     await ClockCycles(dut.clk, 4)
     dut.rst.value = 0
-    await until(dut, high(dut.init_done), cycles=5000)
+    await until(dut, high(dut.m_init_done), cycles=5000)
     context = INTERNAL.eqc.pack(live=1, base=0x100, log=4, vector=7)
     await pulse(dut, "eqc_valid", eqc_eqn=EQN, eqc_data=context)
     context = INTERNAL.cqc.pack(live=1, base=0x200, log=4, intr=1, eqn=EQN)

@@ -19,16 +19,16 @@ MAX_LOG = LIMITS.max_cq_depth.bit_length() - 1
 
 async def start(dut):
     """Resets the device; every output is accepted."""
-    zero(dut, "cqc_valid", "cqdb_valid", "drain_valid", "s_txc_valid", "s_rxc_valid",
-         "lookup_counted")  # fmt: skip
+    zero(dut, "s_cqc_valid", "s_cqdb_valid", "s_drain_valid", "s_txc_valid", "s_rxc_valid",
+         "counted_rd_data")  # fmt: skip
     dut.m_wr_ready.value = dut.m_commit_ready.value = 1
     await clock_and_reset(dut)
-    await until(dut, high(dut.init_done), cycles=5000)
+    await until(dut, high(dut.m_init_done), cycles=5000)
 
 
 async def create(dut, cqn, **fields):
     context = INTERNAL.cqc.pack(**{"live": 1, "base": BASE >> 6, **fields})
-    await pulse(dut, "cqc_valid", cqc_cqn=cqn, cqc_data=context)
+    await pulse(dut, "s_cqc_valid", s_cqc_cqn=cqn, s_cqc_data=context)
 
 
 async def one_each_cycle(dut, side, count, item):
@@ -85,7 +85,7 @@ async def the_consumer_index_holds_nothing_up(dut):
     await create(dut, 3, log=2)
     writes, events = Pulses(dut, "m_wr", "addr"), Pulses(dut, "ev_cqe", "data")
     for index in (0, 5, 0xFFFF, 9, 0x8000):
-        await pulse(dut, "cqdb_valid", cqdb_cqn=3, cqdb_index=index)
+        await pulse(dut, "s_cqdb_valid", s_cqdb_cqn=3, s_cqdb_index=index)
         await one_each_cycle(dut, "tx", 9, {"cqn": 3})
     cycles = [beat[0] for beat in writes.seen]
     assert all(b - a == 1 for n, (a, b) in enumerate(zip(cycles, cycles[1:], strict=False))
@@ -110,16 +110,16 @@ async def an_event_that_is_stuck_holds_up_few(dut):
     await one_each_cycle(dut, "tx", 20, {"cqn": 5})
     assert len(writes.seen) == 22 and not commits.seen
     await FallingEdge(dut.clk)
-    dut.drain_valid.value = 1
+    dut.s_drain_valid.value = 1
     for _ in range(20):
         await RisingEdge(dut.clk)
-        assert dut.drain_ready.value == 0
+        assert dut.s_drain_ready.value == 0
     # The next CQE with a commit waits unwritten and its completion stays stable.
     await one_each_cycle(dut, "tx", 2, {"cqn": 4})
     assert len(writes.seen) == 22
     dut.m_commit_ready.value = 1
-    await until(dut, high(dut.drain_ready), cycles=20)
-    dut.drain_valid.value = 0
+    await until(dut, high(dut.s_drain_ready), cycles=20)
+    dut.s_drain_valid.value = 0
     await ClockCycles(dut.clk, 8)
     assert len(writes.seen) == 24 and commits.values() == [1, 2, 3, 4]
 
@@ -169,8 +169,8 @@ async def every_queue_keeps_its_own_account(dut):
     await start(dut)
     rng = rng_for("all")
     contexts, doorbells = deque(), deque()
-    cocotb.start_soon(feed(dut, rng, "cqc", contexts))
-    cocotb.start_soon(feed(dut, rng, "cqdb", doorbells))
+    cocotb.start_soon(feed(dut, rng, "s_cqc", contexts))
+    cocotb.start_soon(feed(dut, rng, "s_cqdb", doorbells))
     wr, commits = (
         StreamMonitor(dut, "m_wr", 0.2),
         StreamMonitor(dut, "m_commit", 0.3, ["cqn", "total"]),
@@ -184,7 +184,7 @@ async def every_queue_keeps_its_own_account(dut):
             done.append(int(dut.m_rxdone.value))
 
     cocotb.start_soon(count_receives())
-    cqns = range(1 << len(dut.cqc_cqn))
+    cqns = range(1 << len(dut.s_cqc_cqn))
     for _ in range(4):
         # A context write clears the consumer index of its CQ.
         doorbells.extend({"cqn": cqn, "index": 0x8000 + cqn} for cqn in cqns)
@@ -245,11 +245,11 @@ async def a_queue_that_was_never_made_takes_nothing(dut):
     """cq.rings.never: after any reset, completions of a CQ without a context are dropped and
     receives are reported as done"""
     await start(dut)
-    count = 1 << len(dut.cqc_cqn)
+    count = 1 << len(dut.s_cqc_cqn)
     for cqn in range(count):
         await create(dut, cqn, log=3)
     await reset(dut)
-    await until(dut, high(dut.init_done), cycles=5000)
+    await until(dut, high(dut.m_init_done), cycles=5000)
     done = 0
     for at in range(count + 4):
         dut.s_rxc_data.value = INTERNAL.cpl.pack(cqn=min(at, count - 1), rx=1)
@@ -286,7 +286,7 @@ async def a_reset_clears_whose_turn_it_was(dut):
             getattr(dut, f"s_{side}c_data").value = INTERNAL.cpl.pack(cqn=3, rx=rx)
         await hold(dut, f"s_{last}c_valid", f"s_{last}c_ready")
         await reset(dut)
-        await until(dut, high(dut.init_done), cycles=5000)
+        await until(dut, high(dut.m_init_done), cycles=5000)
         dut.s_txc_valid.value = dut.s_rxc_valid.value = 1
         await RisingEdge(dut.clk)
         await FallingEdge(dut.clk)
@@ -310,13 +310,13 @@ async def a_drain_waits_at_any_count(dut):
         commits = Pulses(dut, "m_commit", "total", consumed=True)
         dut.m_wr_ready.value = 0
         await one_each_cycle(dut, "tx", 2, item)
-        dut.drain_valid.value = 1
+        dut.s_drain_valid.value = 1
         for _ in range(6):
             await RisingEdge(dut.clk)
-            assert dut.drain_ready.value == 0
+            assert dut.s_drain_ready.value == 0
         dut.m_wr_ready.value = 1
-        await until(dut, high(dut.drain_ready), "the drain", 10)
-        dut.drain_valid.value = 0
+        await until(dut, high(dut.s_drain_ready), "the drain", 10)
+        dut.s_drain_valid.value = 0
         await ClockCycles(dut.clk, 3)
         total += 3502
         assert commits.values() == [total - 1 & 0xFFFF, total & 0xFFFF]

@@ -34,7 +34,7 @@ class Bench:
         self.dut = dut
         self.contexts = {}
         self.counts = {}
-        for name in ("cqc_valid", "cqdb_valid", "drain_valid", "lookup_counted"):
+        for name in ("s_cqc_valid", "s_cqdb_valid", "s_drain_valid", "counted_rd_data"):
             getattr(dut, name).value = 0
         self.tx = StreamDriver(dut, "s_txc", gaps)
         self.rx = StreamDriver(dut, "s_rxc", gaps)
@@ -43,16 +43,16 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await until(self.dut, high(self.dut.init_done))
+        await until(self.dut, high(self.dut.m_init_done))
 
     async def write_context(self, cqn, **fields):
         self.contexts[cqn] = fields
         self.counts[cqn] = [0, 0]
-        self.dut.cqc_valid.value = 1
-        self.dut.cqc_cqn.value = cqn
-        self.dut.cqc_data.value = context(**fields)
+        self.dut.s_cqc_valid.value = 1
+        self.dut.s_cqc_cqn.value = cqn
+        self.dut.s_cqc_data.value = context(**fields)
         await RisingEdge(self.dut.clk)
-        self.dut.cqc_valid.value = 0
+        self.dut.s_cqc_valid.value = 0
         await RisingEdge(self.dut.clk)
 
     def expect(self, item):
@@ -145,8 +145,8 @@ async def counted_entries_are_reported(dut, pace):
     async def look():
         while True:
             await RisingEdge(dut.clk)
-            if dut.lookup_valid.value == 1:
-                dut.lookup_counted.value = int(dut.lookup_qpn.value) % 3 == 0
+            if dut.counted_rd_en.value == 1:
+                dut.counted_rd_data.value = int(dut.counted_rd_addr.value) % 3 == 0
 
     cocotb.start_soon(look())
     reported = [getattr(dut, f"m_commit_{name}") for name in ("intr", "counted", "qpn", "kind")]
@@ -191,7 +191,7 @@ async def contexts_change_beside_entries(dut):
     async def others():
         while True:
             other = context(live=rng.getrandbits(1), log=rng.randrange(8))
-            await pulse(dut, "cqc_valid", cqc_cqn=rng.randrange(2, 5), cqc_data=other)
+            await pulse(dut, "s_cqc_valid", s_cqc_cqn=rng.randrange(2, 5), s_cqc_data=other)
             for _ in range(rng.choice((0, 0, 1, 2))):
                 await RisingEdge(dut.clk)
 
@@ -241,23 +241,23 @@ async def entries_leave_in_time(dut):
             assert steps == [promised.interval] * (count - 1), path
             late = [edge + timing("efa_cq", "commit").latency for edge in edges]
             assert [edge for (edge,) in commits.seen] == (late if intr else [])
-    dut.drain_valid.value = 1
+    dut.s_drain_valid.value = 1
     requested = cycle() + 1
     await RisingEdge(dut.clk)
-    await until(dut, high(dut.drain_ready), cycles=20)
+    await until(dut, high(dut.s_drain_ready), cycles=20)
     assert cycle() - requested == timing("efa_cq", "drain").latency
-    dut.drain_valid.value = 0
+    dut.s_drain_valid.value = 0
 
 
 @cocotb.test()
 async def the_count_goes_on_past_its_end(dut):
     """queue.cq.wrap: CQE 0 follows CQE 65,535; the overflow is computed from the index
     difference."""
-    zero(dut, "cqc_valid", "cqdb_valid", "drain_valid", "s_rxc_valid", "lookup_counted")
+    zero(dut, "s_cqc_valid", "s_cqdb_valid", "s_drain_valid", "s_rxc_valid", "counted_rd_data")
     dut.m_wr_ready.value, dut.s_txc_valid.value = 1, 0
     await clock_and_reset(dut)
-    await until(dut, high(dut.init_done), cycles=5000)
-    await pulse(dut, "cqc_valid", cqc_cqn=3, cqc_data=context(log=13))
+    await until(dut, high(dut.m_init_done), cycles=5000)
+    await pulse(dut, "s_cqc_valid", s_cqc_cqn=3, s_cqc_data=context(log=13))
     # Constant inputs until the last CQEs before the wrap.
     before = 0x10000 - 20
     dut.s_txc_data.value = INTERNAL.cpl.pack(cqn=3)
@@ -266,7 +266,7 @@ async def the_count_goes_on_past_its_end(dut):
     await RisingEdge(dut.clk)
     dut.s_txc_valid.value = 0
     await ClockCycles(dut.clk, 4)
-    await pulse(dut, "cqdb_valid", cqdb_cqn=3, cqdb_index=before)
+    await pulse(dut, "s_cqdb_valid", s_cqdb_cqn=3, s_cqdb_index=before)
     held = set()
     wr, events = StreamMonitor(dut, "m_wr", lambda: bool(held)), Pulses(dut, "ev_cqe", "data")
     tx, count = StreamDriver(dut, "s_txc"), before
@@ -278,7 +278,7 @@ async def the_count_goes_on_past_its_end(dut):
         tx.post(*[beat({"cqn": 3, "req_id": count + n & 0xFFFF}) for n in range(entries)])
         if entries == 2:
             await ClockCycles(dut.clk, 8)
-            drain = cocotb.start_soon(hold(dut, "drain_valid", "drain_ready"))
+            drain = cocotb.start_soon(hold(dut, "s_drain_valid", "s_drain_ready"))
             await ClockCycles(dut.clk, 8)
             assert not drain.done()
             held.clear()
@@ -320,7 +320,7 @@ async def created_again_starts_from_phase_one(dut):
             item = {**random_item(rng, [2], 0), "sub": 0}
             bench.tx.post(beat(item))
             check_beat((await bench.wr.take(1))[0], bench.expect(item))
-        await pulse(dut, "cqdb_valid", cqdb_cqn=2, cqdb_index=40000)
+        await pulse(dut, "s_cqdb_valid", s_cqdb_cqn=2, s_cqdb_index=40000)
         overflows = [defs.EVENTS.cqe.unpack(raw).overflow for raw in events.values()]
         assert overflows == [0, 0, 1, 1, 1]
         events.seen.clear()
@@ -354,19 +354,19 @@ async def drain_waits_for_what_was_inside(dut):
     items = [{**random_item(rng, [3], 0), "sub": 0} for _ in range(2)]
     bench.tx.post(*[beat(item) for item in items])
     await ClockCycles(dut.clk, 10)
-    dut.drain_valid.value = 1
+    dut.s_drain_valid.value = 1
     for _ in range(30):
         await RisingEdge(dut.clk)
-        assert dut.drain_ready.value == 0, "drain completed while a CQE is pending"
+        assert dut.s_drain_ready.value == 0, "drain completed while a CQE is pending"
     held["on"] = False
     for _ in range(30):
         await RisingEdge(dut.clk)
-        if dut.drain_ready.value == 1:
+        if dut.s_drain_ready.value == 1:
             break
     else:
         raise AssertionError("the drain did not complete")
     assert bench.wr.consumed == 2
-    dut.drain_valid.value = 0
+    dut.s_drain_valid.value = 0
 
 
 @cocotb.test()
@@ -388,9 +388,9 @@ async def overflow_is_reported(dut):
     cocotb.start_soon(watch())
     for number in range(6):
         if number == 3:
-            dut.cqdb_cqn.value, dut.cqdb_index.value, dut.cqdb_valid.value = 4, 3, 1
+            dut.s_cqdb_cqn.value, dut.s_cqdb_index.value, dut.s_cqdb_valid.value = 4, 3, 1
             await RisingEdge(dut.clk)
-            dut.cqdb_valid.value = 0
+            dut.s_cqdb_valid.value = 0
             await RisingEdge(dut.clk)
         bench.tx.post(beat({**random_item(rng, [4], 0), "sub": 0}))
         await bench.wr.take(1)
@@ -412,7 +412,7 @@ async def reset_in_the_middle_of_traffic(dut):
         bench.tx.clear()
         await reset(dut)
         bench.wr.beats.clear()
-        await until(dut, high(dut.init_done))
+        await until(dut, high(dut.m_init_done))
         await bench.write_context(6, log=2)
         item = {**random_item(rng, [6], 0), "sub": 0}
         bench.tx.post(beat(item))

@@ -126,17 +126,18 @@ class Regions:
     async def report(self, dut, index=None, pages=True):
         """Reports the regions over mr_* and, if `pages` is set, their pages over mtt_*."""
         for at in [index] if index is not None else list(self.table):
-            await pulse(dut, "mr_valid", mr_index=at, mr_data=INTERNAL.mrc.pack(**self.table[at]))
+            region = INTERNAL.mrc.pack(**self.table[at])
+            await pulse(dut, "s_mr_valid", s_mr_index=at, s_mr_data=region)
             # The data is don't-care without valid.
-            dut.mr_data.value = self.rng.getrandbits(len(dut.mr_data))
+            dut.s_mr_data.value = self.rng.getrandbits(len(dut.s_mr_data))
         if pages:
             await self.report_pages(dut)
 
     async def report_pages(self, dut):
         """Reports all pages over mtt_*."""
         for index, address in self.pages.items():
-            await pulse(dut, "mtt_valid", mtt_index=index, mtt_data=address >> 12)
-            dut.mtt_data.value = self.rng.getrandbits(52)
+            await pulse(dut, "s_mtt_valid", s_mtt_index=index, s_mtt_data=address >> 12)
+            dut.s_mtt_data.value = self.rng.getrandbits(52)
 
     def allows(self, key, pd, addr, size, write=False):
         """Returns the check result by decision 0001: key, domain, range, local write; length 0

@@ -43,7 +43,7 @@ class Units:
         # Busy units as the device sees them in this cycle (`busy`) and in the next cycle
         # (`working`).
         self.busy, self.working = set(), set()
-        dut.m_cmd_ready.value = dut.unit_idle.value = 0
+        dut.m_cmd_ready.value = dut.s_unit_idle.value = 0
         cocotb.start_soon(self.run())
 
     async def run(self):
@@ -67,7 +67,7 @@ class Units:
                 self.working.add(unit)
             self.busy = set(self.working)
             ready = sum(1 << unit for unit in range(7) if unit not in self.working)
-            dut.m_cmd_ready.value = dut.unit_idle.value = ready
+            dut.m_cmd_ready.value = dut.s_unit_idle.value = ready
 
 
 async def start(dut, share=1.0, gaps=0.0, stalls=0.0):
@@ -195,7 +195,7 @@ async def reset_in_traffic(dut):
     assert [unit for unit, _ in units.came] == [1]
     # A command that leaves in the cycle of the reset is not reported.
     for wait in range(4, 12):
-        drive(dut, s_cmd_valid=1, m_cmd_ready=127, unit_idle=127)
+        drive(dut, s_cmd_valid=1, m_cmd_ready=127, s_unit_idle=127)
         await ClockCycles(dut.clk, wait)
         dut.rst.value = 1
         await RisingEdge(dut.clk)

@@ -21,17 +21,17 @@ class Host:
         self.memory = self.rng.randbytes(1 << 16)
         self.open, self.most, self.responses = [], 0, responses
         self.reads = StreamMonitor(
-            dut, "rd", busy, ["addr", "len", "slot"], lambda beat: self.open.append([beat, 0])
+            dut, "m_rd", busy, ["addr", "len", "slot"], lambda beat: self.open.append([beat, 0])
         )
         drive(
             dut,
-            rd_cpl_valid=0,
-            rd_cpl_slot=0,
-            rd_cpl_offset=0,
-            rd_cpl_data=0,
-            rd_cpl_bytes=0,
-            rd_cpl_last=0,
-            rd_cpl_err=0,
+            s_rd_cpl_valid=0,
+            s_rd_cpl_slot=0,
+            s_rd_cpl_offset=0,
+            s_rd_cpl_data=0,
+            s_rd_cpl_bytes=0,
+            s_rd_cpl_last=0,
+            s_rd_cpl_err=0,
         )
         cocotb.start_soon(self.run())
 
@@ -43,7 +43,7 @@ class Host:
         dut, rng = self.dut, self.rng
         while True:
             if self.responses:
-                dut.rd_cpl_valid.value = 0
+                dut.s_rd_cpl_valid.value = 0
             self.most = max(self.most, len(self.open))
             if self.responses and self.open and rng.randrange(self.patience) == 0:
                 entry = rng.choice(self.open)
@@ -55,13 +55,13 @@ class Host:
                 last = size == left or err
                 drive(
                     dut,
-                    rd_cpl_valid=1,
-                    rd_cpl_slot=beat["slot"],
-                    rd_cpl_offset=done,
-                    rd_cpl_err=int(err),
-                    rd_cpl_bytes=0 if err else size,
-                    rd_cpl_last=int(last),
-                    rd_cpl_data=self.bytes_at(beat["addr"] + done, size)
+                    s_rd_cpl_valid=1,
+                    s_rd_cpl_slot=beat["slot"],
+                    s_rd_cpl_offset=done,
+                    s_rd_cpl_err=int(err),
+                    s_rd_cpl_bytes=0 if err else size,
+                    s_rd_cpl_last=int(last),
+                    s_rd_cpl_data=self.bytes_at(beat["addr"] + done, size)
                     | rng.getrandbits(512) << 8 * size & (1 << 512) - 1,
                 )
                 entry[1] += size
@@ -126,7 +126,7 @@ async def one_waits_at_each_end(dut):
         end._pause = busy
     source.post({"addr": 0, "len": 64})
     await ClockCycles(dut.clk, 6)
-    assert dut.rd_valid.value == 1 and dut.s_line_ready.value == 0
+    assert dut.m_rd_valid.value == 1 and dut.s_line_ready.value == 0
     host.reads._pause = free
     await until(dut, high(dut.m_line_valid))
     sink._pause = free
@@ -154,25 +154,25 @@ async def its_cycles(dut):
     request, response = timing("efa_dma_line_rd", "req"), timing("efa_dma_line_rd", "rsp")
     source, sink, host = await start(dut, responses=False)
     source.post(*[{"addr": 0, "len": 64}] * 8)
-    cycles = await span(dut, high(dut.s_line_valid, dut.s_line_ready), high(dut.rd_valid))
+    cycles = await span(dut, high(dut.s_line_valid, dut.s_line_ready), high(dut.m_rd_valid))
     assert cycles == request.latency
     for _ in range(7 // request.interval):
-        assert dut.rd_valid.value == 1
+        assert dut.m_rd_valid.value == 1
         await RisingEdge(dut.clk)
     await ClockCycles(dut.clk, 4)
     for beat, _ in list(host.open):
         drive(
             dut,
-            rd_cpl_valid=1,
-            rd_cpl_slot=beat["slot"],
-            rd_cpl_offset=0,
-            rd_cpl_bytes=64,
-            rd_cpl_last=1,
+            s_rd_cpl_valid=1,
+            s_rd_cpl_slot=beat["slot"],
+            s_rd_cpl_offset=0,
+            s_rd_cpl_bytes=64,
+            s_rd_cpl_last=1,
         )
         await RisingEdge(dut.clk)
         if beat is host.open[0][0]:
             cocotb.start_soon(measure(dut, response))
-    dut.rd_cpl_valid.value = 0
+    dut.s_rd_cpl_valid.value = 0
     await ClockCycles(dut.clk, 8)
     assert sink.consumed == 8
 
@@ -193,7 +193,7 @@ async def reset_in_traffic(dut):
     await ClockCycles(dut.clk, 60)
     source.clear()
     host.responses = False
-    dut.rd_cpl_valid.value = 0
+    dut.s_rd_cpl_valid.value = 0
     await reset(dut)
     host.open.clear()
     sink.beats.clear()

@@ -129,7 +129,8 @@ async def every_size_the_host_allows(dut):
         most = 128 << min(size, 5)
         drive(dut, s_cfg_mps=size, s_cfg_mrrs=size)
         await ClockCycles(dut.clk, 2)
-        assert int(dut.mps_log.value) == int(dut.mrrs_log.value) == most.bit_length() - 1
+        sizes = int(dut.m_cfg_mps_log.value), int(dut.m_cfg_mrrs_log.value)
+        assert sizes == (most.bit_length() - 1,) * 2
         reader, due, reported, failed = Reader(bench, rng), [], [], 0
 
         def somewhere(length, most=most):
@@ -209,7 +210,7 @@ async def request_rate(dut):
     for _ in range(60):
         assert dut.rst.value == 0
         await RisingEdge(dut.clk)
-    assert dut.quiesce.value == 1
+    assert dut.m_quiesce.value == 1
 
 
 @cocotb.test()
@@ -543,7 +544,7 @@ async def reset_under_load(dut):
             await RisingEdge(dut.clk)
             for client in reader.clients:
                 consumed = getattr(bench.dut, f"s_rd_{client}_ready").value == 1
-                assert not (consumed and dut.quiesce.value == 1), (
+                assert not (consumed and dut.m_quiesce.value == 1), (
                     "a read was accepted during quiesce"
                 )
 
@@ -604,7 +605,7 @@ async def a_reset_waits_for_what_was_begun(dut, flr):
         if not flr:
             bench.store(Reg.DEV_CTL, RESET_BIT)
             bench.store(Reg.DEV_CTL, 0)
-        await until(dut, high(dut.quiesce))
+        await until(dut, high(dut.m_quiesce))
         bench.irq["adm"].post({"vector": 0})  # discarded by the reset
         begun = False
         for _ in range(40):

@@ -27,16 +27,16 @@ class Bench:
 
     async def start(self):
         dut = self.dut
-        zero(dut, "db_valid", "cqc_valid", "s_clear_valid", "s_clear_qpn", "prod_rd_addr")
+        zero(dut, "s_db_valid", "s_cqc_valid", "s_clear_valid", "s_clear_qpn", "prod_rd_addr")
         context = lambda qpn: INTERNAL.qpc.pack(**self.qps.get(qpn, self.dead))  # noqa: E731
-        Table(dut, "qpc_addr", "qpc_data", context)
-        Table(dut, "completed_addr", "completed_data", lambda n: self.completed.get(n, 0))
+        Table(dut, "qpc_rd_addr", "qpc_rd_data", context)
+        Table(dut, "completed_rd_addr", "completed_rd_data", lambda n: self.completed.get(n, 0))
         await clock_and_reset(dut)
-        await until(dut, high(dut.init_done), cycles=5000)
+        await until(dut, high(dut.m_init_done), cycles=5000)
         self.ev = Pulses(dut, "ev_db", "data")
-        self.work, self.err = Pulses(dut, "work", "qpn"), Pulses(dut, "err", "qpn")
-        self.rqdb = Pulses(dut, "rqdb", "qpn", "value")
-        self.cqdb = Pulses(dut, "cqdb", "cqn", "value")
+        self.work, self.err = Pulses(dut, "m_work", "qpn"), Pulses(dut, "m_err", "qpn")
+        self.rqdb = Pulses(dut, "m_rqdb", "qpn", "value")
+        self.cqdb = Pulses(dut, "m_cqdb", "cqn", "value")
 
     async def qp(self, qpn, uar=1, log=4, state=AdminQpState.RTS):
         self.qps[qpn] = dont_care(INTERNAL.qpc, self.rng, live=1, uar=uar, sq_log=log, state=state)
@@ -46,7 +46,7 @@ class Bench:
     async def cq(self, cqn, uar=1, live=1):
         self.cqs[cqn] = uar if live else None
         context = dont_care(INTERNAL.cqc, self.rng, live=live, uar=uar)
-        await pulse(self.dut, "cqc_valid", cqc_cqn=cqn, cqc_data=INTERNAL.cqc.pack(**context))
+        await pulse(self.dut, "s_cqc_valid", s_cqc_cqn=cqn, s_cqc_data=INTERNAL.cqc.pack(**context))
 
     def validate(self, uar, kind, num, value):
         """Returns the outcome of a store by decision 0001 and records the expected reports."""
@@ -80,8 +80,8 @@ class Bench:
     async def store(self, uar, kind, num, value):
         offset = {SQ: 8 * num, RQ: 8 * num + 4, CQ: LIMITS.db_cq_base + 4 * num}[kind]
         self.validate(uar, kind, num, value)
-        return await pulse(self.dut, "db_valid", db_data=value,
-                           db_offset=uar * LIMITS.db_page_bytes + offset)  # fmt: skip
+        return await pulse(self.dut, "s_db_valid", s_db_data=value,
+                           s_db_offset=uar * LIMITS.db_page_bytes + offset)  # fmt: skip
 
     async def check(self):
         await ClockCycles(self.dut.clk, 6)
@@ -101,7 +101,7 @@ async def every_store_is_checked_by_page_state_and_ring(dut, gaps):
     bench = Bench(dut)
     await bench.start()
     rng = rng_for("doorbell")
-    last_qp, last_cq = (1 << len(dut.work_qpn)) - 1, (1 << len(dut.cqdb_cqn)) - 1
+    last_qp, last_cq = (1 << len(dut.m_work_qpn)) - 1, (1 << len(dut.m_cqdb_cqn)) - 1
     queues = (
         (0, 0, AdminQpState.RTS), (5, 3, AdminQpState.INIT), (9, 4, AdminQpState.RESET),
         (last_qp, 10, AdminQpState.ERR),
@@ -143,7 +143,7 @@ async def every_bit_of_a_page_and_every_depth_count(dut):
     foreign."""
     bench = Bench(dut)
     await bench.start()
-    qpn_w, cqn_w = len(dut.work_qpn), len(dut.cqdb_cqn)
+    qpn_w, cqn_w = len(dut.m_work_qpn), len(dut.m_cqdb_cqn)
     pages = (1 << 32) // LIMITS.db_page_bytes
     for number in range(22):
         uar, log = bench.rng.randrange(1 << 10), number % 11
@@ -182,7 +182,7 @@ async def counts_scan_anywhere(dut):
     one and several QPs; each index is read back"""
     bench = Bench(dut)
     await bench.start()
-    rng, wide = bench.rng, len(dut.work_qpn)
+    rng, wide = bench.rng, len(dut.m_work_qpn)
     queues = {qpn: rng.choice((10, 9, 8, 3)) for qpn in range(1 << wide)[:: (1 << wide) // 64]}
     for qpn, log in queues.items():
         await bench.qp(qpn, uar=qpn, log=log)
@@ -267,7 +267,7 @@ async def readers_see_the_count_a_clear_empties_it(dut):
     await bench.start()
     await bench.qp(6, log=8)
     await bench.qp(7, log=8)
-    wide = len(dut.work_qpn)
+    wide = len(dut.m_work_qpn)
     dut.prod_rd_addr.value = 7 << wide | 6
     await bench.store(1, SQ, 6, 10)
     consumed = await bench.store(1, SQ, 7, 20)
@@ -294,13 +294,13 @@ async def reset_clears_completion_queues_and_stores_under_way(dut):
     bench = Bench(dut)
     await bench.start()
     await bench.qp(1)
-    for cqn in range(1 << len(dut.cqdb_cqn)):
+    for cqn in range(1 << len(dut.m_cqdb_cqn)):
         await bench.cq(cqn)
     await bench.store(1, CQ, 8, 77)
     await bench.check()
     latency = timing("efa_doorbell", "store").latency
     for cycles in range(latency + 1):
-        await pulse(dut, "db_valid", db_offset=LIMITS.db_page_bytes + 8, db_data=9)
+        await pulse(dut, "s_db_valid", s_db_offset=LIMITS.db_page_bytes + 8, s_db_data=9)
         await ClockCycles(dut.clk, cycles)
         await reset(dut, 1)
         await ClockCycles(dut.clk, 2)
@@ -308,15 +308,15 @@ async def reset_clears_completion_queues_and_stores_under_way(dut):
             assert len(bench.ev.seen) == 1, (
                 f"a store took effect although a reset followed {cycles} cycles later"
             )
-            await until(dut, high(dut.init_done), cycles=5000)
-    assert dut.init_done.value == 0
-    await until(dut, high(dut.init_done), cycles=5000)
+            await until(dut, high(dut.m_init_done), cycles=5000)
+    assert dut.m_init_done.value == 0
+    await until(dut, high(dut.m_init_done), cycles=5000)
     bench.cqs.clear()
     bench.ev.seen.clear()
     bench.work.seen.clear()
     bench.expected.update(ev=[], work=[])
     await bench.qp(1)
-    for cqn in range(1 << len(dut.cqdb_cqn)):
+    for cqn in range(1 << len(dut.m_cqdb_cqn)):
         await bench.store(1, CQ, cqn, 78)
     await bench.store(1, SQ, 1, 3)
     await bench.cq(8)

@@ -102,7 +102,7 @@ async def a_drain_ends_once(dut):
     for requested in (0, 1):
         bench.complete(3, 1, counted=1, intr=1)
         await ClockCycles(dut.clk, 3)
-        drive(dut, drain_valid=requested, s_drained=1)
+        drive(dut, s_drain_valid=requested, s_drained=1)
         await RisingEdge(dut.clk)
         dut.s_drained.value = 0
         ended = 0
@@ -110,10 +110,10 @@ async def a_drain_ends_once(dut):
             await RisingEdge(dut.clk)
             ended += int(dut.m_drained.value)
         # The next drain starts immediately and needs its own s_drained.
-        dut.drain_valid.value = 1
+        dut.s_drain_valid.value = 1
         for _ in range(20):
             await RisingEdge(dut.clk)
             ended += int(dut.m_drained.value)
         assert ended == requested
-        dut.drain_valid.value = 0
+        dut.s_drain_valid.value = 0
         await bench.settle()

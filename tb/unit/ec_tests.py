@@ -64,7 +64,7 @@ class Bench:
         self.dut, self.rng, self.rule, self.seen = dut, rng_for("ec"), Counters(), []
         self.qps = 1 << int(dut.QPN_W.value)
         drive(dut, s_ec_valid=0, s_ec_op=0, s_ec_counter=0, s_ec_qpn=0, s_ec_events=0, s_ec_value=0,
-              lookup_valid=0, lookup_qpn=0, drain_valid=0, s_drained=0)  # fmt: skip
+              counted_rd_en=0, counted_rd_addr=0, s_drain_valid=0, s_drained=0)  # fmt: skip
         self.commits = StreamDriver(dut, "s_commit", gaps)
         self.wr = StreamMonitor(dut, "m_wr", stalls, on_beat=self.wrote)
         self.out = StreamMonitor(dut, "m_commit", stalls, on_beat=self.reported)
@@ -75,7 +75,7 @@ class Bench:
 
     async def swept(self):
         """Waits for the init sweep, 1 cycle for each QP."""
-        await until(self.dut, high(self.dut.init_done), "the init sweep", cycles=self.qps + 10)
+        await until(self.dut, high(self.dut.m_init_done), "the init sweep", cycles=self.qps + 10)
 
     def wrote(self, beat):
         self.seen.append(("wr", beat["addr"], beat["data"]))
@@ -95,7 +95,7 @@ class Bench:
                 break
         else:
             raise AssertionError("no response to an order")
-        code = int(self.dut.ec_code.value)
+        code = int(self.dut.m_ec_code.value)
         self.dut.s_ec_valid.value = 0
         await RisingEdge(self.dut.clk)
         assert code == self.rule.order(op, number, qpn, events, value), (op, number, qpn, events)
@@ -122,14 +122,14 @@ class Bench:
         """Checks that exactly the QPs with an attached counter are looked up as counted."""
         assert timing("efa_ec", "lookup").latency == 1
         for qpn in self.rng.sample(range(self.qps), 16) + [one[0] for one in self.rule.counts][:16]:
-            drive(self.dut, lookup_valid=1, lookup_qpn=qpn)
+            drive(self.dut, counted_rd_en=1, counted_rd_addr=qpn)
             await RisingEdge(self.dut.clk)
             # The flag stays until the next lookup.
-            drive(self.dut, lookup_valid=0, lookup_qpn=self.rng.randrange(self.qps))
+            drive(self.dut, counted_rd_en=0, counted_rd_addr=self.rng.randrange(self.qps))
             some = any(one[0] == qpn for one in self.rule.counts)
             for _ in range(2):
                 await ReadOnly()
-                assert self.dut.lookup_counted.value == some, qpn
+                assert self.dut.counted_rd_data.value == some, qpn
                 await RisingEdge(self.dut.clk)
 
 
@@ -242,16 +242,16 @@ async def a_drain_sees_what_is_inside_out(dut):
     await bench.start()
     await bench.order(CREATE, 0, value=8)
     await bench.order(ATTACH, 0, 0, 15)
-    drive(dut, drain_valid=1, s_drained=1)
+    drive(dut, s_drain_valid=1, s_drained=1)
     await ReadOnly()
     assert dut.m_drained.value == 1
     await RisingEdge(dut.clk)
-    drive(dut, drain_valid=0, s_drained=0)
+    drive(dut, s_drain_valid=0, s_drained=0)
     bench.wr._pause = lambda: True
     for _ in range(6):
         bench.complete(0, 1, counted=1, intr=1)
     await ClockCycles(dut.clk, 10)
-    drive(dut, drain_valid=1, s_drained=1)
+    drive(dut, s_drain_valid=1, s_drained=1)
     await RisingEdge(dut.clk)
     dut.s_drained.value = 0
     for _ in range(10):
@@ -265,7 +265,7 @@ async def a_drain_sees_what_is_inside_out(dut):
     else:
         raise AssertionError("the drain did not complete")
     assert [one[0] for one in bench.seen] == ["wr", "commit"]
-    dut.drain_valid.value = 0
+    dut.s_drain_valid.value = 0
     await bench.settle()
 
 

@@ -15,9 +15,9 @@ class Bench:
     def __init__(self, dut, stalls=0.0):
         self.dut = dut
         # An arm of an EQ scans 32 CQs in 2 cycles.
-        self.scan_cycles = 2 * (1 << len(dut.cqdb_cqn)) // 32
-        for name in ("cqc_valid", "eqc_valid", "cqdb_valid", "eqdb_valid",
-                     "drain_valid", "s_drained"):  # fmt: skip
+        self.scan_cycles = 2 * (1 << len(dut.s_cqdb_cqn)) // 32
+        for name in ("s_cqc_valid", "s_eqc_valid", "s_cqdb_valid", "s_eqdb_valid",
+                     "s_drain_valid", "s_drained"):  # fmt: skip
             getattr(dut, name).value = 0
         self.totals = {}
         self.order = []
@@ -32,22 +32,22 @@ class Bench:
 
     async def swept(self):
         """Waits for the init sweep, 1 cycle for each CQ."""
-        cqs = 1 << len(self.dut.cqdb_cqn)
-        await until(self.dut, high(self.dut.init_done), "the init sweep", cycles=cqs + 10)
+        cqs = 1 << len(self.dut.s_cqdb_cqn)
+        await until(self.dut, high(self.dut.m_init_done), "the init sweep", cycles=cqs + 10)
 
     async def configure(self, eqs=(0,), log=2):
         for eqn in eqs:
             ctx = INTERNAL.eqc.pack(live=1, base=BASES[eqn] >> 6, log=log, vector=eqn + 1)
-            await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=ctx)
+            await pulse(self.dut, "s_eqc_valid", s_eqc_eqn=eqn, s_eqc_data=ctx)
 
     async def end(self, eqn):
         """Destroys the event queue."""
-        await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=INTERNAL.eqc.pack(live=0))
+        await pulse(self.dut, "s_eqc_valid", s_eqc_eqn=eqn, s_eqc_data=INTERNAL.eqc.pack(live=0))
 
     async def cq(self, cqn, eqn=0, intr=1):
         ctx = INTERNAL.cqc.pack(live=1, intr=intr, eqn=eqn, log=4)
         self.totals[cqn] = 0
-        await pulse(self.dut, "cqc_valid", cqc_cqn=cqn, cqc_data=ctx)
+        await pulse(self.dut, "s_cqc_valid", s_cqc_cqn=cqn, s_cqc_data=ctx)
         await ClockCycles(self.dut.clk, 2)
 
     def commit(self, cqn):
@@ -56,10 +56,10 @@ class Bench:
 
     async def arm_cq(self, cqn, consumed, arm=1):
         value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=consumed, ARM=arm)
-        await pulse(self.dut, "cqdb_valid", cqdb_cqn=cqn, cqdb_value=value)
+        await pulse(self.dut, "s_cqdb_valid", s_cqdb_cqn=cqn, s_cqdb_value=value)
 
     async def arm_eq(self, eqn):
-        await pulse(self.dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
+        await pulse(self.dut, "s_eqdb_valid", s_eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
         await ClockCycles(self.dut.clk, 32 + self.scan_cycles)
 
     async def settle(self):

@@ -40,19 +40,19 @@ class Script:
         dut = self.dut
         for now in range(max(steps) + 1):
             await FallingEdge(dut.clk)
-            dut.cqdb_valid.value = dut.eqdb_valid.value = dut.s_commit_valid.value = 0
+            dut.s_cqdb_valid.value = dut.s_eqdb_valid.value = dut.s_commit_valid.value = 0
             for kind, number, index in steps.get(now, ()):
                 if kind == "arm":
                     value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=index, ARM=1)
-                    dut.cqdb_cqn.value, dut.cqdb_value.value = number, value
-                    dut.cqdb_valid.value = 1
+                    dut.s_cqdb_cqn.value, dut.s_cqdb_value.value = number, value
+                    dut.s_cqdb_valid.value = 1
                 elif kind == "eq":
-                    dut.eqdb_value.value = REG_BITS.EQ_DB.pack(EQN=number, ARM=1)
-                    dut.eqdb_valid.value = 1
+                    dut.s_eqdb_value.value = REG_BITS.EQ_DB.pack(EQN=number, ARM=1)
+                    dut.s_eqdb_valid.value = 1
                 else:
                     self.commit(number)
         await FallingEdge(dut.clk)
-        dut.cqdb_valid.value = dut.eqdb_valid.value = dut.s_commit_valid.value = 0
+        dut.s_cqdb_valid.value = dut.s_eqdb_valid.value = dut.s_commit_valid.value = 0
         await self.bench.settle()
 
 
@@ -237,20 +237,20 @@ async def a_drain_waits_for_events_of_what_was_there(dut):
         for _ in range(commits):
             bench.commit(5)
         await bench.settle()
-        dut.drain_valid.value = dut.s_drained.value = 1
+        dut.s_drain_valid.value = dut.s_drained.value = 1
         await RisingEdge(dut.clk)
         dut.s_drained.value = 0
         # CQ and EQ are destroyed while the EQE or its message is offered; the output stays
         # unchanged.
         gone = INTERNAL.cqc.pack(live=0)
-        await pulse(dut, "cqc_valid", cqc_cqn=5, cqc_data=gone)
-        await pulse(dut, "eqc_valid", eqc_eqn=0, eqc_data=INTERNAL.eqc.pack(live=0))
+        await pulse(dut, "s_cqc_valid", s_cqc_cqn=5, s_cqc_data=gone)
+        await pulse(dut, "s_eqc_valid", s_eqc_eqn=0, s_eqc_data=INTERNAL.eqc.pack(live=0))
         for _ in range(40):
             await RisingEdge(dut.clk)
-            assert dut.drain_ready.value == 0, waits
+            assert dut.s_drain_ready.value == 0, waits
         held.clear()
-        await until(dut, high(dut.drain_ready), "the drain", cycles=40)
-        dut.drain_valid.value = 0
+        await until(dut, high(dut.s_drain_ready), "the drain", cycles=40)
+        dut.s_drain_valid.value = 0
         assert [beat["addr"] for beat in bench.wr.beats] == [BASES[0]]
         bench.events()
         await bench.settle()
@@ -268,16 +268,16 @@ async def a_drain_does_not_wait_for_what_came_later(dut):
     bench.commits._task.cancel()
     dut.s_commit_cqn.value = 5
     await ClockCycles(dut.clk, 40)
-    dut.drain_valid.value = dut.s_drained.value = 1
-    await until(dut, high(dut.drain_ready), "the drain", cycles=30)
+    dut.s_drain_valid.value = dut.s_drained.value = 1
+    await until(dut, high(dut.s_drain_ready), "the drain", cycles=30)
     # An s_drained pulse without a drain does not end a later drain.
-    dut.drain_valid.value = dut.s_drained.value = 0
+    dut.s_drain_valid.value = dut.s_drained.value = 0
     await ClockCycles(dut.clk, 5)
-    dut.drain_valid.value = 1
+    dut.s_drain_valid.value = 1
     for _ in range(20):
         await RisingEdge(dut.clk)
-        assert dut.drain_ready.value == 0
-    dut.drain_valid.value = dut.s_commit_valid.value = 0
+        assert dut.s_drain_ready.value == 0
+    dut.s_drain_valid.value = dut.s_commit_valid.value = 0
 
 
 @cocotb.test()
@@ -297,13 +297,13 @@ async def a_drain_waits_for_every_commit_that_waits(dut):
         for cqn in numbers:
             bench.commit(cqn)
         await bench.settle()
-        dut.drain_valid.value = dut.s_drained.value = 1
+        dut.s_drain_valid.value = dut.s_drained.value = 1
         await RisingEdge(dut.clk)
         dut.s_drained.value = 0
         await ClockCycles(dut.clk, 4)
         held["on"] = False
-        await until(dut, high(dut.drain_ready), "the drain", cycles=10 * len(numbers) + 10)
-        dut.drain_valid.value = 0
+        await until(dut, high(dut.s_drain_ready), "the drain", cycles=10 * len(numbers) + 10)
+        dut.s_drain_valid.value = 0
         assert bench.events() == numbers
 
 
@@ -321,10 +321,10 @@ async def the_count_of_entries_passes_its_end(dut):
         await bench.configure([eqn], log)
         await bench.cq(9, eqn)
         # Both arms are active in every cycle, so each round posts one event with constant inputs.
-        dut.cqdb_cqn.value = 9
-        dut.cqdb_value.value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=1, ARM=1)
-        dut.eqdb_value.value = REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1)
-        dut.cqdb_valid.value = dut.eqdb_valid.value = 1
+        dut.s_cqdb_cqn.value = 9
+        dut.s_cqdb_value.value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=1, ARM=1)
+        dut.s_eqdb_value.value = REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1)
+        dut.s_cqdb_valid.value = dut.s_eqdb_valid.value = 1
         for number in range(2 * LIMITS.max_eq_depth + 5):
             await RisingEdge(dut.m_wr_valid)
             await FallingEdge(dut.clk)
@@ -332,7 +332,7 @@ async def the_count_of_entries_passes_its_end(dut):
             wrap, slot = divmod(number, 1 << log)
             seen = (int(dut.m_wr_addr.value) - BASES[eqn], entry.phase)
             assert seen == (16 * slot, 1 - wrap % 2), (log, number)
-        dut.cqdb_valid.value = dut.eqdb_valid.value = 0
+        dut.s_cqdb_valid.value = dut.s_eqdb_valid.value = 0
         await bench.settle()
 
 
@@ -348,7 +348,7 @@ async def an_event_queue_made_while_an_entry_is_written(dut):
         await bench.arm_cq(5, 0xFFFF)
         for _ in range(distance):
             await RisingEdge(dut.clk)
-        await pulse(dut, "eqc_valid", eqc_eqn=6, eqc_data=fresh)
+        await pulse(dut, "s_eqc_valid", s_eqc_eqn=6, s_eqc_data=fresh)
         await bench.settle()
     slots = [(beat["addr"] - BASES[0]) // 16 for beat in bench.wr.beats]
     assert slots == list(range(SPAN + 4))

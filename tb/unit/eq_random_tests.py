@@ -115,7 +115,7 @@ class Env(Bench):
         self.commits._task.cancel()
         dut.s_commit_valid.value = 0
         self.rng = rng_for("eq_random")
-        self.ref = RefModel(1 << len(dut.cqdb_cqn))
+        self.ref = RefModel(1 << len(dut.s_cqdb_cqn))
         self.numbers = range(len(self.ref.cqs))
 
     async def make_eq(self, eqn, live=1):
@@ -124,7 +124,7 @@ class Env(Bench):
             self.ref.eqs[eqn] = Eq(context)
         self.ref.eqs[eqn].live = live
         self.ref.eqs[eqn].armed = self.ref.eqs[eqn].new = False
-        await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=INTERNAL.eqc.pack(**context))
+        await pulse(self.dut, "s_eqc_valid", s_eqc_eqn=eqn, s_eqc_data=INTERNAL.eqc.pack(**context))
 
     async def make_cq(self, cqn, share=0.85, eqn=None):
         """Creates a CQ in interrupt mode, in polling mode or without a valid context."""
@@ -132,7 +132,7 @@ class Env(Bench):
         self.ref.cqs[cqn] = Cq(eqn, live)
         there = (1, 1) if live else self.rng.choice(((1, 0), (0, 1), (0, 0)))
         context = dont_care(INTERNAL.cqc, self.rng, live=there[0], intr=there[1], eqn=eqn)
-        await pulse(self.dut, "cqc_valid", cqc_cqn=cqn, cqc_data=INTERNAL.cqc.pack(**context))
+        await pulse(self.dut, "s_cqc_valid", s_cqc_cqn=cqn, s_cqc_data=INTERNAL.cqc.pack(**context))
 
     async def commit(self, cqn, step=1):
         total = self.ref.cqs[cqn].total + step & COUNT
@@ -146,7 +146,7 @@ class Env(Bench):
     async def ring_eq(self, eqn, arm=1, number=None):
         # A store without an existing EQ, or without the arm bit, has no effect.
         value = REG_BITS.EQ_DB.pack(EQN=eqn if number is None else number, ARM=arm)
-        await pulse(self.dut, "eqdb_valid", eqdb_value=value)
+        await pulse(self.dut, "s_eqdb_valid", s_eqdb_value=value)
 
     def read(self, cqn):
         """Returns a consumer index: all CQEs consumed, or not."""

@@ -161,7 +161,7 @@ async def storm_of_arms_does_not_starve_commits(dut):
     for _ in range(300):
         bench.commit(rng.choice(cqns))
         value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=0, ARM=1)
-        await pulse(dut, "cqdb_valid", cqdb_cqn=rng.choice(cqns), cqdb_value=value)
+        await pulse(dut, "s_cqdb_valid", s_cqdb_cqn=rng.choice(cqns), s_cqdb_value=value)
         if rng.random() < 0.05:
             await bench.arm_eq(0)
     await ClockCycles(dut.clk, 3000)
@@ -226,7 +226,7 @@ async def events_come_in_time(dut):
     armed = cycle()
     await bench.settle()
     assert offered.seen[0][0] - armed == promised["arm"].latency
-    await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
+    await pulse(dut, "s_eqdb_valid", s_eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
     armed = cycle()
     await bench.settle()
     assert requested.seen[0][0] - armed == promised["eq_arm"].latency
@@ -239,7 +239,7 @@ async def events_come_in_time(dut):
     await bench.arm_cq(5, 0)
     await bench.settle()
     cancel()
-    await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
+    await pulse(dut, "s_eqdb_valid", s_eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
     armed = cycle()
     bench.commit(5)
     await bench.settle()
@@ -252,13 +252,13 @@ async def events_come_in_time(dut):
     cycles = [cycle for (cycle,) in consumed.seen]
     steps = [b - a for a, b in zip(cycles, cycles[1:], strict=False)]
     assert steps == [promised["commit"].interval] * 39
-    dut.drain_valid.value = dut.s_drained.value = 1
+    dut.s_drain_valid.value = dut.s_drained.value = 1
     requested = cycle() + 1
     await RisingEdge(dut.clk)
     dut.s_drained.value = 0
-    await until(dut, high(dut.drain_ready), cycles=20)
+    await until(dut, high(dut.s_drain_ready), cycles=20)
     assert cycle() - requested == promised["drain"].latency
-    dut.drain_valid.value = 0
+    dut.s_drain_valid.value = 0
 
 
 @cocotb.test()
@@ -311,7 +311,7 @@ async def what_waits_for_an_arm_goes_with_its_queue(dut):
     for _ in range(2):
         await bench.completion(3)
     assert bench.events() == [3]
-    await pulse(dut, "cqc_valid", cqc_cqn=3, cqc_data=INTERNAL.cqc.pack(live=0))
+    await pulse(dut, "s_cqc_valid", s_cqc_cqn=3, s_cqc_data=INTERNAL.cqc.pack(live=0))
     await bench.arm_eq(0)
     assert not bench.events()
     held["on"] = True
@@ -356,7 +356,7 @@ async def what_is_gone_requests_nothing(dut):
     bench.commit(6)
     await bench.settle()
     assert not bench.events()
-    await pulse(dut, "cqc_valid", cqc_cqn=9, cqc_data=INTERNAL.cqc.pack(live=0, intr=1))
+    await pulse(dut, "s_cqc_valid", s_cqc_cqn=9, s_cqc_data=INTERNAL.cqc.pack(live=0, intr=1))
     bench.totals[9] = 0
     await bench.arm_cq(9, 5)
     bench.commit(9)
@@ -364,7 +364,7 @@ async def what_is_gone_requests_nothing(dut):
     assert not bench.events(), "an absent CQ must not be armed"
     for cycles in range(5):
         await bench.configure([4])
-        await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=4, ARM=1))
+        await pulse(dut, "s_eqdb_valid", s_eqdb_value=REG_BITS.EQ_DB.pack(EQN=4, ARM=1))
         await ClockCycles(dut.clk, cycles)
         await bench.end(4)
         await ClockCycles(dut.clk, 40)
@@ -391,7 +391,7 @@ async def every_event_queue_is_armed_beside_commits(dut):
         for _ in range(60):
             bench.commit(20)
         for eqn in rng.sample(range(8), 8):
-            await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
+            await pulse(dut, "s_eqdb_valid", s_eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
         await ClockCycles(dut.clk, 1500)
         for eqn in range(8):
             bench.commit(10 + eqn)

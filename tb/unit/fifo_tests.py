@@ -27,13 +27,13 @@ def idle(dut):
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.0, 0.7), (0.7, 0.0), (0.3, 0.4)])
 async def order(dut, pace):
     """common.fifo.order"""
-    src, snk = StreamDriver(dut, "s", pace[0]), StreamMonitor(dut, "m", pace[1])
+    src, snk = StreamDriver(dut, "s", pace[0]), StreamMonitor(dut, "m", pace[1], ["data"])
     await clock_and_reset(dut)
     sent = words(6 * depth(dut) + 3)
     src.post(*sent)
     assert await snk.take(len(sent)) == sent
     await ClockCycles(dut.clk, 4)
-    assert dut.level.value == 0 and dut.m_valid.value == 0
+    assert dut.m_level.value == 0 and dut.m_valid.value == 0
 
 
 @cocotb.test()
@@ -48,7 +48,7 @@ async def fill(dut):
         consumed += int(dut.s_ready.value)
     assert consumed == depth(dut)
     await Timer(1, "ns")
-    assert dut.level.value == depth(dut) and dut.s_ready.value == 0
+    assert dut.m_level.value == depth(dut) and dut.s_ready.value == 0
     assert dut.m_valid.value == 1, "m_valid must not depend on m_ready"
 
 
@@ -74,7 +74,7 @@ async def rate(dut):
 @cocotb.test()
 async def reset_in_traffic(dut):
     """common.fifo.reset"""
-    src, snk = StreamDriver(dut, "s"), StreamMonitor(dut, "m", 0.9)
+    src, snk = StreamDriver(dut, "s"), StreamMonitor(dut, "m", 0.9, ["data"])
     await clock_and_reset(dut)
     src.post(*words(3 * depth(dut)))
     await ClockCycles(dut.clk, depth(dut) + 2)

@@ -22,19 +22,19 @@ class Bench:
 
     def quiet(self):
         for name in ("part", "anomaly", "late", "vector"):
-            getattr(self.dut, f"{name}_valid").value = 0
+            getattr(self.dut, f"s_{name}_valid").value = 0
 
     async def report(self, part=None, anomaly=None, late=None, vector=None):
         """Drives the reports of one cycle."""
         dut = self.dut
-        dut.part_valid.value = part is not None
-        dut.part_offset.value = part or 0
-        dut.anomaly_valid.value = anomaly is not None
-        dut.anomaly_kind.value, dut.anomaly_detail.value = anomaly or (0, 0)
-        dut.late_valid.value = late is not None
-        dut.late_tag.value = late or 0
-        dut.vector_valid.value = vector is not None
-        dut.vector.value = vector or 0
+        dut.s_part_valid.value = part is not None
+        dut.s_part_offset.value = part or 0
+        dut.s_anomaly_valid.value = anomaly is not None
+        dut.s_anomaly_kind.value, dut.s_anomaly_detail.value = anomaly or (0, 0)
+        dut.s_late_valid.value = late is not None
+        dut.s_late_tag.value = late or 0
+        dut.s_vector_valid.value = vector is not None
+        dut.s_vector_number.value = vector or 0
         await RisingEdge(dut.clk)
         self.quiet()
 
@@ -94,7 +94,7 @@ async def any_vector(dut):
         stores = [rng.getrandbits(32) for _ in range(rng.randrange(4))]
         await bench.report(part=stores[0] if stores else None, vector=vector)
         for offset in stores[1:]:
-            dut.vector.value = rng.getrandbits(8)
+            dut.s_vector_number.value = rng.getrandbits(8)
             await bench.report(part=offset)
         await ClockCycles(dut.clk, 3)
         assert bench.seen() == [*((PART, offset) for offset in stores), (VECTOR, vector)]
@@ -141,7 +141,7 @@ async def reset_cancels(dut):
     await ClockCycles(dut.clk, 3)
     assert bench.seen() == [(REGISTER, 5)]
     # A report in the cycle of the reset is discarded.
-    dut.rst.value = dut.part_valid.value = 1
+    dut.rst.value = dut.s_part_valid.value = 1
     await RisingEdge(dut.clk)
     for _ in range(3):
         await RisingEdge(dut.clk)

@@ -35,7 +35,7 @@ class HostBench:
         self.fields("s_cfg", bme=1, flr=0, mps=2, mrrs=2, msix_enable=1, msix_fmask=0)
         dut.s_cfg_profile.value = profile
         dut.s_cfg_interface.value = dut.s_cfg_moderation.value = 0
-        dut.net_quiet.value = 1
+        dut.s_net_quiet.value = 1
         dut.s_init_done.value = INIT_DONE
         self.mmio = StreamDriver(
             pins, "s_mmio", fields=["write", "bar", "addr", "be", "data", "tag"]

@@ -278,15 +278,15 @@ async def reset_drains(dut, cause):
         bench.put["rx"].post(*beats[:1])
         await bench.wr.take()
     else:
-        dut.net_quiet.value = 0
+        dut.s_net_quiet.value = 0
     bench.store(Reg.DEV_CTL, RESET_BIT)
     bench.set_resp()
     bench.store(Reg.DEV_CTL, 0)
-    await until(dut, high(dut.quiesce))
+    await until(dut, high(dut.m_quiesce))
     bench.request["adm"].post({"addr": 0x2000, "len": 64, "cookie": 1})
     bench.put["cq"].post(*packet(0x5000, bytes(16)))
     bench.irq["adm"].post({"vector": 0})
-    await steady(dut, 60, rst=0, quiesce=1)
+    await steady(dut, 60, rst=0, m_quiesce=1)
     assert not bench.rd.beats and not bench.wr.beats
     if cause != "packet":
         assert await bench.register(Reg.DEV_STS) & PROGRESS
@@ -296,7 +296,7 @@ async def reset_drains(dut, cause):
         bench.put["rx"].post(*beats[1:])
         await bench.wr.take(2)
     else:
-        dut.net_quiet.value = 1
+        dut.s_net_quiet.value = 1
     await until(dut, high(dut.rst), cycles=40)
     assert len(bench.rd_cpl["tx"].beats) == (cause == "read")
     assert not bench.rd.beats and not bench.wr.beats
@@ -305,7 +305,7 @@ async def reset_drains(dut, cause):
         cycles += 1
         await RisingEdge(dut.clk)
     assert cycles >= 4
-    await until(dut, low(dut.quiesce))
+    await until(dut, low(dut.m_quiesce))
     assert bench.taken_steps() == [0, 1, 2]
 
 
@@ -406,7 +406,7 @@ async def power_on_in_traffic(dut):
 
 def uptime(dut):
     """Returns the cycles since power-on; the counter starts UPTIME_LEFT before its wrap."""
-    return (int(dut.uptime.value) + int(dut.UPTIME_LEFT.value)) % (1 << 64)
+    return (int(dut.m_uptime.value) + int(dut.UPTIME_LEFT.value)) % (1 << 64)
 
 
 @cocotb.test()
@@ -421,7 +421,7 @@ async def interface_and_uptime(dut):
         await until(dut, high(dut.s_mmio_ready))
         version = interface or PROFILES.default.version
         assert await bench.read(Reg.VERSION) == version
-        assert dut.acq_crc.value == (version >= 2)
+        assert dut.m_cfg_acq_crc.value == (version >= 2)
         before = uptime(dut)
         await ClockCycles(dut.clk, 70)
         assert uptime(dut) == before + 70 < 1000

@@ -63,24 +63,27 @@ class Bench:
 
     async def start(self):
         dut = self.dut
-        zero(dut, "s_void_valid", "llq_valid", "s_op_valid", "s_op_own", "s_op_disown", "rd_en")
-        Table(dut, "qpc_addr", "qpc_data", lambda n: self.get(n, lambda r: r.image))
-        Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda r: r.posted(cycle())))
-        Table(dut, "consumed_addr", "consumed_data", lambda n: self.get(n, lambda r: r.consumed))
+        zero(dut, "s_void_valid", "s_llq_valid", "s_op_valid", "s_op_own", "s_op_disown",
+             "line_rd_en")  # fmt: skip
+        Table(dut, "qpc_rd_addr", "qpc_rd_data", lambda n: self.get(n, lambda r: r.image))
+        Table(dut, "prod_rd_addr", "prod_rd_data",
+              lambda n: self.get(n, lambda r: r.posted(cycle())))  # fmt: skip
+        Table(dut, "consumed_rd_addr", "consumed_rd_data",
+              lambda n: self.get(n, lambda r: r.consumed))  # fmt: skip
         dut.rst_por.value = 1
         began = cocotb.start_soon(clock_and_reset(dut))
         await ClockCycles(dut.clk, 2)
         dut.rst_por.value = 0
         await began
-        self.ev, self.err = Pulses(dut, "ev_llq", "data"), Pulses(dut, "err", "qpn")
+        self.ev, self.err = Pulses(dut, "ev_llq", "data"), Pulses(dut, "m_err", "qpn")
         await self.ready()
 
     async def ready(self):
-        await until(self.dut, high(self.dut.init_done), cycles=2000)
+        await until(self.dut, high(self.dut.m_init_done), cycles=2000)
 
     async def all_equal(self):
         """Waits until the init sweep over all lines ends, if no store delays the sweep."""
-        await ClockCycles(self.dut.clk, 1 << len(self.dut.rd_line))
+        await ClockCycles(self.dut.clk, 1 << len(self.dut.line_rd_addr))
 
     def get(self, qpn, what):
         return what(self.rings[qpn]) if qpn in self.rings else 0
@@ -99,8 +102,8 @@ class Bench:
         data = self.rng.getrandbits(512)
         if owner is not None:
             owner.stored[(line - owner.line) >> owner.wide] = cycle() + 1
-        edge = await pulse(self.dut, "llq_valid", llq_line=line, llq_dwen=dwen, llq_part=part,
-                           llq_data=data)  # fmt: skip
+        edge = await pulse(self.dut, "s_llq_valid", s_llq_line=line, s_llq_dwen=dwen,
+                           s_llq_part=part, s_llq_data=data)  # fmt: skip
         outcome = NO_OWNER
         if owner is not None and 0 <= line - owner.line < owner.lines:
             slot, half = divmod(line - owner.line, 1 + owner.wide)
@@ -135,11 +138,11 @@ class Bench:
         """Returns the parity and the dwords (None where unknown) of a line, read at the next
         edge."""
         dut = self.dut
-        dut.rd_en.value, dut.rd_line.value = 1, line
+        dut.line_rd_en.value, dut.line_rd_addr.value = 1, line
         await RisingEdge(dut.clk)
-        dut.rd_en.value, dut.rd_line.value = 0, 0
+        dut.line_rd_en.value, dut.line_rd_addr.value = 0, 0
         await RisingEdge(dut.clk)
-        data, parity = str(dut.rd_data.value)[::-1], int(dut.rd_parity.value)
+        data, parity = str(dut.line_rd_data.value)[::-1], int(dut.line_rd_parity.value)
         words = [data[at : at + 32][::-1] for at in range(0, 512, 32)]
         return parity, [int(word, 2) if set(word) <= {"0", "1"} else None for word in words]
 
@@ -199,7 +202,7 @@ async def entries_are_whole_from_any_pieces(dut):
     correct over wraps."""
     bench = Bench(dut)
     await bench.start()
-    rng, last = bench.rng, (1 << len(dut.rd_line)) // PAGE
+    rng, last = bench.rng, (1 << len(dut.line_rd_addr)) // PAGE
     rings = [Ring(0, 0, 0), Ring(1, 1, 0, wide=1, start=65534), Ring(9, 7, 1, start=65528),
              Ring(62, 20, 5, wide=1), Ring(63, last - 32, 10, start=31 << 11)]  # fmt: skip
     dead = Ring(30, 40, 3)
@@ -303,7 +306,7 @@ async def any_store_beside_a_void_of_another_line(dut):
     bench = Bench(dut)
     await bench.start()
     rng, ring = bench.rng, Ring(11, 21, 0)
-    for bit in range(len(dut.rd_line)):
+    for bit in range(len(dut.line_rd_addr)):
         for distance in range(-2, 4):
             await bench.make(ring)
             ring.begin(0)
@@ -346,17 +349,17 @@ async def stores_and_reads_keep_their_time(dut):
         await bench.entry(ring, ring.consumed + 7)
         assert cycle() - edge == store.latency + late + read.latency
     # One line per cycle; the data is stable while no line is read.
-    dut.rd_en.value = 1
+    dut.line_rd_en.value = 1
     seen = []
     for line in range(6):
-        dut.rd_line.value = line
+        dut.line_rd_addr.value = line
         await RisingEdge(dut.clk)
-        seen.append(str(dut.rd_data.value))
-    dut.rd_en.value = 0
+        seen.append(str(dut.line_rd_data.value))
+    dut.line_rd_en.value = 0
     for line in range(6, 9):
-        dut.rd_line.value = line
+        dut.line_rd_addr.value = line
         await RisingEdge(dut.clk)
-        seen.append(str(dut.rd_data.value))
+        seen.append(str(dut.line_rd_data.value))
     for line in range(6):
         data = int(seen[line + read.latency], 2)
         assert [data >> 32 * lane & 0xFFFFFFFF for lane in range(16)] == [
@@ -373,7 +376,7 @@ async def rings_come_and_go_beside_stores(dut, rate):
     bench = Bench(dut)
     await bench.start()
     await bench.all_equal()
-    last = (1 << len(dut.rd_line)) // PAGE - 1
+    last = (1 << len(dut.line_rd_addr)) // PAGE - 1
     other, nobody = Ring(1, last, 6, start=128), (last - 11) * PAGE
     await bench.make(other)
     promised = timing("efa_llq", "ring")
@@ -465,7 +468,7 @@ async def a_ring_on_the_heels_of_the_scan(dut):
     """
     bench, began = Bench(dut), cycle()
     await bench.start()
-    near, half = (cycle() - began) // PAGE + 1, (1 << len(dut.rd_line)) // PAGE // 2
+    near, half = (cycle() - began) // PAGE + 1, (1 << len(dut.line_rd_addr)) // PAGE // 2
     rings = [Ring(5, near, 8), Ring(6, near + 5, 4), Ring(7, near + 6, 6), Ring(8, half + 1, 7)]
     # The first of these rings has one line and starts in the cycle after the previous ring.
     rings += [Ring(9 + n, half + 4 + n, n) for n in range(6)]
@@ -498,7 +501,7 @@ async def memories_may_hold_anything_at_power_on(dut, rate):
     while stores delay the sweep."""
     bench, began = Bench(dut), cycle()
     await bench.start()
-    last = (1 << len(dut.rd_line)) // PAGE - 1
+    last = (1 << len(dut.line_rd_addr)) // PAGE - 1
     other = Ring(1, 0, 6)
     rings = [Ring(5, 7, 8, wide=1), Ring(6, 16, 3), Ring(7, 24, 10), Ring(8, last, 0)]
     await bench.make(other)
@@ -560,7 +563,7 @@ async def reset_clears_owners_and_stores_under_way(dut):
         ring.written.clear()
         bench.ev.seen.clear()
         bench.expected.clear()
-    pages = range((1 << len(dut.rd_line)) // PAGE)
+    pages = range((1 << len(dut.line_rd_addr)) // PAGE)
     await bench.make(*(Ring(1, page, 0) for page in pages))
     await reset(dut, 1)
     await bench.ready()

@@ -25,8 +25,8 @@ class Bench:
 
     def __init__(self, dut, stalls=0.0):
         self.dut = dut
-        self.bytes = 64 << len(dut.llq_line)
-        drive(dut, opened=1, in_reset=0, acc_rdata=0)
+        self.bytes = 64 << len(dut.m_llq_line)
+        drive(dut, s_opened=1, s_in_reset=0, s_acc_rdata=0)
         self.bus = StreamDriver(dut, "s_mmio", fields=["write", "bar", "addr", "be", "data", "tag"])
         self.cpl = StreamMonitor(dut, "m_mmio_cpl", stalls)
         self.acts = []
@@ -35,7 +35,7 @@ class Bench:
             "acc": ["write", "offset", "data"], "part": ["offset"],
         }  # fmt: skip
         for name, seen in fields.items():
-            StreamMonitor(dut, name, fields=seen, on_beat=self.note(name))
+            StreamMonitor(dut, f"m_{name}", fields=seen, on_beat=self.note(name))
         cocotb.start_soon(self.response())
 
     def note(self, name):
@@ -45,8 +45,8 @@ class Bench:
         """Returns register values one cycle after the request."""
         while True:
             await RisingEdge(self.dut.clk)
-            if self.dut.acc_valid.value == 1:
-                self.dut.acc_rdata.value = register(int(self.dut.acc_offset.value))
+            if self.dut.m_acc_valid.value == 1:
+                self.dut.s_acc_rdata.value = register(int(self.dut.m_acc_offset.value))
 
     def expected(self, line):
         """Returns the expected accesses of a line and the data of its completion."""
@@ -120,7 +120,7 @@ async def in_a_reset(dut):
     accesses continue."""
     bench = Bench(dut)
     await clock_and_reset(dut)
-    dut.in_reset.value = 1
+    dut.s_in_reset.value = 1
     full = {"write": 1, "addr": 0, "be": (1 << 64) - 1, "data": 1}
     await bench.bus.send(*(full | {"bar": bar} for bar in (LLQ, DB, REG)))
     await ClockCycles(dut.clk, 48)
@@ -131,11 +131,11 @@ async def in_a_reset(dut):
 async def not_open(dut):
     """host.mmio.closed: no access is accepted before the tables are initialised."""
     bench = Bench(dut)
-    dut.opened.value = 0
+    dut.s_opened.value = 0
     await clock_and_reset(dut)
     bench.bus.post({"write": 1, "bar": REG, "addr": 0, "be": WHOLE, "data": 7})
     await steady(dut, 40, s_mmio_ready=0)
-    dut.opened.value = 1
+    dut.s_opened.value = 1
     await bench.bus.idle()
     await ClockCycles(dut.clk, 4)
     assert matches(bench.acts, [("acc", {"write": 1, "offset": 0, "data": 7})])
@@ -166,7 +166,7 @@ async def cycles(dut, bar):
     promised = timing("efa_mmio", "store")
     await clock_and_reset(dut)
     name = {REG: "acc", LLQ: "llq", DB: "db"}[bar]
-    valid = getattr(dut, f"{name}_valid")
+    valid = getattr(dut, f"m_{name}_valid")
     drive(dut, s_mmio_valid=1, s_mmio_write=1, s_mmio_bar=bar, s_mmio_addr=0, s_mmio_be=WHOLE)
     await RisingEdge(dut.clk)
     await rises(dut, valid, promised.latency)

@@ -14,23 +14,23 @@ TOP = 1 << 64
 
 
 async def start(dut, stalls=0.0, gaps=0.0):
-    dut.mr_valid.value = 0
+    dut.s_mr_valid.value = 0
     source = StreamDriver(dut, "s", gaps, ["key", "pd", "addr", "len", "write", "user"])
-    sink = StreamMonitor(dut, "m", stalls)
+    sink = StreamMonitor(dut, "m", stalls, ["ok", "loc", "len", "user"])
     await clock_and_reset(dut)
     await cleared(dut)
     return source, sink
 
 
 async def cleared(dut):
-    await until(dut, high(dut.init_done))
+    await until(dut, high(dut.m_init_done))
 
 
 async def put(dut, rng, index, **fields):
     image = INTERNAL.mrc.pack(**dont_care(INTERNAL.mrc, rng, **fields))
-    await pulse(dut, "mr_valid", mr_index=index, mr_data=image)
+    await pulse(dut, "s_mr_valid", s_mr_index=index, s_mr_data=image)
     # The data is don't-care without valid.
-    dut.mr_data.value = image ^ rng.getrandbits(len(dut.mr_data))
+    dut.s_mr_data.value = image ^ rng.getrandbits(len(dut.s_mr_data))
 
 
 def allowed(regions, request):

@@ -26,8 +26,8 @@ class Source(StreamDriver):
 
 
 async def start(dut, max_log, stalls=0.0, gaps=0.0):
-    dut.mtt_valid.value = 0
-    dut.max_log.value = max_log
+    dut.s_mtt_valid.value = 0
+    dut.s_cfg_max_log.value = max_log
     source = Source(dut, gaps)
     sink = StreamMonitor(dut, "m", stalls)
     await clock_and_reset(dut)
@@ -35,9 +35,9 @@ async def start(dut, max_log, stalls=0.0, gaps=0.0):
 
 
 async def page(dut, index, address):
-    dut.mtt_valid.value, dut.mtt_index.value, dut.mtt_data.value = 1, index, address >> 12
+    dut.s_mtt_valid.value, dut.s_mtt_index.value, dut.s_mtt_data.value = 1, index, address >> 12
     await RisingEdge(dut.clk)
-    dut.mtt_valid.value = 0
+    dut.s_mtt_valid.value = 0
 
 
 def host(pages, request, at):
@@ -86,7 +86,7 @@ async def pieces_cover_the_range(dut, max_log):
             pages[place] = rng.getrandbits(52) << 12
             await page(dut, place, pages[place])
         requests.append(request)
-    dut.mtt_data.value = rng.getrandbits(52)
+    dut.s_mtt_data.value = rng.getrandbits(52)
     source.post(*requests)
     for request in requests:
         await covered(sink, request, pages, max_log)
@@ -115,7 +115,7 @@ async def ranges_of_every_magnitude(dut):
     rng = rng_for("magnitude")
     source, sink = await start(dut, 12)
     for max_log in range(7, 13):
-        dut.max_log.value = max_log
+        dut.s_cfg_max_log.value = max_log
         block, requests = 1 << max_log, []
         for bits in range(max_log):
             # The remaining length exceeds the end of the first or of the next block by a power of

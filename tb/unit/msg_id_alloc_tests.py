@@ -18,13 +18,13 @@ class Bench:
 
     def __init__(self, dut):
         self.dut, self.rng = dut, rng_for("msg_id_alloc")
-        self.count, self.left = len(dut.used), int(dut.ID_LEFT.value)
+        self.count, self.left = len(dut.m_used), int(dut.ID_LEFT.value)
         self.columns = 1 << (self.count.bit_length() - 1) // 2
         self.used, self.given, self.waits = set(), [-1], []
         self.mask = 0  # bit mask of the used contexts
         # Cycles since the last allocation; `still` means no release since then.
         self.waited, self.still = SKIP.interval, False
-        zero(dut, "give", "release_valid", "release_place")
+        zero(dut, "s_give", "s_release_valid", "s_release_place")
 
     async def start(self):
         await clock_and_reset(self.dut, resets=POWER_ON)
@@ -32,7 +32,7 @@ class Bench:
 
     def number(self):
         """Returns the next id, counted from 0."""
-        return (int(self.dut.next_id.value) + self.left) % ROUND
+        return (int(self.dut.m_next_id.value) + self.left) % ROUND
 
     def place(self, back=1):
         """Returns the context of the last allocation, or of an earlier one."""
@@ -52,8 +52,8 @@ class Bench:
         """Runs one cycle with an optional allocation and release; returns True if an id was
         allocated."""
         dut = self.dut
-        ready, number = dut.next_ready.value == 1, self.number()
-        assert int(dut.used.value) == self.mask
+        ready, number = dut.m_next_free.value == 1, self.number()
+        assert int(dut.m_used.value) == self.mask
         if self.still:
             due, cycles = self._due()
             assert ready == (self.waited >= cycles) and number == due or not ready
@@ -61,12 +61,12 @@ class Bench:
         assert not ready or number % self.count not in self.used
         assert 0 <= number - self.given[-1] - ready <= self.count
         give = give and ready
-        dut.give.value, dut.release_valid.value = int(give), int(release is not None)
+        dut.s_give.value, dut.s_release_valid.value = int(give), int(release is not None)
         if release is not None:
-            dut.release_place.value = release
+            dut.s_release_place.value = release
         await Timer(1, "ns")
         passes = not give and number % self.count in self.used
-        assert dut.passes.value == int(passes), f"passes at context {number % self.count}"
+        assert dut.m_passes.value == int(passes), f"passes at context {number % self.count}"
         await FallingEdge(dut.clk)
         if give:
             self.used.add(number % self.count)
@@ -83,7 +83,7 @@ class Bench:
 
     async def pass_to(self, place):
         """Allocates the next context in the cycle of a release."""
-        while not await self.step(release=place if self.dut.next_ready.value == 1 else None):
+        while not await self.step(release=place if self.dut.m_next_free.value == 1 else None):
             pass
 
     async def give(self, number):
@@ -166,7 +166,7 @@ async def rows_become_free_while_all_others_are_used(dut):
             await bench.step(False, place)
     await bench.give(1)
     for _ in range(3 * len(rows)):
-        while dut.next_ready.value == 0:
+        while dut.m_next_free.value == 0:
             await bench.step(False)
         await bench.step(False, bench.place())
         await bench.give(1)
@@ -223,9 +223,9 @@ async def a_reset_frees_all_and_counts_on(dut):
     bench = Bench(dut)
     await bench.start()
     await bench.give(5)
-    dut.give.value = 0
+    dut.s_give.value = 0
     for resets, number in ((("rst",), 5), (POWER_ON, 0)):
         await reset(dut, resets=resets)
         await ClockCycles(dut.clk, 2)
-        assert int(dut.used.value) == 0 and bench.number() == number
-        assert dut.next_ready.value == 1
+        assert int(dut.m_used.value) == 0 and bench.number() == number
+        assert dut.m_next_free.value == 1

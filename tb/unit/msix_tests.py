@@ -25,9 +25,9 @@ class Bench:
         dut = Bundles(dut).lanes("s_irq", ("adm", "eq"), vector=8)
         self.dut, self.rng, self.stalls = dut, rng_for("msix"), stalls
         self.vectors = int(dut.VECTORS.value)
-        drive(dut, s_cfg_msix_enable=1, s_cfg_msix_fmask=0, s_cfg_moderation=0, acc_valid=0,
-              acc_write=0, acc_offset=0, acc_data=0, s_irq_adm_valid=0, s_irq_adm_vector=0,
-              s_irq_eq_valid=0, s_irq_eq_vector=0, wr_irq_ready=1)  # fmt: skip
+        drive(dut, s_cfg_msix_enable=1, s_cfg_msix_fmask=0, s_cfg_moderation=0, s_acc_valid=0,
+              s_acc_write=0, s_acc_offset=0, s_acc_data=0, s_irq_adm_valid=0, s_irq_adm_vector=0,
+              s_irq_eq_valid=0, s_irq_eq_vector=0, m_wr_irq_ready=1)  # fmt: skip
         self.odds = []
         self.cancel()
         self.cancel_table()
@@ -43,9 +43,9 @@ class Bench:
         self.masked = [1] * self.vectors
 
     async def reset(self):
-        await clock_and_reset(self.dut, resets=("host_rst", "rst"))
+        await clock_and_reset(self.dut, resets=("s_host_rst", "rst"))
         self.cancel()
-        await until(self.dut, high(self.dut.init_done))
+        await until(self.dut, high(self.dut.m_init_done))
 
     async def start(self):
         await self.reset()
@@ -71,14 +71,14 @@ class Bench:
                     vector = int(getattr(dut, f"s_irq_{name}_vector").value)
                     self.requested[vector] += 1
                     self.requested_at[vector] = now
-            if dut.anomaly_valid.value == 1:
-                self.odds.append(int(dut.anomaly_vector.value))
-            dut.wr_irq_ready.value = int(self.rng.random() >= self.stalls)
+            if dut.m_anomaly_valid.value == 1:
+                self.odds.append(int(dut.m_anomaly_vector.value))
+            dut.m_wr_irq_ready.value = int(self.rng.random() >= self.stalls)
 
     def message(self, now):
         """Checks the offered message and records a message that leaves."""
         dut = self.dut
-        if dut.wr_irq_valid.value == 0:
+        if dut.m_wr_irq_valid.value == 0:
             assert dut.ev_irq_valid.value == 0
             return
         vector = int(dut.ev_irq_data.value)
@@ -86,14 +86,14 @@ class Bench:
         closed = not self.enabled() or self.masked[vector]
         assert not closed, "message offered while masked"
         low, high_, data = self.table[vector]
-        assert int(dut.wr_irq_addr.value) == high_ << 32 | low
-        assert int(dut.wr_irq_data.value) == data
+        assert int(dut.m_wr_irq_addr.value) == high_ << 32 | low
+        assert int(dut.m_wr_irq_data.value) == data
         moderation = int(dut.s_cfg_moderation.value)
         assert now - self.last.get(vector, -1 << 20) >= moderation, (
             "message before the end of the moderation interval"
         )
-        assert dut.ev_irq_valid.value == dut.wr_irq_ready.value
-        if dut.wr_irq_ready.value == 1:
+        assert dut.ev_irq_valid.value == dut.m_wr_irq_ready.value
+        if dut.m_wr_irq_ready.value == 1:
             self.left[vector] += 1
             assert self.left[vector] <= self.requested[vector], "message without a request"
             self.last[vector] = now
@@ -102,7 +102,7 @@ class Bench:
         return self.dut.s_cfg_msix_enable.value == 1 and self.dut.s_cfg_msix_fmask.value == 0
 
     async def access(self, offset, write=0, data=0):
-        drive(self.dut, acc_valid=1, acc_write=write, acc_offset=offset, acc_data=data)
+        drive(self.dut, s_acc_valid=1, s_acc_write=write, s_acc_offset=offset, s_acc_data=data)
         await RisingEdge(self.dut.clk)
         if write and TABLE <= offset < TABLE + ENTRY * self.vectors:
             entry, place = divmod(offset - TABLE, ENTRY)
@@ -110,7 +110,7 @@ class Bench:
                 self.masked[entry] = data & 1
             else:
                 self.table[entry][place // 4] = data & ~3 & WORD if place == 0 else data
-        self.dut.acc_valid.value = 0
+        self.dut.s_acc_valid.value = 0
 
     async def store(self, offset, data):
         await self.access(offset, 1, data)
@@ -119,7 +119,7 @@ class Bench:
         """Returns (hit, value): whether the offset belongs to this module, and the data."""
         await self.access(offset, data=self.rng.getrandbits(32))
         await ReadOnly()
-        found = int(self.dut.hit.value), int(self.dut.rdata.value)
+        found = int(self.dut.m_acc_hit.value), int(self.dut.m_acc_rdata.value)
         await RisingEdge(self.dut.clk)
         return found
 
@@ -181,7 +181,7 @@ async def the_table_is_memory(dut):
     others = [at for at in near if not (TABLE <= at < end or PBA <= at < pba_end)]
     for offset in [*others, PBA, PBA + 4]:
         await bench.store(offset, rng.getrandbits(32) | 1)
-    drive(dut, acc_offset=TABLE, acc_write=1, acc_data=WORD)
+    drive(dut, s_acc_offset=TABLE, s_acc_write=1, s_acc_data=WORD)
     await RisingEdge(dut.clk)
     for offset in others:
         assert (await bench.load(offset))[0] == 0, hex(offset)
@@ -294,10 +294,10 @@ async def disabled_it_loses_messages(dut):
     await ClockCycles(dut.clk, 3)
     await bench.request("eq", 1)
     await ClockCycles(dut.clk, 6)
-    assert dut.wr_irq_valid.value == 1
+    assert dut.m_wr_irq_valid.value == 1
     dut.s_cfg_msix_enable.value = 0
     await ClockCycles(dut.clk, 3)
-    assert dut.wr_irq_valid.value == 0
+    assert dut.m_wr_irq_valid.value == 0
     dut.s_cfg_msix_enable.value, bench.stalls = 1, 0.0
     await bench.settle()
     assert not bench.left and await bench.pending() == 0
@@ -577,12 +577,12 @@ async def resets(dut):
         assert bench.left[last] == 1
         dut.s_cfg_moderation.value = 0
         await ClockCycles(dut.clk, 250)
-    drive(dut, host_rst=1, rst=1)
+    drive(dut, s_host_rst=1, rst=1)
     await ClockCycles(dut.clk, 3)
-    assert dut.init_done.value == 0
-    drive(dut, host_rst=0, rst=0)
+    assert dut.m_init_done.value == 0
+    drive(dut, s_host_rst=0, rst=0)
     bench.cancel_table()
-    await until(dut, high(dut.init_done), cycles=1 << (bench.vectors - 1).bit_length() + 1)
+    await until(dut, high(dut.m_init_done), cycles=1 << (bench.vectors - 1).bit_length() + 1)
     await bench.shows()
 
 
@@ -596,10 +596,10 @@ async def its_cycles(dut):
     await RisingEdge(dut.clk)
     assert bench.dut.s_irq_adm_ready.value == 1
     bench.dut.s_irq_adm_valid.value = 0
-    await rises(dut, dut.wr_irq_valid, promised.latency)
+    await rises(dut, dut.m_wr_irq_valid, promised.latency)
     await ClockCycles(dut.clk, 6)
     drive(bench.dut, s_irq_adm_valid=1, s_irq_eq_valid=1, s_irq_eq_vector=1)
-    await until(dut, high(dut.wr_irq_valid))
+    await until(dut, high(dut.m_wr_irq_valid))
     before = Counter(bench.left)
     await ClockCycles(dut.clk, 20 * promised.interval)
     assert bench.left[0] - before[0] == bench.left[1] - before[1] == 10

@@ -21,13 +21,13 @@ NET = ["data", "keep", "last"]
 class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0, done=0.0):
         self.dut, self.rng = dut, rng_for("net_tx")
-        dut.quiesce.value = 0
+        dut.s_quiesce.value = 0
         self.node = self.rng.getrandbits(16)
         dut.s_cfg_node_id.value = self.node
         self.source = StreamDriver(
             dut, "s", gaps, ["net", "done", "first", "last", "msg", *NET[:2]]
         )
-        self.acks = StreamDriver(dut, "ack_tx", gaps, ["data"])
+        self.acks = StreamDriver(dut, "s_ack_tx", gaps, ["data"])
         self.net = StreamMonitor(dut, "m_net", stalls, NET, on_beat=self._flit)
         self.done = StreamMonitor(dut, "m_done", done, ["msg"])
         self.seen = {name: StreamMonitor(dut, f"ev_{name}", 0, ["data"])
@@ -195,7 +195,7 @@ async def many_acknowledgements_wait(dut):
     for _ in range(promised + 3):
         bench.ack()
     await ClockCycles(dut.clk, promised + 20)
-    assert bench.acks.sent == promised and dut.ack_tx_ready.value == 0
+    assert bench.acks.sent == promised and dut.s_ack_tx_ready.value == 0
     held["on"] = False
     await bench.settle()
 
@@ -207,29 +207,29 @@ async def quiet_between_packets(dut):
     bench = Bench(dut, 0.3)
     await bench.start()
     for turn in range(12):
-        assert dut.net_quiet.value == 0
+        assert dut.m_net_quiet.value == 0
         bench.packet(4, 1)
         bench.other(BARRIER)
         bench.packet(3)
         bench.ack()
         await ClockCycles(dut.clk, 2 + turn)
-        dut.quiesce.value = 1
+        dut.s_quiesce.value = 1
         await RisingEdge(dut.clk)
-        await until(dut, high(dut.net_quiet))
+        await until(dut, high(dut.m_net_quiet))
         assert not bench.inside
         kinds = len(bench.kinds)
         bench.ack()
         bench.packet(1)
         await ClockCycles(dut.clk, 20)
-        assert len(bench.kinds) == kinds and dut.net_quiet.value == 1
-        dut.quiesce.value = 0
+        assert len(bench.kinds) == kinds and dut.m_net_quiet.value == 1
+        dut.s_quiesce.value = 0
         await ClockCycles(dut.clk, 2)
         await bench.settle()
-    dut.quiesce.value = 1
+    dut.s_quiesce.value = 1
     await ClockCycles(dut.clk, 3)
     bench.other(DONE)
     bench.other(BARRIER)
-    await steady(dut, 8, net_quiet=1)
+    await steady(dut, 8, m_net_quiet=1)
     await bench.settle()
 
 
@@ -255,7 +255,7 @@ async def cycles(dut):
     cycles."""
     bench = Bench(dut)
     await bench.start()
-    moments = Moments(dut, "s", "ack_tx", "m_net", "m_done")
+    moments = Moments(dut, "s", "s_ack_tx", "m_net", "m_done")
     for _ in range(10):
         bench.packet(2)
     await bench.settle()
@@ -264,7 +264,7 @@ async def cycles(dut):
     for _ in range(10):
         bench.ack()
     await bench.settle()
-    moments.hold("efa_net_tx", "acknowledgement", "ack_tx", "m_net")
+    moments.hold("efa_net_tx", "acknowledgement", "s_ack_tx", "m_net")
     moments.clear()
     for _ in range(10):
         bench.other(DONE)

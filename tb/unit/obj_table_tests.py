@@ -82,7 +82,7 @@ class Bench:
         time."""
         numbers = sum(self.ref.sizes.values())
         due = timing("efa_obj_table", "number").interval * numbers
-        assert await until(self.dut, high(self.dut.init_done), cycles=due + 1) == due
+        assert await until(self.dut, high(self.dut.m_init_done), cycles=due + 1) == due
 
     async def request(self, op, kind, index=0, uar=0, log=0, unit=None):
         dut = self.dut
@@ -104,9 +104,9 @@ class Bench:
         assert int(dut.s_obj_ready.value) == 1 << unit
         dut.s_obj_valid.value = 0
         self.cycles = cycles
-        self.gen = dut.obj_gen.value
-        self.found = dut.obj_index.value
-        return int(dut.obj_code.value)
+        self.gen = dut.m_obj_gen.value
+        self.found = dut.m_obj_index.value
+        return int(dut.m_obj_code.value)
 
     async def find(self, kind, uar=0, log=0):
         first = self.ref.lowest[kind] >> log << log
@@ -138,9 +138,9 @@ class Bench:
         assert code == (ABSENT if there is None else OK), (kind, number)
         if there is not None:
             dut, ref = self.dut, self.ref
-            assert int(dut.obj_uar.value) == ref.owner[kind, number]
-            assert int(dut.obj_gen.value) == ref.gens[kind, number] & 0xFFFF
-            assert dut.obj_referenced.value == (there > 0)
+            assert int(dut.m_obj_uar.value) == ref.owner[kind, number]
+            assert int(dut.m_obj_gen.value) == ref.gens[kind, number] & 0xFFFF
+            assert dut.m_obj_referenced.value == (there > 0)
 
     async def free(self, kind, number, uar=0, log=0):
         refs = self.ref.consumed[kind].get(number)
@@ -284,7 +284,7 @@ async def numbers_all_over(dut):
         if number not in consumed:
             uar = rng.choice((rng.getrandbits(10), 1 << rng.randrange(10)))
             await bench.take(kind, number, uar)
-            assert int(dut.obj_gen.value) == ref.gens[kind, number] & 0xFFFF
+            assert int(dut.m_obj_gen.value) == ref.gens[kind, number] & 0xFFFF
         else:
             for _ in range(rng.randrange(4)):
                 uar = ref.owner[kind, number]
@@ -451,7 +451,7 @@ async def units_wait_for_each_other(dut):
         ready = int(dut.s_obj_ready.value)
         if ready:
             seen.append(ready.bit_length() - 1)
-            assert int(dut.obj_code.value) == (ABSENT if seen[-1] == 3 else OK)
+            assert int(dut.m_obj_code.value) == (ABSENT if seen[-1] == 3 else OK)
     turns = RoundRobin(UNITS, bench.requested + 1)
     assert seen == [turns.next((1 << UNITS) - 1) for _ in seen]
 
@@ -532,6 +532,6 @@ async def references_never_wrap(dut):
         assert await bench.request(REF, AH, 3) == NONE
     assert await bench.request(FREE, AH, 3) == BUSY
     for _ in range(most):
-        assert await bench.request(CHECK, AH, 3) == OK and dut.obj_referenced.value == 1
+        assert await bench.request(CHECK, AH, 3) == OK and dut.m_obj_referenced.value == 1
         assert await bench.request(UNREF, AH, 3) == OK
     assert await bench.request(FREE, AH, 3) == OK

@@ -24,7 +24,7 @@ class Lister:
         self.dut, self.rng = dut, rng_for("mr_list")
         drive(dut, s_start=0, s_cmd=0, s_pages=0, s_mask=0, s_first=0)
         self.lines = Lines(dut, "mr_list", gaps, stalls)
-        self.table = StreamMonitor(dut, "mtt", fields=["index", "data"])
+        self.table = StreamMonitor(dut, "m_mtt", fields=["index", "data"])
 
     def begin(self, pages, shift, first, listed, at=0, chunks=None):
         """Starts a command with these page addresses; with `chunks` the list is chunked."""
@@ -308,7 +308,7 @@ async def its_cycles(dut):
             due = 0 <= cycle - read.latency < pieces * read.interval
             assert dut.m_line_valid.value == int(due), (listed, cycle)
             due = 0 <= cycle - starts < count * page.interval
-            assert dut.mtt_valid.value == int(due), (listed, cycle)
+            assert dut.m_mtt_valid.value == int(due), (listed, cycle)
             assert dut.m_done.value == int(cycle == starts + count - 1 + done.latency)
             await RisingEdge(dut.clk)
             dut.s_start.value = 0
@@ -436,7 +436,7 @@ async def reset_in_a_list(dut):
         lister.lines.responses.clear()
         lister.lines.requested.clear()
         await ClockCycles(dut.clk, 6)
-        assert dut.m_line_valid.value == 0 and dut.mtt_valid.value == 0
+        assert dut.m_line_valid.value == 0 and dut.m_mtt_valid.value == 0
         assert not lister.lines.requested
         lister.table.beats.clear()
         await lister.take_in(11, 12, 1)

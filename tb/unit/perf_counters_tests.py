@@ -41,9 +41,10 @@ class Host:
         last = done is not None and rng.random() < 0.5
         # Now and then the gauge drops, so that small values occur too.
         self.open = rng.choice((self.open, 0, rng.getrandbits(rng.randrange(1, 11)), 1024))
-        dut.valid.value, dut.ready.value, dut.sends_open.value = valid, ready, self.open
-        dut.rd_tag.value, dut.cpl_tag.value = tag, done or 0
-        dut.cpl_last.value, dut.cnt_run.value = int(last), int(run)
+        dut.s_valids.value, dut.s_readies.value = valid, ready
+        dut.s_sends_open.value = self.open
+        dut.s_rd_tag.value, dut.s_cpl_tag.value = tag, done or 0
+        dut.s_cpl_last.value, dut.s_cnt_run.value = int(last), int(run)
         beats, waits, counts = valid & ready, valid & ~ready, []
         counts += [Perf.RD_OUT + bucket(len(self.live)), Perf.SENDS_OPEN + bucket(self.open)]
         for stream in PerfStream:
@@ -59,13 +60,13 @@ class Host:
     def quiet(self, run):
         """Drives idle streams."""
         dut = self.dut
-        dut.valid.value, dut.ready.value, dut.cpl_last.value = 0, 0, 0
-        dut.cnt_run.value = int(run)
+        dut.s_valids.value, dut.s_readies.value, dut.s_cpl_last.value = 0, 0, 0
+        dut.s_cnt_run.value = int(run)
 
 
 async def start(dut):
-    for name in ("valid", "ready", "rd_tag", "cpl_tag", "cpl_last", "sends_open", "cnt_run",
-                 "cnt_clear", "cnt_index"):  # fmt: skip
+    for name in ("s_valids", "s_readies", "s_rd_tag", "s_cpl_tag", "s_cpl_last",
+                 "s_sends_open", "s_cnt_run", "s_cnt_clear", "cnt_rd_addr"):  # fmt: skip
         getattr(dut, name).value = 0
     await clock_and_reset(dut)
 
@@ -81,10 +82,10 @@ async def counters(dut):
     assert promised.interval == 1
     shown = []
     for index in range(128 + promised.latency):
-        dut.cnt_index.value = index % 128
+        dut.cnt_rd_addr.value = index % 128
         await RisingEdge(dut.clk)
         if index > promised.latency - 1:
-            shown.append(int(dut.cnt_data.value))
+            shown.append(int(dut.cnt_rd_data.value))
     assert shown[COUNTERS:] == [0] * (128 - COUNTERS)
     return [counted(dut, value) for value in shown[:COUNTERS]]
 
@@ -137,15 +138,15 @@ async def reads_of_every_length(dut):
         events.setdefault(at + wait, {})[ANSWERED] = tag
         at += 1
     wanted, requested, out, before = [0] * COUNTERS, {}, 0, 0
-    dut.cnt_run.value = dut.cpl_last.value = 1
+    dut.s_cnt_run.value = dut.s_cpl_last.value = 1
     for at in [*sorted(events), max(events) + 8]:
         if at > before:
-            dut.valid.value = 0
+            dut.s_valids.value = 0
             await ClockCycles(dut.clk, at - before)
         wanted[Perf.RD_OUT + bucket(out)] += at - before
         now = events.get(at, {})
-        dut.valid.value = dut.ready.value = sum(1 << stream for stream in now)
-        dut.rd_tag.value, dut.cpl_tag.value = (now.get(which, 0) for which in (ASKED, ANSWERED))
+        dut.s_valids.value = dut.s_readies.value = sum(1 << stream for stream in now)
+        dut.s_rd_tag.value, dut.s_cpl_tag.value = (now.get(which, 0) for which in (ASKED, ANSWERED))
         await RisingEdge(dut.clk)
         wanted[Perf.RD_OUT + bucket(out)] += 1
         before = at + 1
@@ -157,7 +158,7 @@ async def reads_of_every_length(dut):
             else:
                 wanted[Perf.RD_LATENCY + bucket(at - requested[tag])] += 1
     wanted[Perf.SENDS_OPEN] = before
-    dut.cnt_run.value = 0
+    dut.s_cnt_run.value = 0
     # Before the first and after the last cycle the gauges are 0, so their lag cancels out.
     for _ in range(2):
         assert await counters(dut) == wanted
@@ -170,22 +171,22 @@ async def reads_longer_than_all_buckets(dut):
     with another number of tags stops at 2^15."""
     await start(dut)
     longest = 18 if int(dut.COUNT_LEFT.value) else 15
-    dut.cnt_run.value = dut.cpl_last.value = 1
-    dut.ready.value = 1 << ASKED | 1 << ANSWERED
+    dut.s_cnt_run.value = dut.s_cpl_last.value = 1
+    dut.s_readies.value = 1 << ASKED | 1 << ANSWERED
     lengths = [1 << bits for bits in range(14, longest + 1)]
     for tag in range(len(lengths)):
-        dut.valid.value, dut.rd_tag.value = 1 << ASKED, tag
+        dut.s_valids.value, dut.s_rd_tag.value = 1 << ASKED, tag
         await RisingEdge(dut.clk)
-    dut.valid.value, gone = 0, len(lengths)
+    dut.s_valids.value, gone = 0, len(lengths)
     for tag, length in enumerate(lengths):
         # All inputs are constant: only time advances.
         await Timer((length + tag - gone) * PERIOD_NS - 2, "ns")
         await RisingEdge(dut.clk)
-        dut.valid.value, dut.cpl_tag.value = 1 << ANSWERED, tag
+        dut.s_valids.value, dut.s_cpl_tag.value = 1 << ANSWERED, tag
         await RisingEdge(dut.clk)
-        dut.valid.value, gone = 0, length + tag + 1
+        dut.s_valids.value, gone = 0, length + tag + 1
     await ClockCycles(dut.clk, timing("efa_perf_counters", "completed").latency)
-    dut.cnt_run.value = 0
+    dut.s_cnt_run.value = 0
     shown = await counters(dut)
     latencies = shown[Perf.RD_LATENCY : Perf.RD_LATENCY + BUCKETS]
     assert latencies == [0] * (BUCKETS - 1) + [len(lengths)]
@@ -197,22 +198,22 @@ async def every_tag_at_once(dut):
     count per cycle."""
     await start(dut)
     tags, lag = int(dut.TAGS.value), timing("efa_perf_counters", "gauge").latency
-    dut.ready.value = (1 << len(PerfStream)) - 1
-    dut.cnt_run.value, dut.cpl_last.value = 1, 1
+    dut.s_readies.value = (1 << len(PerfStream)) - 1
+    dut.s_cnt_run.value, dut.s_cpl_last.value = 1, 1
     wanted = [0] * BUCKETS
     for stream, levels in ((ASKED, range(tags)), (ANSWERED, range(tags, 0, -1))):
-        dut.valid.value = 1 << stream
+        dut.s_valids.value = 1 << stream
         for tag, level in enumerate(levels):
-            dut.rd_tag.value = dut.cpl_tag.value = tag
+            dut.s_rd_tag.value = dut.s_cpl_tag.value = tag
             wanted[bucket(level)] += 1
             await RisingEdge(dut.clk)
-        dut.valid.value = 0
+        dut.s_valids.value = 0
         if stream == ASKED:
             # The counter of this bucket must wrap.
             wanted[bucket(tags)] += 20
             await ClockCycles(dut.clk, 20)
     await ClockCycles(dut.clk, lag)
-    dut.cnt_run.value = 0
+    dut.s_cnt_run.value = 0
     shown = await counters(dut)
     gauge = shown[Perf.RD_OUT : Perf.RD_OUT + BUCKETS]
     assert gauge[1:] == wanted[1:] and gauge[bucket(tags)] > 20
@@ -227,11 +228,11 @@ async def each_count_of_sends_shows(dut):
     wanted = None
     for _ in range(3):
         for level in (1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
-            dut.sends_open.value = level
+            dut.s_sends_open.value = level
             await ClockCycles(dut.clk, lag)
-            dut.cnt_run.value = 1
+            dut.s_cnt_run.value = 1
             await RisingEdge(dut.clk)
-            dut.cnt_run.value = 0
+            dut.s_cnt_run.value = 0
             shown = await counters(dut)
             if wanted is not None:
                 wanted[Perf.SENDS_OPEN + bucket(level)] += 1
@@ -257,17 +258,17 @@ async def counting_stops_and_starts_over(dut):
     host.quiet(False)
     counted = await counters(dut)
     assert any(counted) and counted == await counters(dut)
-    dut.cnt_clear.value = 1
+    dut.s_cnt_clear.value = 1
     await RisingEdge(dut.clk)
-    dut.cnt_clear.value = 0
+    dut.s_cnt_clear.value = 0
     assert await counters(dut) == [0] * COUNTERS
     for _ in range(50):
         host.cycle()
         await RisingEdge(dut.clk)
     # Traffic during a reset is not counted, not even in its last cycle.
-    dut.valid.value = dut.ready.value = (1 << len(PerfStream)) - 1
-    dut.cpl_last.value = dut.cnt_run.value = 1
-    dut.sends_open.value = 0
+    dut.s_valids.value = dut.s_readies.value = (1 << len(PerfStream)) - 1
+    dut.s_cpl_last.value = dut.s_cnt_run.value = 1
+    dut.s_sends_open.value = 0
     dut.rst.value = 1
     await RisingEdge(dut.clk)
     dut.rst.value = 0
@@ -284,23 +285,23 @@ async def counting_stops_and_starts_over(dut):
 async def each_in_its_time(dut):
     """host.perf_counters.time: Beats and completed reads meet their specified counter latency."""
     await start(dut)
-    dut.cnt_run.value = 1
+    dut.s_cnt_run.value = 1
     for name, stream, index in (
         ("beat", PerfStream.M_NET, Perf.STREAM + 2 * PerfStream.M_NET),
         ("completed", ANSWERED, Perf.RD_LATENCY + bucket(8)),
     ):
-        dut.valid.value = dut.ready.value = 1 << ASKED
+        dut.s_valids.value = dut.s_readies.value = 1 << ASKED
         await RisingEdge(dut.clk)
-        dut.valid.value = 0
+        dut.s_valids.value = 0
         await ClockCycles(dut.clk, 7)
-        dut.cnt_index.value = int(index)
-        dut.cpl_last.value = 1
-        dut.valid.value = dut.ready.value = 1 << stream
+        dut.cnt_rd_addr.value = int(index)
+        dut.s_cpl_last.value = 1
+        dut.s_valids.value = dut.s_readies.value = 1 << stream
         await RisingEdge(dut.clk)
-        dut.valid.value = 0
+        dut.s_valids.value = 0
         # cnt_data follows the counter by one cycle.
         for _ in range(timing("efa_perf_counters", name).latency):
             await RisingEdge(dut.clk)
-            assert counted(dut, int(dut.cnt_data.value)) == 0, name
+            assert counted(dut, int(dut.cnt_rd_data.value)) == 0, name
         await RisingEdge(dut.clk)
-        assert counted(dut, int(dut.cnt_data.value)) == 1, name
+        assert counted(dut, int(dut.cnt_rd_data.value)) == 1, name

@@ -39,7 +39,7 @@ class Bench:
         await ClockCycles(self.dut.clk, 4)
         self.dut.rst.value = 0
         await RisingEdge(self.dut.clk)
-        await until(self.dut, high(self.dut.init_done))
+        await until(self.dut, high(self.dut.m_init_done))
 
     async def watch(self, ready):
         rng = rng_for("notice")
@@ -110,9 +110,9 @@ async def every_context_is_dead_after_reset(dut):
     await ClockCycles(dut.clk, 4)
     dut.rst.value = 0
     drive(dut, s_qpc_admin_valid=1, s_qpc_admin_write=0, s_qpc_admin_qpn=5)
-    await steady(dut, 64, init_done=0, s_qpc_admin_ready=0, s_qperr_send_ready=0)
+    await steady(dut, 64, m_init_done=0, s_qpc_admin_ready=0, s_qperr_send_ready=0)
     await RisingEdge(dut.clk)
-    assert dut.init_done.value == 1 and dut.s_qpc_admin_ready.value == 1
+    assert dut.m_init_done.value == 1 and dut.s_qpc_admin_ready.value == 1
     dut.s_qpc_admin_valid.value = 0
     for qpn in range(64):
         await bench.read(qpn)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared parts of the benches of rtl/queue: external tables, output pulses, CQE images.
 
-    Table(dut, "qpc_addr", "qpc_data", lambda qpn: contexts.get(qpn, 0))
+    Table(dut, "qpc_rd_addr", "qpc_rd_data", lambda qpn: contexts.get(qpn, 0))
     work = Pulses(dut, "work", "qpn")        # work.seen: [(cycle, qpn), ...]
 """
 

@@ -8,7 +8,7 @@ from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, until, zero
 
-INPUTS = ("now_valid", "now_qpn", "s_valid", "s_qpn", "m_ready")
+INPUTS = ("s_now_valid", "s_now_qpn", "s_valid", "s_qpn", "m_ready")
 
 
 class RefModel:
@@ -29,10 +29,10 @@ class RefModel:
                 assert dut.m_qpn.value == self.order[0]
                 if dut.m_ready.value == 1:
                     self.out.append(self.order.pop(0))
-            assert int(dut.s_ready.value) == 1 - int(dut.now_valid.value)
+            assert int(dut.s_ready.value) == 1 - int(dut.s_now_valid.value)
             put = None
-            if dut.now_valid.value == 1:
-                put = int(dut.now_qpn.value)
+            if dut.s_now_valid.value == 1:
+                put = int(dut.s_now_qpn.value)
             elif dut.s_valid.value == 1:
                 put = int(dut.s_qpn.value)
             if put is not None and put not in self.order:
@@ -42,7 +42,7 @@ class RefModel:
 async def start(dut):
     zero(dut, *INPUTS)
     await clock_and_reset(dut)
-    await until(dut, high(dut.init_done), cycles=5000)
+    await until(dut, high(dut.m_init_done), cycles=5000)
     ref = RefModel(dut)
     cocotb.start_soon(ref.run())
     return ref, 1 << len(dut.m_qpn)
@@ -57,12 +57,12 @@ async def each_queue_once_in_order(dut, rate, queues):
     rng = rng_for("set")
     used = rng.sample(range(count), queues or count)
     for _ in range(max(1500, 12 * len(used))):
-        for name in ("now", "s"):
+        for name in ("s_now", "s"):
             getattr(dut, name + "_valid").value = int(rng.random() < 0.5)
             getattr(dut, name + "_qpn").value = rng.choice(used)
         dut.m_ready.value = int(rng.random() < rate)
         await RisingEdge(dut.clk)
-    zero(dut, "now_valid", "s_valid")
+    zero(dut, "s_now_valid", "s_valid")
     dut.m_ready.value = 1
     await ClockCycles(dut.clk, len(used) + 14)
     assert not ref.order and len(ref.out) > 50
@@ -76,14 +76,14 @@ async def holds_every_queue(dut):
     three wraps."""
     ref, count = await start(dut)
     for qpn in range(count):
-        await pulse(dut, "now_valid", now_qpn=qpn)
+        await pulse(dut, "s_now_valid", s_now_qpn=qpn)
     await ClockCycles(dut.clk, 3)
     dut.m_ready.value = 1
     for number in range(3 * count):
-        dut.now_valid.value, dut.now_qpn.value = 1, number % count
+        dut.s_now_valid.value, dut.s_now_qpn.value = 1, number % count
         await RisingEdge(dut.clk)
         assert len(ref.order) == count
-    dut.now_valid.value = 0
+    dut.s_now_valid.value = 0
     await ClockCycles(dut.clk, count + 3)
     assert ref.out == [*range(count)] * 4
 
@@ -94,7 +94,7 @@ async def a_queue_shows_up_in_time(dut):
     is one queue per cycle."""
     ref, count = await start(dut)
     promised = timing("efa_queue_fifo_set", "queue")
-    for name in ("now", "s"):
+    for name in ("s_now", "s"):
         dut.m_ready.value = 0
         put = await pulse(dut, name + "_valid", **{name + "_qpn": 1})
         await RisingEdge(dut.clk)
@@ -104,9 +104,9 @@ async def a_queue_shows_up_in_time(dut):
         await ClockCycles(dut.clk, 2)
     # Full throughput: one insertion and one removal per cycle.
     ref.out.clear()
-    dut.now_valid.value = 1
+    dut.s_now_valid.value = 1
     for number in range(40):
-        dut.now_qpn.value = number % count
+        dut.s_now_qpn.value = number % count
         await RisingEdge(dut.clk)
         assert len(ref.out) == max(0, number // promised.interval - promised.latency)
 
@@ -118,10 +118,10 @@ async def reset_empties_it(dut):
     ref, count = await start(dut)
     for _ in range(3):
         for qpn in range(count):
-            await pulse(dut, "now_valid", now_qpn=qpn)
+            await pulse(dut, "s_now_valid", s_now_qpn=qpn)
         await reset(dut)
-        assert dut.m_valid.value == 0 and dut.init_done.value == 0
-        assert await until(dut, high(dut.init_done), cycles=count + 1) == count
+        assert dut.m_valid.value == 0 and dut.m_init_done.value == 0
+        assert await until(dut, high(dut.m_init_done), cycles=count + 1) == count
         await pulse(dut, "s_valid", s_qpn=count - 1)
         dut.m_ready.value = 1
         await ClockCycles(dut.clk, 5)

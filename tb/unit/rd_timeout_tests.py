@@ -19,8 +19,8 @@ class Bench:
         self.phase = [0] * self.tags
         self.given_up = []
         self.now = 0
-        for name in ("req_wr", "have_wr", "slot_done", "now", "req_tag", "req_phase", "have_tag",
-                     "have_phase", "have_given_up"):  # fmt: skip
+        for name in ("s_req_wr", "s_have_wr", "s_slot_done", "s_now", "s_req_tag", "s_req_phase",
+                     "s_have_tag", "s_have_phase", "s_have_given_up"):  # fmt: skip
             getattr(dut, name).value = 0
 
     async def start(self):
@@ -46,58 +46,58 @@ class Bench:
             if dut.rst.value != 0:
                 tag, step = 0, 0
                 continue
-            assert int(dut.slot_tag.value) == tag
-            assert int(dut.slot_req.value) == (step == 2), tag
-            now, before = int(dut.now.value), step
+            assert int(dut.m_slot_tag.value) == tag
+            assert int(dut.m_slot_req.value) == (step == 2), tag
+            now, before = int(dut.s_now.value), step
             if step == 0:
                 seen, step = (*requested[tag], *have[tag]), 1
             elif step == 1:
                 phase, at, done, given_up = seen
                 old = (now - at) % (1 << 32) >= self.timeout
                 step = 2 if phase != done and not given_up and old else 0
-            elif dut.slot_done.value == 1:
-                assert int(dut.slot_phase.value) == seen[0]
+            elif dut.s_slot_done.value == 1:
+                assert int(dut.m_slot_phase.value) == seen[0]
                 step = 0
             if before and not step:
                 tag = (tag + 1) % self.tags
-            if dut.req_wr.value == 1:
-                requested[int(dut.req_tag.value)] = int(dut.req_phase.value), now
-            if dut.have_wr.value == 1:
-                written = int(dut.have_phase.value), int(dut.have_given_up.value)
-                have[int(dut.have_tag.value)] = written
+            if dut.s_req_wr.value == 1:
+                requested[int(dut.s_req_tag.value)] = int(dut.s_req_phase.value), now
+            if dut.s_have_wr.value == 1:
+                written = int(dut.s_have_phase.value), int(dut.s_have_given_up.value)
+                have[int(dut.s_have_tag.value)] = written
 
     async def _run(self):
         dut = self.dut
         while True:
             await RisingEdge(dut.clk)
             self.now = (self.now + 1) & 0xFFFF_FFFF
-            dut.now.value = self.now
-            if dut.slot_done.value == 1 and dut.slot_req.value == 1:
-                tag, phase = int(dut.slot_tag.value), int(dut.slot_phase.value)
+            dut.s_now.value = self.now
+            if dut.s_slot_done.value == 1 and dut.m_slot_req.value == 1:
+                tag, phase = int(dut.m_slot_tag.value), int(dut.m_slot_phase.value)
                 self.given_up.append((tag, phase, self.now))
-                dut.slot_done.value = 0
+                dut.s_slot_done.value = 0
                 cocotb.start_soon(self.have(tag, 1 - phase, given_up=1))
-            elif dut.slot_req.value == 1 and dut.slot_done.value == 0:
-                dut.slot_done.value = int(self.rng.random() < self.slots)
+            elif dut.m_slot_req.value == 1 and dut.s_slot_done.value == 0:
+                dut.s_slot_done.value = int(self.rng.random() < self.slots)
             else:
-                dut.slot_done.value = 0
+                dut.s_slot_done.value = 0
 
     async def request(self, tag, phase):
         dut = self.dut
-        dut.req_tag.value, dut.req_phase.value, dut.req_wr.value = tag, phase, 1
+        dut.s_req_tag.value, dut.s_req_phase.value, dut.s_req_wr.value = tag, phase, 1
         await RisingEdge(dut.clk)
         # Without a write the other inputs are don't-care.
-        dut.req_wr.value = 0
-        dut.req_tag.value, dut.req_phase.value = self.rng.randrange(self.tags), 1 - phase
+        dut.s_req_wr.value = 0
+        dut.s_req_tag.value, dut.s_req_phase.value = self.rng.randrange(self.tags), 1 - phase
 
     async def have(self, tag, phase, given_up=0):
         dut = self.dut
-        dut.have_tag.value, dut.have_phase.value = tag, phase
-        dut.have_given_up.value, dut.have_wr.value = given_up, 1
+        dut.s_have_tag.value, dut.s_have_phase.value = tag, phase
+        dut.s_have_given_up.value, dut.s_have_wr.value = given_up, 1
         await RisingEdge(dut.clk)
-        dut.have_wr.value = 0
-        dut.have_tag.value, dut.have_phase.value = self.rng.randrange(self.tags), 1 - phase
-        dut.have_given_up.value = 1 - given_up
+        dut.s_have_wr.value = 0
+        dut.s_have_tag.value, dut.s_have_phase.value = self.rng.randrange(self.tags), 1 - phase
+        dut.s_have_given_up.value = 1 - given_up
 
     async def use(self, tag):
         """Issues a read with this tag; returns the cycle."""
@@ -188,16 +188,16 @@ async def any_age_at_any_time(dut):
     for _ in range(4000):
         await RisingEdge(dut.clk)
         # The scan reads this tag now, or the next tag soon.
-        shown = int(dut.slot_tag.value)
+        shown = int(dut.m_slot_tag.value)
         gen = bench.timeout - rng.getrandbits(1) + rng.choice((0, 1 << rng.randrange(32)))
         now = requested.get(shown, 0) + gen & 0xFFFF_FFFF
         tag, have = (rng.choice((shown, rng.randrange(bench.tags))) for _ in range(2))
         request = rng.random() < 0.3
-        done = dut.slot_req.value == 1 and dut.slot_done.value == 0 and rng.random() < 0.3
+        done = dut.m_slot_req.value == 1 and dut.s_slot_done.value == 0 and rng.random() < 0.3
         found += done
-        drive(dut, now=now, req_wr=int(request), req_tag=tag, req_phase=rng.getrandbits(1),
-              have_wr=int(rng.random() < 0.3), have_tag=have, have_phase=rng.getrandbits(1),
-              have_given_up=int(rng.random() < 0.2), slot_done=int(done))  # fmt: skip
+        drive(dut, s_now=now, s_req_wr=int(request), s_req_tag=tag, s_req_phase=rng.getrandbits(1),
+              s_have_wr=int(rng.random() < 0.3), s_have_tag=have, s_have_phase=rng.getrandbits(1),
+              s_have_given_up=int(rng.random() < 0.2), s_slot_done=int(done))  # fmt: skip
         if request:
             requested[tag] = now
     assert found > 100
@@ -214,12 +214,12 @@ async def slot_held(dut):
     assert sorted(tag for tag, _, _ in bench.given_up) == [0, 1, 2, 3]
     bench.slots = 0
     await bench.use(5)
-    await until(dut, high(dut.slot_req))
+    await until(dut, high(dut.m_slot_req))
     found = bench.phase[5]
     await bench.have(5, found)
     await bench.use(5)
     await ClockCycles(dut.clk, 3)
-    assert (int(dut.slot_tag.value), int(dut.slot_phase.value)) == (5, found)
+    assert (int(dut.m_slot_tag.value), int(dut.m_slot_phase.value)) == (5, found)
 
 
 @cocotb.test()
@@ -229,6 +229,6 @@ async def reset_in_traffic(dut):
     await bench.use(1)
     await ClockCycles(dut.clk, bench.timeout // 2)
     await reset(dut)
-    assert dut.slot_req.value == 0
+    assert dut.m_slot_req.value == 0
     await ClockCycles(dut.clk, bench.timeout + 8 * bench.tags)
     assert [tag for tag, _, _ in bench.given_up] == [1]

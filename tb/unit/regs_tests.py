@@ -21,29 +21,29 @@ class Bench:
 
     def __init__(self, dut, stalls=0.0, profile=0):
         self.dut = dut
-        for name in ("in_reset", "in_flr", "resp_clear", "sts_progress", "sts_finished",
-                     "acc_valid", "acc_write", "acc_offset", "acc_data"):  # fmt: skip
+        for name in ("s_in_reset", "s_in_flr", "s_resp_clear", "s_sts_progress", "s_sts_finished",
+                     "s_acc_valid", "s_acc_write", "s_acc_offset", "s_acc_data"):  # fmt: skip
             getattr(dut, name).value = 0
         dut.s_cfg_profile.value = profile
-        dut.sampled_interface.value = 0
-        self.wr = StreamMonitor(dut, "wr_reg", stalls)
-        self.reg = StreamMonitor(dut, "reg_wr")
-        self.anomaly = StreamMonitor(dut, "anomaly")
+        dut.s_cfg_sampled_interface.value = 0
+        self.wr = StreamMonitor(dut, "m_wr_reg", stalls)
+        self.reg = StreamMonitor(dut, "m_reg_wr")
+        self.anomaly = StreamMonitor(dut, "m_anomaly")
 
     async def store(self, offset, value):
         dut = self.dut
-        dut.acc_offset.value, dut.acc_data.value = int(offset), value
-        dut.acc_valid.value = dut.acc_write.value = 1
+        dut.s_acc_offset.value, dut.s_acc_data.value = int(offset), value
+        dut.s_acc_valid.value = dut.s_acc_write.value = 1
         await RisingEdge(dut.clk)
-        dut.acc_valid.value = dut.acc_write.value = 0
+        dut.s_acc_valid.value = dut.s_acc_write.value = 0
 
     async def load(self, offset):
         dut = self.dut
-        dut.acc_offset.value, dut.acc_valid.value = int(offset), 1
+        dut.s_acc_offset.value, dut.s_acc_valid.value = int(offset), 1
         await RisingEdge(dut.clk)
-        dut.acc_valid.value = 0
+        dut.s_acc_valid.value = 0
         await RisingEdge(dut.clk)
-        return int(dut.rdata.value)
+        return int(dut.m_acc_rdata.value)
 
     async def point(self, address):
         await self.store(Reg.MMIO_RESP_LO, address & 0xFFFF_FFFF)
@@ -124,25 +124,26 @@ async def any_access(dut):
             if requests and write and not in_flr:
                 requested = requests.pop()
             data = REG_BITS.MMIO_REG_READ.pack(REQ_ID=number, REG_OFF=requested)
-        drive(dut, s_cfg_profile=profile, sampled_interface=interface, sts_progress=progress,
-              sts_finished=finished, in_reset=in_reset, in_flr=in_flr, resp_clear=clear,
-              acc_valid=1, acc_write=write, acc_offset=offset, acc_data=data)  # fmt: skip
+        drive(dut, s_cfg_profile=profile, s_cfg_sampled_interface=interface,
+              s_sts_progress=progress, s_sts_finished=finished, s_in_reset=in_reset,
+              s_in_flr=in_flr, s_resp_clear=clear, s_acc_valid=1, s_acc_write=write,
+              s_acc_offset=offset, s_acc_data=data)  # fmt: skip
         await ReadOnly()
         stored = offset in STORED
         acts = write and stored and not in_flr
         seen = write and offset < LIMITS.msix_table_offset and not in_flr and not in_reset
-        assert dut.reg_wr_valid.value == seen
+        assert dut.m_reg_wr_valid.value == seen
         if acts and seen:
-            assert int(dut.reg_wr_offset.value) == offset
-            assert int(dut.reg_wr_data.value) == data
-        assert dut.ctl_valid.value == (acts and offset == Reg.DEV_CTL)
-        assert dut.ctl_reset.value == data & 1
+            assert int(dut.m_reg_wr_offset.value) == offset
+            assert int(dut.m_reg_wr_data.value) == data
+        assert dut.m_ctl_valid.value == (acts and offset == Reg.DEV_CTL)
+        assert dut.m_ctl_reset.value == data & 1
         version = interface or list(PROFILES.values())[profile].version
-        assert dut.acq_crc.value == (version >= 2)
+        assert dut.m_cfg_acq_crc.value == (version >= 2)
         ignored = write and not stored and not LIMITS.msix_table_offset <= offset < end
-        assert dut.anomaly_valid.value == ignored
+        assert dut.m_anomaly_valid.value == ignored
         if ignored:
-            assert (int(dut.anomaly_kind.value), int(dut.anomaly_detail.value)) == (
+            assert (int(dut.m_anomaly_kind.value), int(dut.m_anomaly_detail.value)) == (
                 AnomalyHost.REGISTER,
                 offset,
             )
@@ -159,10 +160,10 @@ async def any_access(dut):
         if clear:
             address = 0
         await RisingEdge(dut.clk)
-        drive(dut, acc_valid=0, acc_write=write, resp_clear=0)
+        drive(dut, s_acc_valid=0, s_acc_write=write, s_resp_clear=0)
         await ReadOnly()
-        assert int(dut.rdata.value) == value_of(offset, profile, *state), hex(offset)
-        assert dut.reg_wr_valid.value == dut.anomaly_valid.value == dut.ctl_valid.value == 0
+        assert int(dut.m_acc_rdata.value) == value_of(offset, profile, *state), hex(offset)
+        assert dut.m_reg_wr_valid.value == dut.m_anomaly_valid.value == dut.m_ctl_valid.value == 0
         await ClockCycles(dut.clk, 1 + rng.getrandbits(1))
     await ClockCycles(dut.clk, 4)
     reported = [beat | {"data": beat["data"].to_bytes(8, "little")} for beat in bench.wr.beats]
@@ -196,22 +197,22 @@ async def during_reset(dut):
     none does."""
     bench = Bench(dut)
     await clock_and_reset(dut)
-    dut.in_reset.value = 1
+    dut.s_in_reset.value = 1
     await bench.point(RESP)
     await bench.store(Reg.AQ_CAPS, 5)
     await bench.request(Reg.VERSION, 9)
     assert (await bench.wr.take())[0]["addr"] == RESP
     assert not bench.reg.beats
-    dut.acc_offset.value, dut.acc_data.value = int(Reg.DEV_CTL), 1
-    dut.acc_valid.value = dut.acc_write.value = 1
+    dut.s_acc_offset.value, dut.s_acc_data.value = int(Reg.DEV_CTL), 1
+    dut.s_acc_valid.value = dut.s_acc_write.value = 1
     await RisingEdge(dut.clk)
     await RisingEdge(dut.clk)
-    assert dut.ctl_valid.value == 1 and dut.ctl_reset.value == 1
-    dut.in_flr.value = 1
+    assert dut.m_ctl_valid.value == 1 and dut.m_ctl_reset.value == 1
+    dut.s_in_flr.value = 1
     await RisingEdge(dut.clk)
     await RisingEdge(dut.clk)
-    assert dut.ctl_valid.value == 0
-    dut.acc_valid.value = dut.acc_write.value = 0
+    assert dut.m_ctl_valid.value == 0
+    dut.s_acc_valid.value = dut.s_acc_write.value = 0
     await bench.request(Reg.VERSION, 10)
     await bench.wr.none(8)
 
@@ -252,14 +253,14 @@ async def cycles(dut):
     assert load.interval == 1
     for at in range(len(requested) + load.latency):
         offset = int(requested[min(at, len(requested) - 1)])
-        drive(dut, acc_valid=at < len(requested), acc_write=0, acc_offset=offset)
+        drive(dut, s_acc_valid=at < len(requested), s_acc_write=0, s_acc_offset=offset)
         await ReadOnly()
         if at >= load.latency:
-            assert int(dut.rdata.value) == value_of(requested[at - load.latency], 0)
+            assert int(dut.m_acc_rdata.value) == value_of(requested[at - load.latency], 0)
         await RisingEdge(dut.clk)
-    drive(dut, acc_valid=0)
+    drive(dut, s_acc_valid=0)
     await bench.request(Reg.VERSION, 1)
-    await rises(dut, dut.wr_reg_valid, timing("efa_regs", "rsp").latency)
+    await rises(dut, dut.m_wr_reg_valid, timing("efa_regs", "rsp").latency)
 
 
 @cocotb.test()
@@ -268,9 +269,9 @@ async def address_cancelled(dut):
     bench = Bench(dut)
     await clock_and_reset(dut)
     await bench.point(RESP)
-    dut.resp_clear.value = 1
+    dut.s_resp_clear.value = 1
     await RisingEdge(dut.clk)
-    dut.resp_clear.value = 0
+    dut.s_resp_clear.value = 0
     await bench.request(Reg.VERSION, 1)
     assert (await bench.wr.take())[0]["addr"] == 0
     await bench.point(RESP)

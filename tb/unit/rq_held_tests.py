@@ -166,8 +166,9 @@ async def counts_pass_their_end(dut):
     total, spread = 0x10000 + size, rng.getrandbits(16) | 1
     dut.qpc_rd_data.value = image = context(base, log)
     await hold(
-        dut, "rq_ctrl_valid", "rq_ctrl_ready", rq_ctrl_kind=INIT, rq_ctrl_qpn=qpn, rq_ctrl_qpc=image
-    )
+        dut, "s_rq_ctrl_valid", "s_rq_ctrl_ready",
+        s_rq_ctrl_kind=INIT, s_rq_ctrl_qpn=qpn, s_rq_ctrl_qpc=image,
+    )  # fmt: skip
 
     def word(number):
         """Returns descriptor `number`; two descriptors make a WQE."""

@@ -35,7 +35,7 @@ class RefModel:
     readers."""
 
     def __init__(self, dut):
-        self.dut, self.rings, self.wide = dut, {}, len(dut.rqdb_qpn)
+        self.dut, self.rings, self.wide = dut, {}, len(dut.s_rqdb_qpn)
         self.pipe, self.requested, self.counts, self.reported = [], None, {}, None
         self.seen = {"move": 0, "wrong": 0, "same": 0, "clear": 0}
 
@@ -52,16 +52,16 @@ class RefModel:
         # Outputs of earlier inputs.
         due = self.pipe.pop(0) if len(self.pipe) == DOORBELL.latency else None
         move, wrong, qpn = due or (False, False, 0)
-        assert (dut.move_valid.value, dut.wrong_valid.value) == (int(move), int(wrong)), cycle()
+        assert (dut.m_move_valid.value, dut.m_wrong_valid.value) == (int(move), int(wrong)), cycle()
         if move or wrong:
-            assert dut.doorbell_qpn.value == qpn
+            assert dut.m_doorbell_qpn.value == qpn
         if self.requested is not None:
-            prods, conss = int(dut.rd_prod.value), int(dut.rd_cons.value)
+            prods, conss = int(dut.prod_rd_data.value), int(dut.cons_rd_data.value)
             for lane, (prod, cons) in enumerate(self.requested):
                 got = prods >> 16 * lane & 0xFFFF, conss >> 16 * lane & 0xFFFF
                 assert got == (prod % WRAP, cons % WRAP), (lane, cycle())
         # A moved producer index is readable by a request in the cycle of its report.
-        requested = int(dut.rd_qpn.value)
+        requested = int(dut.ring_rd_addr.value)
         self.requested = [
             self.counts.get(requested >> self.wide * lane & (1 << self.wide) - 1) for lane in (0, 1)
         ]
@@ -71,18 +71,18 @@ class RefModel:
             self.counts[at] = ring.prod, ring.cons
         # Inputs of this edge.
         message = None
-        if dut.rqdb_valid.value == 1:
-            at = int(dut.rqdb_qpn.value)
-            valid, moves = self.rings[at].check(int(dut.rqdb_value.value))
+        if dut.s_rqdb_valid.value == 1:
+            at = int(dut.s_rqdb_qpn.value)
+            valid, moves = self.rings[at].check(int(dut.s_rqdb_value.value))
             message = moves, not valid, at
             self.seen["move" if moves else "same" if valid else "wrong"] += 1
         self.pipe.append(message)
         if dut.s_done_valid.value == 1:
             self.rings[int(dut.s_done_qpn.value)].done += int(dut.s_done_count.value)
-        if dut.take_valid.value == 1:
-            at = int(dut.take_qpn.value)
+        if dut.s_take_valid.value == 1:
+            at = int(dut.s_take_qpn.value)
             ring = self.rings[at]
-            ring.cons += (int(dut.take_value.value) - ring.cons) % WRAP
+            ring.cons += (int(dut.s_take_value.value) - ring.cons) % WRAP
             self.counts[at] = self.counts[at][0], ring.cons
         if dut.s_clear_valid.value == 1 and dut.s_clear_ready.value == 1:
             at = int(dut.s_clear_qpn.value)
@@ -95,7 +95,7 @@ class RefModel:
 
 
 async def start(dut, watched=True):
-    zero(dut, "rqdb_valid", "take_valid", "s_done_valid", "s_clear_valid", "rd_qpn")
+    zero(dut, "s_rqdb_valid", "s_take_valid", "s_done_valid", "s_clear_valid", "ring_rd_addr")
     await clock_and_reset(dut)
     account = RefModel(dut)
     if watched:
@@ -131,21 +131,21 @@ async def doorbells_are_checked_by_the_rule(dut, rate):
         space = ring.size - (ring.prod - ring.done)
         step = rng.choice((0, 1, 2, space, space, space + 1, rng.randrange(space + 1), -1,
                            rng.randrange(WRAP)))  # fmt: skip
-        dut.rqdb_valid.value = int(rng.random() < rate and qpn != held)
-        dut.rqdb_qpn.value, dut.rqdb_value.value = qpn, (ring.prod + step) % WRAP
-        for name in ("take", "s_done"):
+        dut.s_rqdb_valid.value = int(rng.random() < rate and qpn != held)
+        dut.s_rqdb_qpn.value, dut.s_rqdb_value.value = qpn, (ring.prod + step) % WRAP
+        for name in ("s_take", "s_done"):
             at = rng.choice((3, 4, 5, 5, 6, 62, 63, 63))
             ring = account.rings[at]
-            left = ring.prod - ring.cons if name == "take" else ring.cons - ring.done
-            count = min(left, rng.randrange(1, 4000 if name == "take" else 4))
+            left = ring.prod - ring.cons if name == "s_take" else ring.cons - ring.done
+            count = min(left, rng.randrange(1, 4000 if name == "s_take" else 4))
             go = rng.random() < rate and at != held and count > 0
             getattr(dut, name + "_valid").value = int(go)
             getattr(dut, name + "_qpn").value = at
-            if name == "take":
-                dut.take_value.value = (ring.cons + count) % WRAP
+            if name == "s_take":
+                dut.s_take_value.value = (ring.cons + count) % WRAP
             else:
                 dut.s_done_count.value = count
-        dut.rd_qpn.value = rng.choice(list(sizes)) << account.wide | rng.choice((5, 63, 62))
+        dut.ring_rd_addr.value = rng.choice(list(sizes)) << account.wide | rng.choice((5, 63, 62))
         if held is not None:
             cycles_to_clear -= 1
             if cycles_to_clear == 0:
@@ -172,15 +172,15 @@ async def a_ring_fills_to_its_last_entry(dut):
     for log in range(13):
         await clear(dut, 3 * log, log)
         for value in (1 << log, (1 << log) + 1):
-            await pulse(dut, "rqdb_valid", rqdb_qpn=3 * log, rqdb_value=value)
+            await pulse(dut, "s_rqdb_valid", s_rqdb_qpn=3 * log, s_rqdb_value=value)
             await ClockCycles(dut.clk, 3)
     assert (account.seen["move"], account.seen["wrong"]) == (13, 13)
     ring = account.rings[36]
-    dut.s_done_qpn.value = dut.rqdb_qpn.value = 36
-    dut.s_done_valid.value = dut.rqdb_valid.value = 1
+    dut.s_done_qpn.value = dut.s_rqdb_qpn.value = 36
+    dut.s_done_valid.value = dut.s_rqdb_valid.value = 1
     for _ in range(11000):
         dut.s_done_count.value = min(rng.choice((0, 3, 3)), ring.prod - ring.done)
-        dut.rqdb_value.value = (ring.done + 4096 + rng.choice((-2, -1, 0, 0, 1))) % WRAP
+        dut.s_rqdb_value.value = (ring.done + 4096 + rng.choice((-2, -1, 0, 0, 1))) % WRAP
         await RisingEdge(dut.clk)
         await Timer(1, "ns")
     assert ring.done > 1 << 14
@@ -193,21 +193,21 @@ async def counts_go_through_their_wrap(dut):
     await clear(dut, 9, 12)
     done = 0
     dut.s_done_qpn.value, dut.s_done_count.value = 9, 3
-    dut.rd_qpn.value = 9 << len(dut.rqdb_qpn) | 9
+    dut.ring_rd_addr.value = 9 << len(dut.s_rqdb_qpn) | 9
     while done < WRAP + 6000:
         top = done + 4096
         for value, moves in ((top + 1, 0), (top, 1), (top - 1, 0), (top, 0)):
-            await pulse(dut, "rqdb_valid", rqdb_qpn=9, rqdb_value=value % WRAP)
+            await pulse(dut, "s_rqdb_valid", s_rqdb_qpn=9, s_rqdb_value=value % WRAP)
             await ClockCycles(dut.clk, DOORBELL.latency)
-            assert dut.move_valid.value == moves
-            assert dut.wrong_valid.value == int(value != top)
-        await pulse(dut, "take_valid", take_qpn=9, take_value=top % WRAP)
+            assert dut.m_move_valid.value == moves
+            assert dut.m_wrong_valid.value == int(value != top)
+        await pulse(dut, "s_take_valid", s_take_qpn=9, s_take_value=top % WRAP)
         dut.s_done_valid.value = 1
         await ClockCycles(dut.clk, 1300)
         dut.s_done_valid.value = 0
         done += 3 * 1300
         await ClockCycles(dut.clk, 2)
-        for counts in (dut.rd_prod, dut.rd_cons):
+        for counts in (dut.prod_rd_data, dut.cons_rd_data):
             assert int(counts.value) == top % WRAP << 16 | top % WRAP
 
 
@@ -216,22 +216,22 @@ async def doorbells_and_reads_take_their_time(dut):
     """queue.rq_index.cycles: Doorbells of one ring are validated one per cycle, and a completion
     counts for a doorbell one cycle later; a clear waits for other traffic."""
     account = await start(dut)
-    moves = Pulses(dut, "move")
+    moves = Pulses(dut, "m_move")
     await clear(dut, 1, 3)
     assert account.seen["clear"] == 1
     started = cycle() + 1
     for number in range(8):
-        dut.rqdb_valid.value, dut.rqdb_qpn.value, dut.rqdb_value.value = 1, 1, number + 1
+        dut.s_rqdb_valid.value, dut.s_rqdb_qpn.value, dut.s_rqdb_value.value = 1, 1, number + 1
         await RisingEdge(dut.clk)
     # The ring is full: a doorbell one cycle after the completion that frees a place is the first
     # valid doorbell.
     dut.s_done_count.value = 1
     dut.s_done_qpn.value, dut.s_done_valid.value = 1, 1
-    dut.rqdb_value.value = 9
+    dut.s_rqdb_value.value = 9
     await RisingEdge(dut.clk)
     dut.s_done_valid.value = 0
     await RisingEdge(dut.clk)
-    zero(dut, "rqdb_valid")
+    zero(dut, "s_rqdb_valid")
     await ClockCycles(dut.clk, 4)
     first = started + DOORBELL.latency
     assert [at for at, *_ in moves.seen] == [
@@ -242,12 +242,12 @@ async def doorbells_and_reads_take_their_time(dut):
     # A clear has the lowest priority, behind consumption, completions and doorbells.
     await clear(dut, 2, 3)
     dut.s_clear_valid.value, dut.s_clear_qpn.value, dut.s_clear_sized.value = 1, 2, 0
-    dut.take_valid.value, dut.take_qpn.value = 1, 1
+    dut.s_take_valid.value, dut.s_take_qpn.value = 1, 1
     for number in range(1, 5):
-        dut.take_value.value = number
+        dut.s_take_value.value = number
         await RisingEdge(dut.clk)
         assert dut.s_clear_ready.value == 0
-    dut.take_valid.value = 0
+    dut.s_take_valid.value = 0
     await RisingEdge(dut.clk)
     assert dut.s_clear_ready.value == 1
     zero(dut, "s_clear_valid")
@@ -259,21 +259,22 @@ async def reset_clears_what_was_under_way(dut):
     account = await start(dut)
     for lead in range(4):
         await clear(dut, 7, 4)
-        dut.rqdb_valid.value, dut.rqdb_qpn.value, dut.rqdb_value.value = 1, 7, 5 + 20 * (lead % 2)
+        dut.s_rqdb_valid.value, dut.s_rqdb_qpn.value = 1, 7
+        dut.s_rqdb_value.value = 5 + 20 * (lead % 2)
         dut.s_done_valid.value, dut.s_done_qpn.value, dut.s_done_count.value = 1, 7, lead
         await ClockCycles(dut.clk, 1 + lead // 2)
         dut.rst.value = 1
         await ClockCycles(dut.clk, 2)
-        zero(dut, "rqdb_valid", "s_done_valid")
+        zero(dut, "s_rqdb_valid", "s_done_valid")
         await reset(dut)
         for _ in range(4):
-            assert dut.move_valid.value == dut.wrong_valid.value == 0
+            assert dut.m_move_valid.value == dut.m_wrong_valid.value == 0
             await RisingEdge(dut.clk)
         account.rings.clear()
         account.counts.clear()
         await clear(dut, 7, 4)
-        dut.rd_qpn.value = 7 << account.wide | 7
+        dut.ring_rd_addr.value = 7 << account.wide | 7
         for value in (16, 17):
-            await pulse(dut, "rqdb_valid", rqdb_qpn=7, rqdb_value=value)
+            await pulse(dut, "s_rqdb_valid", s_rqdb_qpn=7, s_rqdb_value=value)
         await ClockCycles(dut.clk, 4)
     assert account.seen["wrong"] >= 4

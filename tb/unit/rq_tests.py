@@ -20,8 +20,8 @@ WRONG, FAILED = 2, 6
 CLAIM, DOORBELL, OP = (timing("efa_rq", path) for path in ("claim", "doorbell", "op"))
 INPUTS = (
     "s_rqdb_valid",
-    "rq_ctrl_valid",
-    "rq_ctrl_kind",
+    "s_rq_ctrl_valid",
+    "s_rq_ctrl_kind",
     "s_qpchg_valid",
     "m_rd_ready",
     "s_rd_cpl_valid",
@@ -255,7 +255,7 @@ class Env:
             ring.pending -= 1
         if dut.s_qpchg_valid.value == 1 and dut.s_qpchg_ready.value == 1:
             self.chgs.popleft()
-        if dut.rq_ctrl_valid.value == 1 and dut.rq_ctrl_ready.value == 1:
+        if dut.s_rq_ctrl_valid.value == 1 and dut.s_rq_ctrl_ready.value == 1:
             self.op[0].begin()
             self.times["op"].append(cycle())
             self.op = None
@@ -291,11 +291,11 @@ class Env:
         # Claims and flushes share one port for consumption, hence never end in the same cycle.
         dut.m_flush_ready.value = int(rng.random() < self.pace and not ending)
         dut.m_err_ready.value = int(rng.random() < self.pace)
-        dut.rq_ctrl_valid.value = int(self.op is not None)
+        dut.s_rq_ctrl_valid.value = int(self.op is not None)
         if self.op:
             ring, kind = self.op
-            dut.rq_ctrl_qpn.value, dut.rq_ctrl_kind.value = ring.qpn, kind
-            dut.rq_ctrl_qpc.value = ring.context()
+            dut.s_rq_ctrl_qpn.value, dut.s_rq_ctrl_kind.value = ring.qpn, kind
+            dut.s_rq_ctrl_qpc.value = ring.context()
         dut.s_drain.value = int(self.drain)
 
     def _packets_in(self):
@@ -654,7 +654,7 @@ async def reset_in_the_middle_of_traffic(dut):
         env = Env(dut, 1.0, 1.0, 1.0)
         env.rings[1] = Ring(1)
         for name in ("m_rd_valid", "m_rsp_valid", "m_flush_valid", "m_err_valid", "m_idle",
-                     "m_drained", "rq_ctrl_ready"):  # fmt: skip
+                     "m_drained", "s_rq_ctrl_ready"):  # fmt: skip
             assert getattr(dut, name).value == 0, name
         await until(dut, high(dut.m_init_done))
         await env.cycles(40)

@@ -14,7 +14,7 @@ from tb.lib.waits import high, until, zero
 from tb.unit.data_bench import Moments, Raw, RawMonitor
 
 QKEY, SIZE = 0xABCD, 100
-INPUTS = ("s_open", "qpc_rd_data", "ah_valid", "m_claim_ready", "s_rsp_valid", "s_rsp_data",
+INPUTS = ("s_open", "qpc_rd_data", "s_ah_valid", "m_claim_ready", "s_rsp_valid", "s_rsp_data",
           "s_arrived")  # fmt: skip
 PACKET = timing("efa_rx_accept", "packet")
 

@@ -21,7 +21,7 @@ class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0):
         self.dut, self.rng = dut, rng_for("rx_mr_check")
         self.regions, self.wanted = Regions(self.rng), deque()
-        zero(dut, "mr_valid", "m_write_ready", "m_retire_ready")
+        zero(dut, "s_mr_valid", "m_write_ready", "m_retire_ready")
         pins = Bundles(dut).bundle("s_job_check", "s_job", INTERNAL.rx_check)
         self.jobs = StreamDriver(pins, "s_job", gaps, ["data", "req", "descs", "pd"])
         self.pause = {name: pauses(stalls, name) for name in ("m_write", "m_retire")}
@@ -41,7 +41,7 @@ class Bench:
                       for number, index in enumerate(rng.sample(range(turn, 256, 2), 3))]
                      for turn, pd in enumerate(self.domains)]  # fmt: skip
         await self.regions.report(self.dut, pages=False)
-        self.dut.mr_index.value = self.mine[1][0]["key"] % (1 << LIMITS.mr_w)
+        self.dut.s_mr_index.value = self.mine[1][0]["key"] % (1 << LIMITS.mr_w)
         cocotb.start_soon(self._watch())
 
     def descriptor(self, turn, good):

@@ -24,7 +24,7 @@ class Bench:
         self.store = bytearray(self.rng.randbytes(self.bytes))  # the packet buffer
         self.regions, self.memory, self.wanted = Regions(self.rng), {}, deque()
         self.line, self.at, self.ended, self.free, self.lasts = 0, 0, 0, 0, 0
-        zero(dut, "mtt_valid", "s_win_data")
+        zero(dut, "s_mtt_valid", "s_win_data")
         self.node = self.rng.getrandbits(16)
         dut.s_cfg_node_id.value, dut.s_cfg_mps_log.value = self.node, log
         self.jobs = StreamDriver(dut, "s_job", gaps, ["data"])

@@ -156,7 +156,7 @@ class Bench:
             [],
         )
         self.ended, self.jobs_seen, self.parks, self.waited = 0, 0, parks, 0
-        zero(dut, "s_open", "ah_valid", "m_claim_ready", "s_rsp_valid", "s_rsp_data",
+        zero(dut, "s_open", "s_ah_valid", "m_claim_ready", "s_rsp_valid", "s_rsp_data",
              "blocked_rd_data", "qpc_rd_data")  # fmt: skip
         self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "line", "slot"])
         self.jobs = RawMonitor(dut, "m_job", stalls, ["data", "req", "descs", "pd"],
@@ -181,9 +181,9 @@ class Bench:
             self.handles[pd, node] = index if live else None
         images = (INTERNAL.ahc.pack(**dont_care(INTERNAL.ahc, self.rng, **fields)) for fields in (
             {"live": live, "pd": pd, "fabric": fabric, "node": node}, {"fabric": 1}))  # fmt: skip
-        await pulse(self.dut, "ah_valid", ah_index=index, ah_data=next(images))
+        await pulse(self.dut, "s_ah_valid", s_ah_index=index, s_ah_data=next(images))
         # Only data with valid counts.
-        self.dut.ah_data.value = next(images)
+        self.dut.s_ah_data.value = next(images)
 
     def post(self, qpn, kind, *sizes):
         """Sets the head of a ring: a complete WQE, "none", "failed" or "endless"."""

@@ -40,15 +40,15 @@ class Bench:
         self.give = deque()  # messages that wait for a context
         self.given = []  # (id, message) in order
         self.predicts, self.req_id, self._next_give = predicts, 0, 0.0
-        zero(dut, "ctx_take", "s_ctx_msg", "s_scan_valid", "ah_gen", "qpc_data",
+        zero(dut, "s_ctx_take", "s_ctx_msg", "s_scan_valid", "s_ah_gen", "qpc_rd_data",
              "s_cancel_valid", "s_cancel_qpn", "s_clear_valid", "s_clear_qpn",
              "completed_rd_addr")  # fmt: skip
         self.handles()
         self.scan_set = set()
-        Table(dut, "scan_set_addr", "scan_set", lambda qpn: int(qpn in self.scan_set))
-        self.acks = StreamDriver(dut, "ack_rx", gaps)
+        Table(dut, "scan_set_rd_addr", "scan_set_rd_data", lambda qpn: int(qpn in self.scan_set))
+        self.acks = StreamDriver(dut, "s_ack_rx", gaps)
         self.done = StreamDriver(dut, "s_done", gaps)
-        self.txc = StreamMonitor(dut, "txc", stalls, on_beat=self._completion)
+        self.txc = StreamMonitor(dut, "m_txc", stalls, on_beat=self._completion)
 
     async def start(self):
         await clock_and_reset(self.dut, resets=POWER_ON)
@@ -62,7 +62,7 @@ class Bench:
         """Drives the generations of all handles, after the destruction of some."""
         for ah in gone:
             self.gens[ah] = self.gens[ah] + 1 & 15
-        self.dut.ah_gen.value = sum(gen << 4 * ah for ah, gen in enumerate(self.gens))
+        self.dut.s_ah_gen.value = sum(gen << 4 * ah for ah, gen in enumerate(self.gens))
 
     async def clear(self, qpn):
         """Restarts the count of a queue at 0."""
@@ -153,11 +153,11 @@ class Bench:
         dut = self.dut
         while True:
             await FallingEdge(dut.clk)
-            take = self.give and dut.ctx_free.value == 1 and dut.rst.value == 0
-            dut.ctx_take.value = int(bool(take))
+            take = self.give and dut.m_ctx_free.value == 1 and dut.rst.value == 0
+            dut.s_ctx_take.value = int(bool(take))
             if take:
                 message = self.give.popleft()
-                number = int(dut.ctx_id.value)
+                number = int(dut.m_ctx_id.value)
                 assert number not in self.open
                 self.given.append((number, message))
                 self.open[number] = message
@@ -167,9 +167,9 @@ class Bench:
         """Models a copy of the QP contexts with a read latency of one cycle."""
         while True:
             await RisingEdge(self.dut.clk)
-            requested = self.dut.qpc_addr.value
+            requested = self.dut.qpc_rd_addr.value
             fields = self.live.get(int(requested), {}) if requested.is_resolvable else {}
-            self.dut.qpc_data.value = INTERNAL.qpc.pack(**fields)
+            self.dut.qpc_rd_data.value = INTERNAL.qpc.pack(**fields)
 
     async def _watch(self):
         """Derives the expected outputs from the accepted inputs, in their order."""
@@ -178,13 +178,13 @@ class Bench:
             await RisingEdge(dut.clk)
             if dut.rst.value == 1:
                 continue
-            self.freed += int(dut.freed.value)
-            if dut.fence_valid.value == 1:
-                self.fences.append(int(dut.fence_id.value))
+            self.freed += int(dut.m_freed.value)
+            if dut.m_fence_valid.value == 1:
+                self.fences.append(int(dut.m_fence_id.value))
             if not self.predicts:
                 continue
-            if dut.ack_rx_valid.value == 1 and dut.ack_rx_ready.value == 1:
-                ack = INTERNAL.ack_rx.unpack(int(dut.ack_rx_data.value))
+            if dut.s_ack_rx_valid.value == 1 and dut.s_ack_rx_ready.value == 1:
+                ack = INTERNAL.ack_rx.unpack(int(dut.s_ack_rx_data.value))
                 message = self.open.get(ack.msg_id)
                 if message and (ack.dst_qpn, ack.src_node) == (message["qp_num"], message["node"]):
                     del self.open[ack.msg_id]
@@ -476,7 +476,7 @@ async def counts_wrap(dut):
     bench = Bench(dut, predicts=False)
     await bench.start()
     bench.txc._task.cancel()
-    dut.txc_ready.value = 1
+    dut.m_txc_ready.value = 1
     dut.s_done_msg.value = INTERNAL.tx_msg.pack(**bench.message(4, kind=DONE))
     dut.s_done_valid.value = 1
     await ClockCycles(dut.clk, 65536 + 5)
@@ -491,17 +491,17 @@ async def cycles(dut):
     cycles."""
     bench = Bench(dut)
     await bench.start()
-    moments = Moments(dut, "s_done", "ack_rx", "txc", "s_scan_valid", "s_scan")
+    moments = Moments(dut, "s_done", "s_ack_rx", "m_txc", "s_scan_valid", "s_scan")
     for _ in range(20):
         bench.left(bench.message(0))
     await bench.settle()
-    moments.hold("efa_send_tracker", "done", "s_done", "txc")
+    moments.hold("efa_send_tracker", "done", "s_done", "m_txc")
     moments.clear()
     messages = [bench.message(number % 3) for number in range(20)]
     for number, message in zip(await bench.send(*messages), messages, strict=True):
         bench.ack(number, message)
     await bench.settle()
-    moments.hold("efa_send_tracker", "ack", "ack_rx", "txc")
+    moments.hold("efa_send_tracker", "ack", "s_ack_rx", "m_txc")
     # The next context is the first of a row, so each step of the scan covers a row.
     messages = [bench.message(0) for _ in range(12)]
     for number, message in zip(await bench.send(*messages), messages, strict=True):
@@ -608,7 +608,7 @@ async def a_host_that_takes_nothing(dut):
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
-    moments = Moments(dut, "ack_rx", "txc")
+    moments = Moments(dut, "s_ack_rx", "m_txc")
     messages = [bench.message(number % QUEUES) for number in range(N - 1)]
     pairs = list(zip(await bench.send(*messages), messages, strict=True))
     bench.rng.shuffle(pairs)
@@ -617,7 +617,7 @@ async def a_host_that_takes_nothing(dut):
     for number, message in acked:
         bench.ack(number, message)
     await consumed(bench.acks)
-    assert moments.intervals("ack_rx") == {1}
+    assert moments.intervals("s_ack_rx") == {1}
     await ClockCycles(dut.clk, 4)
     for number, message in sorted(flushed):
         del bench.open[number]
@@ -635,4 +635,4 @@ async def a_host_that_takes_nothing(dut):
     held["on"] = False
     await bench.settle()
     assert bench.txc.consumed == 2 * N + 39 and bench.freed == N - 1
-    assert moments.intervals("txc") == {1}
+    assert moments.intervals("m_txc") == {1}

@@ -11,9 +11,9 @@ from tb.lib.timing import timing
 from tb.lib.waits import drive, hold, pulse, zero
 from tb.unit.queue_bench import Pulses
 
-INPUTS = ("fill_valid", "fill_line", "fill_parity", "fill_data", "s_op_valid", "s_op_qpc", "rd_en",
-          "rd_line", "s_void_valid", "s_void_line", "s_void_parity", "llq_valid", "llq_line",
-          "llq_dwen")  # fmt: skip
+INPUTS = ("s_fill_valid", "s_fill_line", "s_fill_parity", "s_fill_data", "s_op_valid", "s_op_qpc",
+          "line_rd_en", "line_rd_addr", "s_void_valid", "s_void_line", "s_void_parity",
+          "s_llq_valid", "s_llq_line", "s_llq_dwen")  # fmt: skip
 NO_OWNER = 1
 STORE, RING = timing("efa_sq_buffer", "store"), timing("efa_sq_buffer", "ring")
 
@@ -30,20 +30,20 @@ def context(line, log, wide):
 
 async def read(dut, line):
     """Reads a line and its parity; the request goes out in the next cycle."""
-    dut.rd_en.value, dut.rd_line.value = 1, line
+    dut.line_rd_en.value, dut.line_rd_addr.value = 1, line
     if dut.s_void_valid.value == 0:
         # Without valid the fields of a void are don't-care.
         dut.s_void_line.value, dut.s_void_parity.value = line, rng_for(str(line)).getrandbits(1)
     await RisingEdge(dut.clk)
-    dut.rd_en.value, dut.rd_line.value = 0, rng_for("idle").randrange(64)
+    dut.line_rd_en.value, dut.line_rd_addr.value = 0, rng_for("idle").randrange(64)
     await RisingEdge(dut.clk)
-    parity = int(dut.rd_parity.value)
+    parity = int(dut.line_rd_parity.value)
     assert parity in (0, 0xFFFF)
-    return dut.rd_data.value, parity & 1
+    return dut.line_rd_data.value, parity & 1
 
 
 async def fill(dut, line, parity, data):
-    await pulse(dut, "fill_valid", fill_line=line, fill_parity=parity, fill_data=data)
+    await pulse(dut, "s_fill_valid", s_fill_line=line, s_fill_parity=parity, s_fill_data=data)
 
 
 @cocotb.test()
@@ -81,7 +81,7 @@ async def a_ring_is_cleared_and_no_other(dut):
     async def watch():
         while True:
             await RisingEdge(dut.clk)
-            waited.append(int(dut.waits.value))
+            waited.append(int(dut.m_waits.value))
 
     cocotb.start_soon(watch())
     for line, log, wide in ((64, 0, 0), (256, 3, 1), (512, 5, 0), (2048, 10, 1)):
@@ -109,12 +109,12 @@ async def fills_go_first_and_all_others_follow(dut):
     void = None
     for _ in range(400):
         fills = rng.random() < 0.4
-        dut.fill_valid.value = int(fills)
+        dut.s_fill_valid.value = int(fills)
         if fills:
             place, parity, data = rng.randrange(64), rng.getrandbits(1), rng.getrandbits(512)
             filled[place] = parity, data
-            dut.fill_line.value, dut.fill_parity.value = place, parity
-            dut.fill_data.value = data
+            dut.s_fill_line.value, dut.s_fill_parity.value = place, parity
+            dut.s_fill_data.value = data
         if void is None:
             void = 128 + rng.randrange(64), rng.getrandbits(1)
         dut.s_void_valid.value = 1
@@ -123,7 +123,7 @@ async def fills_go_first_and_all_others_follow(dut):
         took = dut.s_void_ready.value == 1
         ended = dut.s_op_ready.value == 1
         assert not (fills and (took or ended))
-        assert dut.waits.value == int(left > 0 or not took)
+        assert dut.m_waits.value == int(left > 0 or not took)
         if took:
             voided[void[0]] = void[1]
             void = None
@@ -138,10 +138,10 @@ async def fills_go_first_and_all_others_follow(dut):
         if left == 0 and busy > 3 * ring:
             break
     assert left == 0 and idle <= 1
-    dut.s_void_valid.value = dut.fill_valid.value = 0
+    dut.s_void_valid.value = dut.s_fill_valid.value = 0
     await RisingEdge(dut.clk)
     await RisingEdge(dut.clk)
-    assert dut.waits.value == 0
+    assert dut.m_waits.value == 0
     for place, (parity, data) in filled.items():
         assert await read(dut, place) == (data, parity)
     for place, parity in voided.items():
@@ -162,7 +162,7 @@ async def stores_change_nothing_and_are_reported(dut):
         line, dwen = rng.choice((77, rng.randrange(1 << 15))), rng.getrandbits(16)
         if rng.random() < 0.3:
             await RisingEdge(dut.clk)
-        at = await pulse(dut, "llq_valid", llq_line=line, llq_dwen=dwen)
+        at = await pulse(dut, "s_llq_valid", s_llq_line=line, s_llq_dwen=dwen)
         event = EVENTS.llq.pack(status=NO_OWNER, line=line, dwords=dwen)
         wanted.append((at + STORE.latency, event))
     for _ in range(8):
@@ -183,13 +183,15 @@ async def a_fill_and_a_read_each_cycle(dut):
     lag = filled.latency + 1
     for at in range(len(lines) + lag + looked.latency):
         data, parity = lines[min(at, len(lines) - 1)]
-        drive(dut, fill_valid=at < len(lines), fill_line=at, fill_data=data, fill_parity=parity,
-              rd_en=0 <= at - lag < len(lines), rd_line=max(at - lag, 0))  # fmt: skip
+        drive(dut, s_fill_valid=at < len(lines), s_fill_line=at, s_fill_data=data,
+              s_fill_parity=parity, line_rd_en=0 <= at - lag < len(lines),
+              line_rd_addr=max(at - lag, 0))  # fmt: skip
         await RisingEdge(dut.clk)
         shown = at - lag - looked.latency
         if shown >= 0:
             data, parity = lines[shown]
-            assert (int(dut.rd_data.value), int(dut.rd_parity.value)) == (data, 0xFFFF * parity)
+            assert int(dut.line_rd_data.value) == data
+            assert int(dut.line_rd_parity.value) == 0xFFFF * parity
 
 
 @cocotb.test()
@@ -201,7 +203,7 @@ async def reset_in_the_middle_of_a_ring(dut):
     dut.s_op_valid.value, dut.s_op_qpc.value = 1, context(64, 4, 0)
     for _ in range(6):
         await RisingEdge(dut.clk)
-    dut.llq_valid.value = 1
+    dut.s_llq_valid.value = 1
     await RisingEdge(dut.clk)
     await RisingEdge(dut.clk)
     zero(dut, *INPUTS)

@@ -10,7 +10,7 @@ from tb.lib.waits import high, hold, pulse, until, zero
 from tb.unit.queue_bench import Pulses, Table
 
 MAKE, CLEAR, FREE, ASK = range(4)
-COUNTS = ("clear_prod", "clear_consumed", "clear_completed")
+COUNTS = ("m_clear_prod", "m_clear_consumed", "m_clear_completed")
 
 
 class Bench:
@@ -24,13 +24,13 @@ class Bench:
 
     async def start(self):
         dut = self.dut
-        zero(dut, "s_op_valid", "s_drain_valid", "fence_done")
-        Table(dut, "count_addr", "consumed_data", lambda n: self.consumed.get(n, 0))
-        Table(dut, "count_addr", "completed_data", lambda n: self.completed.get(n, 0))
+        zero(dut, "s_op_valid", "s_drain_valid", "s_fence_done")
+        Table(dut, "count_rd_addr", "consumed_rd_data", lambda n: self.consumed.get(n, 0))
+        Table(dut, "count_rd_addr", "completed_rd_data", lambda n: self.completed.get(n, 0))
         await clock_and_reset(dut)
-        for name in (*COUNTS, "llq", "cancel", "m_fence"):
+        for name in (*COUNTS, "m_llq", "m_cancel", "m_fence"):
             StreamMonitor(dut, name, self.stalls(name), on_beat=self.report(name))
-        self.fault = Pulses(dut, "clear_fault")
+        self.fault = Pulses(dut, "m_clear_fault")
 
     def report(self, name):
         return lambda beat: self.log.append((name, beat) if beat else name)
@@ -40,15 +40,15 @@ class Bench:
         clears = 0 if kind == ASK else 3
         log = [entry for entry in self.log if entry != "m_fence"]
         assert sorted(log[:clears]) == sorted(COUNTS)[:clears]
-        after = [("llq", {"own": int(kind == MAKE), "disown": int(kind == FREE)})]
-        assert log[clears:] == ([] if kind == ASK else after + ["cancel"] * (kind != MAKE))
+        after = [("m_llq", {"own": int(kind == MAKE), "disown": int(kind == FREE)})]
+        assert log[clears:] == ([] if kind == ASK else after + ["m_cancel"] * (kind != MAKE))
         assert bool(self.fault.seen) == (kind != ASK)
         self.log[:] = [entry for entry in self.log if entry == "m_fence"]
         self.fault.seen.clear()
 
     async def op(self, kind, qpn=5):
         times = await hold(self.dut, "s_op_valid", "s_op_ready", s_op_kind=kind, s_op_qpn=qpn)
-        busy = int(self.dut.s_op_busy.value) if kind == ASK else None
+        busy = int(self.dut.m_op_busy.value) if kind == ASK else None
         self.reported(kind)
         return times, busy
 
@@ -61,7 +61,7 @@ async def drains(bench, count):
         await until(dut, lambda: "m_fence" in bench.log, what="the fence")
         await ClockCycles(dut.clk, bench.rng.randrange(1, 20))
         assert not task.done()
-        out = await pulse(dut, "fence_done")
+        out = await pulse(dut, "s_fence_done")
         _, done = await task
         assert done - out == 1
         await ClockCycles(dut.clk, bench.rng.randrange(4))
@@ -102,7 +102,7 @@ async def a_part_that_is_not_ready_holds_the_rest(dut):
     shut = set()
     bench = Bench(dut, lambda name: lambda: name in shut)
     await bench.start()
-    for part in (*COUNTS, "llq", "cancel"):
+    for part in (*COUNTS, "m_llq", "m_cancel"):
         shut.add(part)
         await RisingEdge(dut.clk)
         task = cocotb.start_soon(bench.op(FREE))
@@ -126,7 +126,7 @@ async def an_answer_comes_in_time(dut):
     task = cocotb.start_soon(hold(dut, "s_drain_valid", "s_drain_ready"))
     await until(dut, high(dut.m_fence_valid))
     assert cycle() - first == 1 + timing("efa_sq_ctrl", "fence").latency
-    out = await pulse(dut, "fence_done")
+    out = await pulse(dut, "s_fence_done")
     assert (await task)[1] - out == timing("efa_sq_ctrl", "drain").latency
 
 

@@ -23,12 +23,12 @@ BEAT, LATER, LATER_SMALL = (
     timing("efa_sq_reorder", path) for path in ("beat", "later", "later_small")
 )
 INPUTS = (
-    "doorbell_valid",
-    "doorbell_qpn",
+    "s_doorbell_valid",
+    "s_doorbell_qpn",
     "s_chg_valid",
     "s_chg_qpn",
-    "qpc_data",
-    "prod_data",
+    "qpc_rd_data",
+    "prod_rd_data",
     "s_clear_valid",
     "s_clear_qpn",
     "s_clear_made",
@@ -36,13 +36,13 @@ INPUTS = (
     "s_drain",
     "s_waits",
     "m_rd_ready",
-    "rd_cpl_valid",
-    "rd_cpl_cookie",
-    "rd_cpl_offset",
-    "rd_cpl_bytes",
-    "rd_cpl_last",
-    "rd_cpl_err",
-    "count_addr",
+    "s_rd_cpl_valid",
+    "s_rd_cpl_cookie",
+    "s_rd_cpl_offset",
+    "s_rd_cpl_bytes",
+    "s_rd_cpl_last",
+    "s_rd_cpl_err",
+    "count_rd_addr",
 )
 LINE = 64
 
@@ -103,17 +103,17 @@ class Env:
 
     async def start(self):
         zero(self.dut, *INPUTS)
-        self.dut.mrrs_log.value = self.mrrs
+        self.dut.s_cfg_mrrs_log.value = self.mrrs
         await clock_and_reset(self.dut)
         await self.initialised()
 
     async def initialised(self):
         for cycles in range(2 * self.slots + 8):
-            if self.dut.init_done.value == 1:
+            if self.dut.m_init_done.value == 1:
                 assert cycles >= self.slots - 1, "init_done is too early"
                 return
             await RisingEdge(self.dut.clk)
-            assert (self.dut.work_valid.value, self.dut.err_valid.value) == (0, 0)
+            assert (self.dut.m_work_valid.value, self.dut.m_err_valid.value) == (0, 0)
         raise AssertionError("init_done stays low")
 
     async def make(self, *queues, made=1):
@@ -148,17 +148,17 @@ class Env:
     async def cycle(self):
         dut = self.dut
         await RisingEdge(dut.clk)
-        requested = dut.qpc_addr.value
+        requested = dut.qpc_rd_addr.value
         queue = self.queues.get(int(requested)) if requested.is_resolvable else None
-        dut.qpc_data.value = queue.image if queue else 0
-        dut.prod_data.value = queue.prod & 0xFFFF if queue else 0
+        dut.qpc_rd_data.value = queue.image if queue else 0
+        dut.prod_rd_data.value = queue.prod & 0xFFFF if queue else 0
         self._outputs()
         self._inputs()
         await Timer(1, "ns")
         # The scheduler requests the count in the cycle of the work pulse.
-        self.work = int(dut.work_qpn.value) if dut.work_valid.value == 1 else None
+        self.work = int(dut.m_work_qpn.value) if dut.m_work_valid.value == 1 else None
         at = self.work if self.work is not None else self.rng.choice([*self.queues, 0])
-        dut.count_addr.value = at
+        dut.count_rd_addr.value = at
         self._fill()
 
     def _outputs(self):
@@ -173,16 +173,16 @@ class Env:
             self.offered = dut.m_rd_ready.value == 0
             if not self.offered:
                 self._read(int(dut.m_rd_addr.value), int(dut.m_rd_len.value))
-        if dut.err_valid.value == 1:
-            queue = self.queues[int(dut.err_qpn.value)]
+        if dut.m_err_valid.value == 1:
+            queue = self.queues[int(dut.m_err_qpn.value)]
             self.times["err"].append(cycle())
             assert len(queue.failed) > queue.reported, "error report without a failed read"
             assert queue.failed[queue.reported] <= queue.arrived, "error reported out of order"
             queue.reported += 1
         self._count()
-        if dut.work_valid.value == 1:
+        if dut.m_work_valid.value == 1:
             self.times["work"].append(cycle())
-        self.polled = int(dut.count_addr.value), self.work
+        self.polled = int(dut.count_rd_addr.value), self.work
         if dut.m_drained.value == 1:
             assert dut.s_drain.value == 1
             self.times["drained"] = self.times["drained"] or cycle()
@@ -199,7 +199,7 @@ class Env:
         if self.polled is None or self.polled[0] not in self.queues:
             return
         at, heard = self.polled
-        queue, reported = self.queues[at], self.dut.count_data.value
+        queue, reported = self.queues[at], self.dut.count_rd_data.value
         # The count of a queue is valid from the cycle after its clear.
         if queue.began is None or cycle() < queue.began + 2 or queue.state == STATES.RESET:
             return
@@ -238,11 +238,11 @@ class Env:
     def _inputs(self):
         dut, rng = self.dut, self.rng
         queue, entries = self.doorbells.popleft() if self.doorbells else (None, 0)
-        dut.doorbell_valid.value = int(queue is not None)
+        dut.s_doorbell_valid.value = int(queue is not None)
         if queue is not None:
             queue.prod += entries
             self.times["posted"].append(cycle() + 1)
-            dut.doorbell_qpn.value = queue.qpn
+            dut.s_doorbell_qpn.value = queue.qpn
         dut.s_chg_valid.value = int(bool(self.chgs))
         if self.chgs:
             dut.s_chg_qpn.value = self.chgs[0]
@@ -261,19 +261,19 @@ class Env:
     def _answer(self):
         """Drives a beat of one outstanding read; without valid the shared bus is don't-care."""
         dut, rng = self.dut, self.rng
-        dut.rd_cpl_valid.value, self.beat = 0, None
-        dut.rd_cpl_err.value, dut.rd_cpl_last.value = rng.getrandbits(1), rng.getrandbits(1)
-        dut.rd_cpl_cookie.value = rng.getrandbits(32)
+        dut.s_rd_cpl_valid.value, self.beat = 0, None
+        dut.s_rd_cpl_err.value, dut.s_rd_cpl_last.value = rng.getrandbits(1), rng.getrandbits(1)
+        dut.s_rd_cpl_cookie.value = rng.getrandbits(32)
         if not self.reads or rng.random() >= self.responses:
             return
         last = {"last": -1, False: 0}.get(self.reorder)
         read = rng.choice(self.reads) if last is None else self.reads[last]
         failed = read.done == read.fails_at
         last = failed or read.done + 1 == read.count
-        dut.rd_cpl_valid.value, dut.rd_cpl_cookie.value = 1, read.cookie
-        dut.rd_cpl_offset.value = LINE * read.done
-        dut.rd_cpl_bytes.value = 0 if failed else 64
-        dut.rd_cpl_last.value, dut.rd_cpl_err.value = int(last), int(failed)
+        dut.s_rd_cpl_valid.value, dut.s_rd_cpl_cookie.value = 1, read.cookie
+        dut.s_rd_cpl_offset.value = LINE * read.done
+        dut.s_rd_cpl_bytes.value = 0 if failed else 64
+        dut.s_rd_cpl_last.value, dut.s_rd_cpl_err.value = int(last), int(failed)
         self.beat = read, read.done, failed
         self.times["beat"].append(cycle() + 1)
         if failed:
@@ -292,12 +292,12 @@ class Env:
         """Checks where the line of the current beat is filled."""
         dut = self.dut
         good = self.beat is not None and not self.beat[2]
-        assert dut.fill_valid.value == int(good)
+        assert dut.m_fill_valid.value == int(good)
         if good:
             read, index, _ = self.beat
             count, queue = read.first + index, read.queue
-            assert dut.fill_line.value == queue.line + count % queue.lines
-            assert dut.fill_parity.value == count // queue.lines & 1
+            assert dut.m_fill_line.value == queue.line + count % queue.lines
+            assert dut.m_fill_parity.value == count // queue.lines & 1
 
     async def rest(self, limit=20_000):
         """Runs until every posted WQE is published."""
@@ -328,7 +328,7 @@ def some_queues(env, numbers, logs=range(7)):
     """Returns queues of any size anywhere in host memory, with lines from both ends of the
     buffer."""
     rng, pages = env.rng, max(1, (2 << max(logs)) // LINE)
-    last = (1 << len(env.dut.fill_line)) // LINE - pages
+    last = (1 << len(env.dut.m_fill_line)) // LINE - pages
     return [
         Queue(qpn, (rng.getrandbits(27) << 37 | n << 31) + LINE * rng.randrange(1 << 24),
               rng.choice(list(logs)), rng.getrandbits(1),
@@ -867,8 +867,8 @@ async def reset_in_the_middle_of_traffic(dut):
         await reset(dut)
         await env.initialised()
         env = Env(dut, 1.0, 1.0)
-        dut.mrrs_log.value = env.mrrs
-        for name in ("m_rd_valid", "work_valid", "err_valid", "m_drained"):
+        dut.s_cfg_mrrs_log.value = env.mrrs
+        for name in ("m_rd_valid", "m_work_valid", "m_err_valid", "m_drained"):
             assert getattr(dut, name).value == 0, name
         await env.cycles(30)
         assert not env.times["offer"] and not env.times["work"] and not env.times["err"]

@@ -13,13 +13,13 @@ from tb.lib.waits import high, pulse, until, zero
 ERRORS = {"posted": QpError.SQ_DOORBELL, "incomplete": QpError.INCOMPLETE_WQE,
           "store": QpError.POSTED_STORE, "read": QpError.PAYLOAD_READ}  # fmt: skip
 INPUTS = (
-    *(f"{name}_err_valid" for name in ERRORS),
-    "notice_valid",
-    "clear_valid",
-    "ah_gone",
-    "qperr_ready",
+    *(f"s_{name}_err_valid" for name in ERRORS),
+    "s_notice_valid",
+    "s_clear_valid",
+    "s_ah_gone",
+    "m_qperr_ready",
     "m_fence_ready",
-    "fence_done",
+    "s_fence_done",
     "m_scan_ready",
     "m_again_ready",
     "halted_rd_addr",
@@ -31,7 +31,7 @@ IDLE, MARK, PASS, WALK, AGAIN = range(5)
 
 def queues_of(dut):
     """Returns the number of queues."""
-    return 1 << len(dut.clear_qpn)
+    return 1 << len(dut.s_clear_qpn)
 
 
 class RefModel:
@@ -42,7 +42,7 @@ class RefModel:
         self.dut = dut
         self.pause = pauses(stalls, "sq_flush")
         self.held = set()  # engines that stall
-        self.rng, self.width = rng_for("lookups"), len(dut.clear_qpn)
+        self.rng, self.width = rng_for("lookups"), len(dut.s_clear_qpn)
         self.driven = None  # queues of the lookups in this cycle
         self.look = None  # the queue of every lookup; None: any, often one with a recent event
         self.recent = [0]
@@ -66,7 +66,7 @@ class RefModel:
                 self.outputs()
                 self.inputs()
             self.ask()
-            for name in ("qperr_ready", "m_fence_ready", "m_scan_ready", "m_again_ready"):
+            for name in ("m_qperr_ready", "m_fence_ready", "m_scan_ready", "m_again_ready"):
                 ready = name not in self.held and not self.pause()
                 getattr(self.dut, name).value = int(ready)
 
@@ -91,12 +91,12 @@ class RefModel:
 
     def outputs(self):
         dut = self.dut
-        if dut.qperr_valid.value == 1:
-            report = int(dut.qperr_qpn.value), int(dut.qperr_cause.value)
+        if dut.m_qperr_valid.value == 1:
+            report = int(dut.m_qperr_qpn.value), int(dut.m_qperr_cause.value)
             if not self.waiting:
                 self.reported(*report)
             assert report == self.reports[-1][1:], "a stalled report changed"
-            self.waiting = dut.qperr_ready.value != 1
+            self.waiting = dut.m_qperr_ready.value != 1
         else:
             assert not self.waiting, "a stalled report was withdrawn"
         if dut.m_fence_valid.value == 1:
@@ -104,7 +104,7 @@ class RefModel:
                 self.begin()
             assert self.phase == MARK
             self.phase = PASS if dut.m_fence_ready.value == 1 else MARK
-        elif dut.fence_done.value == 1:
+        elif dut.s_fence_done.value == 1:
             assert self.phase == PASS
             self.phase = WALK
         assert (dut.m_scan_valid.value == 1) <= (self.phase == WALK)
@@ -140,21 +140,21 @@ class RefModel:
 
     def inputs(self):
         dut = self.dut
-        for name in ("notice", "clear", *(f"{cause}_err" for cause in ERRORS)):
+        for name in ("s_notice", "s_clear", *(f"s_{cause}_err" for cause in ERRORS)):
             if getattr(dut, name + "_valid").value == 1:
                 self.recent = [*self.recent[-3:], int(getattr(dut, name + "_qpn").value)]
         for name, cause in ERRORS.items():
-            if getattr(dut, name + "_err_valid").value == 1:
-                qpn = int(getattr(dut, name + "_err_qpn").value)
+            if getattr(dut, f"s_{name}_err_valid").value == 1:
+                qpn = int(getattr(dut, f"s_{name}_err_qpn").value)
                 self.down.add(qpn)
                 self.errors.append((cycle(), qpn, cause))
-        if dut.notice_valid.value == 1:
-            self.down.add(int(dut.notice_qpn.value))
-            self.notices.append((cycle(), int(dut.notice_qpn.value)))
-        if dut.ah_gone.value == 1:
+        if dut.s_notice_valid.value == 1:
+            self.down.add(int(dut.s_notice_qpn.value))
+            self.notices.append((cycle(), int(dut.s_notice_qpn.value)))
+        if dut.s_ah_gone.value == 1:
             self.gone.append(cycle())
-        if dut.clear_valid.value == 1:
-            qpn = int(dut.clear_qpn.value)
+        if dut.s_clear_valid.value == 1:
+            qpn = int(dut.s_clear_qpn.value)
             if any(one[1] == qpn for one in self.notices):
                 self.cleared = cycle()
             self.notices = [one for one in self.notices if one[1] != qpn]
@@ -189,7 +189,7 @@ async def barriers(dut, account, rng):
         await until(dut, passing, "a pass", 1 << 20)
         await ClockCycles(dut.clk, rng.randrange(1, 12))
         if account.phase == PASS:
-            await pulse(dut, "fence_done")
+            await pulse(dut, "s_fence_done")
         await RisingEdge(dut.clk)
 
 
@@ -201,7 +201,7 @@ async def broken_queues_are_reported_and_flushed(dut, stalls):
     account = await start(dut, stalls)
     rng, count = rng_for("sq_flush"), queues_of(dut)
     cocotb.start_soon(barriers(dut, account, rng))
-    names = [f"{name}_err" for name in ERRORS] + ["notice"]
+    names = [f"s_{name}_err" for name in ERRORS] + ["s_notice"]
     for span in range(12):
         # With few queues, events of one queue collide; with many, events meet the scan pointer.
         group = rng.sample(range(count), rng.choice((2, 5, count)))
@@ -210,11 +210,11 @@ async def broken_queues_are_reported_and_flushed(dut, stalls):
             for name in names:
                 getattr(dut, name + "_valid").value = int(rng.random() < rate)
                 getattr(dut, name + "_qpn").value = rng.choice(group)
-            dut.clear_valid.value = int(rng.random() < rate / 3)
-            dut.clear_qpn.value = rng.choice(group)
-            dut.ah_gone.value = int(rng.random() < 0.01)
+            dut.s_clear_valid.value = int(rng.random() < rate / 3)
+            dut.s_clear_qpn.value = rng.choice(group)
+            dut.s_ah_gone.value = int(rng.random() < 0.01)
             await RisingEdge(dut.clk)
-        zero(dut, *(name + "_valid" for name in names), "clear_valid", "ah_gone")
+        zero(dut, *(name + "_valid" for name in names), "s_clear_valid", "s_ah_gone")
         if span % 4 == 3:
             await account.rest()
     assert len(account.rounds) > 3 and {cause for _, _, cause in account.reports} == {1, 3, 4, 5}
@@ -230,24 +230,24 @@ async def a_round_serves_what_broke_during_the_last(dut):
     for engine in ("barrier", "m_scan_ready", "m_again_ready"):
         account.rounds.clear()
         account.held.add(engine)
-        await pulse(dut, "notice_valid", notice_qpn=0)
+        await pulse(dut, "s_notice_valid", s_notice_qpn=0)
         await ClockCycles(dut.clk, 20)
         for qpn in (0, 9, last):
-            await pulse(dut, "notice_valid", notice_qpn=qpn)
+            await pulse(dut, "s_notice_valid", s_notice_qpn=qpn)
         await ClockCycles(dut.clk, 20)
         account.held.clear()
         await account.rest()
         assert account.rounds == [{0}, {0, 9, last}]
-    await pulse(dut, "ah_gone")
+    await pulse(dut, "s_ah_gone")
     await account.rest()
     assert account.rounds[2:] == [set()]
     for engine in ("", "m_fence_ready", "barrier", "m_scan_ready", "m_again_ready"):
         await ClockCycles(dut.clk, queues_of(dut) + 2)  # the previous round has ended
         account.rounds.clear()
         account.held.add(engine)
-        await pulse(dut, "notice_valid", notice_qpn=0)
+        await pulse(dut, "s_notice_valid", s_notice_qpn=0)
         await ClockCycles(dut.clk, 20)
-        await pulse(dut, "ah_gone")
+        await pulse(dut, "s_ah_gone")
         await ClockCycles(dut.clk, 20)
         account.held.clear()
         await account.rest()
@@ -264,21 +264,21 @@ async def every_queue_is_known_by_each_cause(dut):
     for name, cause in ERRORS.items():
         account.reports.clear()
         for qpn in rng.sample(range(count), count):
-            await pulse(dut, f"{name}_err_valid", **{f"{name}_err_qpn": qpn})
+            await pulse(dut, f"s_{name}_err_valid", **{f"s_{name}_err_qpn": qpn})
         await account.rest()
         assert sorted(report[1:] for report in account.reports) == [
             (qpn, cause) for qpn in range(count)
         ]
     for qpn in range(count):
-        await pulse(dut, "notice_valid", notice_qpn=qpn)
+        await pulse(dut, "s_notice_valid", s_notice_qpn=qpn)
         await account.rest()
     assert account.rounds == [{qpn} for qpn in range(count)]
     # Reports and returned queues are offered before they are accepted.
-    account.held |= {"qperr_ready", "m_again_ready"}
+    account.held |= {"m_qperr_ready", "m_again_ready"}
     await ClockCycles(dut.clk, 2)
-    await pulse(dut, "posted_err_valid", posted_err_qpn=5)
-    await until(dut, high(dut.qperr_valid), "a report", count + 2)
-    await pulse(dut, "notice_valid", notice_qpn=count - 1)
+    await pulse(dut, "s_posted_err_valid", s_posted_err_qpn=5)
+    await until(dut, high(dut.m_qperr_valid), "a report", count + 2)
+    await pulse(dut, "s_notice_valid", s_notice_qpn=count - 1)
     await until(dut, high(dut.m_scan_valid), "a scan", 40)
     await until(dut, high(dut.m_again_valid), "a returned queue", count + 2)
     account.held.clear()
@@ -292,9 +292,9 @@ async def a_clear_takes_back_what_is_not_yet_reported(dut):
     account = await start(dut)
     for name in ERRORS:
         for cycles in range(queues_of(dut) + 3):
-            await pulse(dut, f"{name}_err_valid", **{f"{name}_err_qpn": 9})
+            await pulse(dut, f"s_{name}_err_valid", **{f"s_{name}_err_qpn": 9})
             await ClockCycles(dut.clk, cycles)
-            await pulse(dut, "clear_valid", clear_qpn=9)
+            await pulse(dut, "s_clear_valid", s_clear_qpn=9)
             await account.rest()
 
 
@@ -310,7 +310,7 @@ async def what_is_seen_comes_in_time(dut):
     for qpn in range(count):
         account.look = qpn
         await ClockCycles(dut.clk, 2)
-        put = await pulse(dut, "read_err_valid", read_err_qpn=qpn)
+        put = await pulse(dut, "s_read_err_valid", s_read_err_qpn=qpn)
         await until(dut, lambda: dut.halted_rd_data.value == 3, "the halt")
         assert cycle() - put == promised["halted"]
         # Another distance to the scan pointer each time.
@@ -318,29 +318,29 @@ async def what_is_seen_comes_in_time(dut):
         waits.append(account.reports[-1][0] - put)
     assert max(waits) <= promised["report"]
     account.look = None
-    await pulse(dut, "incomplete_err_valid", incomplete_err_qpn=1)
+    await pulse(dut, "s_incomplete_err_valid", s_incomplete_err_qpn=1)
     await account.rest()
     # The scan pointer leaves the queue in this cycle: a whole wrap.
     await ClockCycles(dut.clk, 2 * count + account.reports[-1][0] - 2 - cycle())
-    put = await pulse(dut, "incomplete_err_valid", incomplete_err_qpn=1)
+    put = await pulse(dut, "s_incomplete_err_valid", s_incomplete_err_qpn=1)
     await account.rest()
     assert account.reports[-1][0] - put == promised["report"]
     for qpn in (0, count - 1):
-        put = await pulse(dut, "notice_valid", notice_qpn=qpn)
+        put = await pulse(dut, "s_notice_valid", s_notice_qpn=qpn)
         await until(dut, high(dut.m_fence_valid))
         assert cycle() - put == promised["fence"]
         await RisingEdge(dut.clk)
-        done = await pulse(dut, "fence_done")
+        done = await pulse(dut, "s_fence_done")
         await until(dut, high(dut.m_scan_valid))
         scanned = cycle()
         assert scanned - done == promised["scan"]
-        await pulse(dut, "notice_valid", notice_qpn=qpn)
+        await pulse(dut, "s_notice_valid", s_notice_qpn=qpn)
         await until(dut, high(dut.m_again_valid))
         assert cycle() - scanned == promised["again"] + qpn
         await until(dut, high(dut.m_fence_valid))
         assert cycle() - scanned == promised["round"]
         await RisingEdge(dut.clk)
-        await pulse(dut, "fence_done")
+        await pulse(dut, "s_fence_done")
         await account.rest()
         await ClockCycles(dut.clk, count + 2)
 
@@ -352,18 +352,18 @@ async def reset_clears_every_queue(dut):
     account = await start(dut)
     rng = rng_for("sq_flush")
     cocotb.start_soon(barriers(dut, account, rng))
-    for engine in ("m_fence_ready", "barrier", "m_scan_ready", "m_again_ready", "qperr_ready"):
-        account.held |= {engine, "qperr_ready"}
+    for engine in ("m_fence_ready", "barrier", "m_scan_ready", "m_again_ready", "m_qperr_ready"):
+        account.held |= {engine, "m_qperr_ready"}
         for qpn in (3, 4, 50):
-            await pulse(dut, "store_err_valid", store_err_qpn=qpn)
-            await pulse(dut, "notice_valid", notice_qpn=qpn)
-        await pulse(dut, "ah_gone")
+            await pulse(dut, "s_store_err_valid", s_store_err_qpn=qpn)
+            await pulse(dut, "s_notice_valid", s_notice_qpn=qpn)
+        await pulse(dut, "s_ah_gone")
         await ClockCycles(dut.clk, 100)
-        await pulse(dut, "read_err_valid", read_err_qpn=60)
+        await pulse(dut, "s_read_err_valid", s_read_err_qpn=60)
         await reset(dut, 2)
         account.held.clear()
         await ClockCycles(dut.clk, 2 * queues_of(dut))
         assert account.quiet() and not account.reports and not account.rounds
-        await pulse(dut, "notice_valid", notice_qpn=7)
+        await pulse(dut, "s_notice_valid", s_notice_qpn=7)
         await account.rest()
         assert account.rounds == [{7}]

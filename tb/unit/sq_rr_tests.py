@@ -8,7 +8,7 @@ from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import pulse, until, zero
 
-INPUTS = ("now_valid", "now_qpn", "s_valid", "s_qpn", "m_ready")
+INPUTS = ("s_now_valid", "s_now_qpn", "s_valid", "s_qpn", "m_ready")
 
 
 class RefModel:
@@ -30,7 +30,7 @@ class RefModel:
                 self.inside.clear()
                 self.last = 0
                 continue
-            now = int(dut.now_qpn.value) if dut.now_valid.value == 1 else None
+            now = int(dut.s_now_qpn.value) if dut.s_now_valid.value == 1 else None
             offered = self.next(now)
             assert dut.m_valid.value == int(offered is not None)
             assert dut.s_ready.value == 1
@@ -65,12 +65,12 @@ async def each_queue_once_in_its_turn(dut, rate):
     rng = rng_for("set")
     few = [rng.randrange(count) for _ in range(6)]
     for _ in range(1500):
-        for name in ("now", "s"):
+        for name in ("s_now", "s"):
             getattr(dut, name + "_valid").value = int(rng.random() < 0.5)
             getattr(dut, name + "_qpn").value = rng.choice(few)
         dut.m_ready.value = int(rng.random() < rate)
         await RisingEdge(dut.clk)
-    zero(dut, "now_valid", "s_valid")
+    zero(dut, "s_now_valid", "s_valid")
     dut.m_ready.value = 1
     await ClockCycles(dut.clk, 20)
     assert not account.inside and len(account.out) > 50
@@ -86,12 +86,12 @@ async def any_set_of_queues(dut):
     for _ in range(8):
         for rate, puts in ((0.1, 0.9), (0.9, 0.1)):
             for _ in range(2 * count):
-                for name in ("now", "s"):
+                for name in ("s_now", "s"):
                     getattr(dut, name + "_valid").value = int(rng.random() < puts)
                     getattr(dut, name + "_qpn").value = rng.randrange(count)
                 dut.m_ready.value = int(rng.random() < rate)
                 await RisingEdge(dut.clk)
-    zero(dut, "now_valid", "s_valid")
+    zero(dut, "s_now_valid", "s_valid")
     dut.m_ready.value = 1
     await ClockCycles(dut.clk, count + 4)
     assert not account.inside
@@ -110,14 +110,14 @@ async def holds_every_queue(dut):
     wraps."""
     account, count = await start(dut)
     for qpn in range(count):
-        await pulse(dut, "now_valid", now_qpn=qpn)
+        await pulse(dut, "s_now_valid", s_now_qpn=qpn)
     await ClockCycles(dut.clk, 3)
     dut.m_ready.value = 1
     for number in range(1, 3 * count + 1):
-        dut.now_valid.value, dut.now_qpn.value = 1, number % count
+        dut.s_now_valid.value, dut.s_now_qpn.value = 1, number % count
         await RisingEdge(dut.clk)
         assert len(account.inside) == count
-    dut.now_valid.value = 0
+    dut.s_now_valid.value = 0
     await ClockCycles(dut.clk, count + 3)
     assert account.out == [*range(1, count), 0] * 4
 
@@ -127,7 +127,7 @@ async def a_queue_shows_up_in_time(dut):
     """queue.sq_rr.cycles: An inserted queue appears in its specified time; full throughput is one
     queue per cycle."""
     account, count = await start(dut)
-    for name, path in (("now", "now"), ("s", "queue")):
+    for name, path in (("s_now", "now"), ("s", "queue")):
         promised = timing("efa_sq_rr", path)
         dut.m_ready.value = 0
         getattr(dut, name + "_qpn").value = 1
@@ -141,13 +141,13 @@ async def a_queue_shows_up_in_time(dut):
         await ClockCycles(dut.clk, 2)
     # Full throughput: one insertion per input and one removal per cycle.
     account.out.clear()
-    dut.now_valid.value = dut.s_valid.value = 1
+    dut.s_now_valid.value = dut.s_valid.value = 1
     for number in range(40):
-        dut.now_qpn.value = number % count
+        dut.s_now_qpn.value = number % count
         dut.s_qpn.value = (number + 3) % count
         await RisingEdge(dut.clk)
         assert len(account.out) == number // promised.interval
-    zero(dut, "now_valid", "s_valid")
+    zero(dut, "s_now_valid", "s_valid")
 
 
 @cocotb.test()
@@ -156,7 +156,7 @@ async def reset_empties_it(dut):
     account, count = await start(dut)
     for _ in range(3):
         for qpn in range(count):
-            await pulse(dut, "now_valid", now_qpn=qpn)
+            await pulse(dut, "s_now_valid", s_now_qpn=qpn)
         await reset(dut)
         assert dut.m_valid.value == 0
         await pulse(dut, "s_valid", s_qpn=count - 1)

@@ -17,17 +17,17 @@ RTS, SQD = AdminQpState.RTS, AdminQpState.SQD
 CONTEXTS = 1 << LIMITS.msg_w
 ALL = 0xFFFF
 INPUTS = (
-    "work_valid",
+    "s_work_valid",
     "s_again_valid",
     "s_fence_valid",
     "s_clear_valid",
-    "credit_freed",
-    "credit_unused",
-    "halted",
-    "flush_ok",
-    "consumed_addr",
+    "s_credit_freed",
+    "s_credit_unused",
+    "halted_rd_data",
+    "flush_ok_rd_data",
+    "consumed_rd_addr",
     "m_void_ready",
-    "rd_data",
+    "line_rd_data",
 )
 # Delay from the doorbell pulse until the producer index is in its table.
 LAG = timing("efa_doorbell", "count").latency - 1 - timing("efa_doorbell", "store").latency
@@ -122,10 +122,11 @@ class Bench:
     async def start(self):
         dut = self.dut
         zero(dut, *INPUTS)
-        Table(dut, "qpc_addr", "qpc_data", lambda n: self.get(n, lambda q: q.image))
-        Table(dut, "qpc_addr", "halted", lambda n: self.down >> n & 1)
-        Table(dut, "qpc_addr", "flush_ok", lambda n: self.flush_ok >> n & 1)
-        Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda q: q.count(cycle())))
+        Table(dut, "qpc_rd_addr", "qpc_rd_data", lambda n: self.get(n, lambda q: q.image))
+        Table(dut, "qpc_rd_addr", "halted_rd_data", lambda n: self.down >> n & 1)
+        Table(dut, "qpc_rd_addr", "flush_ok_rd_data", lambda n: self.flush_ok >> n & 1)
+        Table(dut, "prod_rd_addr", "prod_rd_data",
+              lambda n: self.get(n, lambda q: q.count(cycle())))  # fmt: skip
         await clock_and_reset(dut)
         self.items = StreamMonitor(dut, "m_item", self.stall, ["data"], self.item)
         self.ev = Pulses(dut, "ev_wqe", "data")
@@ -141,9 +142,9 @@ class Bench:
         dut = self.dut
         while True:
             await RisingEdge(dut.clk)
-            if dut.rd_en.value == 1 and dut.rd_line.value.is_resolvable:
-                data, parity = self.lines.get(int(dut.rd_line.value), (0, ALL))
-                dut.rd_data.value, dut.rd_parity.value = data, parity
+            if dut.line_rd_en.value == 1 and dut.line_rd_addr.value.is_resolvable:
+                data, parity = self.lines.get(int(dut.line_rd_addr.value), (0, ALL))
+                dut.line_rd_data.value, dut.line_rd_parity.value = data, parity
 
     async def voids(self):
         dut, pause = self.dut, pauses(self.stall, "void")
@@ -161,8 +162,8 @@ class Bench:
         dut = self.dut
         while True:
             await RisingEdge(dut.clk)
-            if dut.rst.value == 0 and dut.incomplete_valid.value == 1:
-                queue = self.queues[int(dut.incomplete_qpn.value)]
+            if dut.rst.value == 0 and dut.m_incomplete_valid.value == 1:
+                queue = self.queues[int(dut.m_incomplete_qpn.value)]
                 assert queue.incomplete is None and not queue.flushing, "incomplete twice"
                 queue.incomplete = cycle()
                 if not queue.failed:
@@ -236,7 +237,7 @@ class Bench:
 
     async def ring(self, queue):
         queue.posted = [*queue.posted[-3:], (cycle() + 1, queue.produced)]
-        return await pulse(self.dut, "work_valid", work_qpn=queue.qpn)
+        return await pulse(self.dut, "s_work_valid", s_work_qpn=queue.qpn)
 
     async def post(self, queue, entries, missing=0, flits=None):
         for _ in range(entries):
@@ -248,10 +249,10 @@ class Bench:
         while count:
             both = int(count > 1 and self.rng.random() < 0.3)
             kind = self.rng.getrandbits(1)
-            self.dut.credit_freed.value = kind | both
-            self.dut.credit_unused.value = 1 - kind | both
+            self.dut.s_credit_freed.value = kind | both
+            self.dut.s_credit_unused.value = 1 - kind | both
             await RisingEdge(self.dut.clk)
-            self.dut.credit_freed.value = self.dut.credit_unused.value = 0
+            self.dut.s_credit_freed.value = self.dut.s_credit_unused.value = 0
             count -= 1 + both
             self.outstanding -= 1 + both
 
@@ -305,13 +306,13 @@ class Bench:
         await ClockCycles(self.dut.clk, 6)
         seen = [EVENTS.wqe.unpack(raw) for raw in self.ev.values()]
         assert [(e.qpn, e.msg, e.req_id, e.wrong_phase) for e in seen] == self.consumed
-        assert self.dut.sends_open.value == self.outstanding
-        width = len(self.dut.work_qpn)
+        assert self.dut.m_sends_open.value == self.outstanding
+        width = len(self.dut.s_work_qpn)
         queues = list(self.queues.values())
         for queue in self.rng.sample(queues, min(6, len(queues))):
-            self.dut.consumed_addr.value = queue.qpn << width | queue.qpn
+            self.dut.consumed_rd_addr.value = queue.qpn << width | queue.qpn
             await ClockCycles(self.dut.clk, 2)
-            assert int(self.dut.consumed_data.value) == queue.consumed << 16 | queue.consumed
+            assert int(self.dut.consumed_rd_data.value) == queue.consumed << 16 | queue.consumed
 
     async def all_contexts(self, queues):
         """Checks that exactly as many WQEs are consumed as contexts are free."""

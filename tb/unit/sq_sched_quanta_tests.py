@@ -42,9 +42,9 @@ class Backlog:
     async def start(self):
         dut = self.dut
         zero(dut, *INPUTS)
-        dut.prod_data.value, dut.m_void_ready.value = 0x7FFF, 1
+        dut.prod_rd_data.value, dut.m_void_ready.value = 0x7FFF, 1
         dut.m_item_ready.value = 0
-        Table(dut, "qpc_addr", "qpc_data", lambda qpn: self.images.get(qpn, 0))
+        Table(dut, "qpc_rd_addr", "qpc_rd_data", lambda qpn: self.images.get(qpn, 0))
         await clock_and_reset(dut)
         for qpn in self.flits:
             await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=qpn)
@@ -59,7 +59,7 @@ class Backlog:
 
     async def looks(self, share):
         """Reschedules a queue that does not exist in about that share of the cycles."""
-        absent = next(qpn for qpn in range(1 << len(self.dut.work_qpn)) if qpn not in self.flits)
+        absent = next(qpn for qpn in range(1 << len(self.dut.s_work_qpn)) if qpn not in self.flits)
         while True:
             await RisingEdge(self.dut.clk)
             if self.rng.random() < share:
@@ -75,14 +75,14 @@ class Backlog:
                 assert item.msg == self.consumed[item.qpn] and not item.incomplete
                 self.consumed[item.qpn] += 1
                 self.trace.append(item.qpn)
-            if dut.rd_en.value == 1 and dut.rd_line.value.is_resolvable:
-                qpn, slot = divmod(int(dut.rd_line.value), 1 << self.LOG)
+            if dut.line_rd_en.value == 1 and dut.line_rd_addr.value.is_resolvable:
+                qpn, slot = divmod(int(dut.line_rd_addr.value), 1 << self.LOG)
                 if qpn in self.consumed:
                     consumed, wide = self.consumed[qpn], qpn in self.wide
                     log, slot = self.LOG - wide, slot >> wide
                     count = consumed + (slot - consumed) % (1 << log)
-                    dut.rd_data.value = self.data[qpn][slot % 5]
-                    dut.rd_parity.value = ALL * (count >> log & 1)
+                    dut.line_rd_data.value = self.data[qpn][slot % 5]
+                    dut.line_rd_parity.value = ALL * (count >> log & 1)
 
     async def sent(self, flits):
         """Returns the trace of at least that many flits."""
@@ -108,10 +108,10 @@ async def queues_share_the_wire_in_flits(dut, count, quanta):
     backlog = Backlog(dut, {**flits, stalled: 1}, stalled)
     await backlog.start()
     # The stalled queue gets all contexts, none of which is freed.
-    await pulse(dut, "work_valid", work_qpn=stalled)
+    await pulse(dut, "s_work_valid", s_work_qpn=stalled)
     await until(dut, lambda: backlog.consumed[stalled] == CONTEXTS, "its contexts", 3000)
     for qpn in flits:
-        await pulse(dut, "work_valid", work_qpn=qpn)
+        await pulse(dut, "s_work_valid", s_work_qpn=qpn)
     window = quanta * count * quantum
     trace = await backlog.sent(CONTEXTS + window + 2 * quantum * count)
     assert backlog.consumed[stalled] == CONTEXTS
@@ -160,7 +160,7 @@ async def turns_are_as_long_as_promised(dut, stalls, draw, looks):
     """
     rng = rng_for(f"exact{draw}")
     turn = int(dut.QUANTUM.value) // 10
-    numbers = sorted(rng.sample(range(1 << len(dut.work_qpn)), 6))
+    numbers = sorted(rng.sample(range(1 << len(dut.s_work_qpn)), 6))
     flits = {qpn: rng.choice((1, 2, 7, turn, turn + 1, 2 * turn + 4, 65, rng.randrange(1, 66)))
              for qpn in numbers}  # fmt: skip
     # The first queue has work before the others, so its messages are short.
@@ -169,7 +169,7 @@ async def turns_are_as_long_as_promised(dut, stalls, draw, looks):
     await backlog.start()
     dut.m_item_ready.value = 0
     for qpn in numbers:
-        await pulse(dut, "work_valid", work_qpn=qpn)
+        await pulse(dut, "s_work_valid", s_work_qpn=qpn)
     await ClockCycles(dut.clk, 10)
     dut.m_item_ready.value = 1
     if stalls:
@@ -187,7 +187,7 @@ async def turns_alternate_between_two_queues(dut):
     bench = Bench(dut)
     await bench.start()
     turn = int(dut.QUANTUM.value) // 10
-    width = len(dut.work_qpn)
+    width = len(dut.s_work_qpn)
     for qpn in (0, (1 << width) - 1):
         for bit in range(width):
             pair = Queue(qpn, 0, 6, srd=0), Queue(qpn ^ 1 << bit, 64, 6, srd=0)
@@ -252,13 +252,13 @@ async def no_queue_waits_longer_than_its_bound(dut):
     """queue.sq_sched.wait: Every queue waits at most for the specified bound, with long and short
     messages on all queues."""
     turn = int(dut.QUANTUM.value) // 10
-    count = 1 << len(dut.work_qpn)
+    count = 1 << len(dut.s_work_qpn)
     longest = 65
     flits = {qpn: longest if qpn % 4 else 1 for qpn in range(count)}
     backlog = Backlog(dut, flits)
     await backlog.start()
     for qpn in flits:
-        await pulse(dut, "work_valid", work_qpn=qpn)
+        await pulse(dut, "s_work_valid", s_work_qpn=qpn)
     rounds = 1 + -(-(longest - 1) // turn)
     bound = count * rounds * (2 * turn + 6)
     seen, last, worst = 0, dict.fromkeys(flits, 0), 0
@@ -283,7 +283,7 @@ async def a_queue_alone_is_not_held_up(dut):
     bench = Bench(dut)
     await bench.start()
     beats = Pulses(dut, "m_item", "data")
-    numbers = bench.rng.sample(range(1 << len(dut.work_qpn)), 2)
+    numbers = bench.rng.sample(range(1 << len(dut.s_work_qpn)), 2)
     alone, other = (Queue(n, 128 * at, 6, srd=0) for at, n in enumerate(numbers))
     for queue in (alone, other):
         await bench.make(queue)

@@ -62,7 +62,7 @@ async def every_queue_has_its_own_phase(dut):
     await bench.start()
     rng = bench.rng
     queues = [Queue(n, 32 * n, 3, wide=rng.getrandbits(1), srd=0)
-              for n in range(1 << len(dut.work_qpn))]  # fmt: skip
+              for n in range(1 << len(dut.s_work_qpn))]  # fmt: skip
     for _ in range(7):
         rng.shuffle(queues)
         for queue in queues:
@@ -89,7 +89,7 @@ async def a_queue_does_not_depend_on_others(dut):
     """
     bench = Bench(dut)
     await bench.start()
-    width = len(dut.work_qpn)
+    width = len(dut.s_work_qpn)
     queues = [Queue(n, 8 * n, 3, srd=0) for n in range(1 << width)]
     for queue in queues:
         await bench.make(queue)
@@ -317,21 +317,21 @@ async def the_count_goes_on_past_its_end(dut, wide, near):
     bench, queue = Bench(dut), Queue(12, 64, 10, wide, srd=0)
     # A flush consumes WQEs regardless of the content of their slots, so all inputs are constant.
     zero(dut, *INPUTS)
-    dut.qpc_data.value, dut.prod_data.value = queue.image, near
-    dut.m_void_ready.value, dut.m_item_ready.value, dut.rd_parity.value = 1, 1, 0
-    dut.halted.value = dut.flush_ok.value = 1
-    dut.consumed_addr.value = 12 << len(dut.work_qpn) | 12
+    dut.qpc_rd_data.value, dut.prod_rd_data.value = queue.image, near
+    dut.m_void_ready.value, dut.m_item_ready.value, dut.line_rd_parity.value = 1, 1, 0
+    dut.halted_rd_data.value = dut.flush_ok_rd_data.value = 1
+    dut.consumed_rd_addr.value = 12 << len(dut.s_work_qpn) | 12
     await clock_and_reset(dut)
     await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=12)
-    await pulse(dut, "work_valid", work_qpn=12)
+    await pulse(dut, "s_work_valid", s_work_qpn=12)
     await Timer(near * (1 + wide) * PERIOD_NS * 21 // 20, "ns")
     await RisingEdge(dut.clk)
-    assert int(dut.consumed_data.value) == near << 16 | near
+    assert int(dut.consumed_rd_data.value) == near << 16 | near
     bench.lines = {64 + line: (64 + line, 0) for line in range(queue.lines)}
     cocotb.start_soon(bench.memory())
     items = StreamMonitor(dut, "m_item", 0.3, ["data"])
-    dut.prod_data.value = near + 64 & 0xFFFF
-    await pulse(dut, "work_valid", work_qpn=12)
+    dut.prod_rd_data.value = near + 64 & 0xFFFF
+    await pulse(dut, "s_work_valid", s_work_qpn=12)
     for count in range(near, near + 64):
         item = INTERNAL.wqe_in.unpack((await items.take())[0]["data"])
         assert (item.msg, item.entry & 0xFFFF) == (count & 0xFFFF, 64 + (count % 1024 << wide))

@@ -20,7 +20,7 @@ EVENTS = [*PAIRS, *SINGLE]
 async def start(dut):
     dut = Bundles(dut).lanes("s_st", EVENTS, valid_only=True)
     dut.lanes("s_st", PAIRS, valid_only=True, bytes=16)
-    zero(dut, "stat_index", *(f"s_st_{name}_bytes" for name in PAIRS))
+    zero(dut, "stat_rd_addr", *(f"s_st_{name}_bytes" for name in PAIRS))
     quiet(dut)
     await clock_and_reset(dut)
     return dut
@@ -33,10 +33,10 @@ def counted(dut, value, index=0):
 
 
 async def read(dut, index):
-    dut.stat_index.value = index
+    dut.stat_rd_addr.value = index
     await ClockCycles(dut.clk, timing("efa_stats", "read").latency)
     await FallingEdge(dut.clk)
-    return counted(dut, dut.stat_value.value, index)
+    return counted(dut, dut.stat_rd_data.value, index)
 
 
 async def count(dut, rng, cycles, counts):
@@ -113,10 +113,10 @@ async def reads_follow_each_other(dut):
     await count(dut, rng, 50, counts)
     requested = [rng.randrange(len(NAMES)) for _ in range(40)]
     for cycle in range(len(requested) + promised.latency):
-        dut.stat_index.value = requested[min(cycle, len(requested) - 1)]
+        dut.stat_rd_addr.value = requested[min(cycle, len(requested) - 1)]
         await RisingEdge(dut.clk)
         if cycle >= promised.latency:
-            value = counted(dut, dut.stat_value.value)
+            value = counted(dut, dut.stat_rd_data.value)
             assert value == same(counts)[NAMES[requested[cycle - promised.latency]]]
 
 

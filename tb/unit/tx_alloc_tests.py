@@ -32,12 +32,12 @@ class Bench:
         self.wanted, self.reads = deque(), deque()
         self.held = deque()  # lines of each message that has not left
         self.slot = self.line = 0
-        zero(dut, "mtt_valid", "free_slot", "free_lines")
-        dut.mrrs_log.value = log
+        zero(dut, "s_mtt_valid", "s_free_slot", "s_free_lines")
+        dut.s_cfg_mrrs_log.value = log
         self.source = StreamDriver(dut, "s", gaps, ["msg", "first", "second", "inline"])
-        self.slots = StreamMonitor(dut, "slot", 0, ["index", "reads", "msg", "inline"],
+        self.slots = StreamMonitor(dut, "m_slot", 0, ["index", "reads", "msg", "inline"],
                                    on_beat=self._enter)  # fmt: skip
-        self.rd = StreamMonitor(dut, "rd", stalls, ["addr", "len", "cookie"], on_beat=self._read)
+        self.rd = StreamMonitor(dut, "m_rd", stalls, ["addr", "len", "cookie"], on_beat=self._read)
 
     async def start(self):
         await clock_and_reset(self.dut)
@@ -95,8 +95,8 @@ class Bench:
         assert beat == self.reads.popleft()
 
     async def free(self):
-        await pulse(self.dut, "free_slot", free_lines=self.held.popleft())
-        self.dut.free_lines.value = self.rng.getrandbits(len(self.dut.free_lines))
+        await pulse(self.dut, "s_free_slot", s_free_lines=self.held.popleft())
+        self.dut.s_free_lines.value = self.rng.getrandbits(len(self.dut.s_free_lines))
 
     async def _free(self):
         while True:
@@ -220,10 +220,10 @@ async def any_count_of_slots(dut):
         for _ in range(SLOTS + 3 - len(bench.held)):
             bench.message(kind=DONE)
         await ClockCycles(dut.clk, SLOTS + 30)
-        assert len(bench.held) == SLOTS and len(bench.wanted) == 3 and dut.s_idle.value == 0
+        assert len(bench.held) == SLOTS and len(bench.wanted) == 3 and dut.m_idle.value == 0
     bench.frees = 1.0
     await bench.settle()
-    assert dut.s_idle.value == 1
+    assert dut.m_idle.value == 1
 
 
 @cocotb.test()
@@ -231,24 +231,24 @@ async def cycles(dut):
     """data.tx_alloc.time: Messages and reads meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
-    moments = Moments(dut, "s", "slot", "rd")
+    moments = Moments(dut, "s", "m_slot", "m_rd")
     for _ in range(30):
         bench.message(8, inlined=1)
     await bench.settle()
-    moments.hold("efa_tx_alloc", "message", "s", "slot")
+    moments.hold("efa_tx_alloc", "message", "s", "m_slot")
     moments.clear()
     for index in (0, 2, 3, 4):
         del bench.regions.table[index]
     for _ in range(12):
         bench.message(1)
     await bench.settle()
-    moments.hold("efa_tx_alloc", "read", "s", "rd")
+    moments.hold("efa_tx_alloc", "read", "s", "m_rd")
     moments.clear()
     for _ in range(12):
         bench.message(1, 1)
     await bench.settle()
-    assert moments.intervals("slot") == {timing("efa_tx_alloc", "two_buffers").interval}
-    assert moments.intervals("rd") == {1}
+    assert moments.intervals("m_slot") == {timing("efa_tx_alloc", "two_buffers").interval}
+    assert moments.intervals("m_rd") == {1}
 
 
 @cocotb.test()

@@ -19,11 +19,11 @@ class Bench:
         self.bytes = 64 << int(dut.LINE_W.value)
         self.next, self.at = 0, 0
         self.rose, self.due, self.failed = {}, {}, 0
-        zero(dut, "rd_cpl_valid", "slot_valid", "slot_index", "rd_en", "rd_line")
+        zero(dut, "s_rd_cpl_valid", "s_slot_valid", "s_slot_index", "line_rd_en", "line_rd_addr")
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await until(self.dut, high(self.dut.init_done))
+        await until(self.dut, high(self.dut.m_init_done))
         cocotb.start_soon(self._watch())
 
     async def _watch(self):
@@ -35,24 +35,24 @@ class Bench:
             if self.dut.rst.value == 1:
                 before = failed = 0
                 continue
-            now = int(self.dut.ready.value)
+            now = int(self.dut.m_ready_slots.value)
             for slot in range(self.slots):
                 if (now & ~before) >> slot & 1:
                     assert slot not in self.rose, f"slot {slot} ready twice"
                     self.rose[slot] = cycle()
-            assert not before & ~now and not failed & ~int(self.dut.failed.value)
-            before, failed = now, int(self.dut.failed.value)
-            if self.dut.slot_valid.value == 1:
-                others = ~(1 << int(self.dut.slot_index.value))
+            assert not before & ~now and not failed & ~int(self.dut.m_failed_slots.value)
+            before, failed = now, int(self.dut.m_failed_slots.value)
+            if self.dut.s_slot_valid.value == 1:
+                others = ~(1 << int(self.dut.s_slot_index.value))
                 before, failed = before & others, failed & others
 
     async def enter(self, reads):
         """Enters the next message, which waits for that many reads; returns its slot."""
         slot = self.next
         self.next = (slot + 1) % self.slots
-        self.dut.slot_valid.value, self.dut.slot_reads.value = 1, reads
+        self.dut.s_slot_valid.value, self.dut.s_slot_reads.value = 1, reads
         await RisingEdge(self.dut.clk)
-        self.dut.slot_valid.value, self.dut.slot_index.value = 0, self.next
+        self.dut.s_slot_valid.value, self.dut.s_slot_index.value = 0, self.next
         if reads == 0:
             self.due[slot] = cycle() + 1
         return slot
@@ -82,10 +82,10 @@ class Bench:
 
     async def response(self, beat):
         for name, value in beat.items():
-            getattr(self.dut, f"rd_cpl_{name}").value = value
-        self.dut.rd_cpl_valid.value = 1
+            getattr(self.dut, f"s_rd_cpl_{name}").value = value
+        self.dut.s_rd_cpl_valid.value = 1
         await RisingEdge(self.dut.clk)
-        self.dut.rd_cpl_valid.value = 0
+        self.dut.s_rd_cpl_valid.value = 0
 
     async def take(self, slot):
         """Checks that the slot became ready once since its message entered, in the specified
@@ -96,10 +96,10 @@ class Bench:
     async def bytes_at(self, at, size):
         found, first = "", at // 64
         for line in range((at % 64 + size + 63) // 64):
-            await pulse(self.dut, "rd_en", rd_line=(first + line) % (self.bytes // 64))
-            self.dut.rd_line.value = self.rng.randrange(self.bytes // 64)
+            await pulse(self.dut, "line_rd_en", line_rd_addr=(first + line) % (self.bytes // 64))
+            self.dut.line_rd_addr.value = self.rng.randrange(self.bytes // 64)
             await ClockCycles(self.dut.clk, timing("efa_tx_buffer", "read").latency)
-            found = str(self.dut.rd_data.value) + found
+            found = str(self.dut.line_rd_data.value) + found
         # Bytes never written may be unknown around the written bytes.
         end = len(found) - 8 * (at % 64)
         return int("0" + found[end - 8 * size : end], 2).to_bytes(size, "little")
@@ -137,7 +137,7 @@ class Bench:
         await ClockCycles(self.dut.clk, BEAT.latency + 1)
         for slot, _, _, failed in messages:
             self.failed = self.failed & ~(1 << slot) | failed << slot
-        assert self.dut.failed.value == self.failed
+        assert self.dut.m_failed_slots.value == self.failed
         for slot, at, data, failed in messages:
             if not failed:
                 assert await self.bytes_at(at, len(data)) == data
@@ -202,8 +202,8 @@ async def each_slot_is_itself(dut):
                 open_ones.remove(slot)
                 bench.due[slot] = cycle() + BEAT.latency
         await ClockCycles(dut.clk, BEAT.latency + 1)
-        assert dut.ready.value == (1 << bench.slots) - 1
-        assert dut.failed.value == sum(1 << slot for slot in fails)
+        assert dut.m_ready_slots.value == (1 << bench.slots) - 1
+        assert dut.m_failed_slots.value == sum(1 << slot for slot in fails)
         for slot in slots:
             assert bench.rose.pop(slot) == bench.due.pop(slot)
 
@@ -217,16 +217,16 @@ async def a_beat_each_cycle(dut):
     assert BEAT.interval == 1
     slots = [await bench.enter(2) for _ in range(6)]
     data = bench.rng.randbytes(64 * 12)
-    dut.rd_cpl_valid.value, dut.rd_cpl_bytes.value = 1, 64
-    dut.rd_cpl_offset.value = dut.rd_cpl_err.value = 0
-    dut.rd_cpl_last.value = 1
+    dut.s_rd_cpl_valid.value, dut.s_rd_cpl_bytes.value = 1, 64
+    dut.s_rd_cpl_offset.value = dut.s_rd_cpl_err.value = 0
+    dut.s_rd_cpl_last.value = 1
     for number in range(12):
         slot = slots[number // 2]
-        dut.rd_cpl_cookie.value = slot * bench.bytes + 37 + 64 * number
-        dut.rd_cpl_data.value = int.from_bytes(data[64 * number :][:64], "little")
+        dut.s_rd_cpl_cookie.value = slot * bench.bytes + 37 + 64 * number
+        dut.s_rd_cpl_data.value = int.from_bytes(data[64 * number :][:64], "little")
         await RisingEdge(dut.clk)
         bench.due[slot] = cycle() + BEAT.latency
-    dut.rd_cpl_valid.value = 0
+    dut.s_rd_cpl_valid.value = 0
     await ClockCycles(dut.clk, 6)
     assert await bench.bytes_at(37, len(data)) == data
     for slot in slots:
@@ -247,16 +247,17 @@ async def a_line_each_cycle(dut):
                             "data": int.from_bytes(data[64 * number :][:64], "little"),
                             "last": number == 7, "err": 0})  # fmt: skip
     await ClockCycles(dut.clk, 4)
-    dut.rd_en.value = 1
+    dut.line_rd_en.value = 1
     for line in range(9):
-        dut.rd_line.value = min(line, 7)
-        dut.rd_en.value = int(line < 8)
+        dut.line_rd_addr.value = min(line, 7)
+        dut.line_rd_en.value = int(line < 8)
         await RisingEdge(dut.clk)
         if line:
-            assert int(dut.rd_data.value).to_bytes(64, "little") == data[64 * (line - 1) :][:64]
-    dut.rd_line.value = 0
+            found = int(dut.line_rd_data.value).to_bytes(64, "little")
+            assert found == data[64 * (line - 1) :][:64]
+    dut.line_rd_addr.value = 0
     await ClockCycles(dut.clk, 3)
-    assert int(dut.rd_data.value).to_bytes(64, "little") == data[-64:]
+    assert int(dut.line_rd_data.value).to_bytes(64, "little") == data[-64:]
 
 
 @cocotb.test()
@@ -272,8 +273,8 @@ async def reset_in_the_middle_of_traffic(dut):
         await reset(dut)
         bench.next = 0
         bench.rose.clear()
-        dut.slot_index.value = 0
-        assert dut.ready.value == 0 and dut.failed.value == 0
+        dut.s_slot_index.value = 0
+        assert dut.m_ready_slots.value == 0 and dut.m_failed_slots.value == 0
         bench.failed = 0
-        await until(dut, high(dut.init_done))
+        await until(dut, high(dut.m_init_done))
         await bench.round(min(8, bench.slots))

@@ -42,7 +42,7 @@ PULSES = (
     "s_drain_valid",
     "s_ack_tx_valid",
     "s_ack_rx_valid",
-    "quiesce",
+    "s_quiesce",
     "m_net_ready",
     "m_rd_tx_ready",
     "m_cpl_ready",
@@ -130,7 +130,7 @@ class Bench:
         for name in PULSES:
             getattr(dut, name).value = 0
         dut.qpc_rd_data.value = 0
-        dut.s_cfg_node_id.value, dut.s_cfg_profile.value, dut.mrrs_log.value = NODE, 1, 9
+        dut.s_cfg_node_id.value, dut.s_cfg_profile.value, dut.s_cfg_mrrs_log.value = NODE, 1, 9
         dut.rst.value = dut.rst_por.value = 1
         start_clock(dut.clk)
         await ClockCycles(dut.clk, 5)
@@ -140,7 +140,7 @@ class Bench:
     async def init(self):
         """Ends the reset and creates the objects that every test uses."""
         self.dut.rst.value = self.dut.rst_por.value = 0
-        while self.dut.init_done.value != 1:
+        while self.dut.m_init_done.value != 1:
             await RisingEdge(self.dut.clk)
         await self.region(MR_INDEX, key=KEY, shift=12, mtt=MTT, iova=IOVA, length=MR_BYTES)
         await self.region(PHYS_INDEX, key=PHYS_KEY, phys=1, iova=0x4_0000_0000, length=1 << 30)
@@ -177,7 +177,7 @@ class Bench:
             s_queue_op_qpc=queue.image,
             cycles=WALK + 10000,
         )
-        return int(self.dut.queue_op_busy.value) if kind == ASK else None
+        return int(self.dut.m_queue_op_busy.value) if kind == ASK else None
 
     async def drain(self):
         await hold(self.dut, "s_drain_valid", "s_drain_ready")

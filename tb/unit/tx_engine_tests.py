@@ -675,12 +675,12 @@ async def quiesce_ends_between_packets(dut):
     good = [(0x4_0000_0000, 1000, PHYS_KEY)]
     bench.post(queue, *[entry(buffers=good, req_id=n) for n in range(10)])
     await until(dut, lambda: len(bench.packets) == 2 and bench._flits, "a packet in progress")
-    dut.quiesce.value = 1
-    await until(dut, lambda: dut.net_quiet.value == 1, "quiet")
+    dut.s_quiesce.value = 1
+    await until(dut, lambda: dut.m_net_quiet.value == 1, "quiet")
     assert not bench._flits
     left = len(bench.packets)
     await ClockCycles(dut.clk, 200)
-    assert len(bench.packets) == left and dut.net_quiet.value == 1
+    assert len(bench.packets) == left and dut.m_net_quiet.value == 1
 
 
 @cocotb.test()

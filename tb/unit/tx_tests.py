@@ -5,17 +5,15 @@ states."""
 from collections import deque
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge, Timer
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import INTERNAL, LIMITS, IoCompStatus, PktHdr, PktOpcode
 from tb.lib.bundles import Bundles
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import (
-    PERIOD_NS,
     StreamDriver,
     StreamMonitor,
     clock_and_reset,
-    cycle,
     periodic,
     reset,
     rng_for,
@@ -33,10 +31,42 @@ FIELDS = ["net", "done", "first", "last", "data", "keep", "msg"]
 FIRST_ID, HEADER = 0x7FF0, 32
 
 
-def psn_at(dut, sent):
-    """Returns the sequence number of a packet after `sent` others to its node; it wraps after
-    PSN_LEFT."""
-    return (sent - int(dut.PSN_LEFT.value)) % (1 << 32)
+def psn_at(node, sent):
+    """Returns the sequence number of a packet after `sent` others to its node; numbers of node 1
+    wrap after two packets."""
+    first = (1 << 32) - 2 if node == 1 else rng_for(f"psn {node}").getrandbits(32)
+    return (first + sent) % (1 << 32)
+
+
+class Numbers:
+    """Models efa_psn: the number of the node read last, which each packet that uses it increases.
+
+    Before the first read the number has any value.
+    """
+
+    def __init__(self, dut):
+        self.dut, self.rng = dut, rng_for("numbers")
+        self.sent, self.node = {}, None
+        zero(dut, "psn_rd_data")
+        cocotb.start_soon(self._serve())
+
+    async def _serve(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 1:
+                self.sent.clear()
+                self.node = None
+            else:
+                if dut.m_psn_take.value == 1:
+                    assert self.node is not None, "used a sequence number without a read"
+                    self.sent[self.node] = self.sent.get(self.node, 0) + 1
+                if dut.psn_rd_en.value == 1:
+                    self.node = int(dut.psn_rd_addr.value)
+            if self.node is None:
+                dut.psn_rd_data.value = self.rng.getrandbits(32)
+            else:
+                dut.psn_rd_data.value = psn_at(self.node, self.sent.get(self.node, 0))
 
 
 class Bench:
@@ -51,10 +81,11 @@ class Bench:
         self.id = self.number = FIRST_ID  # of the last posted message, of the next to leave
         self.ctx, self.wanted_ctx, self.pulses, self.wanted_pulses = [], [], [], []
         self.got = b""
-        zero(dut, "mtt_valid", "s_rd_cpl_valid", "halted", "ctx_free", "ctx_id")
-        Table(dut, "halted_addr", "halted", lambda qpn: int(qpn in self.down))
+        zero(dut, "s_mtt_valid", "s_rd_cpl_valid", "halted_rd_data", "s_ctx_free", "s_ctx_id")
+        Table(dut, "halted_rd_addr", "halted_rd_data", lambda qpn: int(qpn in self.down))
+        Numbers(dut)
         self.node = self.rng.getrandbits(16)
-        dut.s_cfg_node_id.value, dut.mrrs_log.value = self.node, log
+        dut.s_cfg_node_id.value, dut.s_cfg_mrrs_log.value = self.node, log
         self.source = StreamDriver(dut, "s", gaps, ["msg", "first", "second", "inline"])
         self.out = RawMonitor(dut, "m", stalls, FIELDS, on_beat=self._flit)
         self.rd = StreamMonitor(dut, "m_rd", 0.0 if callable(stalls) else stalls,
@@ -62,7 +93,7 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await until(self.dut, high(self.dut.init_done))
+        await until(self.dut, high(self.dut.m_init_done))
         self.region = self.regions.make(0, 1, 1 << 16, phys=1)
         self.sources = [self.region, *(self.regions.make(at, 1, 1 << 16) for at in range(1, 4))]
         # With the largest pages, locations need all bits of their start.
@@ -135,7 +166,7 @@ class Bench:
         if message["srd"]:
             node = message["node"]
             header.opcode, header.msg_id = PktOpcode.SRD_SEND, self.id
-            header.psn = psn_at(self.dut, self.psn.get(node, 0))
+            header.psn = psn_at(node, self.psn.get(node, 0))
             self.psn[node] = self.psn.get(node, 0) + 1
             self.wanted_ctx.append(message)
             self.id += 1
@@ -179,16 +210,16 @@ class Bench:
                 self.responses.clear()
                 dut.s_rd_cpl_valid.value = 0
                 continue
-            if dut.ctx_take.value == 1:
-                assert dut.ctx_free.value == 1, "used a context without ready"
-                self.ctx.append(int(dut.ctx_msg.value))
+            if dut.m_ctx_take.value == 1:
+                assert dut.s_ctx_free.value == 1, "used a context without ready"
+                self.ctx.append(int(dut.m_ctx_msg.value))
                 self.number += 1
-            if dut.read_err_valid.value == 1:
-                self.pulses.append(("read_err", int(dut.read_err_qpn.value)))
-            if dut.unused_valid.value == 1:
+            if dut.m_read_err_valid.value == 1:
+                self.pulses.append(("read_err", int(dut.m_read_err_qpn.value)))
+            if dut.m_unused_valid.value == 1:
                 self.pulses.append("unused")
-            dut.ctx_id.value = self.number
-            dut.ctx_free.value = int(rng.random() < self.rate)
+            dut.s_ctx_id.value = self.number
+            dut.s_ctx_free.value = int(rng.random() < self.rate)
             dut.s_rd_cpl_valid.value = 0
             if self.responses and rng.random() < self.rate:
                 self._answer(rng.choice(self.responses[:1] if self.in_order else self.responses))
@@ -427,40 +458,28 @@ async def broken_queues_send_nothing(dut):
 
 
 @cocotb.test()
-async def sequence_numbers_go_on(dut):
-    """data.tx.psn: Sequence numbers increase by one per packet to a node over many powers of two,
-    with packets to another node between them."""
-    zero(dut, "mtt_valid", "s_rd_cpl_valid", "halted", "ctx_id", "s_valid")
-    dut.s_cfg_node_id.value, dut.mrrs_log.value = 0, LOG
-    dut.ctx_free.value = dut.m_ready.value = dut.m_rd_ready.value = 1
-    await clock_and_reset(dut)
-    await until(dut, high(dut.init_done))
-    usual, other = (INTERNAL.tx_msg.pack(kind=PACKET, srd=1, inlined=1, length=8, node=node)
-                    for node in (33, 34))  # fmt: skip
-    dut.s_msg.value, dut.s_valid.value = usual, 1
-    await until(dut, high(dut.m_valid))
-    first = cycle()
-    latency = timing("efa_tx", "message").latency
-    # All inputs are constant: only time advances.
-    for bits in range(4, 18):
-        await Timer(((1 << bits) - 3 - (cycle() - first)) * PERIOD_NS - 2, "ns")
-        for number in range(6 + latency):
-            dut.s_msg.value = other if number == 3 else usual
-            await RisingEdge(dut.clk)
-            header = PktHdr.unpack(int(dut.m_data.value).to_bytes(64, "little")[:32])
-            assert dut.m_first.value == 1
-            turn, strange = bits - 4, number == 3 + latency
-            assert header.dst_node == (34 if strange else 33)
-            sent = cycle() - first - turn - (number > 3 + latency)
-            assert header.psn == psn_at(dut, turn if strange else sent)
-    assert timing("efa_tx", "message").interval == 1
+@cocotb.parametrize(stalls=[0.0, 0.5])
+async def sequence_numbers_go_on(dut, stalls):
+    """data.tx.psn: Each packet of SRD has the number of its node, of any value and through a wrap;
+    packets of any length use one number, other messages none."""
+    bench = Bench(dut, stalls)
+    await bench.start()
+    for node in range(1 << LIMITS.node_w):
+        for number in range(6):
+            size = bench.rng.choice((1, 8, 32, 80))
+            at = bench.rng.choice((node, node, 1, 33))
+            bench.message(inline=bench.rng.randbytes(size), node=at, srd=int(number != 3))
+        bench.message(kind=DONE, srd=1, status=FLUSHED, node=node)
+        bench.message(100, 50, node=node)
+    await bench.settle()
+    assert len(bench.psn) == 1 << LIMITS.node_w and bench.psn[1] > 2
 
 
 @cocotb.test()
 @cocotb.parametrize(stalls=[0.0, 0.4])
 async def packets_to_one_node_without_a_gap(dut, stalls):
-    """data.tx.forward: Back-to-back packets to one node use the number that is not stored yet, and
-    of that node only."""
+    """data.tx.forward: Back-to-back packets to one node take one number each, and of that node
+    only."""
     bench = Bench(dut, stalls)
     await bench.start()
     for node in bench.rng.sample(range(64), 64):
@@ -528,7 +547,8 @@ async def cycles(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """data.tx.reset: A reset discards begun packets and restarts the sequence numbers."""
+    """data.tx.reset: A reset discards begun packets and restarts the lookup of
+    sequence numbers."""
     bench = Bench(dut, 0.4, 0.0, 0.7)
     await bench.start()
     for turn in range(3):
@@ -542,7 +562,7 @@ async def reset_in_the_middle_of_traffic(dut):
             noted.clear()
         bench.got = b""
         bench.id = bench.number = FIRST_ID
-        await until(dut, high(dut.init_done))
+        await until(dut, high(dut.m_init_done))
         for _ in range(10):
             some_message(bench, 900)
         await bench.settle()
@@ -550,8 +570,8 @@ async def reset_in_the_middle_of_traffic(dut):
 
 @cocotb.test()
 async def what_is_given_begins_anew(dut):
-    """data.tx.anew: Sequence numbers restart after a reset, also for the node of the last packet;
-    any message id is used."""
+    """data.tx.anew: After a reset a packet uses the sequence number that the lookup then returns,
+    also for the node of the last packet; any message id is used."""
     bench = Bench(dut)
     await bench.start()
     for node, first in ((7, 0xA5A5_5A5A), (7, 0x5A5A_A5A5), (9, 0), (9, 0xFFFF_FFF0)):
@@ -563,4 +583,4 @@ async def what_is_given_begins_anew(dut):
         await reset(dut)
         for noted in (bench.ctx, bench.wanted_ctx, bench.psn):
             noted.clear()
-        await until(dut, high(dut.init_done))
+        await until(dut, high(dut.m_init_done))

@@ -25,7 +25,7 @@ class Bench:
         self.dut, self.rng, self.profile = dut, rng_for("wqe_check"), profile
         self.regions, self.handles, self.gens = Regions(self.rng), {}, {}
         self.expected, self.events = [], []
-        zero(dut, "mr_valid", "ah_valid", "ah_gen")
+        zero(dut, "s_mr_valid", "s_ah_valid", "s_ah_gen")
         dut.s_cfg_profile.value = profile
         self.source = StreamDriver(dut, "s_item", gaps, ["data"])
         self.sink = StreamMonitor(dut, "m", stalls, ["msg", "first", "second", "inline"])
@@ -33,7 +33,7 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await until(self.dut, high(self.dut.init_done))
+        await until(self.dut, high(self.dut.m_init_done))
         rng = self.rng
         for index in (1, 77, 255):
             shift = rng.randrange(12, 50)
@@ -48,13 +48,13 @@ class Bench:
     async def handle(self, index, **fields):
         self.handles[index] = fields
         context = INTERNAL.ahc.pack(**dont_care(INTERNAL.ahc, self.rng, **fields))
-        await pulse(self.dut, "ah_valid", ah_index=index, ah_data=context)
+        await pulse(self.dut, "s_ah_valid", s_ah_index=index, s_ah_data=context)
         # Only data with valid counts.
-        self.dut.ah_data.value = context ^ self.rng.getrandbits(len(self.dut.ah_data))
+        self.dut.s_ah_data.value = context ^ self.rng.getrandbits(len(self.dut.s_ah_data))
 
     def gen(self, index, gen):
         self.gens[index] = gen
-        self.dut.ah_gen.value = sum(gen << 4 * index for index, gen in self.gens.items())
+        self.dut.s_ah_gen.value = sum(gen << 4 * index for index, gen in self.gens.items())
 
     def good(self, wide=0):
         """Returns PD, meta descriptor, buffers and inline bytes of a valid WQE."""
@@ -306,7 +306,7 @@ async def every_handle_is_itself(dut):
     for index in range(256):
         await bench.handle(index, live=1, pd=index, fabric=1, node=index)
     await reset(dut)
-    await until(dut, high(dut.init_done))
+    await until(dut, high(dut.m_init_done))
     bench.handles = {}
     for index in rng.sample(range(256), 256):
         bench.post(index, {**meta, "ah": index})
@@ -339,7 +339,7 @@ async def reset_in_the_middle_of_traffic(dut):
     await reset(dut)
     for noted in (bench.expected, bench.sink.beats, bench.event.beats):
         noted.clear()
-    await until(dut, high(dut.init_done))
+    await until(dut, high(dut.m_init_done))
     await bench.sink.none(10)
     before, bench.handles = bench.handles, {}
     for index, handle in before.items():
