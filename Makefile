@@ -124,6 +124,9 @@ report: $(STAMP) ## render reports/run again from its data
 synth: $(STAMP) ## cells, RAM bits and logic depth of each block, reports/synth/summary.json
 	$(BIN)/python tools/synth.py --jobs $(JOBS)
 
+fmax: $(STAMP) ## MHz of each block, placed and routed between registers, all or BLOCK='efa_cq efa_eq'; RECORD=1 writes starts; reports/fmax
+	$(BIN)/python tools/fmax.py --jobs $(JOBS) $(if $(BLOCK),--block $(BLOCK)) $(if $(RECORD),--record)
+
 perf: $(STAMP) ## rates and latencies against their targets, all rows or ROW='inline*'; reports/perf/index.html
 	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)')
 

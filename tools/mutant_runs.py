@@ -93,7 +93,7 @@ def plain(text):
     return " ".join(kept)
 
 
-def _rtl(top):
+def rtl_texts(top):
     """Returns the texts of a block, its submodules and included files, without comments; of the
     generated header only the macros in use."""
     texts = [bare(path.read_text()) for path in closure(top)]
@@ -180,14 +180,15 @@ def unit_state(block, units, count, seed):
     block."""
     top, parameters = UNITS[units[0]].top, UNITS[units[0]].mutated
     mine = [] if top == block else [f"{block} {INSIDE[block][1]}"]
-    rtl = [netlists.FORM, *_rtl(top), *mine, repr(sorted(parameters.items())), f"{count} {seed}"]
+    chosen = repr(sorted(parameters.items()))
+    rtl = [netlists.FORM, *rtl_texts(top), *mine, chosen, f"{count} {seed}"]
     return State(rtl, [UNITS[unit].module(unit) for unit in units])
 
 
 def system_state(block, areas, count, seed):
     """Returns the State of a wiring module under areas of tb/system."""
     native = [bare(path.read_text()) for path in sorted(system_run.NATIVE.iterdir())]
-    rtl = [wiring.FORM, block, *_rtl(system_run.TOP), *native, f"{count} {seed}"]
+    rtl = [wiring.FORM, block, *rtl_texts(system_run.TOP), *native, f"{count} {seed}"]
     return State(rtl, [f"tb.system.{area}_tests" for area in areas])
 
 
