@@ -48,7 +48,7 @@ def table(rows: list[dict[str, Any]]) -> str:
             f" | {counts['flip_flops']:,} | {counts['block_rams']} |"
         )
     lines += [
-        "", "Critical path of the median seed. Levels: LUT, carry or RAM cells between registers.",
+        "", "Critical path of the median seed. Levels: LUT, multiplexer, carry cells on the path.",
         "", "| block | ns | levels | logic | routing | from | to | over |",
         "|---|---:|---:|---:|---:|---|---|---|",
     ]  # fmt: skip

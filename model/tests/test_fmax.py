@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests `make fmax`: wrapper, report of nextpnr, target rule, list of blocks, records and results.
 
-data/fmax/run.json, written by hand, holds a report in the format of nextpnr with one critical path,
-the cells and nets of that path from a netlist, and the expected result.
+data/fmax holds two results: run.json, of a run of a small block, and made.json, written by hand
+with a path from an input through a submodule. Each has a report of nextpnr, the cells and nets of
+the critical path from the netlist, and the expected result.
 """
 
 import json
@@ -21,6 +22,7 @@ import fmax_list  # noqa: E402 - needs the path above
 import fmax_page  # noqa: E402 - needs the path above
 
 STORED = Path(__file__).parent / "data/fmax/run.json"
+MADE = STORED.with_name("made.json")
 BIN = Path(sys.executable).parent
 STUB = """
 module stub_mapped (input clk, input rst, input s_valid, input [6:0] s_data, output m_valid,
@@ -99,8 +101,9 @@ def test_a_block_that_cannot_be_wrapped_is_refused(ports, message):
         fmax_flow.wrapper("stub_mapped", ports)
 
 
-def test_a_report_gives_figure_and_named_path():
-    stored = json.loads(STORED.read_text())
+@pytest.mark.parametrize("file", [STORED, MADE], ids=["run", "made"])
+def test_a_report_gives_figure_and_named_path(file):
+    stored = json.loads(file.read_text())
     names = fmax_flow.Names(stored["netlist"])
     assert fmax_flow.read_report(stored["report"], names) == stored["expected"]
 
