@@ -5,7 +5,7 @@ As the last of cocotb's test modules, this module stops before the first test, w
 not run yet. The folder EFA_MUTANTS holds job.json:
 
 - `numbers`: the mutants
-- `order`: the tests in order
+- `tests`: the tests in order; empty: all
 - `limit`: the simulated ns of each test (0: its own limit)
 - `seconds`: the maximum time of a mutant
 - `jobs`: the number of parallel mutants
@@ -84,8 +84,9 @@ def _end(manager):
 def _start_regression(manager):
     folder = Path(os.environ["EFA_MUTANTS"])
     job = json.loads((folder / "job.json").read_text())
-    place = {name: at for at, name in enumerate(job["order"])}
-    manager._test_queue.sort(key=lambda test: place.get(test.fullname, -1))
+    if job["tests"]:
+        known = {test.fullname: test for test in manager._test_queue}
+        manager._test_queue = [known[name] for name in job["tests"]]
     for test in manager._test_queue:
         limit = job["limit"].get(test.fullname)
         if limit:

@@ -101,34 +101,51 @@ def entry(mutant="inv a", line="a = b", reason="equal in all reachable states"):
 
 
 def test_a_survivor_has_a_status_or_fails():
-    assert mutate.judge_survivors("efa_x", [row("inv a[1]")], [], [entry()], True) == []
-    (wrong,) = mutate.judge_survivors("efa_x", [row("const0 a[1]")], [], [], True)
+    possible = [row("inv a[1]"), row("const0 a[1]")]
+    assert mutate.judge_survivors("efa_x", possible[:1], [], [entry()], possible) == []
+    (wrong,) = mutate.judge_survivors("efa_x", possible[1:], [], [], possible)
     assert "without a verdict" in wrong
 
 
-def test_a_status_that_fits_no_survivor_is_stale():
-    (wrong,) = mutate.judge_survivors("efa_x", [], [], [entry()], True)
-    assert "fits no survivor" in wrong
-    assert mutate.judge_survivors("efa_x", [], [], [entry()], False) == []
+def test_a_verdict_is_for_a_fault_that_can_be_drawn_and_survives():
+    possible = [row("inv a[1]"), row("inv a[2]"), row("inv b")]
+    assert mutate.judge_survivors("efa_x", [], [], [entry()], possible) == []
+    (wrong,) = mutate.judge_survivors("efa_x", [], [], [entry()], possible[2:])
+    assert "fits no fault" in wrong
     # A proof with a timeout in one run may succeed in the next.
     proved = row("inv a[1]") | {"verdict": "proved equal"}
-    assert mutate.judge_survivors("efa_x", [proved], [], [entry()], True) == []
-    both = [row("inv a[1]")], [row("inv a[2]")]
-    (wrong,) = mutate.judge_survivors("efa_x", *both, [entry()], True)
+    assert mutate.judge_survivors("efa_x", [proved], [], [entry()], possible) == []
+    (wrong,) = mutate.judge_survivors("efa_x", possible[:1], possible[1:2], [entry()], possible)
     assert "is killed" in wrong
-    (wrong,) = mutate.judge_survivors("efa_x", [row("inv a")], [], [entry(reason=" ")], True)
+    unreasoned = [entry(reason=" ")]
+    (wrong,) = mutate.judge_survivors("efa_x", possible[:1], [], unreasoned, possible)
     assert "no reason" in wrong
 
 
-def test_a_status_of_the_wiring_is_for_a_fault_that_can_be_drawn():
-    possible = [row("inv a[1]"), row("inv b")]
-    assert mutate.judge_survivors("efa_x", [], [], [entry()], True, possible) == []
-    (wrong,) = mutate.judge_survivors("efa_x", [], [], [entry()], True, possible[1:])
-    assert "fits no fault" in wrong
+def test_an_edit_of_one_line_leaves_the_faults_of_the_others(monkeypatch):
+    names = [f"inv procmux.Y[{bit}] {wire}[{bit}]" for wire in ("m_a", "m_b") for bit in range(9)]
+    names += ["inv eq.A[0]", "inv eq.A[0]", "const0 eq.A[0]"]
+    lines = [f"line of {name.partition(' m_')[2][:1] or name}" for name in names]
+
+    def drawn(lines):
+        monkeypatch.setattr(mutants, "_lines", lambda file: lines)
+        found = [mutants.Mutant(0, name, "f.v", line, "mutate -ctrl mutsel 16 0 -mode inv")
+                 for line, name in enumerate(names, 1)]  # fmt: skip
+        found = mutants.draw(mutants.name_apart(found), 4, 7)
+        assert [one.number for one in found] == [1, 2, 3, 4]
+        assert [f"mutsel 16 {one.number} " in one.command for one in found] == [True] * 4
+        return {(one.name, one.source) for one in found}
+
+    first = drawn(lines)
+    assert len({source for _, source in first}) == 4  # one fault of each site
+    edited = drawn([line.replace("line of a", "edited") for line in lines])
+    assert {one for one in first if "line of a" not in one[1]} <= edited
+    same = [mutants.Mutant(0, "x", "f.v", 1, "")] * 2
+    assert [one.name for one in mutants.name_apart(same)] == ["x", "x (2)"]
 
 
 def test_a_proof_reports_equal_from_different():
-    found, _ = mutants.make(
+    *_, found = mutants.make(
         "efa_rq_report",
         {},
         [path for path in closure("efa_rq_report") if path.stem != "efa_rq_report"],
@@ -137,9 +154,10 @@ def test_a_proof_reports_equal_from_different():
     )
     by_name = {mutant.name: mutant for mutant in found}
     # `unasked` reaches nothing; `waits` decides which report leaves.
-    equal = [name for name in by_name if " unasked[" in name]
-    different = [name for name in by_name if " waits[" in name or " m_err_qpn[" in name]
-    assert equal and different
+    equal = [name for name in by_name if " unasked[" in name][:2]
+    wires = " waits[", " m_err_qpn["
+    different = [next(name for name in by_name if wire in name) for wire in wires]
+    assert equal
     for name in equal + different:
         assert mutants.proved_equal("efa_rq_report", by_name[name]) == (name in equal), name
 

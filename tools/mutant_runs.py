@@ -3,9 +3,12 @@
 
 A block runs under its unit benches (`Bench`), the wiring under the tests of the complete device
 (`SystemBench`). A simulator is loaded once for a batch and forks for each mutant
-(tb/mutant_server.py), before the first test has started a transactor. The tests with the most kills
-in the least time run first. The unmutated block, mutant 0, starts each batch in the same order and
-must pass. The run of a mutant ends at the first test that fails.
+(tb/mutant_server.py), before the first test has started a transactor. The run of a mutant ends at
+the first test that fails. The unmutated block, mutant 0, starts each batch and must pass.
+
+A survivor takes as long as many kills, and most survivors are equal to their block. So a mutant
+first runs under the tests with the most kills in the least time, for QUICK of the time of the
+bench. A proof then examines the survivors, and only the others run under the remaining tests.
 
 A mutant is killed if a test, a check of the RTL or the simulator names a difference. A mutant that
 exceeds the limit of a test (three times the simulated time on the unmutated block, plus a constant)
@@ -55,6 +58,7 @@ KEPT = ROOT / "reports/mutate/blocks"
 # Mutants per run of the unmutated block, which takes as long as ten kills or more. The kills in the
 # first batch determine the order of the tests for the next batches.
 FIRST_BATCH, BATCH = 50, 400
+QUICK = 0.35  # of the time of the bench, before the proof of a survivor
 KILLED, SURVIVED, TIMEOUT = "killed", "survived", "timeout"
 # Time of a test of a mutant beyond three times its unmutated time: longer than the bounded waits of
 # the unit benches (up to 100,000 cycles), which report the missing item.
@@ -228,14 +232,14 @@ class Bench:
         self.state = unit_state(block, units, count, seed)
         mine = self.parameters if self.top == block else INSIDE[block][1]
         below = [path for path in closure(block) if path.stem != block]
-        self.mutants, own = netlists.make(block, mine, below, count, seed)
+        self.mutants, own, self.possible = netlists.make(block, mine, below, count, seed)
         self.sources = own + [path for path in closure(self.top) if path.stem != block]
         self.plusargs = random_unknowns(seed)
         self._begin()
 
     def _begin(self):
         self.folder = ROOT / netlists.OUT / self.block / "run"
-        self.order, self.limit, self.took = [], {}, {}
+        self.limit, self.took = {}, {}
         self.kills = Counter()
         self.seconds = self.first_seconds
         self.build = None
@@ -254,26 +258,27 @@ class Bench:
         self.build = self._build()
         shutil.rmtree(self.folder, ignore_errors=True)
         (found,) = self._run([0], 1)
-        self._check(found)
+        planned = [name for module in self.modules for name in planned_tests(module)]
+        _, wrong = judge(self.folder / "0/results.xml", planned)
+        self._check(found, wrong)
         for case in found["cases"]:
             self.took[case["name"]] = case["seconds"]
             self.limit[case["name"]] = 3 * round(case["ns"]) + self.spare_ns
         self.seconds = 20 + 8 * found["seconds"]
 
-    def _check(self, found):
-        """Raises RunFailed unless the unmutated block passed."""
-        planned = [name for module in self.modules for name in planned_tests(module)]
-        _, wrong = judge(self.folder / "0/results.xml", planned)
+    def _check(self, found, wrong):
+        """Raises RunFailed unless the run of the unmutated block ended in time with nothing wrong.
+        """
         if wrong or found["late"]:
             note = f"no end in {self.seconds:.0f} s" if found["late"] else "; ".join(wrong)
             raise RunFailed(f"{self.block}: its benches fail on the unmutated block: {note}")
 
-    def _run(self, numbers, jobs):
-        """Yields the results of the mutants as they end."""
+    def _run(self, numbers, jobs, tests=()):
+        """Yields the results of the mutants under `tests`, by default all, as they end."""
         self.folder.mkdir(parents=True, exist_ok=True)
         done = self.folder / "done.jsonl"
         done.unlink(missing_ok=True)
-        job = {"numbers": numbers, "order": self.order, "limit": self.limit,
+        job = {"numbers": numbers, "tests": tests, "limit": self.limit,
                "seconds": self.seconds, "jobs": jobs}  # fmt: skip
         (self.folder / "job.json").write_text(json.dumps(job))
         runner = make_runner("verilator")
@@ -330,28 +335,59 @@ class Bench:
                 found["what"] = said.group(0)[:200] if said else failed[1]
         return found
 
-    def judge(self, numbers, jobs):
-        """Yields (number, verdict, test, message) for each mutant of a list."""
-        if numbers:
-            self._prepare()
-        batch = FIRST_BATCH
+    def _quick(self):
+        """Returns the tests of the first stage, the most kills in the least time first."""
+        order = sorted(
+            self.took, key=lambda name: -(self.kills[name] + 0.5) / (self.took[name] + 0.01)
+        )
+        left, quick = QUICK * sum(self.took.values()), []
+        for name in order:
+            if quick and self.took[name] > left:
+                break
+            quick.append(name)
+            left -= self.took[name]
+        return quick
+
+    def _verdicts(self, numbers, jobs, tests):
+        """Yields (number, verdict, test, message) of the mutants under some tests."""
+        for found in self._run([0, *numbers], jobs, tests):
+            if found["number"] == 0:
+                ran = {case["name"] for case in found["cases"]}
+                wrong = [f"{name}: did not run" for name in tests if name not in ran]
+                self._check(found, [found["what"]] if found["by"] is not None else wrong)
+                continue
+            verdict = SURVIVED if found["by"] is None else KILLED
+            if found["late"]:
+                verdict, found["by"], found["what"] = TIMEOUT, "", "had to be ended"
+            elif "SimTimeoutError" in (found["what"] or ""):
+                verdict = TIMEOUT
+            self.kills[found["by"]] += verdict != SURVIVED
+            yield found["number"], verdict, found["by"] or "", found["what"] or ""
+            shutil.rmtree(self.folder / str(found["number"]), ignore_errors=True)
+
+    def judge(self, numbers, jobs, equal):
+        """Yields (number, verdict, test, message) for each mutant of a list. `equal` returns those
+        of a list of survivors that are proven equal to their block."""
+        if not numbers:
+            return
+        self._prepare()
+        rest, alive, batch = set(), [], FIRST_BATCH
         while numbers:
             mine, numbers, batch = numbers[:batch], numbers[batch:], BATCH
-            self.order = sorted(
-                self.took, key=lambda name: -(self.kills[name] + 0.5) / (self.took[name] + 0.01)
-            )
-            for found in self._run([0, *mine], jobs):
-                if found["number"] == 0:
-                    self._check(found)
-                    continue
-                verdict = SURVIVED if found["by"] is None else KILLED
-                if found["late"]:
-                    verdict, found["by"], found["what"] = TIMEOUT, "", "had to be ended"
-                elif "SimTimeoutError" in (found["what"] or ""):
-                    verdict = TIMEOUT
-                self.kills[found["by"]] += verdict != SURVIVED
-                yield found["number"], verdict, found["by"] or "", found["what"] or ""
-                shutil.rmtree(self.folder / str(found["number"]), ignore_errors=True)
+            quick = self._quick()
+            rest |= set(self.took) - set(quick)
+            for found in self._verdicts(mine, jobs, quick):
+                if found[1] == SURVIVED:
+                    alive.append(found[0])
+                else:
+                    yield found
+        same = equal(alive)
+        left = [number for number in alive if number not in same] if rest else []
+        for number in alive:
+            if number not in left:
+                yield number, SURVIVED, "", ""
+        if left:
+            yield from self._verdicts(left, jobs, sorted(rest, key=self.took.get))
 
 
 class SystemBench(Bench):

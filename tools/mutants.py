@@ -1,28 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the mutants of a block: one netlist with all mutants, selected by a number at run time.
 
-`make` has Yosys list the mutants (the same seed gives the same list) and write the block with an
-input `mutsel`; 0 is the unmutated block. A wrapper with the block's own name and parameters reads
-the number from a file `mutant` in the run's folder, so that the block's unit bench runs unchanged.
+`make` has Yosys list every possible mutant, draws some (`draw`), and writes the block with an input
+`mutsel`; 0 is the unmutated block. A wrapper with the block's own name and parameters reads the
+number from a file `mutant` in the run's folder, so that the block's unit bench runs unchanged.
 Modules below the block stay unmutated: they have their own benches and mutants.
 """
 
+import dataclasses
+import hashlib
 import re
 import shlex
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = Path("sim/out/mutate")
 FLAGS = "-DSYNTHESIS -Irtl/gen -Irtl/include"
 NUMBER_W = 16
-FORM = b"2"  # of the netlist; stored results of another form are invalid
+FORM = b"3"  # of the netlist; stored results of another form are invalid
 PROOF_FORM = "2"  # of proofs
 PROOF_SECONDS = 120
+ALL = 10_000_000  # more mutants than a block can have
+CLOCK = re.compile(r"\.(CLK|clk)\[")  # a clock is no logic
+CONTROL = re.compile(rf"(-ctrl mutsel {NUMBER_W}) \d+")
 PROOFS = {"proof": "*", "deep": "*efa_ram*"}  # and the modules below that are black boxes
 HEADER = re.compile(r"^module\s+(\w+).*?^\);", re.MULTILINE | re.DOTALL)
+SITE = re.compile(r"\w+ (\w+)\.\w+\[\d+\](?: (\S+)\[\d+\])?")
 PORT = re.compile(r"^\s*(?:input|output)\b.*?(\w+)\s*,?\s*(?://.*)?$", re.MULTILINE)
 
 
@@ -47,7 +55,19 @@ class Mutant:
     @property
     def source(self):
         """Returns the text of that line."""
-        return (ROOT / self.file).read_text().split("\n")[self.line - 1].strip()
+        return _lines(self.file)[self.line - 1].strip()
+
+    @property
+    def site(self):
+        """Returns what the fault is part of: its source line, and there its wire or kind of cell.
+        """
+        cell, wire = SITE.match(self.name).groups()
+        return self.source, wire or cell
+
+
+@cache
+def _lines(file):
+    return (ROOT / file).read_text().split("\n")
 
 
 def yosys(*commands, seconds=None):
@@ -94,14 +114,50 @@ def parse(line):
     return Mutant(message["number"], name, file, int(where.split(".")[0]), line.strip())
 
 
+def rank(*parts):
+    """Returns a place in a random order that depends on the parts alone."""
+    return hashlib.sha256(repr(parts).encode()).digest()
+
+
+def name_apart(mutants):
+    """Returns the mutants with a count behind each name that an earlier mutant of the same source
+    line has."""
+    seen, found = Counter(), []
+    for one in mutants:
+        seen[one.source, one.name] += 1
+        copy = seen[one.source, one.name]
+        found.append(one if copy == 1 else dataclasses.replace(one, name=f"{one.name} ({copy})"))
+    return found
+
+
+def draw(mutants, count, seed):
+    """Returns `count` of the mutants, one of each site before a second one of any, with new
+    numbers.
+
+    A hash of seed, source line and name decides, so an edit of one line leaves the faults of the
+    other lines as they are, with their verdicts.
+    """
+    sites = defaultdict(list)
+    for one in sorted(mutants, key=lambda one: rank(seed, one.source, one.name)):
+        sites[one.site].append(one)
+    ranked = [(turn, rank(seed, *site), one) for site, mine in sites.items()
+              for turn, one in enumerate(mine)]  # fmt: skip
+    drawn = sorted(ranked, key=lambda item: item[:2])[:count]
+    found = []
+    for number, (_, _, one) in enumerate(drawn, 1):
+        command = CONTROL.sub(rf"\g<1> {number}", one.command)
+        found.append(dataclasses.replace(one, number=number, command=command))
+    return found
+
+
 def make(top, parameters, others, count, seed):
-    """Returns (mutants, sources to build instead of the block's own): `others` are the files below
-    it. The netlist has one set of parameters; an instance with other parameters does not build."""
+    """Returns (drawn mutants, sources to build instead of the block's own, all possible mutants):
+    `others` are the files below it. The netlist has one set of parameters; an instance with other
+    parameters does not build."""
     folder = OUT / top
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
     file = next(path for path in sorted((ROOT / "rtl").rglob(f"{top}.v")))
     chparam = "".join(f" -chparam {name} {value}" for name, value in parameters.items())
-    chosen = f"-list {count + 1} -seed {seed} -none -ctrl mutsel {NUMBER_W} 0"
     below = [str(path.relative_to(ROOT)) for path in others]
     yosys(
         *([f"read_verilog -lib {FLAGS} {' '.join(below)}"] if below else []),
@@ -113,18 +169,22 @@ def make(top, parameters, others, count, seed):
         "opt_clean",
         f"rename -top {top}_mutant",
         f"write_rtlil {folder}/base.il",
-        f"mutate {chosen} -o {folder}/list.ys",
+        f"mutate -list {ALL} -ctrl mutsel {NUMBER_W} 0 -o {folder}/all.ys",
     )
+    lines = (ROOT / folder / "all.ys").read_text().splitlines()
+    found = [mutant for mutant in map(parse, lines) if mutant is not None]
+    possible = name_apart([mutant for mutant in found if not CLOCK.search(mutant.name)])
+    mutants = draw(possible, count, seed)
+    commands = [f"mutate -ctrl mutsel {NUMBER_W} 0 -mode none", *(one.command for one in mutants)]
+    (ROOT / folder / "list.ys").write_text("\n".join(commands) + "\n")
     yosys(
         f"read_rtlil {folder}/base.il",
         f"script {folder}/list.ys",
         f"write_verilog -noattr -noparallelcase {folder}/{top}_mutant.v",
     )
-    lines = (ROOT / folder / "list.ys").read_text().splitlines()
     write_proofs(folder, top, others, PROOFS)
-    mutants = [mutant for mutant in map(parse, lines) if mutant is not None]
     (ROOT / folder / f"{top}.v").write_text(wrapper(file.read_text(), parameters))
-    return mutants, [ROOT / folder / f"{top}.v", ROOT / folder / f"{top}_mutant.v"]
+    return mutants, [ROOT / folder / f"{top}.v", ROOT / folder / f"{top}_mutant.v"], possible
 
 
 def write_proofs(folder, top, others, names):

@@ -163,41 +163,34 @@ class Progress:
 
 
 def read_verdicts():
-    """Returns the entries of tb/mutants.yaml: block, mutant and line as patterns, number, verdict,
-    reason."""
+    """Returns the entries of tb/mutants.yaml: block, mutant and line as patterns, verdict, reason.
+    """
     return (yaml.safe_load(VERDICTS.read_text()) or []) if VERDICTS.exists() else []
 
 
-def fits(entry, row, standard):
-    """Returns True if a verdict is for this mutant. A verdict with a number is for that mutant of
-    the standard list, where other mutants have the same name."""
-    if "number" in entry and (not standard or entry["number"] != row["number"]):
-        return False
+def fits(entry, row):
+    """Returns True if a verdict is for this mutant."""
     return re.search(entry["mutant"], row["mutant"]) and re.search(entry["line"], row["source"])
 
 
-def judge_survivors(block, survivors, killed, verdicts, standard, possible=None):
-    """Gives each survivor its verdict; returns the errors of the verdicts. Only the list of the
-    standard count and seed can show that a verdict is stale. Where all `possible` mutants are
-    known, a verdict is for one of them, also if this list does not contain it."""
+def judge_survivors(block, survivors, killed, verdicts, possible):
+    """Gives each survivor its verdict; returns the errors of the verdicts. A verdict is for one of
+    all `possible` mutants, also if this list does not contain it."""
     wrong = []
     for entry in verdicts:
         if entry["block"] != block:
             continue
         text = f"{VERDICTS.relative_to(ROOT)}: {block} /{entry['mutant']}/ /{entry['line']}/"
-        mine = [row for row in survivors if not row["verdict"] and fits(entry, row, standard)]
+        mine = [row for row in survivors if not row["verdict"] and fits(entry, row)]
         for row in mine:
             row["verdict"], row["reason"] = entry["verdict"], entry["reason"].strip()
         if not entry["reason"].strip():
             wrong.append(f"{text}: has no reason")
         # A proven mutant needs no verdict but may have one: a proof can exceed its time limit.
-        if possible is not None:
-            if not any(fits(entry, row, standard) for row in possible):
-                wrong.append(f"{text}: fits no fault of this module, take it out")
-        elif standard and not any(fits(entry, row, standard) for row in survivors):
-            wrong.append(f"{text}: fits no survivor, take it out")
+        if not any(fits(entry, row) for row in possible):
+            wrong.append(f"{text}: fits no fault of this module, take it out")
         wrong += [f"{text}: fits {row['mutant']}, which is killed" for row in killed
-                  if fits(entry, row, standard)]  # fmt: skip
+                  if fits(entry, row)]  # fmt: skip
     wrong += [
         f"{block}: mutant {row['number']} survived without a verdict: {row['mutant']}, "
         f"{row['file']}:{row['line']}" for row in survivors if not row["verdict"]
@@ -222,18 +215,26 @@ def resume(name, kept, listed, benches):
     return numbers
 
 
-def prove(kept, listed, proof, jobs):
-    """Passes survivors without an earlier proof result to `proof`."""
-    alive = [mutant for mutant in listed if kept.rows[mutant.number]["verdict"] == SURVIVED]
-    unproved = [mutant for mutant in alive if mutant.number not in kept.proofs]
+def prove(kept, mutants, proof, jobs):
+    """Passes mutants without an earlier proof result to `proof`; returns the numbers of those that
+    are proven equal."""
+    unproved = [mutant for mutant in mutants if mutant.number not in kept.proofs]
     with ThreadPoolExecutor(jobs) as pool:
         for mutant, equal in zip(unproved, pool.map(proof, unproved), strict=True):
             # A proof that timed out may succeed when the machine has less load.
             if equal is not None:
                 kept.proved(mutant.number, equal)
+    return {one.number for one in mutants if kept.proofs.get(one.number, {}).get("equal")}
 
 
-def summary(name, benches, kept, listed, args, verdicts, possible=None):
+def earlier_survivors(kept, listed, numbers):
+    """Returns the mutants that survived an earlier run, without those that ran now."""
+    now = set(numbers)
+    return [one for one in listed
+            if one.number not in now and kept.rows[one.number]["verdict"] == SURVIVED]  # fmt: skip
+
+
+def summary(name, benches, kept, listed, args, verdicts, possible):
     """Returns a summary row from the stored results of its mutants."""
     found = [
         {**kept.rows[mutant.number], "mutant": mutant.name, "file": mutant.file,
@@ -246,8 +247,8 @@ def summary(name, benches, kept, listed, args, verdicts, possible=None):
         row["verdict"] = ""
         if kept.proofs.get(row["number"], {}).get("equal"):
             row["verdict"], row["reason"] = "proved equal", "Yosys"
-    standard = (args.count, args.seed) == standard_list(name)
-    wrong = judge_survivors(name, survivors, killed, verdicts, standard, possible)
+    possible = [{"mutant": one.name, "source": one.source} for one in possible]
+    wrong = judge_survivors(name, survivors, killed, verdicts, possible)
     proved = sum(row["verdict"] == "proved equal" for row in survivors)
     rate = score(len(found), len(killed), proved)
     if rate < GOAL:
@@ -257,7 +258,7 @@ def summary(name, benches, kept, listed, args, verdicts, possible=None):
         "count": args.count, "seed": args.seed, "mutants": len(found), "killed": len(killed),
         "killed_by": dict(Counter(bench_of(row["by"]) for row in killed).most_common()),
         "timeouts": by_verdict[TIMEOUT], "survived": len(survivors), "equivalent": proved,
-        "score": rate, "survivors": survivors, "wrong": wrong,
+        "score": rate, "listed": len(possible), "survivors": survivors, "wrong": wrong,
     }  # fmt: skip
 
 
@@ -274,11 +275,20 @@ def examine(block, units, args, verdicts):
     numbers = resume(block, kept, bench.mutants, units)
     bench.kills += kept.kills()
     progress = Progress(block, len(numbers))
-    for number, verdict, by, what in bench.judge(numbers, args.jobs):
+
+    def proof(mutant):
+        return netlists.proved_equal(block, mutant)
+
+    def equal(alive):
+        print(f"  {block}: {len(alive)} survivors to prove equal", flush=True)
+        mutants = [mutant for mutant in bench.mutants if mutant.number in alive]
+        return prove(kept, mutants, proof, args.jobs)
+
+    for number, verdict, by, what in bench.judge(numbers, args.jobs, equal):
         kept.add(number, verdict, by, what)
         progress(verdict)
-    prove(kept, bench.mutants, lambda one: netlists.proved_equal(block, one), args.jobs)
-    return summary(block, units, kept, bench.mutants, args, verdicts)
+    prove(kept, earlier_survivors(kept, bench.mutants, numbers), proof, args.jobs)
+    return summary(block, units, kept, bench.mutants, args, verdicts, bench.possible)
 
 
 def examine_wiring(names, args, verdicts):
@@ -300,15 +310,23 @@ def examine_wiring(names, args, verdicts):
         owner |= {mutant.number: name for mutant in drawn}
     numbers.sort(key=lambda number: number % wiring.NUMBERS)  # each module in turn
     progress = Progress("wiring", len(numbers))
-    for number, verdict, by, what in bench.judge(numbers, args.jobs):
+    proofs = {name: below[name].proof() for name in names}
+
+    def equal(alive):
+        print(f"  wiring: {len(alive)} survivors to prove equal", flush=True)
+        found = set()
+        for name in names:
+            mutants = [one for one in bench.drawn[wired(name)] if one.number in alive]
+            found |= prove(kept[name], mutants, proofs[name], 1)
+        return found
+
+    for number, verdict, by, what in bench.judge(numbers, args.jobs, equal):
         kept[owner[number]].add(number, verdict, by, what)
         progress(verdict)
     for name in names:
         top, drawn = wired(name), bench.drawn[wired(name)]
-        prove(kept[name], drawn, below[name].proof(), 1)
-        possible = [{"mutant": one.name, "source": one.source} for one in bench.listed[top]]
-        row = summary(name, list(AREAS), kept[name], drawn, args, verdicts, possible)
-        yield name, row | {"listed": len(possible)}
+        prove(kept[name], earlier_survivors(kept[name], drawn, numbers), proofs[name], 1)
+        yield name, summary(name, AREAS, kept[name], drawn, args, verdicts, bench.listed[top])
 
 
 def main(arguments=None):

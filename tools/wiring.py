@@ -16,7 +16,6 @@ modules differ, so that one simulation holds the mutants of all wiring modules.
 """
 
 import json
-import random
 import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -26,7 +25,7 @@ from mutants import FLAGS, OUT, ROOT, Mutant, yosys
 
 WIRING = ("efa_nic", "efa_tx_engine", "efa_rx_engine", "efa_cq_engine", "efa_admin", "efa_host")
 NUMBERS = 1 << 12  # of each module
-FORM = "2"  # of list and netlist; stored results of another form are invalid
+FORM = "3"  # of list and netlist; stored results of another form are invalid
 CLOCKS = ("clk",)
 TERMS = {"$logic_and": "1", "$and": "1", "$reduce_and": "1",
          "$logic_or": "0", "$or": "0", "$reduce_or": "0", "$reduce_bool": "0"}  # fmt: skip
@@ -180,14 +179,16 @@ def faults(net):
 
 def draw(found, top, count, seed):
     """Draws the faults of a list: first one of each input, then the others; count None: only the
-    first."""
-    rng = random.Random(f"{top} {seed}")
-    groups = [(place, rng.sample(there, len(there))) for place, there in found.items()]
-    rng.shuffle(groups)
-    first = [(place, there[0]) for place, there in groups]
-    rest = [(place, fault) for place, there in groups for fault in there[1:]]
-    rng.shuffle(rest)
-    return (first + rest)[: len(first) if count is None else count]
+    first. The draw of an input does not depend on the other inputs."""
+    ranked = [
+        (turn, netlists.rank(seed, top, place), place, fault)
+        for place, there in found.items()
+        for turn, fault in enumerate(
+            sorted(there, key=lambda one: netlists.rank(seed, top, place, one[:2]))
+        )
+    ]
+    drawn = [item[2:] for item in sorted(ranked, key=lambda item: item[:2])]
+    return drawn[: len(found) if count is None else count]
 
 
 def _change(net, changes):
