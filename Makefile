@@ -83,7 +83,7 @@ cover-system: $(STAMP) ## what scenarios the system tests reached on Verilator, 
 cover-control: $(STAMP) ## random admin commands on Verilator until every command x status x ring place x version was hit
 	@rm -rf sim/out/coverage_control && mkdir -p sim/out/coverage_control
 	EFA_COVERAGE=$(CURDIR)/sim/out/coverage_control $(BIN)/python -m tb.runner system control_long --sim verilator --seed $(or $(SEED),1)
-	$(BIN)/python tools/coverage.py sim/out/coverage_control nic.control nic.command.spoilt
+	$(BIN)/python tools/coverage.py sim/out/coverage_control nic.control nic.command.corrupted
 
 cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that unit benches reach, of the wiring system tests, too; UNIT=name
 	@rm -rf sim/out/code_coverage && mkdir -p sim/out/code_coverage
@@ -130,7 +130,7 @@ fmax: $(STAMP) ## MHz of each block, placed and routed between registers, all or
 perf: $(STAMP) ## rates and latencies against their targets, all rows or ROW='inline*'; reports/perf/index.html
 	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)')
 
-golden: $(STAMP) ## write the golden cycle counts anew (tb/perf/golden.yaml) and say what changed
+golden: $(STAMP) ## write the golden cycle counts anew (tb/perf/golden.yaml) and print the differences
 	$(BIN)/python -m tb.perf.golden
 
 cycle-grid: $(STAMP) ## cycle model against RTL over a grid, or DRAWN=50 points of SEED; reports/cycle/summary.json

@@ -32,9 +32,9 @@ def measure(sim):
     """Returns the measurements of one simulator."""
     print(f"{sim}: building and running the whole device", flush=True)
     outcome = run_system("tb.system.speed_tests", sim, 1)
-    figures = json.loads((outcome.folder / "speed.json").read_text())
+    measurements = json.loads((outcome.folder / "speed.json").read_text())
     print(f"{sim}: building and running the baseline bench", flush=True)
-    return {**figures, **baseline(sim)}
+    return {**measurements, **baseline(sim)}
 
 
 def baseline(sim):

@@ -13,7 +13,7 @@ from tb.simulators import ROOT, SIMULATORS, simulator_missing, wrong_choice
 
 SEED = pytest.StashKey[int]()
 FOUND = pytest.StashKey[dict]()
-TOLD = pytest.StashKey[list]()
+REPORTED = pytest.StashKey[list]()
 VERDICT = pytest.StashKey[str]()
 WRONG_USAGE = 2
 # pytest_runtest_logreport does not receive the configuration.
@@ -168,11 +168,11 @@ def counts_by_simulator(config):
 
 def unused_simulators(config, counts):
     """Returns the reason for each simulator of the project on which no test ran."""
-    asked = config.getoption("--sim").split(",")
+    requested = config.getoption("--sim").split(",")
     used = results.simulators_used(counts)
     return {
         sim: (simulator_missing(sim) or "every test skipped").removeprefix(f"{sim}: ")
-        if sim in asked
+        if sim in requested
         else "not requested"
         for sim in SIMULATORS
         if sim not in used
@@ -225,13 +225,13 @@ def _check_the_plan(session, counts):
     verdict = _status(session, counts)
     page = results.write(ROOT / "reports/test", rows, sims, config.stash[SEED], wrong, verdict)
     text = f"plan: {len(rows)} lines, {len(wrong)} holes, {page.relative_to(ROOT)}"
-    config.stash[TOLD] = [*wrong, text]
+    config.stash[REPORTED] = [*wrong, text]
 
 
 def pytest_terminal_summary(terminalreporter, config):
     for sim, by_verdict in counts_by_simulator(config).items():
         text = ", ".join(f"{number} {verdict}" for verdict, number in by_verdict.items())
         terminalreporter.write_line(f"simulator {sim}: {text}")
-    for line in config.stash.get(TOLD, []):
+    for line in config.stash.get(REPORTED, []):
         terminalreporter.write_line(line)
     terminalreporter.write_line(f"seed {config.stash[SEED]}")

@@ -79,15 +79,15 @@ def holes(rows, sims):
     for row in rows:
         if row["by"]:
             continue
-        asked = [sim for sim in binding if row[sim] is not None]
-        passed = [sim for sim in asked if row[sim] == "passed"]
-        if asked and not passed:
-            text = ", ".join(f"{row[sim]} ({sim})" for sim in asked)
+        requested = [sim for sim in binding if row[sim] is not None]
+        passed = [sim for sim in requested if row[sim] == "passed"]
+        if requested and not passed:
+            text = ", ".join(f"{row[sim]} ({sim})" for sim in requested)
             wrong.append(f"{row['id']}: no passing test: {text}")
         for name, by_sim in row["tests"].items():
             wrong += [
                 f"{row['id']}: {name} did not run ({sim})"
-                for sim in asked
+                for sim in requested
                 if by_sim.get(sim) == "not run"
             ]
     return wrong

@@ -26,12 +26,12 @@ def test_every_check_is_there_and_has_its_test():
         ({"file": "rtl/none.v"}, "rtl/none.v is not there"),
         ({"file": "rtl/queue/efa_cq.v", "old": "module efa_cq"}, "is no part of"),
         ({"new": SOUND.old}, "nothing is taken out"),
-        ({"test": "unit.mmio.nobody"}, "has no test nobody"),
-        ({"test": "unit.nobody.one"}, "no unit nobody"),
+        ({"test": "unit.mmio.absent"}, "has no test absent"),
+        ({"test": "unit.absent.one"}, "no unit absent"),
         ({"test": "mmio"}, "write unit.UNIT.TEST"),
         ({"test": "system.nowhere.One"}, "tb.system.nowhere_tests is not there"),
         ({"params": {"NONE": 1}}, "mmio has no variant {'NONE': 1}"),
-        ({"protects": " "}, "does not say what it protects"),
+        ({"protects": " "}, "does not state what it protects"),
         ({"because": "of another"}, "beside and because belong together"),
     ],
 )
@@ -58,9 +58,9 @@ def test_a_check_is_taken_out_of_a_copy(tmp_path, monkeypatch):
     assert (tmp_path / "a.v").read_text() == "one\ntwo\nthree\n"
 
 
-def seen(monkeypatch, check, *answers):
+def seen(monkeypatch, check, *results):
     """Returns the result of a check whose runs end with these results."""
-    left = list(answers)
+    left = list(results)
     monkeypatch.setattr(check_mutation, "guarded", lambda *_: left.pop(0))
     verdict = check_mutation.judge(check, "verilator", 1)
     assert not left
@@ -92,5 +92,5 @@ def test_the_page_keeps_other_checks_in_the_order_of_the_list(tmp_path):
 
 
 def test_a_list_that_cannot_be_run_is_reported(capsys):
-    assert check_mutation.main(["--check", "nobody"]) == 2
-    assert "no check nobody" in capsys.readouterr().err
+    assert check_mutation.main(["--check", "absent"]) == 2
+    assert "no check absent" in capsys.readouterr().err

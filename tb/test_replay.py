@@ -72,12 +72,12 @@ def test_waves_on_demand(monkeypatch):
 
 
 def test_a_run_of_the_device_draws_its_store_buffer_from_the_seed(monkeypatch):
-    asked = []
+    runs = []
     monkeypatch.setattr(system_run, "build_system", lambda *_: (ROOT, []))
-    monkeypatch.setattr(system_run, "run", lambda *_, **given: asked.append(given))
+    monkeypatch.setattr(system_run, "run", lambda *_, **given: runs.append(given))
     monkeypatch.setattr(system_run, "waves_wanted", lambda: False)
     given = StoreBuffer("random", 3, overtakes=True)
     for seed, buffer in ((7, None), (8, None), (7, given)):
         system_run.run_system("tb.system.send_tests", "verilator", seed, store_buffer=buffer)
     drawn = [str(StoreBuffer.drawn(7)), str(StoreBuffer.drawn(8)), str(given)]
-    assert [run["options"] for run in asked] == [f" --store-buffer {text}" for text in drawn]
+    assert [run["options"] for run in runs] == [f" --store-buffer {text}" for text in drawn]

@@ -25,13 +25,13 @@ def declared_by(module):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("unit nobody", "no unit nobody in tb/unit/units.py; expected one of " + UNIT_NAMES),
+        ("unit absent", "no unit absent in tb/unit/units.py; expected one of " + UNIT_NAMES),
         ("system nowhere", "no test module tb.system.nowhere_tests; expected one of " + AREAS),
         ("unit cq --params DEPTH", "--params DEPTH: write NAME=NUMBER"),
         ("unit cq --params DEPTH=much", "--params DEPTH=much: write NAME=NUMBER"),
         (
-            "unit fifo --test nobody",
-            "tb.unit.fifo_tests has no test that matches nobody; expected"
+            "unit fifo --test absent",
+            "tb.unit.fifo_tests has no test that matches absent; expected"
             " one of " + declared_by("tb.unit.fifo_tests"),
         ),
         (
@@ -39,8 +39,8 @@ def declared_by(module):
             "--test ( is no regular expression: missing ), unterminated subpattern at position 0",
         ),
         (
-            "system bringup --test nobody",
-            "tb.system.bringup_tests has no test that matches nobody;"
+            "system bringup --test absent",
+            "tb.system.bringup_tests has no test that matches absent;"
             " expected one of " + declared_by("tb.system.bringup_tests"),
         ),
     ],
@@ -71,8 +71,8 @@ def make(*arguments):
         (["system", "SIM="], "SIM=: nothing is no simulator; expected verilator or icarus"),
         ([*NO_SETUP, "system", "TEST=sned"],
          "TEST=sned: expected a name of tb/system, found sned; one of bringup, admin, "),
-        ([*NO_SETUP, "unit", "UNIT=cq or nobody"],
-         "UNIT=cq or nobody: expected a name of tb/unit, found nobody; one of acq_write, "),
+        ([*NO_SETUP, "unit", "UNIT=cq or absent"],
+         "UNIT=cq or absent: expected a name of tb/unit, found absent; one of acq_write, "),
     ],
 )  # fmt: skip
 def test_make_refuses_a_name_that_is_not_there(arguments, message):
@@ -88,5 +88,5 @@ def test_a_name_that_is_there_is_accepted(kind_and_name):
 
 @pytest.mark.skipif(simulator_missing("icarus") is not None, reason="icarus is missing")
 def test_the_baseline_bench_runs():
-    figures = baseline("icarus")
-    assert figures["baseline"] > 0 and figures["baseline_cycles"] >= 8_000
+    measurements = baseline("icarus")
+    assert measurements["baseline"] > 0 and measurements["baseline_cycles"] >= 8_000

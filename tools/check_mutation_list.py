@@ -178,7 +178,7 @@ def problems(checks):
         except (TypeError, RunFailed) as error:
             found = [str(error)]
         if not check.protects.strip():
-            found.append("does not say what it protects")
+            found.append("does not state what it protects")
         if bool(check.beside) != bool(check.because):
             found.append("beside and because belong together")
         wrong += [f"{LIST}: {check.id}: {message}" for message in found]

@@ -81,7 +81,7 @@ def bad(row):
     return row["status"] == "failed" or "not reached" in row["why"]
 
 
-def tell(row):
+def report(row):
     """Prints one line for a property, more if it failed."""
     depth = f"{row['depth']} cycles" if row["status"] == "bounded" else ""
     place = f"{row['name']} [{row['job']}]"
@@ -114,7 +114,7 @@ def proofs(blocks, options):
         seconds[block] += verdict.seconds
         for row in rows_of(block, job, verdict):
             rows.append(row)
-            tell(row)
+            report(row)
     return sorted(rows, key=lambda row: (row["name"], row["job"])), seconds
 
 

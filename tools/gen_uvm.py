@@ -29,7 +29,7 @@ END = '''        self.lock_model()
         for field, lsb, width, reset in fields:
             part = uvm_reg_field(field)
             part.configure(register, width, lsb, access, False, reset, True, False, False)
-        # Every register answers reads and ignores stores that its access does not permit.
+        # Every register completes reads and ignores stores that its access does not permit.
         self.bar.add_reg(register, offset, "RW")
         return register
 '''

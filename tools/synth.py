@@ -107,10 +107,10 @@ def measure(module, parameters, label):
          script(module, output, parameters)],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    figures = {"module": label, "seconds": round(time.monotonic() - started, 1)}
+    measurements = {"module": label, "seconds": round(time.monotonic() - started, 1)}
     if done.returncode:
         tail = (done.stdout + done.stderr).strip().splitlines()[-4:]
-        return {**figures, "error": " | ".join(tail)}
+        return {**measurements, "error": " | ".join(tail)}
     netlist = json.loads((ROOT / output).read_text())["modules"][module]
     cells = netlist["cells"]
     kinds = Counter(cell["type"].split("\\")[-1] for cell in cells.values())
@@ -123,7 +123,7 @@ def measure(module, parameters, label):
     try:
         depth, start, end = levels(cells)
     except ValueError as error:
-        return {**figures, "error": str(error)}
+        return {**measurements, "error": str(error)}
     # A path that ends in a register has the name of the register's output.
     for cell in cells.values():
         pins = cell["connections"]
@@ -136,7 +136,7 @@ def measure(module, parameters, label):
         for index, bit in enumerate(net["bits"])
         if not net.get("hide_name")
     }
-    figures |= {
+    measurements |= {
         "luts": kinds["$lut"],
         "flip_flops": sum(n for kind, n in kinds.items() if "DFF" in kind),
         "ram_bits": bits,
@@ -145,8 +145,8 @@ def measure(module, parameters, label):
         "depth_to": names.get(end, "an unnamed net"),
     }
     if latches:
-        figures["error"] = f"{latches} latches"
-    return figures
+        measurements["error"] = f"{latches} latches"
+    return measurements
 
 
 def main():

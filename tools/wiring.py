@@ -293,7 +293,7 @@ class Below:
         self.module = base["modules"][f"{top}_mutant"]
         self._constants = {}
 
-    def _ask(self, kind, parameters):
+    def _ports_of(self, kind, parameters):
         """Returns ({input: mask of bits in use}, {output: bits, constants as text}) of a module."""
         key = kind, tuple(sorted(parameters.items()))
         if key not in self._requested:
@@ -325,7 +325,7 @@ class Below:
 
     def _of(self, cell):
         cell = self.module["cells"][cell]
-        return self._ask(cell["type"], cell["parameters"])
+        return self._ports_of(cell["type"], cell["parameters"])
 
     def _known(self, bit):
         """Returns a bit, or the constant to which the instance that drives it sets it."""
@@ -352,7 +352,7 @@ class Below:
         return True
 
     def proof(self):
-        """Returns a function that tells whether a fault is equal to the module: True, False, or
+        """Returns a function that reports whether a fault is equal to the module: True, False, or
         None on a timeout. The solver's netlists are written on first use."""
         written = []
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the cycle model with the RTL on one workload: measurements, bounds, first difference.
 
-    found = compare(work, rtl_lifelines, model_lifelines)
+    found = compare(work, rtl_timelines, model_timelines)
     found["met"], found["parts_at"]
 """
 
@@ -13,7 +13,7 @@ from cycle.timelines import MILESTONES, NEVER
 BOUNDS = {"rate": (0.02, 0.0), "median": (0.02, 1.0), "p99": (0.05, 3.0)}
 
 
-def figures(timelines):
+def measurements(timelines):
     """Messages per cycle, median and 99th percentile of the latency in cycles.
 
     The rate is over the whole run, from the first validated doorbell to the last completion."""
@@ -46,7 +46,7 @@ def parting(real, found):
 
 def compare(work, real, found):
     """Compares one point; returns plain values. `stages`: mean cycles of each stage in both."""
-    a, b = figures(real), figures(found)
+    a, b = measurements(real), measurements(found)
     parts = parting(real, found)
     return {
         "workload": work.as_dict(), "messages": work.total, "rtl": a, "model": b,

@@ -27,7 +27,7 @@ from cycle.state import (
 CREDITS, SEND_N, ACK_TAIL, ACKS_IN = R["credits"], R["send_n"], R["ack_tail"], R["acks_in"]
 JOB_N, RETIRE_N, SC_JOB, SC_PIECE = R["job_n"], R["retire_n"], R["sc_job"], R["sc_piece"]
 SCAN_1, SCAN_2, SCAN_3 = R["walk_1"], R["walk_2"], R["walk_3"]
-SCAN_END, LEFT_BEATS, ISSUED = R["walk_end"], R["left_beats"], R["issued"]
+SCAN_END, LEFT_BEATS, ISSUED = R["scan_end"], R["left_beats"], R["issued"]
 TAKEN, WRITE_FREE, WRITE_PACKET = R["taken_beats"], R["write_free"], R["write_packet"]
 WRITE_JOB, WRITE_TURN, CQ1, CQ2 = R["write_job"], R["write_turn"], R["cq1"], R["cq2"]
 CQ2_AT, CQ_HELD, CQ_TURN, CQE_N = R["cq2_at"], R["cq_held"], R["cq_turn"], R["cqe_n"]

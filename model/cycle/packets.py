@@ -31,7 +31,7 @@ from cycle.state import (
 
 ITEM_N, POPPED, CHECK_PT = R["item_n"], R["popped"], R["check_pt"]
 INTO_CHECK_N, CHECK_STUCK, CHECK_N = R["into_check_n"], R["check_stuck"], R["check_n"]
-SPACE_N, SPACE_FREE, LINES, SLOTS = R["room_n"], R["room_free"], R["lines"], R["slots"]
+SPACE_N, SPACE_FREE, LINES, SLOTS = R["space_n"], R["space_free"], R["lines"], R["slots"]
 FREED_N, READ_N, READ_PIECE = R["freed_n"], R["read_n"], R["read_piece"]
 READ_BUS, READ_COUNT, TAG = R["read_bus"], R["read_count"], R["tag"]
 CUT_1, CUT_3, CUT_AT, CUT_PIECE = R["cut_1"], R["cut_3"], R["cut_at"], R["cut_piece"]

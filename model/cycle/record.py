@@ -13,8 +13,8 @@ from cycle.timelines import (
     MILESTONES,
     NEVER,
     PAYLOAD_CLIENT,
-    LifelineError,
     MessageTimelines,
+    TimelineError,
     from_events,
 )
 from efa.events import field, of_kind
@@ -68,9 +68,9 @@ class Record:
 
 
 def from_rtl(work, run):
-    """Returns the Record of a tb.cycle.timed.Timed; raises LifelineError if events are missing."""
-    timelines = from_events(work, run.events, run.marks, run.queues, run.numbers)
-    made, base = shape(work), int(run.marks[0])
+    """Returns the Record of a tb.cycle.timed.Timed; raises TimelineError if events are missing."""
+    timelines = from_events(work, run.events, run.timestamps, run.queues, run.numbers)
+    made, base = shape(work), int(run.timestamps[0])
     # The counter of these cycles starts at the end of the core reset.
     passes = (run.reset + standard().latency("efa_reset.core") - 1 - base) % PERIOD
     return Record(timelines, made, _reads(timelines, made, run, base),
@@ -103,7 +103,7 @@ def idle(work, table):
 def _reads(timelines, made, run, base):
     requested, ended = of_kind(run.events, "rd"), of_kind(run.events, "rd_cpl")
     if len(requested) != len(ended):
-        raise LifelineError(
+        raise TimelineError(
             f"{len(requested)} host read requests, {len(ended)} completions: expected equal numbers"
         )
     # The n-th use of a tag is completed by its n-th completion.
@@ -115,7 +115,7 @@ def _reads(timelines, made, run, base):
     # Requests at the pins are in the order of their events; the address identifies the ring.
     where = run.pins["a"][run.pins["port"] == READ_PORT].astype(np.int64)
     if len(where) != len(requested):
-        raise LifelineError(
+        raise TimelineError(
             f"{len(requested)} host read events, {len(where)} requests at the pins: "
             "expected equal numbers"
         )
@@ -135,10 +135,10 @@ def _payload(timelines, made, pins, base):
     entries = np.concatenate([timelines["cqe"], timelines["done"]])
     missing = np.setdiff1d(entries, handed)
     if len(missing):
-        raise LifelineError(f"the completion handed over in cycle {missing[0]} is not at the pins "
+        raise TimelineError(f"the completion handed over in cycle {missing[0]} is not at the pins "
                             "one cycle later: the host's write port must not stall")
     found = np.setdiff1d(handed, entries)
     wanted = sum(made.writes) * timelines.work.total
     if len(found) != wanted:
-        raise LifelineError(f"{len(found)} beats of received payload, expected {wanted}")
+        raise TimelineError(f"{len(found)} beats of received payload, expected {wanted}")
     return found

@@ -145,18 +145,18 @@ def validate(enters, ring_of, here, passes, over, verdicts, places):
             if way.first is None:
                 way.first = cycle
         taken_front = ready and offered is not None and state != PASSING
-        straight = not store.level
+        bypass = not store.level
         space = len(front) < FRONT
         moved = None
-        if comes_in is not None and straight and space:
+        if comes_in is not None and bypass and space:
             moved, ways[comes_in].past = comes_in, True
             store.step(False, None)
         else:
             if comes_in is not None:
                 ways[comes_in].past = False
-            if not straight and store.head is not None and space:
+            if not bypass and store.head is not None and space:
                 moved = store.head
-            store.step(not straight and space, comes_in)
+            store.step(not bypass and space, comes_in)
         if taken_front:
             front.popleft()
         if moved is not None:

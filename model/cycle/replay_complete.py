@@ -49,8 +49,8 @@ class _Finished:
         enters, self._looked = self._looked, None
         inside = self._inside
         moves = self.last is None or consumed
-        straight = not self._store
-        if straight:
+        bypass = not self._store
+        if bypass:
             item = enters
         else:
             put, item = self._store[0]
@@ -60,9 +60,9 @@ class _Finished:
             if item is not None:
                 self.left.append(cycle)
                 self._inside -= 1
-                if not straight:
+                if not bypass:
                     self._store.popleft()
-        if enters is not None and not (straight and moves):
+        if enters is not None and not (bypass and moves):
             self._store.append((cycle, enters))
         if self.due is not None and self.due <= cycle and (
                 self._most is None or inside < self._most):

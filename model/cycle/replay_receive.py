@@ -47,7 +47,7 @@ class Receiving:
         self.ways = ways
         ledger = Ledger(held, (PASSING, QUIET, OPEN))
         empty = "empty" in self.made.facts
-        check = at("efa_rx_mr_check.unasked" if empty else "efa_rx_mr_check.job")
+        check = at("efa_rx_mr_check.no_buffer" if empty else "efa_rx_mr_check.job")
         # Cycles from each step to the end of validation on an idle device.
         to_end = at("efa_rx_validate.packet") + check
         for message in self.arrived:

@@ -8,15 +8,15 @@ with the recording; the activity in each cycle gives the wait causes of the othe
 
 from collections import deque
 
-TAKES, PLACE, CONTEXTS, DEBTS, HALVES, TURNS = range(6)
+TAKES, PLACE, CONTEXTS, DEFICITS, HALVES, SWITCHES = range(6)
 
 
-def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
+def schedule(bells, batch, flits, lines, quantum, most, contexts, blocked, freed):
     """Returns the WQEs in the order of consumption, and the activity of each cycle.
 
     bells    (cycle, queue) of each doorbell, in order; each for `batch` messages of `flits` flits
     lines    64-byte lines of a WQE, one a cycle
-    turn     quantum in flits; most: maximum number of WQEs of a visit
+    quantum  in flits; most: maximum number of WQEs of a visit
     contexts number of message contexts, None if messages need none
     blocked  of a cycle: True if the next stage has no space
     freed    cycles in which a context is freed, in order
@@ -35,13 +35,13 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
     # a WQE; the WQE counted one and two cycles ago.
     looked, fresh = None, False
     visit = None
-    read, whole, read_queue, first, its_turn, pays = False, True, None, False, turn, False
+    read, whole, read_queue, first, its_quantum, deducts = False, True, None, False, quantum, False
     counts = noted = None
-    left = turn
+    left = quantum
     entries, did, in_use = [], {}, [(bells[0][0], 0)]
     cycle = bells[0][0]
     while len(entries) < total:
-        if not (inside or looked is not None or visit or read or pays or counts):
+        if not (inside or looked is not None or visit or read or deducts or counts):
             if not bells:
                 break
             cycle = max(cycle, bells[0][0])
@@ -55,20 +55,20 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
             head = now
         ends = False
         if counts:
-            queue, opens, used, turn_of = counts
-            rest = (turn_of if opens else left) - used
+            queue, opens, used, visit_quantum = counts
+            rest = (visit_quantum if opens else left) - used
             ends = rest <= 0 and (shows or (looked is not None and looked != queue))
         kill_read = ends and read and read_queue == queue
         kill_visit = bool(ends and visit and visit[0] == queue)
         moves = not blocked(cycle)
         go = moves and not (kill_read or kill_visit)
         late = looked is not None and (
-            (visit and visit[0] == looked) or ((read or pays) and read_queue == looked)
+            (visit and visit[0] == looked) or ((read or deducts) and read_queue == looked)
             or (counts and counts[0] == looked) or noted == looked)
         looks = looked is not None and fresh and not visit and not late and go
         waiting = posted[looked] - consumed[looked] if looks else 0
         stalls = waiting > 0 and counted and credits == 0
-        owes = waiting > 0 and not stalls and shows and deficit[looked] >= turn
+        owes = waiting > 0 and not stalls and shows and deficit[looked] >= quantum
         consumes = waiting > 0 and not stalls and not owes
         limit = min(most, credits) if counted else most
         several = min(waiting, limit)
@@ -76,8 +76,8 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
         ends_entry = issues and (visit[3] or lines == 1)
         commit = read and whole and moves and not kill_read
         did[cycle] = (TAKES if commit else PLACE if not moves
-                      else DEBTS if pays else HALVES if read and not kill_read
-                      else CONTEXTS if counted and credits == 0 else TURNS)
+                      else DEFICITS if deducts else HALVES if read and not kill_read
+                      else CONTEXTS if counted and credits == 0 else SWITCHES)
         if commit:
             entries.append((cycle, read_queue))
         # State of the next cycle.
@@ -105,23 +105,23 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
         counted_now = None
         if commit:
             consumed[read_queue] += 1
-            counted_now = (read_queue, first, flits, its_turn)
-        elif pays and moves:
-            counted_now = (read_queue, first, 0, its_turn)
+            counted_now = (read_queue, first, flits, its_quantum)
+        elif deducts and moves:
+            counted_now = (read_queue, first, 0, its_quantum)
         noted = None
         if counts:
             noted = queue
             deficit[queue] = max(0, -rest)
-            left = turn if rest <= 0 else rest
+            left = quantum if rest <= 0 else rest
         if moves:
             first = looks or (first and not (read and whole))
             if looks:
-                its_turn = turn - (deficit[looked] if shows else 0)
+                its_quantum = quantum - (deficit[looked] if shows else 0)
             if visit:
                 read_queue = visit[0]
             elif looked is not None:
                 read_queue = looked
-            read, pays = bool(consumes or issues), owes
+            read, deducts = bool(consumes or issues), owes
             whole = lines == 1 or bool(issues and visit[3])
         elif kill_read:
             read = False

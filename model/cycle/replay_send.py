@@ -10,12 +10,12 @@ import numpy as np
 
 from cycle.gaps import Busy, Gap, Ledger, Pipe
 from cycle.replay_fetch import Fetching
-from cycle.replay_schedule import CONTEXTS, DEBTS, HALVES, PLACE, TAKES, TURNS, schedule
+from cycle.replay_schedule import CONTEXTS, DEFICITS, HALVES, PLACE, SWITCHES, TAKES, schedule
 from cycle.stages import LINE, cut
 
 WAITS = {PLACE: "no free slot at the checks", CONTEXTS: "no free message context",
-         HALVES: "first lines of earlier WQEs", DEBTS: "visits skipped to repay a deficit",
-         TURNS: "change of queue in the scheduler"}  # fmt: skip
+         HALVES: "first lines of earlier WQEs", DEFICITS: "visits skipped because of a deficit",
+         SWITCHES: "change of queue in the scheduler"}  # fmt: skip
 
 PACKET, ACKNOWLEDGEMENT, DATAGRAMS, IDLE = range(4)
 ON_WIRE = {PACKET: "earlier packets on the wire",
@@ -73,7 +73,7 @@ class Sending:
         check = self._gap("wqe", "check")
         inline = work.inline
         out = self._gap("check" if inline else "rd_cpl", "tx_first")
-        requests = None if inline else _Asks(self, self._gap("check", "rd"))
+        requests = None if inline else _Requests(self, self._gap("check", "rd"))
         rest = self._gap("tx_first", "tx_last")
         stages, space = Pipe(at("efa_wqe_check.entry")), _Room(self.table, made.flits, inline)
         wire = _Wire(self, out, rest)
@@ -157,7 +157,7 @@ class Sending:
             depth("efa_sq_sched.cut"), contexts, blocked.__contains__, freed)
         queue_of = np.arange(work.total) // work.batch % work.queues
         of_queue = [np.flatnonzero(queue_of == queue).tolist() for queue in range(work.queues)]
-        ledger = Ledger(did, (TAKES, PLACE, CONTEXTS, DEBTS, HALVES, TURNS))
+        ledger = Ledger(did, (TAKES, PLACE, CONTEXTS, DEFICITS, HALVES, SWITCHES))
         consumes = [Busy(cycle for cycle, queue in entries if queue == one)
                  for one in range(work.queues)]
         place = [0] * work.queues
@@ -201,7 +201,7 @@ class _Room:
         self.number += 1
 
 
-class _Asks:
+class _Requests:
     """Cuts payload ranges into host reads, which share the read port with other clients."""
 
     def __init__(self, sending, gap):
@@ -297,7 +297,7 @@ class _Wire:
         self._acks = Busy(timelines["ackout"].tolist() if srd else ())
         self._out = table.latency("efa_net_tx.flit") + 1
         self._past = table.latency("efa_tx.message") - 1
-        self._answer = table.latency("efa_tx.data") - 1
+        self._data_latency = table.latency("efa_tx.data") - 1
         self.ended = []  # Cycle in which each message made way for the next.
         self._loaded, self._last = -1, -1
         # Activity of the wire in each cycle; while idle, the oldest message is the cause.
@@ -318,7 +318,7 @@ class _Wire:
         self._loaded = max(entered + 1, self.ended[-1] if self.ended else -1)
         self.step = self._loaded + 1
         if not self._inline:
-            self.step = max(self.step, self._rd_cpl[message] + self._answer)
+            self.step = max(self.step, self._rd_cpl[message] + self._data_latency)
 
     def leave(self, message):
         """Sends the packet of a message when the wire is free."""

@@ -23,9 +23,9 @@ from cycle.state import (
 HOST_POST, HOST_FREE, RING_POST = R["host_post"], R["host_free"], R["ring_post"]
 COUNT_POST, LAST, INSIDE, CREDITS = R["count_post"], R["last"], R["inside"], R["credits"]
 P_QUEUE, P_OVER, A_QUEUE, A_SECOND = R["p_queue"], R["p_over"], R["a_queue"], R["a_second"]
-A_LEFT, A_OVER, S_QUEUE, S_PAYS = R["a_left"], R["a_over"], R["s_queue"], R["s_pays"]
-S_FIRST, S_END, S_TURN, C_QUEUE = R["s_first"], R["s_end"], R["s_turn"], R["c_queue"]
-C_FIRST, C_FLITS, C_TURN, C_LEFT = R["c_first"], R["c_flits"], R["c_turn"], R["c_left"]
+A_LEFT, A_OVER, S_QUEUE, S_DEDUCTS = R["a_left"], R["a_over"], R["s_queue"], R["s_deducts"]
+S_FIRST, S_END, S_QUANTUM, C_QUEUE = R["s_first"], R["s_end"], R["s_quantum"], R["c_queue"]
+C_FIRST, C_FLITS, C_QUANTUM, C_LEFT = R["c_first"], R["c_flits"], R["c_quantum"], R["c_left"]
 D_QUEUE, ITEM_N, POPPED, INTO_CHECK_N = R["d_queue"], R["item_n"], R["popped"], R["into_check_n"]
 FREED_AT, NEWS_N = R["freed_at"], R["news_n"]
 
@@ -140,15 +140,15 @@ def scheduler(
     offered = picked if picked >= 0 else fresh
     p, a, s, k = r[P_QUEUE], r[A_QUEUE], r[S_QUEUE], r[C_QUEUE]
     # Rest of the quantum after the last WQE; a queue alone in the set has no deficit.
-    left = (r[C_TURN] if r[C_FIRST] == 1 else r[C_LEFT]) - r[C_FLITS]
+    left = (r[C_QUANTUM] if r[C_FIRST] == 1 else r[C_LEFT]) - r[C_FLITS]
     ends = k >= 0 and left <= 0 and (offered >= 0 or (p >= 0 and p != k))
-    kill_s = ends and s == k and r[S_PAYS] == 0
+    kill_s = ends and s == k and r[S_DEDUCTS] == 0
     kill_a = ends and a == k
     go = move and not (kill_s or kill_a)
     late = p >= 0 and (a == p or s == p or k == p or r[D_QUEUE] == p)
     p_go = p >= 0 and a < 0 and not late and go
-    p_take, p_pays, put = False, False, -1
-    count, turn = 0, 0
+    p_take, p_deducts, put = False, False, -1
+    count, quantum = 0, 0
     if kill_s or kill_a:
         put = k
     if p_go:
@@ -158,10 +158,10 @@ def scheduler(
         most = min(credits, c.visit)
         count = min(waiting, most)
         p_stalls = waiting > 0 and credits == 0
-        p_pays = waiting > 0 and offered >= 0 and deficit[p] >= c.quantum and not p_stalls
-        p_take = waiting > 0 and not p_stalls and not p_pays
-        turn = c.quantum - (deficit[p] if offered >= 0 else 0)
-        if p_stalls or p_pays or (p_take and waiting > most and count == 1 and c.lines == 1):
+        p_deducts = waiting > 0 and offered >= 0 and deficit[p] >= c.quantum and not p_stalls
+        p_take = waiting > 0 and not p_stalls and not p_deducts
+        quantum = c.quantum - (deficit[p] if offered >= 0 else 0)
+        if p_stalls or p_deducts or (p_take and waiting > most and count == 1 and c.lines == 1):
             put = p
         r[P_OVER] = 1 if waiting > most else 0
     a_issue = a >= 0 and go
@@ -169,8 +169,8 @@ def scheduler(
     a_last = a_end and r[A_LEFT] == 1
     if a_last and r[A_OVER] == 1:
         put = a
-    commit = s >= 0 and move and not kill_s and r[S_PAYS] == 0 and r[S_END] == 1
-    paid = s >= 0 and move and r[S_PAYS] == 1
+    commit = s >= 0 and move and not kill_s and r[S_DEDUCTS] == 0 and r[S_END] == 1
+    deducted = s >= 0 and move and r[S_DEDUCTS] == 1
     next_ready = p < 0 or p_go
     # Reserved contexts of WQEs that are not consumed now are released.
     if kill_a:
@@ -192,15 +192,15 @@ def scheduler(
     if k >= 0:
         deficit[k] = -left if left <= 0 else 0
         r[C_LEFT] = c.quantum if left <= 0 else left
-    r[C_QUEUE] = s if commit or paid else -1
-    if commit or paid:
-        r[C_FIRST], r[C_TURN] = r[S_FIRST], r[S_TURN]
-        r[C_FLITS] = 0 if paid else c.flits
+    r[C_QUEUE] = s if commit or deducted else -1
+    if commit or deducted:
+        r[C_FIRST], r[C_QUANTUM] = r[S_FIRST], r[S_QUANTUM]
+        r[C_FLITS] = 0 if deducted else c.flits
     if move:
         ended = r[S_END] == 1 or s < 0
-        r[S_PAYS] = 1 if p_pays else 0
-        if p_go and (p_take or p_pays):
-            r[S_QUEUE], r[S_FIRST], r[S_TURN] = p, 1, turn
+        r[S_DEDUCTS] = 1 if p_deducts else 0
+        if p_go and (p_take or p_deducts):
+            r[S_QUEUE], r[S_FIRST], r[S_QUANTUM] = p, 1, quantum
             r[S_END] = 1 if c.lines == 1 else 0
         elif a_issue:
             r[S_FIRST] = 1 if r[S_FIRST] == 1 and not ended else 0

@@ -45,7 +45,7 @@ class Shape:
             "flits": self.flits,
             "entry": self.entry,
             "reads": len(self.reads),
-            "answers": sum(self.reads) - (len(self.reads) - 1),
+            "completion_beats": sum(self.reads) - (len(self.reads) - 1),
             "writes": sum(self.writes),
         }
 

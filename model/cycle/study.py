@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cycle.compare import figures
+from cycle.compare import measurements
 from cycle.views import causes, histogram, message_at, of_message, shares, trace
 from cycle.waterfall import attribute
 from efa.defs import Perf, PerfStream
@@ -104,7 +104,7 @@ def _attributed(points, runner):
     for point, (record, counters) in zip(points, runner([point.work for point in points]),
                                          strict=True):
         attribution = attribute(record)
-        numbers = figures(record.timelines)
+        numbers = measurements(record.timelines)
         yield point, record, attribution, counters, {
             "name": point.name, "load": point.load, "workload": point.work.as_dict(),
             "messages": point.work.total, **numbers, "mean": float(record.timelines.latency.mean()),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a sweep job with host parameters: the same workloads on the cycle model and on the RTL.
 
-    figures = measure(job)                  # the cycle model, milliseconds
-    figures = measure(job, on_the_rtl)      # timelines of Workloads from another source
+    measurements = measure(job)                  # the cycle model, milliseconds
+    measurements = measure(job, on_the_rtl)      # timelines of Workloads from another source
 """
 
 import numpy as np

@@ -37,7 +37,7 @@ PAYLOAD_CLIENT = 2
 SEND, RECEIVE = 1, 2
 
 
-class LifelineError(Exception):
+class TimelineError(Exception):
     """The events do not cover every message; the text names what is missing."""
 
 
@@ -74,9 +74,9 @@ def order(work):
     return queue, turns * work.batch + np.arange(work.total) % work.batch
 
 
-def from_events(work, events, marks, indices, numbers):
+def from_events(work, events, timestamps, indices, numbers):
     """Returns the MessageTimelines of an RTL run from events, cycles of the doorbell stores, index
-    and number of each queue pair. Raises LifelineError."""
+    and number of each queue pair. Raises TimelineError."""
     queue, place = order(work)
     srd = work.kind == "SRD"
     data = int(defs.PktOpcode.SRD_SEND if srd else defs.PktOpcode.UD_SEND)
@@ -90,7 +90,7 @@ def from_events(work, events, marks, indices, numbers):
             mine = found["cycle"][shown == keys[q]].astype(np.int64)
             rows = queue == q
             if len(mine) != work.per_queue:
-                raise LifelineError(
+                raise TimelineError(
                     f"queue {q}: {len(mine)} events '{name}', expected {work.per_queue}, one per "
                     "message"
                 )
@@ -111,13 +111,13 @@ def from_events(work, events, marks, indices, numbers):
         fill("ack", acks, "rx_last", "dst_qpn", numbers)
     post = np.arange(work.total) // work.batch
     rings = where(events, "db", kind=0)
-    if len(rings) != work.rounds * work.queues or len(marks) != len(rings):
-        raise LifelineError(
-            f"{len(rings)} doorbell events and {len(marks)} recorded stores, expected "
+    if len(rings) != work.rounds * work.queues or len(timestamps) != len(rings):
+        raise TimelineError(
+            f"{len(rings)} doorbell events and {len(timestamps)} recorded stores, expected "
             f"{work.rounds * work.queues} of each"
         )
     table["db"] = rings["cycle"].astype(np.int64)[post]
-    table["bell"] = np.asarray(marks, np.int64)[post]
+    table["bell"] = np.asarray(timestamps, np.int64)[post]
     if not work.inline:
         _reads(table, events)
     base = int(table["bell"][0])
@@ -132,7 +132,7 @@ def _reads(table, events):
     responded = where(events, "rd_cpl", client=PAYLOAD_CLIENT)
     total = len(table["check"])
     if len(requested) != len(responded) or len(requested) % total:
-        raise LifelineError(
+        raise TimelineError(
             f"{len(requested)} payload read requests, {len(responded)} completions, "
             f"{total} messages: expected equally many per message"
         )

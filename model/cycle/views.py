@@ -101,7 +101,7 @@ def _ports(events, record, process, last):
             reads.requested.tolist(), reads.ended.tolist(), reads.beats.tolist(),
             reads.message.tolist(), strict=True):
         if 0 <= requested <= last:
-            kind = ("payload" if message >= 0 else "send entries" if message == ENTRIES
+            kind = ("payload" if message >= 0 else "send WQEs" if message == ENTRIES
                     else "descriptors")
             track = tracks.take(kind, requested, ended)
             _slice(

@@ -14,10 +14,10 @@ _GROUPS = range(_Group.FATAL_ERROR, _Group.AENQ_GROUPS_NUM)
 
 
 class AsyncEvents:
-    """The AENQ of a device after a reset; tell() is called after each entry is written."""
+    """The AENQ of a device after a reset; report() is called after each entry is written."""
 
-    def __init__(self, device, tell):
-        self.device, self._report = device, tell
+    def __init__(self, device, report):
+        self.device, self._report = device, report
         self.ring = None
         self.base = self.vector = 0
         self.consumed = 0

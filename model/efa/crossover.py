@@ -21,36 +21,36 @@ STILL = {"size": "{} bytes", "queues": "queues: {}", "depth": "depth {}", "batch
 LLQ = ("#059669", "#65a30d", "#0d9488", "#84cc16", "#14b8a6")
 
 
-def both(figures):
+def both(measurements):
     """True if both builds were measured."""
-    return {f.get("sq_host") for f in figures} >= {0, 1}
+    return {f.get("sq_host") for f in measurements} >= {0, 1}
 
 
-def savings(figures):
+def savings(measurements):
     """Cycles that LLQ saves for a single message, by (host read latency, size, backend)."""
-    alone = [f for f in figures if f["name"] == "latency" and f["kind"] == _kind(figures)]
+    alone = [f for f in measurements if f["name"] == "latency" and f["kind"] == _kind(measurements)]
     host, llq = _by(alone, 1), _by(alone, 0)
     return {place: host[place] - llq[place] for place in sorted(host.keys() & llq.keys())}
 
 
-def _kind(figures):
-    return "SRD" if any(f["kind"] == "SRD" for f in figures) else "UD"
+def _kind(measurements):
+    return "SRD" if any(f["kind"] == "SRD" for f in measurements) else "UD"
 
 
-def _by(figures, sq_host):
+def _by(measurements, sq_host):
     found = {}
-    for f in figures:
+    for f in measurements:
         if f["sq_host"] == sq_host:
             place = f["host_read_latency"], f["size"], f["backend"]
             found.setdefault(place, []).append(f["value"])
     return {place: statistics.median(values) for place, values in found.items()}
 
 
-def queues(figures):
+def queues(measurements):
     """Draws six panels: latency against size, saving beyond one host read, and rates against
     outstanding messages, WQEs per doorbell, host read latency and size."""
-    kind = _kind(figures)
-    mine = [f for f in figures if f["kind"] == kind]
+    kind = _kind(measurements)
+    mine = [f for f in measurements if f["kind"] == kind]
     rates = [f for f in mine if f["name"] == "message rate"]
     figure, axes = axes_of(13.0, 7.4, 3, 2)
     _latencies(axes[0], mine)
@@ -66,13 +66,13 @@ def queues(figures):
     return svg(figure)
 
 
-def _backends(figures):
+def _backends(measurements):
     return " and ".join("the cycle model" if name == CYCLE else f"the RTL ({name})"
-                        for name in sorted({f["backend"] for f in figures}, reverse=True))
+                        for name in sorted({f["backend"] for f in measurements}, reverse=True))
 
 
-def _latencies(axis, figures):
-    alone = [f for f in figures if f["name"] == "latency"]
+def _latencies(axis, measurements):
+    alone = [f for f in measurements if f["name"] == "latency"]
     waits = sorted({f["host_read_latency"] for f in alone})
     sizes = sorted({f["size"] for f in alone})
     for wait, style in zip(dict.fromkeys((waits[0], waits[-1])), ("-", ":"), strict=False):
@@ -83,7 +83,7 @@ def _latencies(axis, figures):
                              and f["backend"] == backend], sq_host)
                 _draw(axis, {s: found[wait, s, backend] for s in sizes
                              if (wait, s, backend) in found},
-                      colour, style, backend, figures)
+                      colour, style, backend, measurements)
             limits = {f["size"]: f["limit"] for f in alone
                       if f["host_read_latency"] == wait and f["sq_host"] == sq_host}
             axis.plot(sorted(limits), [limits[s] for s in sorted(limits)], "--", linewidth=0.8,
@@ -96,14 +96,14 @@ def _latencies(axis, figures):
                    + "\ndashed: host and fabric only", fontsize=8, color=GREY)
 
 
-def _beyond(axis, figures):
+def _beyond(axis, measurements):
     """Draws the panel; returns its result in words."""
-    beyond = {place: cycles - place[0] - BUS for place, cycles in savings(figures).items()}
+    beyond = {place: cycles - place[0] - BUS for place, cycles in savings(measurements).items()}
     waits = sorted({wait for wait, _, _ in beyond})
     for backend in sorted({backend for _, _, backend in beyond}):
         for size in sorted({size for _, size, _ in beyond}):
             _draw(axis, {wait: cycles for (wait, of, by), cycles in beyond.items()
-                         if (of, by) == (size, backend)}, INK, "-", backend, figures)
+                         if (of, by) == (size, backend)}, INK, "-", backend, measurements)
     axis.plot(waits, [MOST_K] * len(waits), "--", color=GREY, linewidth=1.1)
     axis.annotate(f"at most {MOST_K}", (waits[0], MOST_K), (0, 4), textcoords="offset points",
                   fontsize=8, color=GREY)
@@ -116,16 +116,16 @@ def _beyond(axis, figures):
     return f"LLQ saves one host read and {text} cycles per message"
 
 
-def _rates(axis, figures, over):
+def _rates(axis, measurements, over):
     """Draws rates of host memory and of LLQ per store buffer; marks where the rates are equal."""
-    chosen, still = _standing(figures, over)
+    chosen, still = _standing(measurements, over)
     host = _line(chosen, over, 1)
     policies = sorted({f["store_buffer"] for f in chosen if not f["sq_host"]})
     policies.sort(key=lambda name: name != "ideal")
     backends, level = sorted({f["backend"] for f in chosen}), []
     for colour, policy in zip(LLQ, policies, strict=False):
         for backend in backends:
-            _draw(axis, _line(chosen, over, 0, policy, backend), colour, "-", backend, figures,
+            _draw(axis, _line(chosen, over, 0, policy, backend), colour, "-", backend, measurements,
                   f"LLQ, store buffer {policy}")
         line = _line(chosen, over, 0, policy)
         crossing = next((x for x in line if x in host and host[x] >= LEVEL * line[x]), None)
@@ -134,7 +134,7 @@ def _rates(axis, figures, over):
                       markerfacecolor="none", markeredgewidth=1.5)
             level.append(f"{crossing} ({policy})")
     for backend in backends:
-        _draw(axis, _line(chosen, over, 1, None, backend), HOST, "-", backend, figures,
+        _draw(axis, _line(chosen, over, 1, None, backend), HOST, "-", backend, measurements,
               "host memory")
     for sq_host in (0, 1):
         limits = {_place(f, over): f["limit"] for f in chosen if f["sq_host"] == sq_host}
@@ -150,10 +150,10 @@ def _rates(axis, figures, over):
     axis.set_title(still + text, fontsize=8, color=GREY)
 
 
-def _standing(figures, over):
+def _standing(measurements, over):
     """The measurements of a panel and the text of its fixed values: the smallest batch, and a
     middle depth (the largest depth for the panel over batches)."""
-    values = {name: sorted({f[name] for f in figures}) for name in STILL}
+    values = {name: sorted({f[name] for f in measurements}) for name in STILL}
     at = {name: found[(len(found) - 1) // 2] for name, found in values.items()}
     at["host_read_latency"], at["batch"] = values["host_read_latency"][0], values["batch"][0]
     if over == "open":
@@ -162,28 +162,30 @@ def _standing(figures, over):
         del at[over]
     if over == "batch":
         at["depth"] = values["depth"][-1]
-    chosen = [f for f in figures if all(
+    chosen = [f for f in measurements if all(
         f[name] == (min(value, f["depth"]) if name == "batch" else value)
         for name, value in at.items())]  # fmt: skip
     return chosen, ", ".join(STILL[name].format(value) for name, value in at.items())
 
 
-def _place(figure, over):
-    return figure["queues"] * figure["depth"] if over == "open" else figure[over]
+def _place(measurement, over):
+    if over == "open":
+        return measurement["queues"] * measurement["depth"]
+    return measurement[over]
 
 
-def _line(figures, over, sq_host, policy=None, backend=None):
+def _line(measurements, over, sq_host, policy=None, backend=None):
     """Place to rate, the median of the measurements there."""
     found = {}
-    for f in figures:
+    for f in measurements:
         if (f["sq_host"] == sq_host and (policy is None or f["store_buffer"] == policy)
                 and (backend is None or f["backend"] == backend)):
             found.setdefault(_place(f, over), []).append(f["value"])
     return {x: statistics.median(values) for x, values in sorted(found.items())}
 
 
-def _draw(axis, points, colour, style, backend, figures, label=None):
-    several = len({f["backend"] for f in figures}) > 1
+def _draw(axis, points, colour, style, backend, measurements, label=None):
+    several = len({f["backend"] for f in measurements}) > 1
     rings = several and backend != CYCLE
     if several and label:
         label += ", cycle model" if backend == CYCLE else f", RTL ({backend})"

@@ -25,32 +25,33 @@ ZERO_AT = 4
 USUAL_SIZE = 64
 
 
-def rates(figures):
+def rates(measurements):
     """Draws closed-loop message rates against each varied parameter."""
-    return _picture(figures, "Message rate in a closed loop", "messages per cycle",
+    return _picture(measurements, "Message rate in a closed loop", "messages per cycle",
                     "limit of ports and outstanding messages")  # fmt: skip
 
 
-def latency(figures):
+def latency(measurements):
     """Draws the latency of one message at a time."""
-    return _picture(figures, "Latency of one message on an idle device", "latency, cycles, median",
-                    "host and fabric only")  # fmt: skip
+    return _picture(measurements, "Latency of one message on an idle device",
+                    "latency, cycles, median", "host and fabric only")  # fmt: skip
 
 
-def loaded(figures):
+def loaded(measurements):
     """Draws closed-loop latencies; thin lines: the 99th percentile."""
-    return _picture(figures, "Latency in a closed loop", "latency, cycles, median (thin: 99 %)",
-                    "host and fabric only", thin="loaded latency, 99 %")  # fmt: skip
+    return _picture(measurements, "Latency in a closed loop",
+                    "latency, cycles, median (thin: 99 %)", "host and fabric only",
+                    thin="loaded latency, 99 %")  # fmt: skip
 
 
-def varied(figures):
+def varied(measurements):
     """Names of the parameters with more than one value."""
-    return [name for name in WORDS if len({f[name] for f in figures}) > 1] or ["size"]
+    return [name for name in WORDS if len({f[name] for f in measurements}) > 1] or ["size"]
 
 
-def usual(figures):
+def usual(measurements):
     """The fixed value of each parameter in the panels of other parameters."""
-    values = {name: sorted({f[name] for f in figures}) for name in WORDS}
+    values = {name: sorted({f[name] for f in measurements}) for name in WORDS}
     # The middle, where the rate depends on the outstanding messages and on the ports.
     found = {name: values[name][(len(values[name]) - 1) // 2]
              for name in ("queues", "depth", "batch")}
@@ -64,15 +65,15 @@ def _policy(name):
     return list(POLICIES).index(name) if name in POLICIES else len(POLICIES)
 
 
-def _picture(figures, title, unit, limit, thin=None):
-    main = [f for f in figures if f["name"] != thin]
+def _picture(measurements, title, unit, limit, thin=None):
+    main = [f for f in measurements if f["name"] != thin]
     axes, at = varied(main), usual(main)
     rows = -(-len(axes) // MOST_COLUMNS)
     columns = -(-len(axes) // rows)
     figure, panels = axes_of(PANEL[0] * max(columns, 2), PANEL[1] * rows + 0.5, columns, rows)
     for panel, over in zip(panels, axes, strict=False):
         still = {name: value for name, value in at.items() if name != over}
-        drawn = [f for f in figures if all(_stands(f, name, still[name]) for name in still)]
+        drawn = [f for f in measurements if all(_stands(f, name, still[name]) for name in still)]
         text = [UNITS[name].format(still[name]) for name in axes if name != over]
         panel.set_title(", ".join(text), fontsize=8, color=GREY)
         _panel(panel, drawn, over, limit, thin)
@@ -93,17 +94,18 @@ def _picture(figures, title, unit, limit, thin=None):
     return svg(figure)
 
 
-def _panel(panel, figures, over, limit, thin):
-    values = sorted({f[over] for f in figures}, key=_policy if over == "store_buffer" else None)
+def _panel(panel, measurements, over, limit, thin):
+    order = _policy if over == "store_buffer" else None
+    values = sorted({f[over] for f in measurements}, key=order)
     place = {value: n if over == "store_buffer" else max(value, ZERO_AT if over == "size" else 0)
              for n, value in enumerate(values)}
-    backends = sorted({f["backend"] for f in figures}, key=lambda name: name == CYCLE)
-    several = {f["sq_host"] for f in figures} == {0, 1}
-    for kind, sq_host in sorted({(f["kind"], f["sq_host"]) for f in figures}):
+    backends = sorted({f["backend"] for f in measurements}, key=lambda name: name == CYCLE)
+    several = {f["sq_host"] for f in measurements} == {0, 1}
+    for kind, sq_host in sorted({(f["kind"], f["sq_host"]) for f in measurements}):
         colour, limits = COLOURS[kind, sq_host], []
         name = f"{kind}, {'host memory' if sq_host else 'LLQ'}" if several else kind
         for backend in backends:
-            mine = [f for f in figures
+            mine = [f for f in measurements
                     if (f["kind"], f["sq_host"], f["backend"]) == (kind, sq_host, backend)]
             if over == "store_buffer" and sq_host:
                 # Send WQEs in host memory pass no store buffer: the result is the same for each.
@@ -138,19 +140,19 @@ def _log_cycles(panel):
     panel.yaxis.set_minor_locator(NullLocator())
 
 
-def _stands(figure, name, value):
+def _stands(measurement, name, value):
     """True if a measurement has this value; a batch is limited to the depth."""
-    return figure[name] == (min(value, figure["depth"]) if name == "batch" else value)
+    return measurement[name] == (min(value, measurement["depth"]) if name == "batch" else value)
 
 
 def _device(backend):
     return "cycle model" if backend == CYCLE else f"RTL ({backend})"
 
 
-def _median(figures, over, what):
+def _median(measurements, over, what):
     """Place to the median over the seeds."""
-    return {x: statistics.median(f[what] for f in figures if f[over] == x)
-            for x in sorted({f[over] for f in figures}, key=_order)}
+    return {x: statistics.median(f[what] for f in measurements if f[over] == x)
+            for x in sorted({f[over] for f in measurements}, key=_order)}
 
 
 def _order(value):

@@ -5,7 +5,7 @@ from array import array
 
 from efa import defs
 from efa.completion import Completions
-from efa.host_entries import HostEntries
+from efa.host_wqes import HostWqes
 from efa.receive import Receives
 from efa.ring import COUNTER_MASK
 from efa.send import Sends
@@ -38,7 +38,7 @@ class Datapath:
         self._page_shift = limits.llq_page_bytes.bit_length() - 1
         self._llq = bytearray(limits.llq_bytes)
         self._written = array("H", bytes(2 * (limits.llq_bytes >> LINE_SHIFT)))
-        self._in_host = HostEntries(device.memory) if limits.sq_host else None
+        self._in_host = HostWqes(device.memory) if limits.sq_host else None
         self.completions = Completions(device)
         self.sends = Sends(device, self)
         self.receives = Receives(device, self)

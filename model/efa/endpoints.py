@@ -86,7 +86,7 @@ class Node:
         self.pd, self._ahs = pd, {}
 
 
-def know_each_other(nodes):
+def create_all_handles(nodes):
     """Creates handles of all nodes on all nodes: every receive completion then has a valid AH."""
     for node in nodes:
         for other in nodes:

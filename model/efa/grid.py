@@ -20,7 +20,7 @@ LATENCY, RATE = "latency", "rate"
 CYCLE = "cycle"
 # Host parameters. A grid with one of these, with several backends or with the cycle model runs
 # cycle.workload on each backend; else the driver posts all messages at once.
-HABITS = {"depth": 64, "batch": 16, "store_buffer": "ideal", "sq_host": 0}
+HOST_DEFAULTS = {"depth": 64, "batch": 16, "store_buffer": "ideal", "sq_host": 0}
 MOST_BURST_QUEUES = 16
 MOST_MODEL_JOBS = 20_000
 
@@ -122,13 +122,14 @@ class Grid:
         """One Job per combination of values; queue counts share a job."""
         found = []
         chosen = itertools.product(*(getattr(self, name) or (usual,)
-                                     for name, usual in HABITS.items()))
+                                     for name, usual in HOST_DEFAULTS.items()))
         # A batch is limited to the depth; WQEs in host memory pass no store buffer.
-        host = dict.fromkeys((depth, min(batch, depth), HABITS["store_buffer"] if sq_host else cpu,
-                              sq_host) for depth, batch, cpu, sq_host in chosen)
+        ideal = HOST_DEFAULTS["store_buffer"]
+        host = dict.fromkeys((depth, min(batch, depth), ideal if sq_host else cpu, sq_host)
+                             for depth, batch, cpu, sq_host in chosen)
         for backend, kind, wait, size, seed, more in itertools.product(
                 self.backend, self.kinds, self.host_read_latency, self.sizes, self.seeds,
-                host if self.has_habits else [()]):
+                host if self.has_host_parameters else [()]):
             # A rate is measured by payload beats, so there is no rate at 0 bytes.
             measure = tuple(what for what in self.measure if size or what == LATENCY)
             if measure:
@@ -136,10 +137,10 @@ class Grid:
         return found
 
     @property
-    def has_habits(self):
+    def has_host_parameters(self):
         """True if host parameters are part of the sweep."""
         several = len(self.backend) > 1 or CYCLE in self.backend
-        return several or any(getattr(self, name) for name in HABITS)
+        return several or any(getattr(self, name) for name in HOST_DEFAULTS)
 
 
 ALLOWED = {
@@ -198,9 +199,10 @@ def _grid(path, root):
     if missing:
         raise GridError(f"{path}:1: {missing[0]!r} is missing, such as `{missing[0]}: [8, 64]`")
     grid = Grid(**values)
-    if not grid.has_habits and max(grid.queues) > MOST_BURST_QUEUES:
+    if not grid.has_host_parameters and max(grid.queues) > MOST_BURST_QUEUES:
         raise GridError(f"{path}:1: queues: at most {MOST_BURST_QUEUES} where all is posted at "
-                        f"once; with one of {', '.join(HABITS)} up to {ALLOWED['queues'].most}")
+                        f"once; with one of {', '.join(HOST_DEFAULTS)} up to "
+                        f"{ALLOWED['queues'].most}")
     count = len(grid.jobs())
     if not count:
         raise GridError(f"{path}:1: nothing to measure: there is no rate at 0 bytes; add a size "

@@ -100,8 +100,8 @@ class Eq:
 class Cq:
     """Completion queue.
 
-    long_ids: send CQEs hold 64-bit request ids; posted and kept: an event was written, and one is
-    pending, since the EQ was last armed.
+    long_ids: send CQEs hold 64-bit request ids. Since the EQ was last armed, posted: an event was
+    written; pending: another event waits.
     """
 
     index: int
@@ -126,7 +126,7 @@ class Qp:
     long_ids: sends have 64-bit request ids; outstanding: sends without acknowledgement by message
     id; first_phase: phase bit before the first wrap of the send ring, None before the first WQE;
     sq_base, fetched: send ring in host memory and its WQEs fetched but not consumed
-    (efa.host_entries); counters: attached event counters by event bit.
+    (efa.host_wqes); counters: attached event counters by event bit.
     """
 
     index: int
@@ -156,7 +156,7 @@ class Qp:
 
 
 class Table:
-    """Objects of one kind by number. A number used by a UAR is reserved for it while it lives."""
+    """Objects of one kind by number. A number used by a UAR is reserved while the UAR exists."""
 
     def __init__(self, width):
         self.count = 1 << width

@@ -51,7 +51,7 @@ class Outputs:
                 for number, value in enumerate(part, start):
                     self.payload[number].append(value)
             elif region.kind == REGISTER_RESPONSE:
-                self._answer(line, start + at, part)
+                self._respond(line, start + at, part)
             else:
                 self._ring(region).append((line, start + at, bytes(part)))
 
@@ -83,7 +83,7 @@ class Outputs:
         return {"dma_writes": self.writes, "packets": len(self.packets),
                 "interrupts": self.interrupts.total()}
 
-    def _answer(self, line, address, part):
+    def _respond(self, line, address, part):
         response = (address, bytes(part))
         if self.responses and self.responses[-1][1] == address and len(part) == _RESPONSE.SIZE:
             before, now = (

@@ -27,12 +27,12 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-def latency(figures):
+def latency(measurements):
     """Draws latency against message size, a line for each QP type and host read latency."""
     figure, (axis,) = axes_of(8.0, 3.8)
-    for label, style, points in _series(figures, "size"):
+    for label, style, points in _series(measurements, "size"):
         _line(axis, [max(size, ZERO_AT) for size in points], points.values(), label, style)
-    sizes = sorted({f["size"] for f in figures})
+    sizes = sorted({f["size"] for f in measurements})
     log_axis(axis, [max(size, ZERO_AT) for size in sizes], sizes, "message size, bytes")
     axis.set_ylim(bottom=0)
     axis.set_ylabel("latency, cycles")
@@ -40,17 +40,17 @@ def latency(figures):
     return svg(figure)
 
 
-def rates(figures):
+def rates(measurements):
     """Draws message rate against size and against queues, with the port limits."""
-    most = max(f["queues"] for f in figures)
-    sizes = sorted({f["size"] for f in figures},
-                   key=lambda size: (-len({f["queues"] for f in figures if f["size"] == size}),
+    most = max(f["queues"] for f in measurements)
+    sizes = sorted({f["size"] for f in measurements},
+                   key=lambda size: (-len({f["queues"] for f in measurements if f["size"] == size}),
                                      abs(size - 32)))
     figure, axes = axes_of(10.0, 4.0, 2)
     for axis, chosen, over, label in (
-            (axes[0], [f for f in figures if f["queues"] == most], "size",
+            (axes[0], [f for f in measurements if f["queues"] == most], "size",
              f"message size, bytes ({most} queue{'s' if most > 1 else ''})"),
-            (axes[1], [f for f in figures if f["size"] == sizes[0]], "queues",
+            (axes[1], [f for f in measurements if f["size"] == sizes[0]], "queues",
              f"queues ({sizes[0]} bytes)")):
         for name, style, points in _series(chosen, over):
             _line(axis, points, points.values(), name, style)
@@ -119,12 +119,12 @@ def _message(axis, one):
     axis.set_xlabel("cycles since the doorbell; beside each bar: service + wait, wait cause")
 
 
-def _series(figures, over):
+def _series(measurements, over):
     """(label, style, {place: median over the seeds}) per QP type and host read latency."""
-    keys = sorted({(f["kind"], f.get("host_read_latency", 0)) for f in figures})
+    keys = sorted({(f["kind"], f.get("host_read_latency", 0)) for f in measurements})
     waits = sorted({wait for _, wait in keys})
     for kind, wait in keys:
-        found = [f for f in figures
+        found = [f for f in measurements
                  if (f["kind"], f.get("host_read_latency", 0)) == (kind, wait)]
         points = {place: statistics.median(f["value"] for f in found if f[over] == place)
                   for place in sorted({f[over] for f in found})}

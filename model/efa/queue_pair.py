@@ -107,7 +107,7 @@ class QueuePair:
         self.free_rings()
 
     def free_rings(self):
-        """Frees the rings of a queue pair that the device no longer knows."""
+        """Frees the rings of a queue pair that the device has destroyed."""
         self.driver.allocator.free(self._rq_base)
         if self._sq_block is not None:
             self.driver.allocator.free(self._sq_block)

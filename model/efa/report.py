@@ -19,7 +19,8 @@ from pathlib import Path
 from efa.files import atomic_write
 from efa.workload import Measurement
 
-SUMMARY, PAGE, TABLE, COLUMNS = "summary.json", "index.html", "figures.csv", "figures.parquet"
+SUMMARY, PAGE = "summary.json", "index.html"
+TABLE, COLUMNS = "measurements.csv", "measurements.parquet"
 PICTURES = ("queues", "latency", "loaded", "rates", "alone", "waterfall")
 PARTS = {SUMMARY, PAGE, TABLE, COLUMNS, *(f"{name}.svg" for name in PICTURES)}
 CLOCK_MHZ = 250
@@ -50,8 +51,8 @@ def write_report(folder, summary):
     folder = Path(folder)
     check_target(folder)
     pictures = draw(summary)
-    files = {SUMMARY: json.dumps(summary, indent=2) + "\n", TABLE: _csv(summary["figures"]),
-             COLUMNS: _parquet(summary["figures"]), PAGE: render(summary, pictures)}
+    files = {SUMMARY: json.dumps(summary, indent=2) + "\n", TABLE: _csv(summary["measurements"]),
+             COLUMNS: _parquet(summary["measurements"]), PAGE: render(summary, pictures)}
     files |= {f"{name}.svg": text for name, text in pictures.items()}
     part = None
     try:
@@ -88,19 +89,19 @@ def check_target(folder):
 
 def _not_written(folder, error):
     return ReportError(f"{folder}: report not written: {error.strerror or error}; "
-                       "make room or name another folder")
+                       "free space or name another folder")
 
 
-def _csv(figures):
+def _csv(measurements):
     stream = io.StringIO()
-    if figures:
-        table = csv.DictWriter(stream, fieldnames=figures[0], lineterminator="\n")
+    if measurements:
+        table = csv.DictWriter(stream, fieldnames=measurements[0], lineterminator="\n")
         table.writeheader()
-        table.writerows(figures)
+        table.writerows(measurements)
     return stream.getvalue()
 
 
-def _parquet(figures):
+def _parquet(measurements):
     """The table for programs: columns and types are those of Measurement."""
     # This import takes half a second, which help and refusals avoid.
     import pyarrow
@@ -111,7 +112,7 @@ def _parquet(figures):
         (field.name, types.get(field.type, pyarrow.float64())) for field in fields(Measurement)
     ])
     stream = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(figures, schema), stream)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(measurements, schema), stream)
     return stream.getvalue()
 
 
@@ -141,8 +142,9 @@ def read_summary(folder):
         raise ReportError(f"{path}: {error.strerror}; `efa-cosim run` writes one") from error
     except (ValueError, RecursionError) as error:
         raise ReportError(f"{path}: no JSON: {error}; `efa-cosim run` writes one") from error
-    wrong = _fault(summary, {"verdict": str, "sessions": list, "figures": list})
-    for name, shape in (("sessions", {"name": str}), ("figures", FIGURE), ("waterfall", SHOWN)):
+    wrong = _fault(summary, {"verdict": str, "sessions": list, "measurements": list})
+    shapes = {"sessions": {"name": str}, "measurements": MEASUREMENT, "waterfall": SHOWN}
+    for name, shape in shapes.items():
         rows = summary.get(name, []) if wrong is None else []
         if not isinstance(rows, list):
             wrong = f"{name} is no list"
@@ -157,7 +159,7 @@ def read_summary(folder):
 
 
 NUMBER = (int, float)
-FIGURE = {"name": str, "kind": str, "unit": str, "value": NUMBER, "size": int, "queues": int,
+MEASUREMENT = {"name": str, "kind": str, "unit": str, "value": NUMBER, "size": int, "queues": int,
           "messages": int, "limit": (*NUMBER, type(None))}
 SHOWN = {"name": str, "setting": str, "messages": int, "of": list}
 MESSAGE = {"message": int, "latency": int, "stages": list}
@@ -197,14 +199,14 @@ def draw(summary):
     # This import takes a second, which help and refusals avoid.
     from efa import crossover, curves, plots
 
-    figures = summary["figures"]
+    measurements = summary["measurements"]
     data = {
-        "queues": figures if crossover.both(figures) else [],
-        "latency": [f for f in figures if f["name"] == "latency"],
-        "loaded": [f for f in figures if f["name"].startswith("loaded latency")],
-        "rates": [f for f in figures if f["name"] == "message rate"],
+        "queues": measurements if crossover.both(measurements) else [],
+        "latency": [f for f in measurements if f["name"] == "latency"],
+        "loaded": [f for f in measurements if f["name"].startswith("loaded latency")],
+        "rates": [f for f in measurements if f["name"] == "message rate"],
     }
-    usual = curves if has_habits(figures) else plots
+    usual = curves if has_host_parameters(measurements) else plots
     drawn = {name: getattr(crossover if name == "queues" else usual, name)(data[name])
              for name in PICTURES if data.get(name)}
     # First a single message, then messages under load.
@@ -213,14 +215,14 @@ def draw(summary):
     return drawn
 
 
-def has_habits(figures):
+def has_host_parameters(measurements):
     """True for measurements of workloads with chosen host parameters."""
-    return any(f.get("depth") for f in figures)
+    return any(f.get("depth") for f in measurements)
 
 
 def render(summary, pictures):
     """The page as HTML text."""
-    verdict, figures = summary["verdict"], summary["figures"]
+    verdict, measurements = summary["verdict"], summary["measurements"]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>efa-cosim run</title>",
         f"<style>{STYLE}</style><h1>{html.escape(summary.get('title', TITLE))}</h1>",
@@ -231,7 +233,7 @@ def render(summary, pictures):
     if summary["sessions"]:
         parts += ["<h2>Recorded sessions</h2>", _sessions(summary["sessions"])]
     posted = ("`depth` outstanding messages per queue, a doorbell per `batch`"
-              if has_habits(figures) else "all messages posted at once")
+              if has_host_parameters(measurements) else "all messages posted at once")
     captions = {
         "queues": ("Send queue in LLQ memory or in host memory",
                    "The same device fetches its send WQEs by DMA. A single message waits for one "
@@ -260,7 +262,7 @@ def render(summary, pictures):
             heading, caption = captions[name]
             parts += [f"<h2>{heading}</h2>", f"<figure>{pictures[name]}<figcaption>"
                       f"{html.escape(caption)}</figcaption></figure>"]
-    parts += ["<h2>All measurements</h2>", _table(figures), _colophon(summary)]
+    parts += ["<h2>All measurements</h2>", _table(measurements), _colophon(summary)]
     return "\n".join(parts) + "\n"
 
 
@@ -284,16 +286,16 @@ def _sessions(sessions):
     return f"<table><tr>{head}</tr>{rows}</table>"
 
 
-def _table(figures):
+def _table(measurements):
     columns = ("name", "backend", "sq_host", "kind", "size", "queues", "depth", "batch",
                "store_buffer", "host_read_latency", "seed", "value", "unit", "limit", "messages")
     # Parameters without a value in any row have no column.
-    columns = [name for name in columns if any(figure.get(name) for figure in figures)]
+    columns = [name for name in columns if any(row.get(name) for row in measurements)]
     rows = []
-    for figure in figures:
+    for measurement in measurements:
         cells = []
         for name in columns:
-            value = figure.get(name)
+            value = measurement.get(name)
             shown = "" if value is None else f"{value:.4g}" if isinstance(value, float) else value
             cells.append(f"<td>{html.escape(str(shown))}</td>")
         rows.append("<tr>" + "".join(cells) + "</tr>")

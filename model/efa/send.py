@@ -129,7 +129,7 @@ class Sends:
         if not whole:
             status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, _Error.INCOMPLETE_WQE
         else:
-            status, ah, pieces = self._judge(qp, wqe, meta)
+            status, ah, pieces = self._validate(qp, wqe, meta)
             if status == _Status.OK:
                 try:
                     payload = b"".join(
@@ -155,7 +155,7 @@ class Sends:
             qp.first_phase = phase ^ wrap
         return phase ^ wrap != qp.first_phase
 
-    def _judge(self, qp, wqe, meta):
+    def _validate(self, qp, wqe, meta):
         """Status, address handle and payload pieces, each bytes or (address, size)."""
         _, ctrl1, ctrl2, _, length, _, ah_number, *_ = meta
         objects = self.device.objects

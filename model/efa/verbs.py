@@ -145,7 +145,7 @@ class RegisteredRegion(MemoryRegion):
         self.free()
 
     def free(self):
-        """Frees the memory of a region that the device no longer knows."""
+        """Frees the memory of a region that the device has deregistered."""
         for block in self._blocks:
             self._driver.allocator.free(block)
 

@@ -45,7 +45,7 @@ class WorkQueue:
         """Allocates 64-bit request ids for work requests; VerbsError if the queue is full."""
         count = len(wr_ids)
         if count > self._free_count:
-            raise VerbsError(f"{count} work requests posted, room for {self._free_count}: "
+            raise VerbsError(f"{count} work requests posted, space for {self._free_count}: "
                              "poll completions first or create a deeper queue")
         self._free_count -= count
         slots = self._free[self._free_count : self._free_count + count][::-1]

@@ -99,12 +99,12 @@ def latency_point(node, kind, size, count=MESSAGES):
 
 def latency_sweep(node, sizes=LATENCY_SIZES, kinds=(UD, SRD), progress=None):
     """Measurements of latency_point for each QP type and size."""
-    figures = []
+    measurements = []
     for kind in kinds:
         for size in sizes:
             _report(progress, f"latency, {kind.name}, {size} bytes")
-            figures.append(latency_point(node, kind, size))
-    return figures
+            measurements.append(latency_point(node, kind, size))
+    return measurements
 
 
 def per_queue_of(queues):
@@ -152,11 +152,11 @@ def rate_sweep(node, sizes=RATE_SIZES, queues=QUEUES, kinds=(UD, SRD), progress=
     most = max(queues)
     points = [(kind, size, most) for kind in kinds for size in sizes]
     points += [(kind, INLINE_BYTES, count) for kind in kinds for count in queues if count != most]
-    figures = []
+    measurements = []
     for kind, size, count in points:
         _report(progress, f"rate, {kind.name}, {size} bytes, {count} queues")
-        figures.append(rate_point(node, kind, size, count))
-    return figures
+        measurements.append(rate_point(node, kind, size, count))
+    return measurements
 
 
 def _report(progress, text):

@@ -28,7 +28,7 @@ OTHER = {
 # Mappings whose keys are names of values.
 KEYED = ("constants", "limits", "profiles", "command_statuses")
 TESTS = "model/tests/test_statuses.py: each test shows the statuses that the table names"
-ANSWERS = ("refused", "golden", "elsewhere", "missed")
+OUTCOMES = ("refused", "golden", "elsewhere", "missed")
 
 
 class Flip(NamedTuple):
@@ -197,7 +197,7 @@ class Judge:
         self.whole = {file: deepcopy(as_golden({file: d})) for file, d in self.parsed.items()}
 
     def verdict(self, flip):
-        """Applies a change, returns one of ANSWERS and reverts the change."""
+        """Applies a change, returns one of OUTCOMES and reverts the change."""
         back = flip.apply()
         try:
             try:
@@ -237,7 +237,7 @@ def main():
             held[flip.file][flip.holder] += 1
         elif response == "missed":
             missed.append(f"{flip.file}: {flip.place}: {flip.kind}")
-    columns = ("values", "prose", *ANSWERS)
+    columns = ("values", "prose", *OUTCOMES)
     print(f"{'':22}" + "".join(f"{name:>10}" for name in columns))
     for file, row in counts.items():
         print(f"{file:22}" + "".join(f"{row[name]:10}" for name in columns))

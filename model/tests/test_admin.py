@@ -273,7 +273,7 @@ def test_qp_numbers_and_llq_pages_run_out():
 
 
 STATES = [State.RESET, State.INIT, State.RTR, State.RTS, State.SQD, State.SQE, State.ERR]
-LEGAL_MOVES = {
+VALID_TRANSITIONS = {
     (State.RESET, State.INIT), (State.INIT, State.INIT), (State.INIT, State.RTR),
     (State.RTR, State.RTS), (State.RTS, State.RTS), (State.RTS, State.SQD),
     (State.SQD, State.SQD), (State.SQD, State.RTS), (State.SQE, State.RTS),
@@ -290,12 +290,12 @@ def make_qp(host, kind=SRD):
 @pytest.mark.parametrize("kind", [SRD, UD])
 @pytest.mark.parametrize("before", STATES)
 @pytest.mark.parametrize("after", [*STATES, 7, 0xFFFFFFFF])
-def test_exactly_the_legal_state_moves_are_allowed(host, kind, before, after):
+def test_exactly_the_valid_state_transitions_are_allowed(host, kind, before, after):
     qp = make_qp(host, kind)
     host.device.objects.qps.get(0).state = before
     mask = {f"modify_mask__{name}": 1 for name in ("qp_state", "cur_qp_state", "qkey", "sq_psn")}
     values = {"qp_handle": qp.handle, "qp_state": after, "cur_qp_state": before, **mask}
-    if (before, after) in LEGAL_MOVES:
+    if (before, after) in VALID_TRANSITIONS:
         host.command(Opcode.MODIFY_QP, **values)
         assert qp.query().qp_state == after
     else:
@@ -326,13 +326,13 @@ def test_a_wrong_current_state_is_refused_only_when_it_is_given(host):
 @pytest.mark.parametrize("kind", [SRD, UD])
 @pytest.mark.parametrize("before", STATES)
 @pytest.mark.parametrize("after", STATES)
-def test_a_wrong_current_state_keeps_nobody_from_reset_and_err(host, kind, before, after):
+def test_a_wrong_current_state_does_not_prevent_reset_and_err(host, kind, before, after):
     qp = make_qp(host, kind)
     mask = {f"modify_mask__{name}": 1 for name in ("qp_state", "cur_qp_state", "qkey", "sq_psn")}
     for held in {*STATES, 7, 0xFFFFFFFF} - {before}:
         host.device.objects.qps.get(0).state = before
         values = {"qp_handle": qp.handle, "qp_state": after, "cur_qp_state": held, **mask}
-        if after in (State.RESET, State.ERR) and (before, after) in LEGAL_MOVES:
+        if after in (State.RESET, State.ERR) and (before, after) in VALID_TRANSITIONS:
             host.command(Opcode.MODIFY_QP, **values)
             assert qp.query().qp_state == after
         else:

@@ -36,7 +36,7 @@ def altered(folder, module, path, key, by):
 
 @pytest.mark.parametrize("kind", ["SRD", "UD"])
 @pytest.mark.parametrize("size", SIZES)
-def test_an_idle_device_does_what_the_stages_say(kind, size):
+def test_an_idle_device_does_what_the_stages_define(kind, size):
     work = Workload(kind=kind, size=size, messages=2, read_latency=200, net_latency=70)
     expected = Stages().moments(work)
     expected.pop("seen")
@@ -44,7 +44,7 @@ def test_an_idle_device_does_what_the_stages_say(kind, size):
 
 
 @pytest.mark.parametrize("size", [0, 32, 80, 81, 512])
-def test_an_entry_of_128_bytes_does_what_the_stages_say(size):
+def test_a_wqe_of_128_bytes_does_what_the_stages_define(size):
     work = Workload(size=size, entry_bytes=128, messages=2)
     expected = Stages().moments(work)
     expected.pop("seen")
@@ -112,7 +112,7 @@ def test_store_beats_are_what_the_policy_makes():
     assert store_beats(Workload(batch=4, depth=4, messages=64, policy="pressure")).mean() > 4
 
 
-def test_entries_of_128_bytes_are_two_lines():
+def test_wqes_of_128_bytes_are_two_lines():
     assert set(store_beats(Workload(batch=4, depth=4, messages=64, entry_bytes=128))) == {8}
 
 

@@ -30,15 +30,15 @@ backend: cycle
 
 
 @pytest.fixture(scope="module")
-def figures(tmp_path_factory):
+def measurements(tmp_path_factory):
     path = tmp_path_factory.mktemp("grid") / "queue.yaml"
     path.write_text(GRID)
-    return [figure.as_dict() for job in read_grid(path).jobs() for figure in measure(job)]
+    return [measurement.as_dict() for job in read_grid(path).jobs() for measurement in measure(job)]
 
 
 @pytest.mark.parametrize("kind", ["SRD", "UD"])
 @pytest.mark.parametrize("size", [0, 32, 64, 1024])
-def test_an_idle_device_reads_entries_as_the_stages_say(kind, size):
+def test_an_idle_device_reads_wqes_as_the_stages_define(kind, size):
     work = Workload(kind=kind, size=size, messages=2, read_latency=200, sq_host=1)
     expected = Stages().moments(work)
     expected.pop("seen")
@@ -46,7 +46,7 @@ def test_an_idle_device_reads_entries_as_the_stages_say(kind, size):
 
 
 @pytest.mark.parametrize("path", ["efa_sq_fetch.read", "efa_sq_reorder.beat", "efa_dma_rd.request"])
-def test_the_read_of_an_entry_follows_its_modules(tmp_path, path):
+def test_the_read_of_a_wqe_follows_its_modules(tmp_path, path):
     work = Workload(size=8, messages=2, sq_host=1)
     table = altered(tmp_path, *path.split("."), "latency", 3)
     expected = table.moments(work)
@@ -88,27 +88,27 @@ def test_messages_keep_their_order_with_reads_of_everybody():
     assert len(np.unique(timelines["wqe"])) == 512
 
 
-def test_entries_in_host_memory_are_no_business_of_the_bus():
+def test_wqes_in_host_memory_do_not_pass_the_bus():
     assert store_beats(Workload(batch=4, depth=4, messages=64, policy="random", sq_host=1)) == [0]
     job = Job("cycle", "SRD", 32, 125, 1, (8,), ("rate",), 64, 1, "ideal", 1)
     (rate, *_) = measure(job)
     assert rate.sq_host and rate.value <= rate.limit
 
 
-def test_every_pair_of_a_sweep_is_one_read_apart(figures):
-    found = crossover.savings(figures)
+def test_every_pair_of_a_sweep_is_one_read_apart(measurements):
+    found = crossover.savings(measurements)
     assert {(wait, size) for wait, size, _ in found} == {
         (wait, size) for wait in (125, 500) for size in (32, 512)}
     extra = {cycles - wait - crossover.BUS for (wait, _, _), cycles in found.items()}
     assert len(extra) == 1
-    assert f"one host read and {extra.pop():.0f} cycles" in crossover.queues(figures)
+    assert f"one host read and {extra.pop():.0f} cycles" in crossover.queues(measurements)
 
 
-def test_the_picture_shows_where_host_memory_draws_level(figures):
-    assert crossover.both(figures)
-    assert not crossover.both([figure for figure in figures if figure["sq_host"]])
-    picture = crossover.queues(figures)
+def test_the_picture_shows_where_host_memory_draws_level(measurements):
+    assert crossover.both(measurements)
+    assert not crossover.both([one for one in measurements if one["sq_host"]])
+    picture = crossover.queues(measurements)
     assert "diamond: equal rates" in picture and "LLQ, store buffer adversarial" in picture
-    rates = [figure for figure in figures if figure["name"] == "message rate"]
+    rates = [measurement for measurement in measurements if measurement["name"] == "message rate"]
     assert "diamond" not in crossover.queues(
-        [figure for figure in figures if figure not in rates or figure["depth"] == 1])
+        [one for one in measurements if one not in rates or one["depth"] == 1])

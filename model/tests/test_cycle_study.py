@@ -39,7 +39,7 @@ def test_every_row_sums_to_its_mean_latency(found):
     assert summary["messages"] == sum(row["messages"] for row in summary["rows"])
 
 
-def test_the_read_of_an_entry_is_a_share_of_its_own(found):
+def test_the_read_of_a_wqe_is_a_share_of_its_own(found):
     summary, _ = found
     consumed = set()
     for row in summary["rows"]:

@@ -24,7 +24,7 @@ backend: cycle
 
 
 def of(*names):
-    return lambda figures: [row for row in figures if row["name"] in names]
+    return lambda measurements: [row for row in measurements if row["name"] in names]
 
 
 SHOWN = {"latency": of("latency"), "loaded": of("loaded latency"), "rates": of("message rate")}
@@ -38,21 +38,21 @@ def grid(tmp_path, monkeypatch):
     return path
 
 
-def test_a_sweep_of_the_cycle_model_has_a_figure_for_each_point(grid, tmp_path):
+def test_a_sweep_of_the_cycle_model_has_a_measurement_for_each_point(grid, tmp_path):
     out = tmp_path / "out"
     assert main(["sweep", str(grid), "--jobs", "2", "--out", str(out)]) == 0
-    figures = json.loads((out / "summary.json").read_text())["figures"]
-    rates = [row for row in figures if row["name"] == "message rate"]
-    assert len(rates) == 2 * 2 * 2 * 2 * 2 and len(figures) == 3 * len(rates) + 16
+    measurements = json.loads((out / "summary.json").read_text())["measurements"]
+    rates = [row for row in measurements if row["name"] == "message rate"]
+    assert len(rates) == 2 * 2 * 2 * 2 * 2 and len(measurements) == 3 * len(rates) + 16
     assert {row["batch"] for row in rates} == {1, 4}
     assert all(0 < row["value"] <= row["limit"] for row in rates)
-    latencies = [row for row in figures if row["unit"] == "cycles"]
+    latencies = [row for row in measurements if row["unit"] == "cycles"]
     assert len(latencies) == 16 + 2 * len(rates)
     assert all(row["value"] >= row["limit"] > 0 for row in latencies)
-    assert {row["backend"] for row in figures} == {"cycle"}
+    assert {row["backend"] for row in measurements} == {"cycle"}
     for name in ("latency", "loaded", "rates"):
         picture = (out / f"{name}.svg").read_text()
-        assert f"{sum(r['messages'] for r in SHOWN[name](figures)):,} messages" in picture
+        assert f"{sum(r['messages'] for r in SHOWN[name](measurements)):,} messages" in picture
         assert "message size, bytes" in picture
 
 
@@ -71,11 +71,11 @@ def test_the_rtl_is_requested_the_same_workloads():
         requested.extend(works)
         return simulated(works)
 
-    figures = measure(job, timelines_of)
+    measurements = measure(job, timelines_of)
     assert requested == workloads(replace(job, backend="cycle"))
-    assert {figure.backend for figure in figures} == {"verilator"}
-    assert [figure.value for figure in figures] == [
-        figure.value for figure in measure(replace(job, backend="cycle"))]
+    assert {measurement.backend for measurement in measurements} == {"verilator"}
+    assert [measurement.value for measurement in measurements] == [
+        measurement.value for measurement in measure(replace(job, backend="cycle"))]
 
 
 def test_more_of_a_value_is_drawn_against_that_value_alone():

@@ -37,7 +37,7 @@ def test_parts_sum_to_the_latency_of_every_message(work):
     assert all(cause for part in parts for cause in part.waits)
 
 
-def test_an_idle_device_makes_nobody_wait():
+def test_an_idle_device_causes_no_wait():
     parts = attribute(recorded(Workload(size=256, messages=8))).parts
     assert not any(part.wait.any() for part in parts)
 

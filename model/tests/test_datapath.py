@@ -60,7 +60,7 @@ def test_a_doorbell_beyond_the_ring_takes_that_qp_alone_to_err():
 
 
 @pytest.mark.parametrize("value", [2, 0, 0xFFFF, 0x8000, 9])
-def test_a_send_doorbell_may_only_move_ahead_within_the_room(value):
+def test_a_send_doorbell_may_only_move_ahead_within_the_free_space(value):
     pair = Quiet()
     pair.tx.sent = 3
     for number in range(3):
@@ -71,7 +71,7 @@ def test_a_send_doorbell_may_only_move_ahead_within_the_room(value):
     assert pair.state() == State.ERR
 
 
-def test_room_is_what_has_completed_whichever_it_was():
+def test_each_completion_frees_a_slot_in_any_order():
     pair = Quiet(sq_depth=4)
     for _ in range(4):
         pair.tx.send(pair.wqe(inline=b"x"))
@@ -212,7 +212,7 @@ def test_in_err_later_doorbells_flush():
     assert pair.packets == []
 
 
-def test_flushed_entries_say_nothing_behind_the_qp_number():
+def test_flushed_entries_are_zero_behind_the_qp_number():
     pair = Quiet()
     pair.tx.send(pair.wqe(inline=b"x", req_id=0x1234, imm=5))
     pair.tx.modify(State.ERR)
@@ -250,7 +250,7 @@ def test_after_reset_counters_start_at_zero_and_the_llq_is_unwritten():
 
 
 @pytest.mark.parametrize("wqe_bytes", [64, 128])
-def test_a_wqe_may_come_in_any_pieces_in_any_order(wqe_bytes):
+def test_a_wqe_may_arrive_in_any_pieces_in_any_order(wqe_bytes):
     rng = random.Random(wqe_bytes)
     pair = Quiet(wqe_bytes=wqe_bytes)
     image = pair.wqe(inline=bytes(range(30)))
@@ -268,7 +268,7 @@ def test_a_wqe_may_come_in_any_pieces_in_any_order(wqe_bytes):
 
 
 @pytest.mark.parametrize("missing", [*range(0, 128, 20), 124])
-def test_a_incomplete_wqe_sends_nothing_and_what_went_before_goes_on(missing):
+def test_an_incomplete_wqe_sends_nothing_and_earlier_wqes_continue(missing):
     pair = Quiet(UD, wqe_bytes=128)
     for number in range(3):
         image = pair.wqe(inline=b"x", req_id=number + 5)
@@ -319,7 +319,7 @@ def test_partial_dwords_are_not_taken():
     assert pair.state() == State.ERR
 
 
-def test_stores_that_nobody_owns_are_dropped():
+def test_stores_to_pages_without_owner_are_dropped():
     pair = Quiet(sq_depth=8)
     before = pair.a.device.snapshot()
     pair.a.names()

@@ -100,7 +100,7 @@ def test_registers_are_read_without_reads(backend, driver):
     assert driver.read_register(0x1000) == defs.EFA_MMIO_READ_INVALID
 
 
-def test_an_answer_that_does_not_come_reads_as_invalid(driver):
+def test_a_missing_response_reads_as_invalid(driver):
     driver.backend.set_bus_master(False)
     assert driver.read_register(Reg.VERSION) == defs.EFA_MMIO_READ_INVALID
 

@@ -102,7 +102,7 @@ def test_a_block_that_cannot_be_wrapped_is_refused(ports, message):
 
 
 @pytest.mark.parametrize("file", [STORED, MADE], ids=["run", "made"])
-def test_a_report_gives_figure_and_named_path(file):
+def test_a_report_gives_fmax_and_named_path(file):
     stored = json.loads(file.read_text())
     names = fmax_flow.Names(stored["netlist"])
     assert fmax_flow.read_report(stored["report"], names) == stored["expected"]
@@ -199,25 +199,25 @@ def test_a_failed_tool_shows_the_end_of_its_log(tmp_path, monkeypatch):
 
 @pytest.fixture
 def flow(tmp_path, monkeypatch):
-    """Returns `make(figures)`: a Flow with its folder in tmp_path, and the list of its tool runs.
+    """Returns `make(speeds)`: a Flow with its folder in tmp_path, and the list of its tool runs.
 
-    The tools are replaced: seed n reaches figures[n] MHz, None interrupts the run."""
+    The tools are replaced: seed n reaches speeds[n] MHz, None interrupts the run."""
     monkeypatch.setattr(fmax_flow, "OUT", tmp_path)
     stored = json.loads(STORED.read_text())
     ports = {"s": {"direction": "input", "bits": [2]}, "m": {"direction": "output", "bits": [3]}}
     module = {"ports": ports, "cells": {"0": {"type": "LUT4"}}}
     mapped = {"modules": {"efa_ah_gen_mapped": module}}
 
-    def make(figures):
+    def make(speeds):
         one, runs = fmax_flow.Flow("efa_ah_gen", {}), []
 
         def run_tool(command, log):
             runs.append(command[0])
             if "--seed" in command:
                 seed = int(command[command.index("--seed") + 1])
-                if figures[seed] is None:
+                if speeds[seed] is None:
                     raise KeyboardInterrupt
-                report = stored["report"] | {"fmax": {"clk": {"achieved": figures[seed]}}}
+                report = stored["report"] | {"fmax": {"clk": {"achieved": speeds[seed]}}}
                 (one.folder / f"report-{seed}.json").write_text(json.dumps(report))
             elif "synth_ecp5" in command[-1]:
                 (one.folder / "block.json").write_text(json.dumps(mapped))
@@ -246,7 +246,7 @@ def test_an_interrupted_run_resumes(flow):
     assert fmax.run([one], 1) == [] and runs == []
 
 
-def test_the_results_show_figures_target_and_path(flow, tmp_path):
+def test_the_results_show_fmax_target_and_path(flow, tmp_path):
     one, _ = flow({1: 50.0, 2: 60.0, 3: 70.0})
     fmax.run([one], 1)
     row = fmax.row_of(one, fmax_list.Row(start=45.0, waiver="a reason"))

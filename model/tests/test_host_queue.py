@@ -40,7 +40,7 @@ def ends(pair):
 
 @pytest.mark.parametrize("kind", [SRD, UD], ids=["srd", "ud"])
 @pytest.mark.parametrize(("wqe_bytes", "length"), [(64, 0), (64, 32), (128, 33), (128, 80)])
-def test_entries_of_both_sizes_are_fetched(kind, wqe_bytes, length):
+def test_wqes_of_both_sizes_are_fetched(kind, wqe_bytes, length):
     pair = Pair(kind, limits=IN_HOST, wqe_bytes=wqe_bytes)
     data = bytes(range(1, length + 1))
     pair.rx.post(pair.sink(0, 256))
@@ -49,7 +49,7 @@ def test_entries_of_both_sizes_are_fetched(kind, wqe_bytes, length):
     assert pair.received(40 if kind == UD else 0, length) == data
 
 
-def test_an_entry_is_read_once_after_its_doorbell():
+def test_a_wqe_is_read_once_after_its_doorbell():
     pair = HostPair()
     pair.tx.modify(State.SQD)
     pair.tx.store(pair.entry(1))
@@ -106,7 +106,7 @@ def test_what_is_posted_before_rts_is_read_for_its_flush():
     assert ends(pair) == [(101, FLUSHED), (102, FLUSHED)] and not pair.packets
 
 
-def test_drained_entries_are_read_and_wait_for_rts():
+def test_drained_wqes_are_read_and_wait_for_rts():
     pair = HostPair(UD)
     pair.tx.modify(State.SQD)
     pair.tx.send(pair.entry(1))
@@ -177,7 +177,7 @@ def test_a_failed_read_breaks_the_queue_and_names_what_it_can(state):
     assert ends(pair) == [(104, FLUSHED)]
 
 
-def test_entries_before_a_failed_one_leave():
+def test_wqes_before_a_failed_one_leave():
     pair = HostPair(UD)
     pair.fail_slot(1)
     for number in range(3):
@@ -186,7 +186,7 @@ def test_entries_before_a_failed_one_leave():
     assert ends(pair) == [(100, OK), (0, FLUSHED), (102, FLUSHED)]
 
 
-def test_half_an_entry_is_none():
+def test_a_half_read_wqe_counts_as_unread():
     pair = HostPair(UD, wqe_bytes=128)
     pair.a.memory.fail(pair.slot_address(0) + 127, 1)
     pair.tx.send(pair.entry(1))

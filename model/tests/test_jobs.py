@@ -24,7 +24,7 @@ from efa.report import read_summary
 from efa.workload import Mismatch, latency_point, rate_point
 
 JOB = Job("verilator", "SRD", 64, 125, 7, (1,), ("latency",))
-FIGURE = {"name": "latency", "value": 5.0, "unit": "cycles", "messages": 8, "limit": None,
+MEASUREMENT = {"name": "latency", "value": 5.0, "unit": "cycles", "messages": 8, "limit": None,
           "kind": "SRD", "size": 64, "queues": 1, "host_read_latency": 125, "seed": 7}
 GRID = "sizes: [8, 64]\nkinds: SRD\n"
 
@@ -35,8 +35,8 @@ def opened(name, profile="default", record=False, **_knobs):
     return kind(profile=profile, record=record)
 
 
-def small_measure(node, figures):
-    figures += [latency_point(node, SRD, 64), rate_point(node, SRD, 64, 1)]
+def small_measure(node, measurements):
+    measurements += [latency_point(node, SRD, 64), rate_point(node, SRD, 64, 1)]
 
 
 @pytest.fixture
@@ -58,11 +58,11 @@ def test_run_compares_measures_and_reports(model_alone, tmp_path, capsys):
     for row, backend in zip(summary["sessions"], ("model", "verilator"), strict=True):
         assert (row["name"], row["backend"]) == ("pingpong.jsonl.gz", backend)
         assert (row["dma_writes"], row["packets"], row["interrupts"]) == (663, 200, 50)
-    for figure in summary["figures"]:
-        assert figure["unit"] in ("cycles", "messages/cycle")
-        assert figure["messages"] > 0
-        assert figure["seed"] == 3
-        assert figure["limit"] is None or figure["value"] <= figure["limit"]
+    for measurement in summary["measurements"]:
+        assert measurement["unit"] in ("cycles", "messages/cycle")
+        assert measurement["messages"] > 0
+        assert measurement["seed"] == 3
+        assert measurement["limit"] is None or measurement["value"] <= measurement["limit"]
 
 
 def test_run_fails_when_one_sent_something_else(model_alone, monkeypatch, tmp_path, capsys):
@@ -133,10 +133,11 @@ def test_run_interrupted_leaves_no_report(model_alone, monkeypatch, tmp_path, ca
 def test_a_job_measures_what_it_was_requested(model_alone, capsys):
     job = Job("verilator", "UD", 64, 500, 7, (1, 2), ("latency", "rate"))
     assert point.main(json.dumps(job.as_dict())) == 0
-    figures = json.loads(capsys.readouterr().out)
-    assert [(f["name"], f["queues"]) for f in figures] == [
+    measurements = json.loads(capsys.readouterr().out)
+    assert [(f["name"], f["queues"]) for f in measurements] == [
         ("latency", 1), ("message rate", 1), ("message rate", 2)]
-    assert {(f["kind"], f["host_read_latency"], f["seed"]) for f in figures} == {("UD", 500, 7)}
+    assert {(one["kind"], one["host_read_latency"], one["seed"]) for one in measurements} == {
+        ("UD", 500, 7)}
 
 
 @pytest.mark.parametrize(("error", "code"), [
@@ -170,13 +171,13 @@ def module(tmp_path, monkeypatch):
     return made
 
 
-GOOD = f"print(json.dumps([{{**{FIGURE!r}, 'size': job['size']}}]))"
+GOOD = f"print(json.dumps([{{**{MEASUREMENT!r}, 'size': job['size']}}]))"
 
 
 def test_jobs_run_in_processes_of_their_own(module):
     with Pool([JOB] * 3, 2, module(GOOD)) as pool:
         finished = list(pool.results())
-    assert [(one.code, one.figures) for one in finished] == [(0, [FIGURE])] * 3
+    assert [(one.code, one.measurements) for one in finished] == [(0, [MEASUREMENT])] * 3
 
 
 @pytest.mark.parametrize(("text", "code", "reason"), [
@@ -188,7 +189,7 @@ def test_jobs_run_in_processes_of_their_own(module):
 def test_a_job_that_ends_badly_has_a_reason(module, text, code, reason):
     with Pool([JOB], 1, module(text)) as pool:
         (finished,) = pool.results()
-    assert (finished.code, finished.reason, finished.figures) == (code, reason, [])
+    assert (finished.code, finished.reason, finished.measurements) == (code, reason, [])
 
 
 def test_no_process_outlives_an_interrupt(module, tmp_path):
@@ -231,7 +232,7 @@ def test_a_sweep_reports_every_job(module, monkeypatch, grid, tmp_path, capsys):
     assert out.splitlines()[-1].startswith(
         "passed: 2 measurements (2 of latency), 16 messages checked")
     summary = read_summary(tmp_path / "out")
-    assert [figure["size"] for figure in summary["figures"]] == [8, 64]
+    assert [measurement["size"] for measurement in summary["measurements"]] == [8, 64]
     assert summary["grid"]["sizes"] == [8, 64]
     assert (tmp_path / "out/latency.svg").exists()
 
@@ -245,7 +246,7 @@ def test_a_failed_job_fails_the_sweep_and_the_rest_is_reported(module, monkeypat
         "failed: SRD, 8 bytes, host read latency 125, seed 1: message 3 differs")
     summary = read_summary(tmp_path / "out")
     assert summary["verdict"] == "failed"
-    assert [figure["size"] for figure in summary["figures"]] == [64]
+    assert [measurement["size"] for measurement in summary["measurements"]] == [64]
 
 
 def counted(module, monkeypatch, tmp_path, text=""):
@@ -264,7 +265,8 @@ def test_a_sweep_goes_on_where_it_was(module, monkeypatch, grid, tmp_path, capsy
     assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 0
     assert "2 jobs, 1 of them cached" in capsys.readouterr().out
     assert ran() == ["64", "64", "8"]
-    assert [figure["size"] for figure in read_summary(tmp_path / "out")["figures"]] == [8, 64]
+    rows = read_summary(tmp_path / "out")["measurements"]
+    assert [row["size"] for row in rows] == [8, 64]
     assert main(["sweep", str(grid), "--fresh", "--out", str(tmp_path / "out")]) == 0
     assert ran() == ["64", "64", "64", "8", "8"]
 
@@ -285,15 +287,15 @@ def test_a_killed_sweep_keeps_what_was_finished(module, monkeypatch, grid, tmp_p
     assert ran() == ["64", "8"]
 
 
-def test_kept_figures_are_of_this_job_and_these_sources(monkeypatch, tmp_path):
+def test_cached_measurements_are_of_this_job_and_these_sources(monkeypatch, tmp_path):
     monkeypatch.setattr(cache, "FOLDER", tmp_path)
-    cache.keep(JOB, [FIGURE])
-    assert cache.find(JOB) == [FIGURE]
+    cache.keep(JOB, [MEASUREMENT])
+    assert cache.find(JOB) == [MEASUREMENT]
     assert cache.find(replace(JOB, seed=8)) is None
     (place,) = tmp_path.glob("*/*.json")
     place.write_text('{"job"')
     assert cache.find(JOB) is None
-    cache.keep(JOB, [FIGURE])
+    cache.keep(JOB, [MEASUREMENT])
     monkeypatch.setattr(cache, "_tree", lambda _on_the_rtl: "other")
     assert cache.find(JOB) is None
 
@@ -320,14 +322,14 @@ def test_any_source_counts_but_those_that_only_show(monkeypatch, tmp_path):
     cache._tree.cache_clear()
 
 
-def test_trees_that_nobody_measures_any_more_go(monkeypatch, tmp_path):
+def test_trees_that_are_no_longer_measured_are_deleted(monkeypatch, tmp_path):
     monkeypatch.setattr(cache, "FOLDER", tmp_path)
     for number in range(cache.CACHED_TREES + 2):
         monkeypatch.setattr(cache, "_tree", lambda _on_the_rtl, name=f"t{number}": name)
-        cache.keep(JOB, [FIGURE])
+        cache.keep(JOB, [MEASUREMENT])
         os.utime(tmp_path / f"t{number}", (number, number))
     assert len(list(tmp_path.iterdir())) == cache.CACHED_TREES
-    assert cache.find(JOB) == [FIGURE]
+    assert cache.find(JOB) == [MEASUREMENT]
 
 
 def test_short_jobs_share_a_process(monkeypatch, capsys):
@@ -335,7 +337,7 @@ def test_short_jobs_share_a_process(monkeypatch, capsys):
                  for size in (8, 64, 512))
     assert point.main(json.dumps(Group(jobs).as_dict())) == 0
     message = json.loads(capsys.readouterr().out)
-    assert [one["figures"][0]["size"] for one in message] == [8, 64, 512]
+    assert [one["measurements"][0]["size"] for one in message] == [8, 64, 512]
 
     def wrong(job):
         if job.size == 64:
@@ -345,12 +347,12 @@ def test_short_jobs_share_a_process(monkeypatch, capsys):
     monkeypatch.setattr(point, "measure", wrong)
     assert point.main(json.dumps(Group(jobs).as_dict())) == 0
     assert json.loads(capsys.readouterr().out) == [
-        {"figures": []}, {"reason": "stuck"}, {"figures": []}]
+        {"measurements": []}, {"reason": "stuck"}, {"measurements": []}]
 
 
 @pytest.mark.parametrize(("text", "reason"), [
-    ("print(json.dumps([{'figures': [1]}, {'reason': 'no'}]))", "no"),
-    ("sys.exit('lost')", "lost"), ("print(json.dumps([{'figures': [1]}]))", "1 of 2 jobs"),
+    ("print(json.dumps([{'measurements': [1]}, {'reason': 'no'}]))", "no"),
+    ("sys.exit('lost')", "lost"), ("print(json.dumps([{'measurements': [1]}]))", "1 of 2 jobs"),
 ])
 def test_a_group_reports_what_became_of_each(module, text, reason):
     group = Group((JOB, replace(JOB, size=8)))
@@ -364,16 +366,16 @@ def test_a_group_reports_what_became_of_each(module, text, reason):
 def test_time_left_is_what_jobs_of_the_same_backend_took():
     rtl, model = JOB, replace(JOB, backend="cycle")
     progress = sweep.Progress(6, [rtl, rtl, rtl, model, model, model], 1)
-    progress.tell(rtl, "", 30.0)
-    progress.tell(model, "", 1.0)
+    progress.report(rtl, "", 30.0)
+    progress.report(model, "", 1.0)
     assert progress.left() == 2 * 30.0 + 2 * 1.0
 
 
 def test_the_table_is_there_for_programs_too(module, monkeypatch, grid, tmp_path):
     monkeypatch.setattr(sweep, "Pool", partial(Pool, module=module(GOOD)))
     assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 0
-    table = parquet.read_table(tmp_path / "out/figures.parquet")
-    rows = list(csv.DictReader((tmp_path / "out/figures.csv").open()))
+    table = parquet.read_table(tmp_path / "out/measurements.parquet")
+    rows = list(csv.DictReader((tmp_path / "out/measurements.csv").open()))
     assert table.num_rows == len(rows) == 2
     assert table.column("size").to_pylist() == [8, 64]
     assert [str(t) for t in table.schema.types[:5]] == [

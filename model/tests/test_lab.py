@@ -74,13 +74,13 @@ def test_a_missing_fence_that_nothing_needs_leaves_the_trace_of_correct_code(row
     assert early.hidden and early.verdict == "clean"
 
 
-def test_two_threads_can_mix_entries_in_a_slot_and_the_device_cannot_know(seed):
+def test_two_threads_can_mix_wqes_in_a_slot_without_an_error(seed):
     # Two threads write at the same time: after enough runs, a packet carries bytes of both.
     garbage = [played("two_threads", StoreBuffer("ideal"), seed + n).garbage for n in range(10)]
     assert any(garbage)
 
 
-def test_a_device_that_sends_incomplete_entries_fails_the_cell(monkeypatch):
+def test_a_device_that_sends_incomplete_wqes_fails_the_cell(monkeypatch):
     take = Datapath.take_wqe
     monkeypatch.setattr(Datapath, "take_wqe", lambda self, qp: (take(self, qp)[0], True))
     runs = [record(played("half_entry", "random/4/overtakes", seed)) for seed in range(2)]
@@ -96,9 +96,9 @@ def test_the_same_run_again_is_the_same():
     assert first.digest != played("two_threads", "adversarial/8/overtakes", 6).digest
 
 
-# What runs say together
+# Combined results of runs
 
-SILENT = {"verdict": "clean", "why": "", "device": {}, "breach": "torn", "hidden": False,
+SILENT = {"verdict": "clean", "why": "", "device": {}, "breach": "incomplete", "hidden": False,
           "garbage": 0}
 
 
@@ -148,7 +148,7 @@ def test_jobs_cover_every_row_and_seed_once():
         assert len(requested) == len(ROWS) * (len(BUGS) * (seeds + 3) + correct + 3)
 
 
-def test_checker_and_switches_know_the_same_bugs():
+def test_checker_and_switches_name_the_same_bugs():
     assert {*VERDICTS} == {*BUGS, "clean"}
     assert {*plots.TITLES} == {*VERDICTS, "correct"}
     assert min(LINES_OF_BUGS) > min(LINES)
@@ -171,7 +171,7 @@ def test_a_store_buffer_that_is_none_is_usage(capsys):
     assert "adversarial" in capsys.readouterr().err
 
 
-def test_the_laboratory_writes_its_pictures_and_figures(tmp_path, capsys):
+def test_the_laboratory_writes_its_pictures_and_measurements(tmp_path, capsys):
     assert cli.main(["lab", "--bug", "no_fence", "--seeds", "1", "--correct", "1", "--rtl", "none",
                      "--jobs", "2", "--out", str(tmp_path)]) == 0
     assert "passed: 4 cells found, 6 not observable, 4 of 4" in capsys.readouterr().out

@@ -7,12 +7,12 @@ from efa import defs
 from efa.lab.checker import (
     BACK,
     BACK_A_WRAP,
-    BESIDE,
     BEYOND,
     IN_FLIGHT,
     LARGE,
     LEFT_OUT,
     NEVER_POSTED,
+    OUTSIDE,
     PHASE,
     REPEATED,
     REWRITTEN,
@@ -93,7 +93,7 @@ def test_the_counter_runs_over_16_bits():
     assert Trace().wraps(0x10000 + 20).seen() == CLEAN
 
 
-def test_completions_of_others_make_no_room():
+def test_completions_of_other_queues_free_no_slot():
     for fields in ({"qpn": 4, "q_type": 1, "status": 0}, {"q_type": 2, "status": 0}):
         trace = Trace().entries(0, 4).ring(4).entries(4, 8).ring(8)
         trace.shown("cqe", **fields)
@@ -128,7 +128,7 @@ def test_each_rule_alone(trace, kind, verdict):
 def test_a_store_beside_the_ring(offset):
     trace = Trace()
     trace.items.append(Item(LLQ, offset, bytes(64)))
-    assert trace.seen() == ({BESIDE}, "wrap_wrong", "a store outside all rings")
+    assert trace.seen() == ({OUTSIDE}, "wrap_wrong", "a store outside all rings")
 
 
 def test_the_limit_of_a_batch_may_be_none():
@@ -155,7 +155,7 @@ BUT_LAST, LAST = (0, 56), (56, 64)
     (Trace().ring(2).entries(0, 2), "no_fence"),
     (Trace().entries(0, 1).ring(2).store(1).entries(3, 4).ring(4).store(2), "no_fence"),
 ])  # fmt: skip
-def test_how_entries_are_incomplete_names_the_mistake(trace, verdict):
+def test_how_wqes_are_incomplete_names_the_mistake(trace, verdict):
     kinds, named, broken = trace.seen()
     assert (kinds, named) == (set(), verdict)
     assert "missing" in broken

@@ -113,7 +113,7 @@ def test_a_qp_without_the_flag_shows_16_bits(kind, options, limits):
     assert ends(pair) == [(ID & 0xFFFF, status) for status in statuses]
 
 
-def test_an_entry_that_was_not_read_has_no_id():
+def test_a_wqe_that_was_not_read_has_no_id():
     pair = Pair(UD, limits={"sq_host": 1}, **LONG)
     pair.a.memory.fail(pair.tx.sq_base, 1)
     pair.tx.send(entry(pair), ring=False)
@@ -121,7 +121,7 @@ def test_an_entry_that_was_not_read_has_no_id():
     assert ends(pair) == [(0, Comp.FLUSHED), (ID + 1, Comp.FLUSHED)]
 
 
-def test_64_bit_ids_need_a_send_cq_with_room_for_them():
+def test_64_bit_ids_need_a_send_cq_with_wide_entries():
     host = Host()
     pd, uar = host.pd(), host.uar()
     short, long = host.cq(uar), host.cq(uar, sq_comp_64_bit_req_id=1)
@@ -137,7 +137,7 @@ def test_64_bit_ids_need_a_send_cq_with_room_for_them():
         host.command(Opcode.CREATE_QP, **good, **numbers)
 
 
-def test_the_recorded_profile_knows_16_bit_ids_only():
+def test_the_recorded_profile_supports_16_bit_ids_only():
     host = Host(profile="recorded")
     pd, uar = host.pd(), host.uar()
     values = {

@@ -50,7 +50,7 @@ def test_a_read_fails_exactly_when_it_touches_a_failing_range(address, size, fai
     assert memory.read(address, size) == bytes(size)
 
 
-def test_the_write_hook_hears_every_write_and_no_poke():
+def test_the_write_hook_sees_every_write_and_no_poke():
     memory, heard = Memory(), []
     memory.on_write = lambda address, data: heard.append((address, data))
     memory.write(5, b"abc")

@@ -112,14 +112,14 @@ def test_keys_carry_a_generation_that_skips_zero(host):
 
 
 def test_numbers_and_generations_start_again_at_a_reset(host):
-    def life():
+    def session():
         pd, uar = host.pd(), host.uar()
         return host.qp(pd, uar, host.cq(uar)).number, host.mr(pd, 0x5000, 1)
 
-    first = life()
+    first = session()
     host.device.flr()
     host.bring_up()
-    assert life() == first
+    assert session() == first
 
 
 @pytest.mark.parametrize(

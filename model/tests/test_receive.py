@@ -42,7 +42,7 @@ class Receiver(Pair):
 
 
 @KINDS
-def test_a_message_arrives_with_all_that_its_completion_can_say(kind):
+def test_a_message_arrives_with_every_field_of_its_completion(kind):
     pair = Receiver(kind)
     sender = pair.b.ah(pair.pd_b, 1)
     pair.rx.post(pair.sink(0x123, 200), req_id=0xBEEF)

@@ -219,7 +219,7 @@ def test_a_waiting_answer_keeps_its_value_over_a_reset_but_not_over_an_flr(host)
 
 
 @pytest.mark.parametrize("depth", [1, 2, QUEUE_DEPTH, 1024])
-def test_rings_of_every_legal_depth_wrap(depth):
+def test_rings_of_every_valid_depth_wrap(depth):
     host = Host(up=False)
     host.bring_up(depth)
     for _ in range(2 * depth + 1):

@@ -35,7 +35,7 @@ def summary():
     return {
         "verdict": "passed", "text": "all <equal>", "command": "efa-cosim run", "seed": 1,
         "sessions": [{"name": "probe", "backend": "model", "verdict": "passed"}],
-        "figures": latency + rates,
+        "measurements": latency + rates,
         "waterfall": [shown(66), shown(90, 95)],
     }  # fmt: skip
 
@@ -44,7 +44,7 @@ def page_of(text):
     return render(text, draw(text))
 
 
-def test_page_is_self_contained_and_reports_every_figure():
+def test_page_is_self_contained_and_reports_every_measurement():
     page = page_of(summary())
     assert page.count("<svg") == 4
     assert "all &lt;equal&gt;" in page
@@ -104,12 +104,12 @@ def test_interrupted_between_two_names_the_old_report_comes_back(tmp_path, monke
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_table_holds_every_figure_and_stays_when_rendered_again(tmp_path):
+def test_table_holds_every_measurement_and_stays_when_rendered_again(tmp_path):
     folder = tmp_path / "run"
     write_report(folder, summary())
     assert main(["report", str(folder)]) == 0
     rows = (folder / report.TABLE).read_text().splitlines()
-    assert len(rows) == 1 + len(summary()["figures"])
+    assert len(rows) == 1 + len(summary()["measurements"])
 
 
 @pytest.mark.parametrize("wrong", [DeviceTimeout("never came"), RuntimeError("never came")])
@@ -155,27 +155,27 @@ def test_report_command_renders_again(tmp_path):
     assert (folder / "index.html").exists()
 
 
-def corrupted_figure(**changes):
+def corrupted_measurement(**changes):
     text = summary()
-    text["figures"][0] |= changes
+    text["measurements"][0] |= changes
     return text
 
 
 @pytest.mark.parametrize(("text", "message"), [
     ({**summary(), "verdict": 3}, "verdict is missing or wrong"),
-    ({**summary(), "figures": {}}, "figures is missing or wrong"),
-    ({**summary(), "figures": [3]}, "figures 0: no object"),
+    ({**summary(), "measurements": {}}, "measurements is missing or wrong"),
+    ({**summary(), "measurements": [3]}, "measurements 0: no object"),
     ({**summary(), "waterfall": 3}, "waterfall is no list"),
     ({**summary(), "waterfall": [{"name": "x"}]}, "waterfall 0: setting is missing or wrong"),
     ({**summary(), "waterfall": [{**shown(66), "of": [3]}]}, "waterfall 0: no object"),
     ({**summary(), "waterfall": [{**shown(66), "of": []}]}, "waterfall 0: no message"),
     ({**summary(), "waterfall": [{**shown(66), "of": [{**shown(66)["of"][0], "stages": [{}]}]}]},
      "waterfall 0: stage is missing or wrong"),
-    (corrupted_figure(value="much"), "figures 0: value is missing or wrong"),
-    (corrupted_figure(value=float("nan")), "figures 0: value is nan"),
-    (corrupted_figure(messages=-1), "figures 0: messages is -1"),
-    (corrupted_figure(limit=[]), "figures 0: limit is missing or wrong"),
-    (corrupted_figure(host_read_latency=[]), "not the summary of a run"),
+    (corrupted_measurement(value="much"), "measurements 0: value is missing or wrong"),
+    (corrupted_measurement(value=float("nan")), "measurements 0: value is nan"),
+    (corrupted_measurement(messages=-1), "measurements 0: messages is -1"),
+    (corrupted_measurement(limit=[]), "measurements 0: limit is missing or wrong"),
+    (corrupted_measurement(host_read_latency=[]), "not the summary of a run"),
 ])  # fmt: skip
 def test_an_edited_summary_is_refused_in_one_line(tmp_path, text, message, capsys):
     (tmp_path / report.SUMMARY).write_text(json.dumps(text))
@@ -188,15 +188,15 @@ def test_an_edited_summary_is_refused_in_one_line(tmp_path, text, message, capsy
 
 @pytest.mark.parametrize("folder", ["/etc/passwd", "/etc/passwd/run", "/proc/run"])
 def test_a_target_that_cannot_be_is_refused_before_the_work(folder):
-    with pytest.raises(ReportError, match=r"not written: .*; make room or name another folder"):
+    with pytest.raises(ReportError, match=r"not written: .*; free space or name another folder"):
         check_target(folder)
 
 
-def test_every_figure_of_the_page_is_in_the_summary(tmp_path):
+def test_every_measurement_of_the_page_is_in_the_summary(tmp_path):
     folder = tmp_path / "run"
     write_report(folder, summary())
     page, text = (folder / report.PAGE).read_text(), read_summary(folder)
-    assert page.count("<tr><td>") == len(text["figures"]) + len(text["sessions"])
+    assert page.count("<tr><td>") == len(text["measurements"]) + len(text["sessions"])
     drawn = report.PARTS - {"loaded.svg", "queues.svg"}
     assert {path.name for path in folder.iterdir()} == drawn
 

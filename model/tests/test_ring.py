@@ -39,7 +39,7 @@ def test_a_work_ring_follows_unbounded_counts(depth, steps):
 
 
 @given(DEPTHS, st.integers(0, 0xFFFF), st.integers(0, 0xFFFF), st.integers(0, 0xFFFF))
-def test_a_doorbell_is_legal_exactly_up_to_the_room_left(depth, start, busy, value):
+def test_a_doorbell_is_valid_exactly_up_to_the_free_space(depth, start, busy, value):
     ring, busy = WorkRing(depth), busy % (depth + 1)
     ring.completed, ring.consumed = start, start
     ring.produced = (start + busy) & 0xFFFF

@@ -37,7 +37,7 @@ class Sender(Pair):
 
 
 @KINDS
-def test_a_packet_says_who_sends_what_to_whom(kind):
+def test_a_packet_names_its_sender_and_its_receiver(kind):
     pair = Sender(kind)
     pair.fill(100, b"payload")
     pair.tx.send(pair.wqe(pair.buffer(100, 7), imm=0x11223344, qkey=99, req_id=5))
@@ -163,7 +163,7 @@ def test_a_phase_bit_of_another_wrap_is_reported_and_decides_nothing(first, wqe_
     assert len(pair.packets) == 12
 
 
-def test_the_phase_is_learned_anew_after_reset_and_not_from_a_incomplete_entry():
+def test_the_phase_is_learned_anew_after_reset_and_not_from_an_incomplete_entry():
     pair = Sender(UD, sq_depth=4)
     pair.tx.send(pair.wqe(inline=b"x", phase=0))
     pair.tx.modify(State.RESET)

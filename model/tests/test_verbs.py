@@ -89,7 +89,7 @@ def test_ping_pong_arrives_byte_for_byte(kind, policy, profile):
 
 
 @pytest.mark.parametrize(("max_inline", "size"), [(32, 1), (32, 32), (80, 80), (80, 5)])
-def test_inline_sends_of_both_entry_sizes(max_inline, size):
+def test_inline_sends_of_both_wqe_sizes(max_inline, size):
     a, b = pair(max_inline=max_inline)
     data = pattern(size)
     b.qp.post_recv([b.sge(0, size)])
@@ -256,7 +256,7 @@ def test_the_phase_goes_on_over_a_reset():
 
 def test_more_than_the_ring_holds_is_refused_here():
     a, b = pair(depth=4)
-    with pytest.raises(VerbsError, match="room for 4"):
+    with pytest.raises(VerbsError, match="space for 4"):
         a.qp.post_send_many(range(5), inline=b"x", **a.to)
     with pytest.raises(VerbsError, match="inline"):
         a.qp.post_send(SendWr(**a.to, inline=bytes(33)))
@@ -269,7 +269,7 @@ def test_more_than_the_ring_holds_is_refused_here():
         fresh.post_send(SendWr(**a.to, inline=b"x"))
 
 
-def test_a_completion_of_nobody_is_reported_once_and_skipped():
+def test_a_completion_without_owner_is_reported_once_and_skipped():
     a, b = pair()
     b.qp.post_recv_many(range(3), b.buffer.addr, 64, b.buffer.l_key)
     a.qp.post_send_many(range(3), inline=b"x", **a.to)
@@ -285,7 +285,7 @@ def test_a_completion_of_nobody_is_reported_once_and_skipped():
     assert [c.wr_id for c in b.cq.poll()] == [2]
 
 
-def test_a_completion_that_repeats_is_nobodys():
+def test_a_repeated_completion_has_no_owner():
     a, b = pair()
     b.qp.post_recv_many(range(2), b.buffer.addr, 64, b.buffer.l_key)
     a.qp.post_send_many(range(2), inline=b"x", **a.to)

@@ -19,16 +19,16 @@ def stored(items):
     return bytes(memory)
 
 
-def noise(size, seed=1):
+def random_bytes(size, seed=1):
     return random.Random(seed).randbytes(size)
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("policy", POLICIES)
-def test_all_bytes_leave_by_the_flush_in_legal_pieces(policy, seed):
+def test_all_bytes_leave_by_the_flush_in_valid_pieces(policy, seed):
     items = []
     buffer = WcBuffer(items.extend, policy, seed)
-    data = noise(1024, seed)
+    data = random_bytes(1024, seed)
     buffer.copy(256, data)
     buffer.flush()
     assert stored(items)[256 : 256 + 1024] == data
@@ -48,19 +48,19 @@ def test_a_later_store_to_the_same_place_wins(policy):
     items = []
     buffer = WcBuffer(items.extend, policy, seed=3)
     for wrap in range(20):
-        buffer.copy(0, noise(512, wrap))
+        buffer.copy(0, random_bytes(512, wrap))
         for at in range(64, 128, 8):
-            buffer.store(at, noise(8, wrap + at))
+            buffer.store(at, random_bytes(8, wrap + at))
     buffer.flush()
-    expected = bytearray(noise(512, 19))
+    expected = bytearray(random_bytes(512, 19))
     for at in range(64, 128, 8):
-        expected[at : at + 8] = noise(8, 19 + at)
+        expected[at : at + 8] = random_bytes(8, 19 + at)
     assert stored(items)[:512] == bytes(expected)
 
 
 def test_ideal_sends_whole_lines_in_order():
     items = []
-    WcBuffer(items.extend).copy(0, noise(256))
+    WcBuffer(items.extend).copy(0, random_bytes(256))
     assert [(offset, len(data)) for _, offset, data in items] == [
         (0, 64), (64, 64), (128, 64), (192, 64)]
 
@@ -70,8 +70,8 @@ def test_ideal_completes_a_line_that_was_begun():
     buffer = WcBuffer(items.extend)
     buffer.store(0, b"begunbeg")
     assert not items
-    buffer.copy(0, noise(64))
-    assert items == [(defs.EFA_MEM_BAR, 0, noise(64))]
+    buffer.copy(0, random_bytes(64))
+    assert items == [(defs.EFA_MEM_BAR, 0, random_bytes(64))]
 
 
 def test_a_partial_line_leaves_as_its_contiguous_pieces():
@@ -88,7 +88,7 @@ def offsets(policy, seed=7):
     """Returns offset and length of each burst of a 1 KB store."""
     items = []
     buffer = WcBuffer(items.extend, policy, seed)
-    buffer.copy(0, noise(1024))
+    buffer.copy(0, random_bytes(1024))
     buffer.flush()
     return [(offset, len(data)) for _, offset, data in items]
 
@@ -109,7 +109,7 @@ def test_no_more_lines_wait_than_there_are(policy, lines):
     items = []
     buffer = WcBuffer(items.extend, StoreBuffer(policy, lines), seed=2)
     for at in range(0, 1024, 8):
-        buffer.store(at, noise(8, at))
+        buffer.store(at, random_bytes(8, at))
         gone = {offset + byte for _, offset, data in items for byte in range(len(data))}
         waiting = {byte // LINE_BYTES for byte in range(at + 8) if byte not in gone}
         assert len(waiting) <= lines
@@ -122,7 +122,7 @@ def test_pieces_of_a_line_may_stay_behind_when_it_leaves_early():
             buffer = WcBuffer(items.extend, policy, seed)
             for at in range(0, 64, 8):
                 before = len(items)
-                buffer.store(at, noise(8, at))
+                buffer.store(at, random_bytes(8, at))
                 gone = sum(len(data) for _, _, data in items)
                 if len(items) > before and 0 < gone < at + 8:
                     return True
@@ -136,12 +136,12 @@ def test_pieces_of_a_line_may_stay_behind_when_it_leaves_early():
 def test_a_doorbell_passes_what_waits_or_does_not(policy, overtakes):
     items = []
     buffer = WcBuffer(items.extend, StoreBuffer(policy, 10, overtakes), seed=4)
-    buffer.store(0, noise(8))
+    buffer.store(0, random_bytes(8))
     buffer.uncached(4, 64, b"bell")
     if overtakes and policy in ("ideal", "in_order", "random"):
         assert items == [(4, 64, b"bell")]
     if not overtakes:
-        assert items[-1] == (4, 64, b"bell") and stored(items[:-1])[:8] == noise(8)
+        assert items[-1] == (4, 64, b"bell") and stored(items[:-1])[:8] == random_bytes(8)
 
 
 def test_a_store_buffer_is_its_text():
@@ -164,7 +164,7 @@ def test_a_seed_repeats_and_another_differs():
     def run(seed):
         items = []
         buffer = WcBuffer(items.extend, "adversarial", seed)
-        buffer.copy(0, noise(1024))
+        buffer.copy(0, random_bytes(1024))
         buffer.flush()
         return items
 

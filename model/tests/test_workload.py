@@ -46,29 +46,31 @@ def corrupting(change):
 @KINDS
 @pytest.mark.parametrize("size", [0, 8, 33, 4096])
 def test_latency_is_a_median_over_checked_messages(kind, size):
-    figure = latency_point(node(), kind, size)
-    assert (figure.name, figure.unit, figure.messages) == ("latency", "cycles", workload.MESSAGES)
-    assert (figure.kind, figure.size, figure.limit) == (kind.name, size, None)
-    assert figure.value > 0
+    measurement = latency_point(node(), kind, size)
+    assert (measurement.name, measurement.unit) == ("latency", "cycles")
+    assert measurement.messages == workload.MESSAGES
+    assert (measurement.kind, measurement.size, measurement.limit) == (kind.name, size, None)
+    assert measurement.value > 0
 
 
 def test_latency_sweep_goes_through_kinds_and_sizes():
     text = []
-    figures = latency_sweep(node(), (8, 64), (UD, SRD), progress=text.append)
-    assert [(f.kind, f.size) for f in figures] == [("UD", 8), ("UD", 64), ("SRD", 8), ("SRD", 64)]
+    measurements = latency_sweep(node(), (8, 64), (UD, SRD), progress=text.append)
+    assert [(one.kind, one.size) for one in measurements] == [
+        ("UD", 8), ("UD", 64), ("SRD", 8), ("SRD", 64)]
     assert text[-1] == "latency, SRD, 64 bytes"
 
 
 @KINDS
 def test_rate_counts_every_message_and_stays_below_its_limit(kind):
-    figure = rate_point(node(), kind, 64, 2)
-    assert (figure.unit, figure.messages) == ("messages/cycle", 16)
-    assert 0 < figure.value <= figure.limit
+    measurement = rate_point(node(), kind, 64, 2)
+    assert (measurement.unit, measurement.messages) == ("messages/cycle", 16)
+    assert 0 < measurement.value <= measurement.limit
 
 
 def test_rate_sweep_has_sizes_at_the_most_queues_and_queues_at_32_bytes():
-    figures = rate_sweep(node(), (8, 64), (1, 2), (UD,))
-    assert [(f.size, f.queues) for f in figures] == [(8, 2), (64, 2), (32, 1)]
+    measurements = rate_sweep(node(), (8, 64), (1, 2), (UD,))
+    assert [(f.size, f.queues) for f in measurements] == [(8, 2), (64, 2), (32, 1)]
 
 
 def test_a_rate_above_its_limit_is_refused(monkeypatch):

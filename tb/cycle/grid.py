@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from cycle.compare import BOUNDS, compare
 from cycle.network import simulate
-from cycle.timelines import LifelineError, from_events
+from cycle.timelines import TimelineError, from_events
 from cycle.workload import Workload
 
 from tb.cycle.pictures import draw
@@ -46,7 +46,7 @@ def measure(works, seed):
     """Returns a row per workload: RTL and model on the same host accesses."""
     rows = []
     for work, run in zip(works, run_timed(works, "verilator", seed), strict=True):
-        real = from_events(work, run.events, run.marks, run.queues, run.numbers)
+        real = from_events(work, run.events, run.timestamps, run.queues, run.numbers)
         rows.append({**compare(work, real, simulate(work, run.beats)), "cycles": run.cycles,
                      "beats": float(np.mean(run.beats)) / work.batch})
     return rows
@@ -146,7 +146,7 @@ def main(arguments=None):
         for params in ({}, {"SQ_HOST": 1}):
             build_system("verilator", params)
         rows = run(points, options.seed, options.jobs, say)
-    except (RunFailed, LifelineError) as error:
+    except (RunFailed, TimelineError) as error:
         print(error, file=sys.stderr)
         return 1
     summary = summarize(rows, speeds(options.seed), options.seed)

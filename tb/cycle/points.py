@@ -4,7 +4,7 @@
 import itertools
 import random
 
-from cycle.compare import figures
+from cycle.compare import measurements
 from cycle.network import simulate
 from cycle.workload import FLIT_BYTES, Workload
 
@@ -57,7 +57,7 @@ def fixed():
 def opened(size, latency, load):
     """Returns an open loop at a share of the capacity that the model predicts."""
     closed = sized(size=size, queues=8, depth=64, batch=4, read_latency=latency)
-    gap = max(1, round(closed.batch / (figures(simulate(closed))["rate"] * load)))
+    gap = max(1, round(closed.batch / (measurements(simulate(closed))["rate"] * load)))
     return sized(size=size, queues=8, depth=64, batch=4, read_latency=latency, gap=gap)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cycle.record import WRITE_PORT, from_rtl
 from cycle.stages import Stages
-from cycle.timelines import LifelineError
+from cycle.timelines import TimelineError
 from cycle.views import histogram
 from cycle.waterfall import WaterfallError, attribute
 from cycle.workload import Workload
@@ -118,7 +118,7 @@ def test_service_and_named_waits_make_up_every_latency(records, found):
     assert messages > ENOUGH
 
 
-def test_an_idle_device_makes_nobody_wait(records, found):
+def test_an_idle_device_causes_no_wait(records, found):
     for record, attribution in zip(records[: len(IDLE)], found, strict=False):
         for part in attribution.parts:
             assert not part.wait.any(), f"{record.timelines.work}: {part.start}, {part.waits}"
@@ -240,7 +240,7 @@ def test_a_lost_event_is_reported(runs):
     for kind in EVENTS:
         there = np.flatnonzero(run.events["kind"] == int(defs.Ev[kind.upper()]))
         pending = np.delete(run.events, there[0])
-        with pytest.raises(LifelineError, match=LOST.get(kind, f"'{kind}'|'ack'")):
+        with pytest.raises(TimelineError, match=LOST.get(kind, f"'{kind}'|'ack'")):
             from_rtl(work, replace(run, events=pending))
 
 
@@ -248,5 +248,5 @@ def test_a_lost_beat_is_reported(runs):
     work, run = next((work, run) for work, run in runs if work == LOADED[1])
     writes = np.flatnonzero(run.pins["port"] == WRITE_PORT)
     pending = np.delete(run.pins, writes[len(writes) // 2])
-    with pytest.raises(LifelineError, match="payload|completion"):
+    with pytest.raises(TimelineError, match="payload|completion"):
         from_rtl(work, replace(run, pins=pending))

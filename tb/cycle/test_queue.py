@@ -59,7 +59,7 @@ def test_a_message_alone_is_exact_stage_by_stage(timelines):
         assert found == expected, f"{work}: the RTL against the table"
 
 
-def test_under_load_with_entries_in_host_memory(timelines):
+def test_under_load_with_wqes_in_host_memory(timelines):
     for work, real in zip(LOADED, timelines(LOADED), strict=True):
         row = compare(work, real, simulate(work))
         assert all(row["met"].values()), (str(work), row["error"], row["rtl"], row["parts_at"])

@@ -11,13 +11,13 @@ BOUNDS = {"latency": 0.0, "message rate": 0.02, "loaded latency": 0.02,
           "loaded latency, 99 %": 0.05}  # fmt: skip
 
 
-def test_a_job_gives_the_same_figures_on_rtl_and_model(sim):
+def test_a_job_gives_the_same_measurements_on_rtl_and_model(sim):
     if sim != "verilator":
         pytest.skip("the device's cycles are the same on every simulator: one of them is enough")
     job = Job(sim, "SRD", 512, 250, 1, (1, 4), ("latency", "rate"), 8, 4, "ideal")
     real = measure(job, lambda works: timelines_of(works, sim, job.seed))
     found = measure(job)
-    assert [figure.name for figure in real] == [figure.name for figure in found]
+    assert [measurement.name for measurement in real] == [measurement.name for measurement in found]
     for a, b in zip(real, found, strict=True):
         assert abs(b.value - a.value) <= BOUNDS[a.name] * a.value, (a, b)
         assert (a.messages, a.limit) == (b.messages, b.limit)

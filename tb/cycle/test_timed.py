@@ -41,7 +41,7 @@ def timelines(works, sim, seed):
     except RunFailed as error:
         pytest.fail(str(error), pytrace=False)
     for work, run in zip(works, found, strict=True):
-        yield work, run, from_events(work, run.events, run.marks, run.queues, run.numbers)
+        yield work, run, from_events(work, run.events, run.timestamps, run.queues, run.numbers)
 
 
 def test_a_message_on_an_idle_device_is_exact_stage_by_stage(sim, seed):

@@ -28,7 +28,7 @@ DRIVERS = ("model/efa/*.py", "model/cycle/workload.py", "tb/lib/*.py", "tb/syste
 class Timed:
     """The results of one workload on the RTL.
 
-    - `events`: efa.events.DTYPE; `marks`: cycle in which each doorbell store was driven
+    - `events`: efa.events.DTYPE; `timestamps`: cycle in which each doorbell store was driven
     - `pins`: handshakes at every port (tb.lib.requests.PIN)
     - `rings`: address of each queue pair's receive ring
     - `reset`: cycle in which the reset of the core began
@@ -44,7 +44,7 @@ class Timed:
     perf_counters: np.ndarray
     rings: np.ndarray
     reset: int
-    marks: np.ndarray
+    timestamps: np.ndarray
     beats: np.ndarray
     queues: np.ndarray
     numbers: np.ndarray

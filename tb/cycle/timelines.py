@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Provides the message timelines of workloads on the RTL, for sweeps."""
 
-from cycle.timelines import LifelineError, from_events
+from cycle.timelines import TimelineError, from_events
 
 from efa.backend import BackendUnavailable
 from tb.cycle.timed import run_timed
@@ -17,8 +17,8 @@ def timelines_of(works, sim, seed):
         raise BackendUnavailable(reason)
     try:
         return [
-            from_events(work, run.events, run.marks, run.queues, run.numbers)
+            from_events(work, run.events, run.timestamps, run.queues, run.numbers)
             for work, run in zip(works, run_timed(works, sim, seed), strict=True)
         ]
-    except (RunFailed, LifelineError) as error:
+    except (RunFailed, TimelineError) as error:
         raise RuntimeError(brief(str(error))) from error

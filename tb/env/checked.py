@@ -95,7 +95,7 @@ class CheckedBackend(MappingBackend):
             native = self.link.native
             self.link.run([host.drained(self.device)], 1_000_000)
             gone = native.cycle
-            while native.idle <= gone:
+            while native.logged_until <= gone:
                 self.link.run([], 16)
 
     def set_function_mask(self, on):

@@ -51,8 +51,8 @@ class RandomCommands(HostSequence):
     async def body(self):
         knobs = self.knobs
         await self.do(self.backend.fail_reads, self.unreadable, PAGE_BYTES)
-        for life in range(knobs.sessions):
-            depth = DEPTHS[(life + self.random.randrange(len(DEPTHS))) % len(DEPTHS)]
+        for session in range(knobs.sessions):
+            depth = DEPTHS[(session + self.random.randrange(len(DEPTHS))) % len(DEPTHS)]
             driver, commands = await self.do(self.bring_up, depth)
             left = knobs.commands // knobs.sessions
             while left > 0:

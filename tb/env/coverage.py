@@ -94,7 +94,7 @@ def _control(name, status, place, version):
     pass
 
 
-@CoverPoint("nic.command.spoilt", xf=lambda place: place, bins=list(PLACES))
+@CoverPoint("nic.command.corrupted", xf=lambda place: place, bins=list(PLACES))
 def _corrupted(place):
     pass
 

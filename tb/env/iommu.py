@@ -134,7 +134,7 @@ class LiveMemory:
         self._write, device.on_dma_write = device.on_dma_write, self._on_write
         self._read, device.memory.read = device.memory.read, self._on_read
         iommu.enable()
-        self._reborn()
+        self._restart()
 
     @contextmanager
     def commands(self):
@@ -154,10 +154,10 @@ class LiveMemory:
             if not self._reset_posted:
                 self.iommu.reset()
             self._reset_posted = False
-            self._reborn()
+            self._restart()
         self._find_queues()
 
-    def _reborn(self):
+    def _restart(self):
         self._objects, self._mapped = self.device.objects, {}
         self._rings = {}
 

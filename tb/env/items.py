@@ -38,7 +38,7 @@ class PacketItem(uvm_sequence_item):
 
 
 class ItemSequence(uvm_sequence):
-    """Sends items to a sequencer, each when the software asks for it."""
+    """Sends items to a sequencer, each when the software requests it."""
 
     def __init__(self, sequencer):
         super().__init__("items")

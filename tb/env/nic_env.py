@@ -137,7 +137,7 @@ class NicEnv(uvm_env):
         """Publishes what the pins did since the last wake, except for what is in flight."""
         for monitor in self.monitors:
             monitor.sample()
-        self.order.release(self.native.idle)
+        self.order.release(self.native.logged_until)
 
     def flush(self):
         """Publishes all transactions of devices at rest."""

@@ -259,7 +259,7 @@ class Predictor:
                 action()
         return True
 
-    def reborn(self, memory):
+    def restart(self, memory):
         """Clears all outstanding outputs after the drain; an earlier output is now an error.
 
         The progress of the device at the reset is not predicted, so memory is copied from the

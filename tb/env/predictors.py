@@ -116,7 +116,7 @@ class Predictors:
                 raise Difference(
                     f"device {device} reset itself", Named("reset", "none", "its drained step")
                 )
-            predictor.reborn(self.memories[device])
+            predictor.restart(self.memories[device])
             for route, packets in self._flying[device].items():
                 self._doubtful[device][route].extend(packets)
             self._flying[device].clear()

@@ -135,6 +135,6 @@ class BarRegisters(uvm_reg_block):
         for field, lsb, width, reset in fields:
             part = uvm_reg_field(field)
             part.configure(register, width, lsb, access, False, reset, True, False, False)
-        # Every register answers reads and ignores stores that its access does not permit.
+        # Every register completes reads and ignores stores that its access does not permit.
         self.bar.add_reg(register, offset, "RW")
         return register

@@ -43,7 +43,7 @@ class ShownEvents:
         self._names = {int(defs.Ev[kind.upper()]): kind for kind in kinds}
         self._model, self._device = Counter(), Counter()
         self._last = {}  # anomaly_admin event by model
-        board.listeners.append(self._hear)
+        board.listeners.append(self._count)
         for number, predictor in enumerate(board.predictors):
             self._watch(number, predictor.device)
 
@@ -72,7 +72,7 @@ class ShownEvents:
         if data is not None:
             self._model[number, name, data] += 1
 
-    def _hear(self, what, item):
+    def _count(self, what, item):
         if what != "event":
             return
         device, _, kind, data = item

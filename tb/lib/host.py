@@ -28,7 +28,7 @@ from tb.simulators import simulator_missing
 PAGE = 1 << 16
 ACCEPT_POLL_SECONDS = 0.2
 FLR_CYCLES = 4
-SETTLED_CYCLES = 64
+IDLE_CYCLES = 64
 MOST_PATIENCE = 64
 # Upper bound of the cycles between two evaluations of a condition. The condition may hold before
 # the expected word arrives, and a device that waits for the host in a reset is never idle.
@@ -81,7 +81,7 @@ class RtlBackend(Backend):
             else:
                 news = host.writes_are(self.link.writes_seen() + patience)
                 patience = min(2 * patience, MOST_PATIENCE)
-            woken = self.link.run([news, host.idle(SETTLED_CYCLES)], min(left, LOOK_CYCLES))
+            woken = self.link.run([news, host.idle(IDLE_CYCLES)], min(left, LOOK_CYCLES))
             if woken == 1 and not condition():
                 self._wait_out_silence(condition, left)
 
@@ -92,7 +92,7 @@ class RtlBackend(Backend):
             raise DeviceTimeout("the device is idle and the condition does not hold")
 
     def settle(self):
-        if self.link.run([host.idle(SETTLED_CYCLES)], 100_000_000) < 0:
+        if self.link.run([host.idle(IDLE_CYCLES)], 100_000_000) < 0:
             raise DeviceTimeout("device and fabric do not become idle")
 
     def _news(self, kind):

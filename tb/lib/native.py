@@ -40,7 +40,7 @@ from tb.lib.requests import (
 
 # A read takes three cycles: index driven, response valid, response sampled. Counts in flight when
 # counting stops take four.
-METER_CYCLES = 6
+COUNTER_READ_CYCLES = 6
 
 
 class BoundaryBroken(AssertionError):
@@ -54,7 +54,7 @@ def _library():
     for name, result, arguments in (
         ("start", None, [i32, u64]),
         ("cycle", u64, []),
-        ("settled", u64, []),
+        ("logged_until", u64, []),
         ("digest", u64, []),
         ("waiting", i32, []),
         ("woken", i32, []),
@@ -207,9 +207,9 @@ class Native:
         return self.total(WRITES) + self.total(INTERRUPTS)
 
     @property
-    def idle(self) -> int:
+    def logged_until(self) -> int:
         """Cycle before which all transfers are in the logs and in host memory."""
-        return self.library.efa_settled()
+        return self.library.efa_logged_until()
 
     @property
     def digest(self) -> int:
@@ -391,7 +391,7 @@ class Native:
         shown, own = [], []
         for index in range(Perf.STREAM + 2 * streams):
             self.knobs(device, cnt_index=index)
-            await self.run([], METER_CYCLES)
+            await self.run([], COUNTER_READ_CYCLES)
             shown.append(self.library.efa_counter_shown(device))
             own.append(self.library.efa_counter_own(device, index))
         return shown, own

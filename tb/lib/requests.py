@@ -103,8 +103,8 @@ def wait_interrupts(count: int):
     return _request(8, a=count)
 
 
-def mark(ident: int):
-    """Returns a mark: loads() records the cycle in which the host reaches it."""
+def timestamp(ident: int):
+    """Returns a timestamp access: loads() records the cycle in which the host reaches it."""
     return _request(9, ident=ident)
 
 

@@ -22,10 +22,10 @@ extern "C" {
 
 void efa_start(int devices, u64 seed) { bench().start(devices, seed); }
 u64 efa_cycle() { return bench().cycle; }
-u64 efa_settled() {
+u64 efa_logged_until() {
     u64 first = bench().cycle;
     for (int d = 0; d < bench().devices; d++)
-        first = std::min(first, bench().host[d]->settled(first));
+        first = std::min(first, bench().host[d]->logged_until(first));
     return first;
 }
 u64 efa_digest() { return bench().digest.value(); }
@@ -125,7 +125,7 @@ u64 efa_events_seen(int device, u32 kind) { return bench().events_seen[device][k
 // Reads requested, bytes read, bytes written, packets sent, interrupts, loads completed.
 void efa_counters(int device, u64 *to) {
     const Host &host = *bench().host[device];
-    const u64 now[] = {host.reads_asked, host.read_bytes, host.write_bytes,
+    const u64 now[] = {host.reads_requested, host.read_bytes, host.write_bytes,
                        bench().fabric.sent[device], host.interrupts, host.loads_done};
     std::memcpy(to, now, sizeof now);
 }

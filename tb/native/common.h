@@ -120,7 +120,7 @@ struct InputRecord {
 enum PinPort : u32 {
     kPinMmio = 0,    // a: BAR << 32 | address, b: cycles of waiting
     kPinRead = 1,    // a: address, b: length << 8 | tag
-    kPinAnswer = 2,  // a: tag, b: last
+    kPinRdCpl = 2,  // a: tag, b: last
     kPinWrite = 3,   // a: address, b: length << 1 | last
     kPinOut = 4,     // a: first 8 bytes of the flit, b: last << 1 | first
     kPinIn = 5,      // as kPinOut
@@ -136,7 +136,7 @@ enum PacketFate : u32 {
     kLost = 2,
     kDuplicated = 3,
     kReordered = 4,
-    kAnswered = 5,  // by the peer of knob net_peer
+    kPeerResponse = 5,  // by the peer of knob net_peer
 };
 
 // Kinds of host requests; tb/lib/native.py has the same layout.
@@ -150,7 +150,7 @@ enum RequestKind : u32 {
     kPin = 6,        // pin a (PinName) gets value b; FLR is high for b cycles
     kWaitLoads = 7,
     kWaitInterrupts = 8,  // at least a interrupts since the start
-    kMark = 9,       // adds a load record with id as a time stamp
+    kTimestamp = 9,       // adds a load record with id as a time stamp
 };
 struct Request {
     u32 kind, bar;

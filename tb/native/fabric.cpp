@@ -94,7 +94,7 @@ void Fabric::route(int device, const std::vector<u8> &packet) {
     }
     u64 due = bench_.cycle + rng.between(knobs.net_latency_min, knobs.net_latency_max);
     if (target < 0 && knobs.net_peer != 0 && record.dst_node == knobs.net_peer) {
-        record.fate = kAnswered;
+        record.fate = kPeerResponse;
         respond(device, due + rng.between(knobs.net_latency_min, knobs.net_latency_max), packet);
     } else if (target < 0) {
         record.fate = kNoNode;

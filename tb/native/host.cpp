@@ -40,7 +40,7 @@ void Host::restart(u64 seed) {
     held_mcpl_ = held_rd_ = held_wr_ = Held();
     iommu.restart();
     released_ = resetting_ = false;
-    interrupts = loads_done = reads_asked = read_bytes = write_bytes = 0;
+    interrupts = loads_done = reads_requested = read_bytes = write_bytes = 0;
 }
 
 bool Host::quiet() const {
@@ -231,7 +231,7 @@ bool Host::next_access(Driven &drive) {
             case kWaitInterrupts:
                 if (interrupts < now.a) return false;
                 break;
-            case kMark: {
+            case kTimestamp: {
                 LoadRecord record = {bench_.cycle, now.id, u32(device_), 0, {}};
                 bench_.loads.add(record);
                 loads_done++;
@@ -288,7 +288,7 @@ void Host::read_requests(const Shown &seen, Driven &drive) {
         if (read.live)
             bench_.fail(device_, "read tag %d is reused before its completion", seen.rd_tag);
         iommu.access(addr, len, Iommu::kRead);
-        reads_asked++, read_bytes += len;
+        reads_requested++, read_bytes += len;
         bench_.shake(kPinRead, device_, addr, len << 8 | seen.rd_tag);
         Fault fault = bench_.memory[device_].fault(addr, len);
         if (fault != Fault::drop && len != 0 && !read.live) {
@@ -366,7 +366,7 @@ void Host::read_responses(const Shown &seen, Driven &drive) {
     read_rate_.tick(knobs.rd_rate);
     if (drive.cpl_valid && seen.cpl_ready) {
         bench_.digest.word(0x600 + device_ + (u64(drive.cpl_tag) << 16));
-        bench_.shake(kPinAnswer, device_, drive.cpl_tag, drive.cpl_last);
+        bench_.shake(kPinRdCpl, device_, drive.cpl_tag, drive.cpl_last);
         drive.cpl_valid = false;
         if (drive.cpl_last) {
             reads_[drive.cpl_tag].live = false;

@@ -20,13 +20,13 @@ class Host {
     bool drained() const { return requests_.empty() && !store_waits_; }
     u64 events_waiting() const { return events_.size(); }
     // Handshake cycle of the oldest write that is not visible yet; earlier writes are in the logs.
-    u64 settled(u64 now) const { return pending_.empty() ? now : pending_.front().handed_at; }
+    u64 logged_until(u64 now) const { return pending_.empty() ? now : pending_.front().handed_at; }
     void request_event(u16 group, u16 syndrome, const u8 *data);
     void post(const Request *from, u64 count) { requests_.insert(requests_.end(), from, from + count); }
 
     Knobs knobs;
     Iommu iommu;
-    u64 interrupts = 0, loads_done = 0, reads_asked = 0, read_bytes = 0, write_bytes = 0;
+    u64 interrupts = 0, loads_done = 0, reads_requested = 0, read_bytes = 0, write_bytes = 0;
 
    private:
     struct Read {

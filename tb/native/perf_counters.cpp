@@ -30,9 +30,9 @@ void PerfCounters::step(const Shown &seen, const Driven &drive, u64 cycle, bool 
     stream(EFA_PERF_STREAM__M_DMA_WR, seen.wr_valid, drive.wr_ready, counts);
     stream(EFA_PERF_STREAM__M_NET, seen.net_valid, drive.out_ready, counts);
     stream(EFA_PERF_STREAM__S_NET, drive.net_valid, seen.net_ready, counts);
-    if (seen.rd_valid && drive.rd_ready) asked_at_[seen.rd_tag] = cycle, out_++;
+    if (seen.rd_valid && drive.rd_ready) requested_at_[seen.rd_tag] = cycle, out_++;
     if (drive.cpl_valid && seen.cpl_ready && drive.cpl_last) {
-        if (counts) counters[EFA_PERF__RD_LATENCY + bucket(cycle - asked_at_[drive.cpl_tag])]++;
+        if (counts) counters[EFA_PERF__RD_LATENCY + bucket(cycle - requested_at_[drive.cpl_tag])]++;
         out_--;
     }
 }

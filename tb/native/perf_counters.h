@@ -20,7 +20,7 @@ class PerfCounters {
    private:
     void stream(int which, bool valid, bool ready, bool counts);
 
-    u64 asked_at_[256] = {};
+    u64 requested_at_[256] = {};
     u64 out_ = 0;
 };
 

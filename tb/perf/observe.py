@@ -20,8 +20,8 @@ FIRST, LAST = 1, 2
 PORTS = ("s_mmio", "m_dma_rd", "s_dma_rd_cpl", "m_dma_wr", "m_net", "s_net")
 AGREE = 0.01
 HEAD = defs.PktHdr.SIZE
-ODD = ("anomaly_host", "anomaly_admin", "anomaly_net", "qperr")
-CHECKED_EVENTS = ("db", "llq", "tx_first", "cqe", *ODD)
+ANOMALIES = ("anomaly_host", "anomaly_admin", "anomaly_net", "qperr")
+CHECKED_EVENTS = ("db", "llq", "tx_first", "cqe", *ANOMALIES)
 EVENT_MASK = sum(1 << int(defs.Ev[name.upper()]) for name in CHECKED_EVENTS)
 
 
@@ -91,7 +91,7 @@ class Seen:
 
     def check_quiet(self):
         """Checks that no store was refused, no packet dropped and no anomaly reported."""
-        for name in ODD:
+        for name in ANOMALIES:
             if len(of_kind(self.events, name)):
                 raise PerfError(f"{len(of_kind(self.events, name))} events {name}")
         for name in ("db", "llq"):

@@ -125,7 +125,7 @@ def _milestones(seen, a, b):
         "start": doorbell,
         "doorbell checked": _event(seen, "db", kind=0, num=a.index),
         "WQE consumed": _event(seen, "wqe", qpn=a.index),
-        "entry checked": _event(seen, "check", qpn=a.index),
+        "WQE checked": _event(seen, "check", qpn=a.index),
     }
     if len(reads):
         found |= {
@@ -195,7 +195,7 @@ def event(device):
     seen.check_completions([queue], device.memory)
     came = seen.port(host.PIN_IN)["cycle"][0]
     return _stages({"start": came, "send completion out": seen.completion_times([cq])[0],
-                    "event entry handed over": _event(seen, "eqe"),
+                    "EQE handed over": _event(seen, "eqe"),
                     "interrupt handed over": _event(seen, "irq")})  # fmt: skip
 
 

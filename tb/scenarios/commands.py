@@ -11,7 +11,7 @@ from collections import Counter
 from efa import defs
 from efa.page_list import PAGE_BYTES, PageList
 from tb.scenarios.drawing import NEVER_THERE, OP, STATE
-from tb.scenarios.requests import MAKERS, SPOILERS
+from tb.scenarios.requests import CORRUPTIONS, MAKERS
 
 SUCCESS = defs.AdminAqCompletionStatus.SUCCESS
 NONE_FREE = defs.AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE
@@ -66,7 +66,7 @@ class Commands:
 
     def draw(self):
         """Returns a request; aq_common names the opcode if the opcode has no request type."""
-        self._turn()
+        self._round()
         if self.rng.random() < self.invalid / 16:
             request = defs.AdminAllocPdCmd()
             request.aq_common.opcode = self.rng.choice(UNNAMED_OPCODES)
@@ -83,12 +83,12 @@ class Commands:
                 # Another command must create the object that the preferred command needs.
                 continue
         request.aq_common.opcode = opcode
-        if failed and opcode in SPOILERS:
-            self.rng.choice(SPOILERS[opcode])(self, request)
+        if failed and opcode in CORRUPTIONS:
+            self.rng.choice(CORRUPTIONS[opcode])(self, request)
         self._noise(request)
         return request
 
-    def _turn(self):
+    def _round(self):
         """Prefers one command for some draws, until its objects run out or for a shorter time."""
         if self._left <= 0:
             self._theme = next(self.themes)

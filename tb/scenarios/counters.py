@@ -92,7 +92,7 @@ def modified_at_once(backends, rng, wraps=12):
     driver.dealloc_uar(uar)
 
 
-def reborn_at_once(backends, rng, wraps=12):
+def recreated_at_once(backends, rng, wraps=12):
     """Changes, destroys, recreates and changes counters with commands that are posted together.
 
     Each value is at the address that the counter had at that time.

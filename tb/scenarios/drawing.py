@@ -7,23 +7,23 @@ OP = defs.AdminAqOpcode
 STATE = defs.AdminQpState
 NEVER_THERE = 0xFFFF
 # Opcode to the function that draws a valid request, and to those that violate one rule.
-MAKERS, SPOILERS = {}, {}
+MAKERS, CORRUPTIONS = {}, {}
 
 
-def makes(opcode, *spoilers):
-    """Decorates a function that draws a valid request of an opcode; `spoilers` invalidate it."""
+def makes(opcode, *corruptions):
+    """Decorates a function that draws a valid request of an opcode; `corruptions` invalidate it."""
 
     def mark(function):
         MAKERS[opcode] = function
-        if spoilers:
-            SPOILERS[opcode] = spoilers
+        if corruptions:
+            CORRUPTIONS[opcode] = corruptions
         return function
 
     return mark
 
 
 def to(path, *values):
-    """Returns a spoiler that sets a field to one of these values; functions are called first."""
+    """Returns a corruption that sets a field to one of these values; functions are called first."""
 
     def corrupt(commands, request):
         value = commands.rng.choice(values)

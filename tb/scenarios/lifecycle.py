@@ -66,7 +66,7 @@ def arrives(node, end, opcode, data=b"", **fields):
     node.backend.settle()
 
 
-def peers_of_an_earlier_life(backends, _rng):
+def peers_of_an_earlier_session(backends, _rng):
     """Checks that AHs from before a reset do not name the senders of later datagrams.
 
     A new AH of the peer is reported as soon as it exists.
@@ -94,7 +94,7 @@ def peers_of_an_earlier_life(backends, _rng):
         assert node.ah_of(peer) == sender(peer)
 
 
-def acknowledgements_of_an_earlier_life(backends, _rng):
+def acknowledgements_of_an_earlier_session(backends, _rng):
     """Checks that acknowledgements of sends before a reset complete no later send.
 
     The later sends use the same queue pair number and the same peer.
@@ -125,7 +125,7 @@ def acknowledgements_of_an_earlier_life(backends, _rng):
     assert completed(new, end, range(first + 3, most)) == 3
 
 
-def counts_of_an_earlier_life(backends, rng):
+def counts_of_an_earlier_session(backends, rng):
     """Checks that statistics begin at 0 after a reset, and that old queue pairs are gone.
 
     A datagram with a wrong Q_Key counts as a violation only if its queue pair is there.
@@ -135,8 +135,8 @@ def counts_of_an_earlier_life(backends, rng):
         node = Node(backend)
         a, b = Endpoint(node, UD), Endpoint(node, UD)
         exchange(a, b, b"before")
-        for life, violations in ((node, 1), (None, 0)):
-            if life is None:
+        for current, violations in ((node, 1), (None, 0)):
+            if current is None:
                 end(node, rng)
                 node = Node(backend)
             arrives(node, b, OPCODE.UD_SEND, b"wrong key", qkey=QKEY ^ 1, src_node=20)
@@ -275,17 +275,17 @@ ENDS = (end_by_reset, end_by_resets, end_by_flr, end_without_bus, pause_of_the_b
 def random_ends(backends, rng, knobs=None):
     """Runs sessions and their ends; raises AssertionError if an output follows an end."""
     backend, knobs = backends[0], knobs or SessionKnobs()
-    for life in range(knobs.sessions):
-        node = Node(backend, seed=life, flavour=rng.choice(FLAVOURS))
+    for session in range(knobs.sessions):
+        node = Node(backend, seed=session, flavour=rng.choice(FLAVOURS))
         assert (node.pd.number, node.context.uar) == (0, 0)
         work(node, rng)
         backend.pause(rng.randrange(knobs.longest))
-        end = ENDS[life % len(ENDS)]
+        end = ENDS[session % len(ENDS)]
         end(node, rng)
         backend.interrupts()
         before = memory_of(node)
         backend.set_bus_master(True)
         backend.pause(QUIET_CYCLES)
         backend.settle()
-        assert backend.interrupts() == [], f"session {life}, {end.__name__}: message after end"
-        assert memory_of(node) == before, f"session {life}, {end.__name__}: write after end"
+        assert backend.interrupts() == [], f"session {session}, {end.__name__}: message after end"
+        assert memory_of(node) == before, f"session {session}, {end.__name__}: write after end"

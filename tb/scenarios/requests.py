@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines how each admin command is drawn: a valid request on live objects, and its spoilers."""
+"""Defines how each admin command is drawn: a valid request on live objects, and its corruptions."""
 
 from efa import defs
 from efa.page_list import PAGE_BYTES, mem_addr
-from tb.scenarios.drawing import MAKERS, OP, SPOILERS, STATE, dead, makes, to, wholly_dead
+from tb.scenarios.drawing import CORRUPTIONS, MAKERS, OP, STATE, dead, makes, to, wholly_dead
 
-__all__ = ["MAKERS", "SPOILERS"]
+__all__ = ["MAKERS", "CORRUPTIONS"]
 
 LIMITS = defs.LIMITS
 EVENTS = LIMITS.event_counter_events

@@ -5,7 +5,7 @@ import numpy as np
 
 from efa import defs
 from efa.codec import set_column
-from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, know_each_other, pattern
+from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, create_all_handles, pattern
 from efa.wc import POLICIES
 
 STATUS = defs.IoCompStatus
@@ -60,7 +60,7 @@ def store_buffers(backends, _rng):
 def two_devices(backends, rng):
     """Exchanges messages between two devices in both directions at once."""
     nodes = [Node(backend, seed=7 + n) for n, backend in enumerate(backends)]
-    know_each_other(nodes)
+    create_all_handles(nodes)
     for kind in (UD, SRD):
         a, b = (Endpoint(node, kind) for node in nodes)
         for turn in range(20):
@@ -329,19 +329,19 @@ def payload_read_is_lost(backends, rng):
     payload_read_fails(backends, rng, responded=False)
 
 
-def reborn_in_traffic(backends, rng):
+def recreated_in_traffic(backends, rng):
     """Reuses a QP number while another queue completes: the new QP has all its credit."""
     node = Node(backends[0])
     busy, peer = Endpoint(node, UD, depth=256), Endpoint(node, UD)
-    nobody = {**busy.towards(peer), "dest_qp": 0xFFF0}
+    absent = {**busy.towards(peer), "dest_qp": 0xFFF0}
     for turn in range(8):
         old = Endpoint(node, UD, depth=4)
         old.qp.post_send_many(range(3), **{**old.towards(peer), "dest_qp": 0xFFF0, "inline": b"x"})
         assert set(old.cq.wait_for(3)["status"]) == {STATUS.OK}
         # The destruction of the old queue and the creation of the new one both clear its counts.
-        busy.qp.post_send_many(range(rng.randrange(60, 120)), **nobody, inline=pattern(20, turn))
+        busy.qp.post_send_many(range(rng.randrange(60, 120)), **absent, inline=pattern(20, turn))
         old.qp.destroy()
-        busy.qp.post_send_many(range(rng.randrange(60, 120)), **nobody, inline=pattern(20, turn))
+        busy.qp.post_send_many(range(rng.randrange(60, 120)), **absent, inline=pattern(20, turn))
         new = Endpoint(node, UD, depth=4, cq=old.cq)
         new.qp.post_send_many(range(4), **{**new.towards(peer), "dest_qp": 0xFFF0, "inline": b"y"})
         assert set(new.cq.wait_for(4)["status"]) == {STATUS.OK}
@@ -350,7 +350,7 @@ def reborn_in_traffic(backends, rng):
     backends[0].settle()
 
 
-def flushes_beside_drains(backends, rng):
+def flushes_during_drains(backends, rng):
     """Flushes queues while commands wait for a drain of the engines; all of them end."""
     node = Node(backends[0])
     state, driver = defs.AdminQpState, node.driver

@@ -13,7 +13,7 @@ PAGE = 4096
 INLINE = {64: 32, 128: 80}
 
 
-def _nobody(end, peer, count):
+def _unreachable(end, peer, count):
     """Returns work requests that the peer drops: the peer has no receive WQE."""
     return {**end.towards(peer), "inline": np.arange(count, dtype="u1")[:, None]}
 
@@ -22,7 +22,7 @@ def _pour(end, peer, count):
     """Sends `count` datagrams that are completed and dropped."""
     while count:
         run = min(count, end.depth)
-        end.qp.post_send_many(np.arange(run), **_nobody(end, peer, run))
+        end.qp.post_send_many(np.arange(run), **_unreachable(end, peer, run))
         end.cq.wait_for(run)
         count -= run
     end.node.backend.settle()
@@ -52,7 +52,7 @@ def rings_anywhere(backends, rng):
             end.qp.destroy()
 
 
-def created_where_legal(backends, _rng):
+def created_where_valid(backends, _rng):
     """Creates rings at valid addresses; the device refuses address 0 and unaligned addresses."""
     node = Node(backends[0])
     a, b = Endpoint(node), Endpoint(node)
@@ -127,11 +127,11 @@ def entry_read_fails(backends, _rng):
             backend.fail_reads(a.qp.sq_base - offset + PAGE, PAGE)
             # One at a time: a read of several lines may deliver some lines before it fails.
             for _ in range(bad):
-                a.qp.post_send_many(np.arange(1), **_nobody(a, to, 1))
+                a.qp.post_send_many(np.arange(1), **_unreachable(a, to, 1))
                 backend.settle()
             assert a.qp.query().qp_state == STATE.ERR
             rest = a.depth - bad
-            a.qp.post_send_many(np.arange(rest), **_nobody(a, to, rest))
+            a.qp.post_send_many(np.arange(rest), **_unreachable(a, to, rest))
             backend.settle()
             exchange(Endpoint(node), Endpoint(node), b"the others go on", inline=True)
 
@@ -143,7 +143,7 @@ def others_pass_queues_that_wait(backends, _rng):
     waiting = [Endpoint(node, UD, depth=depth) for depth in (1024, 256, 64)]
     for end in waiting:
         end.qp.modify(STATE.SQD)
-        end.qp.post_send_many(np.arange(end.depth), **_nobody(end, to, end.depth))
+        end.qp.post_send_many(np.arange(end.depth), **_unreachable(end, to, end.depth))
     a, b = Endpoint(node), Endpoint(node)
     for turn in range(20):
         exchange(a, b, pattern(24, turn), inline=True)
@@ -166,7 +166,7 @@ def cancelled_in_flight(backends, rng):
         _pour(a, to, rng.randrange(32))
         a.qp.modify(STATE.SQD)
         count = rng.randrange(1, 33)
-        a.qp.post_send_many(np.arange(count), **_nobody(a, to, count))
+        a.qp.post_send_many(np.arange(count), **_unreachable(a, to, count))
         backends[0].pause(rng.randrange(40))
         if turn % 2:
             a.qp.destroy()

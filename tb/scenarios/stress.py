@@ -4,7 +4,7 @@
 import numpy as np
 
 from efa import defs
-from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, know_each_other, pattern
+from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, create_all_handles, pattern
 
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
 QPS_PER_CQ = 8
@@ -75,7 +75,7 @@ def every_queue(backends, rng):
 def everything(backends, rng, rounds=40, queues=12):
     """Sends on queues of all kinds and depths, all sizes, all devices; each round is checked."""
     nodes = [Node(backend, seed=n) for n, backend in enumerate(backends)]
-    know_each_other(nodes)
+    create_all_handles(nodes)
     limit = nodes[0].driver.mtu
     ends = [
         Endpoint(nodes[n % len(nodes)], rng.choice((UD, SRD)), depth=32,

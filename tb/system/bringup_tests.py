@@ -15,7 +15,7 @@ class ProbeAndRemoveInBothFlavours(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class RegistersAnswerReadsOfBothKinds(NicTest):
+class RegistersCompleteReadsOfBothKinds(NicTest):
     """bringup.registers"""
 
     work = staticmethod(bringup.registers)
@@ -59,7 +59,7 @@ class MaskedFunctionIsPendingUntilUnmasked(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class FunctionLevelResetForgetsEverything(NicTest):
+class FunctionLevelResetClearsEverything(NicTest):
     """bringup.flr"""
 
     work = staticmethod(bringup.function_level_reset)

@@ -153,19 +153,19 @@ async def barriers_of_a_flush_and_a_drain_meet(dut):
 @cocotb.test(timeout_time=40, timeout_unit="ms")
 async def peers_are_cancelled_by_a_reset(dut):
     """reset.cleared.peers"""
-    await race(dut, lifecycle.peers_of_an_earlier_life)
+    await race(dut, lifecycle.peers_of_an_earlier_session)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
 async def old_acknowledgements_complete_nothing(dut):
     """reset.cleared.acknowledgements"""
-    await race(dut, lifecycle.acknowledgements_of_an_earlier_life)
+    await race(dut, lifecycle.acknowledgements_of_an_earlier_session)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
 async def counts_begin_at_zero_after_a_reset(dut):
     """reset.cleared.counts"""
-    await race(dut, lifecycle.counts_of_an_earlier_life)
+    await race(dut, lifecycle.counts_of_an_earlier_session)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")

@@ -202,15 +202,15 @@ class CountersChangedAtOnceOnARoughHost(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class CountersRebornAtOnce(NicTest):
-    """control.counters.reborn"""
+class CountersRecreatedAtOnce(NicTest):
+    """control.counters.recreated"""
 
-    work = staticmethod(counters.reborn_at_once)
+    work = staticmethod(counters.recreated_at_once)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class CountersRebornOnARoughHost(NicTest):
-    """control.counters.reborn.rough"""
+class CountersRecreatedOnARoughHost(NicTest):
+    """control.counters.recreated.rough"""
 
-    work = staticmethod(counters.reborn_at_once)
+    work = staticmethod(counters.recreated_at_once)
     knobs = ROUGH

@@ -16,7 +16,7 @@ class QueuesShareACompletionQueue(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class EventsWhenAskedFor(NicTest):
+class EventsWhenRequested(NicTest):
     """cq.events"""
 
     work = staticmethod(completion.events)

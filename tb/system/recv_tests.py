@@ -43,7 +43,7 @@ class BuffersOfAnotherDomainAreRefused(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class DatagramsNobodyTakesVanish(NicTest):
+class DatagramsWithoutReceiverAreDropped(NicTest):
     """recv.drops"""
 
     work = staticmethod(recv.dropped_ud)

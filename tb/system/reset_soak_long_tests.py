@@ -13,7 +13,7 @@ def half_a_thousand(backends, rng):
 
 
 @pyuvm.test(timeout_time=400, timeout_unit="ms")
-class FiveHundredLives(NicTest):
+class FiveHundredSessions(NicTest):
     """reset.ends.long"""
 
     work = staticmethod(half_a_thousand)
@@ -21,7 +21,7 @@ class FiveHundredLives(NicTest):
 
 
 @pyuvm.test(timeout_time=400, timeout_unit="ms")
-class FiveHundredLivesOnARoughHost(NicTest):
+class FiveHundredSessionsOnARoughHost(NicTest):
     """reset.ends.long.rough"""
 
     work = staticmethod(half_a_thousand)

@@ -15,14 +15,14 @@ class EverySizeArrives(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class InlineInBothEntrySizes(NicTest):
+class InlineInBothWqeSizes(NicTest):
     """send.inline"""
 
     work = staticmethod(send.inline_forms)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class AnyStoreBufferDeliversWholeEntries(NicTest):
+class AnyStoreBufferDeliversCompleteWqes(NicTest):
     """send.llq"""
 
     work = staticmethod(send.store_buffers)
@@ -43,7 +43,7 @@ class EveryLocalErrorIsNamed(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class HostileStoresHarmNobodyElse(NicTest):
+class UntrustedStoresHarmNoOtherTenant(NicTest):
     """send.isolation"""
 
     work = staticmethod(send.stores_of_others)
@@ -57,14 +57,14 @@ class EveryBitOfARequestIdComesBack(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class TornEntryBreaksOnlyItsQueue(NicTest):
+class IncompleteWqeBreaksOnlyItsQueue(NicTest):
     """send.incomplete"""
 
     work = staticmethod(send.incomplete_entry)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class StoreToARungSlotBreaksOnlyItsQueue(NicTest):
+class StoreToAPostedSlotBreaksOnlyItsQueue(NicTest):
     """send.posted_slot"""
 
     work = staticmethod(send.posted_slot_is_closed)
@@ -124,14 +124,14 @@ class EverySizeWithSmallPayloads(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class QueuesRebornBesideTraffic(NicTest):
-    """send.reborn"""
+class QueuesRecreatedDuringTraffic(NicTest):
+    """send.recreated"""
 
-    work = staticmethod(send.reborn_in_traffic)
+    work = staticmethod(send.recreated_in_traffic)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class FlushesBesideDrains(NicTest):
+class FlushesDuringDrains(NicTest):
     """send.flush_drain"""
 
-    work = staticmethod(send.flushes_beside_drains)
+    work = staticmethod(send.flushes_during_drains)

@@ -26,14 +26,14 @@ SIZES = (64, 1024, 4096)  # bytes; used in rotation by the queues
 ROOM = 4096 + 64
 
 
-def keep(**figures):
+def keep(**measurements):
     """Adds measurements to the file that tb/bench_sim.py reads from the run's folder."""
     path, known = "speed.json", {}
     if os.path.exists(path):
         with open(path) as stream:
             known = json.load(stream)
     with open(path, "w") as stream:
-        json.dump({**known, **figures}, stream)
+        json.dump({**known, **measurements}, stream)
 
 
 @cocotb.test()

@@ -15,7 +15,7 @@ class SizesFromARingInHostMemory(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class BothEntrySizesFromHostMemory(NicTest):
+class BothWqeSizesFromHostMemory(NicTest):
     """sq_host.inline"""
 
     work = staticmethod(send.inline_forms)
@@ -52,10 +52,10 @@ class RingsOnAnyLineOfARoughHost(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class RingsAreJudgedWhenCreated(NicTest):
+class RingsAreValidatedWhenCreated(NicTest):
     """sq_host.create"""
 
-    work = staticmethod(sq_host.created_where_legal)
+    work = staticmethod(sq_host.created_where_valid)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -66,14 +66,14 @@ class StoresToLlqMemoryReachNoQueue(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class EveryLocalErrorOfFetchedEntries(NicTest):
+class EveryLocalErrorOfFetchedWqes(NicTest):
     """sq_host.errors"""
 
     work = staticmethod(send.local_errors)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class UnreadableEntriesBreakOnlyTheirQueue(NicTest):
+class UnreadableWqesBreakOnlyTheirQueue(NicTest):
     """sq_host.read_error"""
 
     work = staticmethod(sq_host.entry_read_fails)
@@ -94,7 +94,7 @@ class DrainedAndFlushedFromHostMemory(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class WaitingQueuesHoldNobodyUp(NicTest):
+class WaitingQueuesBlockNoOtherQueue(NicTest):
     """sq_host.waiting"""
 
     work = staticmethod(sq_host.others_pass_queues_that_wait)
@@ -116,7 +116,7 @@ class FetchesOfARoughHostAreForgotten(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class ResetsWhileEntriesAreFetched(NicTest):
+class ResetsWhileWqesAreFetched(NicTest):
     """sq_host.reset"""
 
     work = staticmethod(stress.resets_under_load)

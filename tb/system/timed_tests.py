@@ -26,7 +26,7 @@ from tb.lib.native import Native
 KINDS = {"SRD": defs.AdminQpType.SRD, "UD": defs.AdminQpType.UD}
 LEAD_CYCLES = 64  # open loop: from the posting of the program to its first store
 RECEIVE_SPACE = 8192  # offset of received bytes, after the sent bytes
-MARK_BASE = 1 << 32
+TIMESTAMP_BASE = 1 << 32
 EVERY_PORT = 0x3F
 
 
@@ -127,14 +127,14 @@ def program(ends, work, start):
                 accesses.append(end.completed(must))
             accesses += recorder.written + [host.store(*item) for item in items[:-1]]
             recorder.written = []
-            accesses += [host.mark(MARK_BASE + len(beats)), host.store(*items[-1])]
+            accesses += [host.timestamp(TIMESTAMP_BASE + len(beats)), host.store(*items[-1])]
             beats.append(len(items) - 1 - bool(consumed))
     node.context.backend, node.driver.memory = real, memory
     return accesses, beats
 
 
 def measure(native, node, work):
-    """Runs one workload; returns its events and marks."""
+    """Runs one workload; returns its events and timestamps."""
     native.knobs(0, rd_latency_min=work.read_latency, rd_latency_max=work.read_latency,
                  wr_latency_min=work.write_latency, wr_latency_max=work.write_latency,
                  net_latency_min=work.net_latency, net_latency_max=work.net_latency)
@@ -157,7 +157,7 @@ def measure(native, node, work):
     seconds = time.process_time() - began
     cycles = native.cycle - cycle
     native.knobs(0, pin_mask=0, cnt_run=0)
-    events, marks, pins = backend.events(), native.loads(), native.pins()
+    events, timestamps, pins = backend.events(), native.loads(), native.pins()
     perf_counters = np.array(read_counters(), np.int64) - before
     for end, peer in zip(ends, ends[1:] + ends[:1], strict=True):
         want = pattern(work.size, work.seed + end.number)
@@ -170,7 +170,7 @@ def measure(native, node, work):
     return {
         "events": events,
         "pins": pins,
-        "marks": marks["cycle"].astype("u8"),
+        "timestamps": timestamps["cycle"].astype("u8"),
         "beats": np.array(beats),
         "queues": np.array(queues),
         "numbers": np.array(numbers),

@@ -81,9 +81,9 @@ def base_can_be_read(device, offset, value):
 
 def response_address_survives(device, offset, value):
     if offset == defs.Reg.MMIO_RESP_LO:
-        device.kept = value
-    elif offset == defs.Reg.DEV_CTL and hasattr(device, "kept"):
-        device._registers[defs.Reg.MMIO_RESP_LO] = device.kept
+        device.saved = value
+    elif offset == defs.Reg.DEV_CTL and hasattr(device, "saved"):
+        device._registers[defs.Reg.MMIO_RESP_LO] = device.saved
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def response_address_survives(device, offset, value):
      (response_address_survives, "MMIO_RESP")],
 )  # fmt: skip
 def test_a_wrong_register_is_named(monkeypatch, bug, field):
-    """The bug is in both models: the walk finds it alone."""
+    """The bug is in both models: the register walk alone finds the bug."""
     store, load = Device._store_register, Device._read_register
 
     def wrong_store(device, offset, value):
@@ -185,11 +185,11 @@ def overruns(events):
     return False
 
 
-def says_nothing(events):
+def reports_nothing(events):
     return True
 
 
-@pytest.mark.parametrize("full", [overruns, says_nothing])
+@pytest.mark.parametrize("full", [overruns, reports_nothing])
 def test_a_wrong_event_ring_is_found(monkeypatch, seed, full):
     """Plants overwritten unread events, or no events at all."""
     [device] = ModelDut.several(1)
@@ -210,7 +210,7 @@ def test_every_bin_of_the_control_plane_can_be_hit(seed):
             devices = ModelDut.several(1, interface=interface)
             devices[0].board.listeners.append(coverage.sample)
             control.run_direct(control.UnreadEntries(devices, seed))
-        holes = coverage.holes("nic.control") + coverage.holes("nic.command.spoilt")
+        holes = coverage.holes("nic.control") + coverage.holes("nic.command.corrupted")
         print(f"turn {turn}: {len(holes)} holes {holes[:12]}")
         if not holes:
             return

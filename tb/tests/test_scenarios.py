@@ -36,14 +36,14 @@ ONE_DEVICE = [
     stress.resets_under_load, stress.every_queue, stress.everything, async_events.events,
     lifecycle.random_ends, async_events.full_ring, async_events.groups,
     async_events.events_and_commands, async_events.overrun, counters.counted,
-    counters.modified_at_once, counters.reborn_at_once,
+    counters.modified_at_once, counters.recreated_at_once,
 ]  # fmt: skip
 RECORDED = [completion.sub_queues, completion.large_datagrams, stress.everything]
 IN_HOST = [
     send.every_size, send.inline_forms, send.batches, send.local_errors, send.drained_and_flushed,
     send.payload_read_fails, send.request_ids, recv.refused_srd, recv.dropped_ud,
     stress.resets_under_load, stress.every_queue, stress.everything,
-    sq_host.rings_anywhere, sq_host.created_where_legal, sq_host.llq_stores_change_nothing,
+    sq_host.rings_anywhere, sq_host.created_where_valid, sq_host.llq_stores_change_nothing,
     sq_host.posted_before_rts, sq_host.entry_read_fails, sq_host.others_pass_queues_that_wait,
     sq_host.cancelled_in_flight,
 ]  # fmt: skip

@@ -193,7 +193,7 @@ def repeat_event(notified):
     notified.once(EVENT, change)
 
 
-def repeat_event_of_a_later_turn(notified):
+def repeat_an_earlier_event(notified):
     """Repeats an event after the EQ was armed more than once."""
 
     def change(outputs, at):
@@ -291,7 +291,7 @@ BEFORE = "before its payload\n  expected \\d+ more bytes first"
 NOWHERE = "expected nothing there"
 PLANTED = {
     "an event twice": (repeat_event, "event of CQ 1" + NONE),
-    "an event twice, later": (repeat_event_of_a_later_turn, "event of CQ 1" + NONE),
+    "an event twice, later": (repeat_an_earlier_event, "event of CQ 1" + NONE),
     "an event lost": (lose_event, "missing\n  expected .*event of CQ 1 on EQ 0: armed in cycle"),
     "an event of another CQ": (event_of_another_cq, "event of CQ 0" + NONE),
     "a stray bit in an event": (stray_bit_in_an_event, "expected 0{16}01.*\n  got      0{8}01"),
@@ -509,7 +509,7 @@ def test_what_is_not_due_fails_in_a_reset_too(name, flr):
         in_a_reset(outputs, flr)
 
 
-def test_a_reset_that_nobody_requested_fails():
+def test_a_reset_without_a_request_fails():
     """bench.scoreboard.reset"""
     notified = Notified()
     with pytest.raises(Difference, match="reset\n  expected none"):

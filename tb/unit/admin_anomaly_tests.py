@@ -19,7 +19,7 @@ def idle(dut):
 async def each_is_reported_once_in_its_turn(dut):
     """admin.admin_anomaly.turn: the register and AENQ reports have priority; an AQ fetch report
     is lost only while another one is pending."""
-    rng, seen, waits, lost = rng_for("odd"), set(), None, 0
+    rng, seen, waits, lost = rng_for("anomaly"), set(), None, 0
     idle(dut)
     await clock_and_reset(dut)
     for share in (0.2, 0.5, 0.8):

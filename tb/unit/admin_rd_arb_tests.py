@@ -81,7 +81,7 @@ async def every_request_once_and_its_answer_home(dut, pace):
 
 
 @cocotb.test()
-async def nobody_starves(dut):
+async def no_client_starves(dut):
     """admin.admin_rd_arb.fair: with requests of all readers pending, each reader is granted once
     per round."""
     readers = Readers(dut)

@@ -189,7 +189,7 @@ async def a_full_ring_holds_events(dut):
 
 
 @cocotb.test()
-async def what_nobody_wants_is_dropped(dut):
+async def events_of_disabled_groups_are_dropped(dut):
     """admin.aenq.dropped: events of invalid or disabled groups, or without a ring, are dropped
     and reported; a keep-alive of a disabled group is not reported."""
     ring = Ring(dut)

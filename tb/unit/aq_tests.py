@@ -179,7 +179,7 @@ async def two_bits_are_no_depth(dut):
 
 
 @cocotb.test()
-async def every_depth_has_its_room(dut):
+async def every_depth_has_its_space(dut):
     """admin.aq.space: for every depth, producer indices near the free space limit or one bit off
     are accepted or refused by the rule."""
     aq, rng = Aq(dut), rng_for("room")

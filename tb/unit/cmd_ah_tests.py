@@ -90,9 +90,9 @@ async def any_handles(dut):
             base = (int.from_bytes(base, "big") ^ 1 << rng.randrange(128)).to_bytes(16, "big")
         return base
 
-    def ahc(number, lives, pd, where):
+    def ahc(number, is_live, pd, where):
         near = where[:14] == PREFIX and int.from_bytes(where[14:], "big") < 1 << LIMITS.node_w
-        return number, lives, pd, int(near), int.from_bytes(where[14:], "big")
+        return number, is_live, pd, int(near), int.from_bytes(where[14:], "big")
 
     for _ in range(220):
         key = rng.choice(domains), address()

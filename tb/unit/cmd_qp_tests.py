@@ -157,7 +157,7 @@ class Pairs(Unit):
     def context(self, number):
         return INTERNAL.qpc.unpack(self.contexts[number])
 
-    def heard(self):
+    def observed(self):
         """Returns the records of the neighbours since the last call."""
         reported, self.order = self.order, []
         return reported
@@ -195,7 +195,7 @@ async def pairs_live_and_go(dut, slow):
     await unit.start()
     before = dict(unit.numbers.consumed)
     first = await unit.create(depth=1024, stride=128)
-    assert unit.heard() == [("write", 0), ("send", INIT, 0), ("recv", INIT, 0)]
+    assert unit.observed() == [("write", 0), ("send", INIT, 0), ("recv", INIT, 0)]
     second = await unit.create(qp_type=1, rq=0, depth=1, send_cq_idx=4)
     generation = unit.numbers.gens[Kind.QP, 0]
     assert (first.qp_num, second.qp_num) == (generation << 6, generation << 6 | 1)
@@ -213,15 +213,15 @@ async def pairs_live_and_go(dut, slow):
         **common, srd=1, qp_num=first.qp_num, scqn=3, sq_log=10, wqe128=1, rq_live=1,
         rq_base=RQ >> 6, rq_log=5))  # fmt: skip
     assert unit.context(1) == unpack(pack(**common, qp_num=second.qp_num, scqn=4, sq_line=2048))
-    unit.heard()
+    unit.observed()
     assert unit.numbers.consumed[Kind.CQ, 4] == 3 and unit.numbers.consumed[Kind.PD, 1] == 2
     for index, response in enumerate((first, second)):
         assert await unit.destroy(response.qp_handle) == Status.SUCCESS
         assert unit.context(index).live == 0
-        assert unit.heard() == [("write", index), ("drain",), ("send", FREE, index),
+        assert unit.observed() == [("write", index), ("drain",), ("send", FREE, index),
                                 ("recv", FREE, index)]  # fmt: skip
         assert await unit.destroy(response.qp_handle) == ILLEGAL
-        unit.heard()
+        unit.observed()
     assert unit.numbers.consumed == before
     assert (await unit.create()).qp_num == generation + 1 << 6
 
@@ -289,7 +289,7 @@ async def any_pairs(dut, profile):
         if (wrong["pd"] not in pds or wrong["send_cq_idx"] not in theirs
                 or wrong["recv_cq_idx"] not in theirs):  # fmt: skip
             await unit.refused(qp(**wrong), Code.CREATE_QP, ILLEGAL)
-            assert unit.heard() == []
+            assert unit.observed() == []
         numbers.reported.clear()
         response = await unit.create(**fields)
         number = (generation << qpn_w | index) % 65536
@@ -306,7 +306,7 @@ async def any_pairs(dut, profile):
         if rq_log is not None:
             reported |= {"rq_live": 1, "rq_base": base >> 6, "rq_log": rq_log}
         assert unit.context(index) == unpack(pack(**reported))
-        assert unit.heard() == [
+        assert unit.observed() == [
             ("write", index),
             ("send", INIT, index),
             ("recv", INIT, index),
@@ -329,7 +329,7 @@ async def any_pairs(dut, profile):
         for other in (index, rng.choice(list(live))):
             assert await unit.query(live[other][0]) == attributes[other]
         assert unit.context(index) == unpack(pack(**(reported | {"qkey": qkey})))
-        unit.heard()
+        unit.observed()
         for beside in (number ^ 1 << rng.randrange(32) for _ in range(3)):
             if beside % (1 << qpn_w) in live and live[beside % (1 << qpn_w)][0] == beside:
                 continue
@@ -338,12 +338,12 @@ async def any_pairs(dut, profile):
                                   (AdminDestroyQpCmd(qp_handle=beside),
                                    Code.DESTROY_QP)):  # fmt: skip
                 await unit.refused(command, code, ILLEGAL)
-        assert unit.heard() == []
+        assert unit.observed() == []
         if rng.random() < 0.6:
             index = rng.choice(list(live))
             assert await unit.destroy(live[index][0]) == Status.SUCCESS
             assert (unit.context(index).live, unit.context(index).state) == (0, S.RESET)
-            assert unit.heard() == [("write", index), ("drain",), ("send", FREE, index),
+            assert unit.observed() == [("write", index), ("drain",), ("send", FREE, index),
                                     ("recv", FREE, index)]  # fmt: skip
             del live[index]
         named = [name for _, pd, uar, scqn, rcqn, *_ in live.values() for name in
@@ -374,20 +374,20 @@ async def states_and_attributes(dut, slow):
     assert await unit.query(handle) == (S.RTS, 0x8001_0203, 0xFEDC_BA98, 5, 0)
     assert await unit.modify(handle, qkey=7, rnr_retry=0) == 0
     assert await unit.modify(handle, rnr_retry=8) == ILLEGAL
-    assert unit.heard()[-2:] == [("write", 0)] * 2, (
+    assert unit.observed()[-2:] == [("write", 0)] * 2, (
         "only a transition to RESET may clear the queues"
     )
     dut.s_queue_op_busy.value = 1
     assert await unit.query(handle) == (S.RTS, 7, 0xFEDC_BA98, 0, 0)
     assert await unit.modify(handle, S.SQD) == 0
-    assert unit.heard() == [("write", 0)]
+    assert unit.observed() == [("write", 0)]
     assert await unit.query(handle) == (S.SQD, 7, 0xFEDC_BA98, 0, 1)
-    assert unit.heard() == [("send", QUERY, 0)]
+    assert unit.observed() == [("send", QUERY, 0)]
     dut.s_queue_op_busy.value = 0
     assert await unit.query(handle) == (S.SQD, 7, 0xFEDC_BA98, 0, 0)
-    unit.heard()
+    unit.observed()
     assert await unit.modify(handle, S.RESET) == 0
-    assert unit.heard() == [("write", 0), ("drain",), ("send", CLEAR, 0), ("recv", CLEAR, 0)]
+    assert unit.observed() == [("write", 0), ("drain",), ("send", CLEAR, 0), ("recv", CLEAR, 0)]
     assert await unit.query(handle) == (S.RESET, 7, 0xFEDC_BA98, 0, 0)
     other = await unit.create(qp_type=1)
     assert await unit.query(other.qp_handle) == (S.RESET, 0, 0, 0, 0)
@@ -400,7 +400,7 @@ async def refusals_change_nothing(dut, slow):
     unit = Pairs(dut, slow)
     await unit.start()
     handle = (await unit.create()).qp_handle
-    unit.heard()
+    unit.observed()
     for fields in ({"qp_type": 3}, {"pd": 2}, {"uar": 4}, {"send_cq_idx": 5}, {"recv_cq_idx": 5},
                    {"send_cq_idx": 6}, {"recv_cq_idx": 6}, {"uar": 5}, {"send_cq_idx": 0x1_0003},
                    {"depth": 3},
@@ -448,7 +448,7 @@ async def refusals_change_nothing(dut, slow):
         await unit.refused(modify(wrong, S.ERR), Code.MODIFY_QP, ILLEGAL)
         await unit.refused(AdminQueryQpCmd(qp_handle=wrong), Code.QUERY_QP, ILLEGAL)
         await unit.refused(AdminDestroyQpCmd(qp_handle=wrong), Code.DESTROY_QP, ILLEGAL)
-    assert unit.heard() == []
+    assert unit.observed() == []
     assert await unit.modify(handle, S.INIT, qkey=1) == Status.SUCCESS
 
 
@@ -484,6 +484,6 @@ async def reset_in_a_command(dut):
         await ClockCycles(dut.clk, 3)
         unit.order.clear()
         response = await unit.create()
-        assert unit.heard() == [("write", 0), ("send", INIT, 0), ("recv", INIT, 0)]
+        assert unit.observed() == [("write", 0), ("send", INIT, 0), ("recv", INIT, 0)]
         await unit.cut_off(AdminDestroyQpCmd(qp_handle=response.qp_handle), Code.DESTROY_QP, cycles)
         unit.give()

@@ -181,7 +181,7 @@ async def counted_entries_are_reported(dut, pace):
 
 
 @cocotb.test()
-async def contexts_change_beside_entries(dut):
+async def contexts_change_during_completions(dut):
     """cq.entry.beside: contexts of other CQs change continuously; no CQE is lost or duplicated"""
     bench = Bench(dut, 0.2, 0.3)
     await bench.start()

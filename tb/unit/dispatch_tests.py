@@ -124,7 +124,7 @@ async def a_busy_unit_holds_those_behind(dut):
 
 
 @cocotb.test()
-async def there_is_room_behind_a_unit_at_work(dut):
+async def a_busy_unit_accepts_one_more_command(dut):
     """admin.dispatch.space: a unit at work has consumed its command, so the next command for any
     unit is accepted."""
     source, _, _, units = await start(dut, share=0.0)

@@ -98,7 +98,7 @@ def requests(rng, count):
 async def lines_in_order_from_responses_in_any(dut, pace):
     """admin.dma_line_rd.order"""
     source, sink, host = await start(dut, pace[0], pace[1], patience=pace[2], busy=pace[1])
-    wanted = list(requests(rng_for("asks"), 150))
+    wanted = list(requests(rng_for("requests"), 150))
     source.post(*wanted)
     requested = []
     response = host.reads.on_beat
@@ -138,7 +138,7 @@ async def as_many_as_slots(dut):
     """admin.dma_line_rd.depth"""
     promised = timing("efa_dma_line_rd", "req")
     source, sink, host = await start(dut, responses=False)
-    source.post(*requests(rng_for("asks"), 40))
+    source.post(*requests(rng_for("requests"), 40))
     await ClockCycles(dut.clk, 60)
     assert len(host.open) == promised.depth
     assert len({beat["slot"] for beat, _ in host.open}) == promised.depth
@@ -189,7 +189,7 @@ async def measure(dut, response):
 async def reset_in_traffic(dut):
     """admin.dma_line_rd.reset"""
     source, sink, host = await start(dut, stalls=0.8, patience=4)
-    source.post(*requests(rng_for("asks"), 60))
+    source.post(*requests(rng_for("requests"), 60))
     await ClockCycles(dut.clk, 60)
     source.clear()
     host.responses = False

@@ -66,7 +66,7 @@ async def each_unit_gets_a_whole_drain(dut, stalls):
 
 
 @cocotb.test()
-async def nobody_starves(dut):
+async def no_client_starves(dut):
     """admin.drain.fair"""
     bench = Bench(dut, 0.3)
     await clock_and_reset(dut)

@@ -169,7 +169,7 @@ async def completions_and_orders_by_the_rule(dut, pace):
 
 
 @cocotb.test()
-async def entries_nobody_counts_pass_untouched(dut):
+async def uncounted_completions_pass_unchanged(dut):
     """queue.ec.pass: uncounted completions pass in the same cycle at one per cycle, also during
     an order."""
     assert timing("efa_ec", "pass").latency == 0

@@ -48,7 +48,7 @@ class Bench:
 async def each_report_once(dut):
     """host.host_anomaly.each: reports of all kinds in random cycles give one event each; late tags
     stay in order."""
-    bench, rng = Bench(dut), rng_for("odd")
+    bench, rng = Bench(dut), rng_for("anomaly")
     await clock_and_reset(dut)
     stores, late, waiting = [], [], 0
     for _ in range(400):

@@ -12,7 +12,7 @@ from tb.lib.timing import timing
 from tb.lib.waits import drive, high, hold, pulse, until, zero
 from tb.unit.queue_bench import Pulses, Table
 
-TAKEN, NO_OWNER, RUNG, PARTIAL = range(4)
+TAKEN, NO_OWNER, POSTED, PARTIAL = range(4)
 PAGE = LIMITS.llq_page_bytes // 64
 ALL = 0xFFFF
 MOST_WAIT = 100_000  # in cycles; the init sweep takes a third of this time
@@ -109,7 +109,7 @@ class Bench:
             slot, half = divmod(line - owner.line, 1 + owner.wide)
             outcome = PARTIAL if part else TAKEN
             if owner.waits(slot) and dwen:
-                outcome = RUNG
+                outcome = POSTED
                 self.errors.append((edge + self.latency, owner.qpn))
             elif dwen:
                 count = owner.produced + (slot - owner.produced) % owner.depth & 0xFFFF
@@ -197,7 +197,7 @@ async def taker(bench, rings):
 
 
 @cocotb.test()
-async def entries_are_whole_from_any_pieces(dut):
+async def wqes_are_complete_from_any_pieces(dut):
     """queue.llq.pieces: random stores, doorbells and consumed WQEs, complete or incomplete, are
     correct over wraps."""
     bench = Bench(dut)
@@ -230,7 +230,7 @@ async def entries_are_whole_from_any_pieces(dut):
         else:
             await RisingEdge(dut.clk)
     await bench.check()
-    assert {event[1] for event in bench.expected} == {TAKEN, NO_OWNER, RUNG, PARTIAL}
+    assert {event[1] for event in bench.expected} == {TAKEN, NO_OWNER, POSTED, PARTIAL}
     assert bench.wrapped, "no count wrapped"
 
 
@@ -255,7 +255,7 @@ async def a_store_sees_just_the_doorbells_before_it(dut):
         await until(dut, lambda: cycle() + 1 >= ring.doorbells[-1][0] + DB_READ, "time")
         await bench.entry(ring, 0)
         await bench.check()
-    assert [event[1] for event in bench.expected] == [RUNG] * 4 + [TAKEN] * 5
+    assert [event[1] for event in bench.expected] == [POSTED] * 4 + [TAKEN] * 5
 
 
 @cocotb.test()
@@ -377,7 +377,7 @@ async def rings_come_and_go_beside_stores(dut, rate):
     await bench.start()
     await bench.all_equal()
     last = (1 << len(dut.line_rd_addr)) // PAGE - 1
-    other, nobody = Ring(1, last, 6, start=128), (last - 11) * PAGE
+    other, unowned = Ring(1, last, 6, start=128), (last - 11) * PAGE
     await bench.make(other)
     promised = timing("efa_llq", "ring")
     stop, voided, slots = [], [], iter(range(1 << 16))
@@ -392,7 +392,7 @@ async def rings_come_and_go_beside_stores(dut, rate):
     async def voids():
         # Lines without an owner: the voids have no visible effect.
         while not stop:
-            await hold(dut, "s_void_valid", "s_void_ready", s_void_line=nobody, s_void_parity=0)
+            await hold(dut, "s_void_valid", "s_void_ready", s_void_line=unowned, s_void_parity=0)
             voided.append(cycle())
             await ClockCycles(dut.clk, bench.rng.randrange(1, 9))
 

@@ -162,7 +162,7 @@ async def removed_and_reset_regions_are_dead(dut):
 async def every_region_is_dead_after_a_reset(dut):
     """data.mr_check.cleared"""
     source, sink = await start(dut)
-    rng, count = rng_for("forgotten"), 1 << LIMITS.mr_w
+    rng, count = rng_for("cleared"), 1 << LIMITS.mr_w
     region = {"live": 1, "pd": 1, "shift": 12, "iova": 0x1000, "length": 0x1000}
     requests = [{"key": count | index, "pd": 1, "addr": 0x1000, "len": 1} for index in range(count)]
     for index in range(count):

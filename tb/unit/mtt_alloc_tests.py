@@ -80,7 +80,7 @@ class Pool:
 
 
 @cocotb.test()
-async def random_life_is_first_fit(dut):
+async def random_requests_are_first_fit(dut):
     """admin.mtt_alloc.first_fit"""
     pool, rng = Pool(dut), rng_for("mtt_alloc")
     await clock_and_reset(dut)

@@ -225,7 +225,7 @@ async def a_ring_gets_pages_that_are_all_free(dut):
 
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
-async def random_life_matches_the_account(dut):
+async def random_operations_match_the_reference(dut):
     """admin.obj_table.random: Random allocations, references and frees match the reference
     model."""
     bench = Bench(dut)
@@ -422,7 +422,7 @@ async def generations_of_queue_pairs(dut):
 
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
-async def generations_turn(dut):
+async def generations_wrap(dut):
     """admin.obj_table.generation: The generation of a memory key wraps to 1 after its last
     value."""
     bench = Bench(dut)

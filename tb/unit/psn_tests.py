@@ -32,7 +32,7 @@ class RefModel:
         await clock_and_reset(self.dut)
         await until(self.dut, high(self.dut.m_init_done))
 
-    def forget(self):
+    def invalidate(self):
         self.sent.clear()
         self.node = None
 
@@ -144,7 +144,7 @@ async def reset_restarts_every_node(dut):
         await RisingEdge(dut.clk)
         zero(dut, "psn_rd_en", "s_take")
         await reset(dut)
-        model.forget()
+        model.invalidate()
         if turn == 2:
             for _ in range(NODES // 2):
                 assert dut.m_init_done.value == 0

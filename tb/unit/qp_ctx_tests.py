@@ -151,18 +151,18 @@ async def every_port_reads_its_own_address_each_cycle(dut):
         await bench.write(qpn)
     await bench.settle()
     rng = rng_for("readers")
-    promised, asked_for = timing("efa_qp_ctx", "reader"), []
+    promised, request_log = timing("efa_qp_ctx", "reader"), []
     assert promised.interval == 1
     for _ in range(50):
         requested = [rng.randrange(64) for _ in range(6)]
         dut.qpc_rd_addr.value = sum(qpn << (6 * port) for port, qpn in enumerate(requested))
         await RisingEdge(dut.clk)
-        if len(asked_for) >= promised.latency:
+        if len(request_log) >= promised.latency:
             data = int(dut.qpc_rd_data.value)
-            for port, qpn in enumerate(asked_for[-promised.latency]):
+            for port, qpn in enumerate(request_log[-promised.latency]):
                 image = (data >> (port * QPC.width)) & ((1 << QPC.width) - 1)
                 assert image == QPC.pack(**bench.contexts[qpn])
-        asked_for.append(requested)
+        request_log.append(requested)
 
 
 @cocotb.test()

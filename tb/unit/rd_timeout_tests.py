@@ -179,7 +179,7 @@ async def each_carry_of_the_clock(dut):
 
 
 @cocotb.test()
-async def any_age_at_any_time(dut):
+async def any_delay_at_any_time(dut):
     """host.rd_timeout.generation: Ages around the limit and one bit away from it are decided
     correctly while both tables are written, including the entry of the scanned tag."""
     bench = await Bench(dut).start()

@@ -50,12 +50,12 @@ class Bench:
 
         Fields that the second reader does not return are filled from `known`.
         """
-        here = int(self.dut.desc_rd_present.value) >> 2 * reader
+        fetched = int(self.dut.desc_rd_present.value) >> 2 * reader
         text = str(self.dut.desc_rd_data.value)
         words = [text[len(text) - 128 * n - 128 : len(text) - 128 * n] for n in range(4)]
         if reader:
-            assert all(int(words[2 + n], 2) & ~BRIEF == 0 for n in (0, 1) if here >> n & 1)
-        got = [int(words[2 * reader + n], 2) if here >> n & 1 else None for n in (0, 1)]
+            assert all(int(words[2 + n], 2) & ~BRIEF == 0 for n in (0, 1) if fetched >> n & 1)
+        got = [int(words[2 * reader + n], 2) if fetched >> n & 1 else None for n in (0, 1)]
         if reader and known:
             got = [word if word is None or want is None or want is ... else word | want & ~BRIEF
                    for word, want in zip(got, known, strict=True)]  # fmt: skip
@@ -67,7 +67,7 @@ class Ring:
 
     def __init__(self, first=0):
         self.head = self.requested = first
-        self.here, self.pieces = {}, []
+        self.fetched, self.pieces = {}, []
 
     def read(self, bench):
         """Requests more descriptors, up to the cache size; their beats may arrive in any order."""
@@ -110,7 +110,7 @@ async def readers_see_what_came_and_nothing_older(dut, first):
             ring = rings[qpn]
             count = ring.head + (rng.randrange(bench.slots - 1) if reader or rng.random() < 0.1
                                  else 0)  # fmt: skip
-            wanted = [ring.here.get(count), ring.here.get(count + 1)]
+            wanted = [ring.fetched.get(count), ring.fetched.get(count + 1)]
             if count + 1 == ring.head + bench.slots:
                 wanted[1] = ...
             questions.append((qpn, count, wanted))
@@ -138,11 +138,11 @@ async def readers_see_what_came_and_nothing_older(dut, first):
         landing.append(arrived)
         if len(landing) == BEAT.latency - READ.latency and (fallen := landing.pop(0)):
             owner, begin, words = fallen
-            owner.here |= {begin + number: word for number, word in enumerate(words)}
+            owner.fetched |= {begin + number: word for number, word in enumerate(words)}
         for ring in rings.values():
             used = 0
-            while used < 2 and ring.head in ring.here and rng.random() < 0.5:
-                del ring.here[ring.head]
+            while used < 2 and ring.head in ring.fetched and rng.random() < 0.5:
+                del ring.fetched[ring.head]
                 ring.head += 1
                 used += 1
             seen[2] += used
@@ -165,12 +165,12 @@ async def a_cleared_ring_begins_again(dut):
         zero(dut, "s_rd_cpl_valid")
         await ClockCycles(dut.clk, 2)
 
-    async def holds(qpn, here):
+    async def holds(qpn, fetched):
         for at in range(0, bench.slots, 2):
             bench.request((qpn, at), (qpn, at))
             await ClockCycles(dut.clk, 1 + READ.latency)
             for reader in (0, 1):
-                wanted = words[at : at + 2] if here else [None, None]
+                wanted = words[at : at + 2] if fetched else [None, None]
                 assert bench.reported(reader, wanted) == wanted
 
     for qpn in (4, 5, 6):

@@ -38,7 +38,7 @@ class Ring:
     def begin(self):
         self.state, self.broken_at = STATES.RESET, None
         self.prod = self.cons = self.requested = 0
-        self.descs, self.here, self.flushed, self.reads = {}, set(), 0, []
+        self.descs, self.fetched, self.flushed, self.reads = {}, set(), 0, []
 
     @property
     def failed(self):
@@ -165,7 +165,7 @@ class Env:
             at = ring.cons + (int(head) - ring.cons + 32768) % 65536 - 32768
             words = [ring.descs.get(at + n, self.rng.getrandbits(128)) for n in (0, 1)]
             dut.desc_rd_data.value = words[1] << 128 | words[0]
-            dut.desc_rd_present.value = sum((at + n in ring.here) << n for n in (0, 1))
+            dut.desc_rd_present.value = sum((at + n in ring.fetched) << n for n in (0, 1))
 
     def _outputs(self, ring):
         dut = self.dut
@@ -232,8 +232,8 @@ class Env:
                 ring.broken_at = cycle()
             else:
                 # A consumed descriptor stays in the cache until it is overwritten.
-                ring.here -= set(range(begin - self.slots, begin + number - self.slots))
-                ring.here |= set(range(begin, begin + number))
+                ring.fetched -= set(range(begin - self.slots, begin + number - self.slots))
+                ring.fetched |= set(range(begin, begin + number))
         if dut.s_chg_valid.value == 1 and dut.s_chg_ready.value == 1:
             self.chgs.popleft()
         if dut.s_move_valid.value == 1:
@@ -311,7 +311,7 @@ async def descriptors_come_ahead_of_need(dut, pace):
             env.claim = ring.qpn
         elif env.take is None and env.rng.random() < 0.5:
             held = env.rings[env.claim]
-            env.take = int(held.cons in held.here)
+            env.take = int(held.cons in held.fetched)
 
     await env.cycles(1800, step)
     for qpn in numbers[7:]:
@@ -579,7 +579,7 @@ async def a_drain_waits_for_what_was_out(dut):
         env.drain(False)
         env.responses = 0.0
         for ring in rings:
-            while ring.cons in ring.here:
+            while ring.cons in ring.fetched:
                 ring.cons += 1
             env.wants.append(ring.qpn)
         await env.cycles(40)
@@ -596,7 +596,7 @@ async def any_number_of_reads_is_drained(dut):
 
     def step():
         ring = rng.choice(rings)
-        while ring.cons in ring.here:
+        while ring.cons in ring.fetched:
             ring.cons += 1
         if rng.random() < 0.7 and (space := ring.size - (ring.prod - ring.cons)):
             env.post(ring, *[1] * rng.randrange(1, space + 1))
@@ -698,13 +698,13 @@ async def flushes_do_not_keep_a_doorbell_waiting(dut):
 
 
 @cocotb.test()
-async def rings_live_and_die(dut):
+async def rings_are_created_and_destroyed(dut):
     """queue.rq_fetch.lifetime: Random posts, claims, errors, drains and restarts of many rings
     leave no work undone."""
     env = Env(dut, 0.2, 0.7, 0.5)
     await env.start()
     rng, rings = env.rng, [await env.ring(n * 7 % 64, n % 7) for n in range(12)]
-    counts = dict.fromkeys(("claims", "flushed", "lives"), 0)
+    counts = dict.fromkeys(("claims", "flushed", "restarts"), 0)
     ending = None
 
     def step():
@@ -720,7 +720,7 @@ async def rings_live_and_die(dut):
             env.claim = ring.qpn
         elif env.claim is not None and env.take is None and rng.random() < 0.3:
             held, used = env.rings[env.claim], env.rings[env.claim].entry()
-            there = used and all(held.cons + n in held.here for n in range(used))
+            there = used and all(held.cons + n in held.fetched for n in range(used))
             if held.state == STATES.RESET:
                 env.take = 0
             else:
@@ -737,7 +737,7 @@ async def rings_live_and_die(dut):
             env.clearing = ending
         elif ending and not env._drain and not env.clearing:
             ending.state, ending = STATES.RTS, None
-            counts["lives"] += 1
+            counts["restarts"] += 1
 
     await env.cycles(3000, step)
     if env.claim is not None:

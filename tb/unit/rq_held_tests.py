@@ -33,7 +33,7 @@ class Held(Env):
         if dut.m_rsp_valid.value == 1 and dut.m_rsp_ready.value == 1:
             assert self.last is None
             ring = self.inside.popleft()
-            self.last = ring, self._answer(ring)
+            self.last = ring, self._respond(ring)
             self.taking = False
         if dut.s_claim_valid.value == 1 and dut.s_claim_ready.value == 1:
             self.inside.append(self.first)

@@ -35,7 +35,7 @@ class Ring:
 
     def __init__(self, first=0):
         self.prod = self.cons = self.reported = first
-        self.descs, self.here, self.failed = {}, set(), 0
+        self.descs, self.fetched, self.failed = {}, set(), 0
 
     def entry(self, prod=None):
         """Returns the number of descriptors of the complete WQE at the head, or 0."""
@@ -67,11 +67,11 @@ class Env:
     def ring(self, qpn, first=0):
         return self.rings.setdefault(qpn, Ring(first))
 
-    def post(self, ring, *lasts, here=True):
+    def post(self, ring, *lasts, fetched=True):
         for last in lasts:
             ring.descs[ring.prod] = desc(self.rng, last)
-            if here:
-                ring.here.add(ring.prod)
+            if fetched:
+                ring.fetched.add(ring.prod)
             ring.prod += 1
 
     def claim(self, qpn, skip=0, need=0, blocked=0):
@@ -122,7 +122,7 @@ class Env:
             first = ring.cons + (int(head) - ring.cons + 32768) % 65536 - 32768
             words = [ring.descs.get(first + n, self.rng.getrandbits(128)) for n in (0, 1)]
             dut.desc_rd_data.value = words[1] << 128 | words[0]
-            dut.desc_rd_present.value = sum((first + n in ring.here) << n for n in (0, 1))
+            dut.desc_rd_present.value = sum((first + n in ring.fetched) << n for n in (0, 1))
 
     def _edge(self):
         dut, stages = self.dut, self.stages
@@ -145,7 +145,7 @@ class Env:
         if dut.m_rsp_valid.value == 1:
             self.shown = self.shown or cycle()
             if dut.m_rsp_ready.value == 1:
-                if not self._answer(stages[1]):
+                if not self._respond(stages[1]):
                     stages[2] = stages[1]
                 stages[1], self.shown = None, None
         if dut.s_claim_valid.value == 1 and dut.s_claim_ready.value == 1:
@@ -153,10 +153,10 @@ class Env:
         if stages[0] is None and self.offered:
             packet = stages[0] = self.packets.popleft()
             ring = self.rings[packet["qpn"]]
-            packet["prod"], packet["present"] = ring.prod, set(ring.here)
+            packet["prod"], packet["present"] = ring.prod, set(ring.fetched)
             self.times["claim"].append(cycle())
 
-    def _answer(self, packet):
+    def _respond(self, packet):
         """Checks a response against the ring; returns whether the packet is parked."""
         dut, ring = self.dut, self.rings[packet["qpn"]]
         packet["used"] = 0
@@ -182,7 +182,7 @@ class Env:
         count = ring.entry()
         assert count and dut.m_rsp_count.value == count
         words = [ring.descs[ring.cons + n] for n in range(count)]
-        assert all(ring.cons + n in ring.here for n in range(count))
+        assert all(ring.cons + n in ring.fetched for n in range(count))
         reported = int(dut.m_rsp_descs.value)
         assert [reported >> 128 * n & ONE_DESC for n in range(count)] == words
         complete = words[-1] >> 127
@@ -218,25 +218,25 @@ def space(ring):
 
 
 @cocotb.test()
-async def the_answer_follows_from_the_ring(dut):
+async def the_response_follows_from_the_ring(dut):
     """queue.rq_pop.rule: Every kind of ring and needs around the exact buffer size give the
     specified response."""
     env = Env(dut)
     await env.start()
-    for number, (posted, here, lasts, failed, skip, spare) in enumerate(
+    for number, (posted, fetched, lasts, failed, skip, spare) in enumerate(
         itertools.product((0, 1, 2, 9), range(4), range(4), (0, 1), (0, 1), (-1, 0, 1))
     ):
         qpn = number % 64
         env.rings.pop(qpn, None)
         ring = env.ring(qpn, env.rng.choice((0, 0x7FFF, 0xFFFE, 0xFFFF)))
-        env.post(ring, *[lasts >> n & 1 if n < 2 else 1 for n in range(posted)], here=False)
-        ring.here = {ring.cons + n for n in range(min(posted, 2)) if here >> n & 1}
+        env.post(ring, *[lasts >> n & 1 if n < 2 else 1 for n in range(posted)], fetched=False)
+        ring.fetched = {ring.cons + n for n in range(min(posted, 2)) if fetched >> n & 1}
         ring.failed = failed
         need = max(0, space(ring) - spare)
         env.claim(qpn, skip, need)
         await env.settle()
         assert len(env.kinds) == number + 1
-        first, both = bool(here & 1 and posted), here == 3 and posted > 1
+        first, both = bool(fetched & 1 and posted), fetched == 3 and posted > 1
         ended = lasts & 1 or (posted == 1)
         if skip:
             wanted = {SKIPPED}
@@ -250,7 +250,7 @@ async def the_answer_follows_from_the_ring(dut):
             wanted = {ENDLESS}
         else:
             wanted = {SHORT if spare < 0 and need else WHOLE}
-        assert env.kinds[-1] in wanted, (posted, here, lasts, env.kinds[-1], wanted)
+        assert env.kinds[-1] in wanted, (posted, fetched, lasts, env.kinds[-1], wanted)
     assert len(set(env.kinds)) == 7
 
 
@@ -263,8 +263,8 @@ async def needs_of_every_size_are_compared(dut):
     for number in range(400):
         ring = env.rings.pop(number % 64, None)
         ring = env.ring(number % 64, number)
-        env.post(ring, number & 1, 1, here=False)
-        ring.here = {ring.cons, ring.cons + 1}
+        env.post(ring, number & 1, 1, fetched=False)
+        ring.fetched = {ring.cons, ring.cons + 1}
         step = 1 << env.rng.randrange(17)
         differs = env.rng.choice((-1, 0, 1, step, -step))
         size = space(ring)
@@ -289,10 +289,10 @@ async def packets_share_their_rings(dut, pace):
         posting = next(steps) * speed % 200 < 160
         for ring in rings.values():
             if posting and rng.random() < speed / 4 and ring.prod - ring.cons < 20:
-                env.post(ring, int(rng.random() < 0.7), here=False)
-            missing = [count for count in range(ring.cons, ring.prod) if count not in ring.here]
+                env.post(ring, int(rng.random() < 0.7), fetched=False)
+            missing = [count for count in range(ring.cons, ring.prod) if count not in ring.fetched]
             if missing and rng.random() < speed / 4:
-                ring.here.add(rng.choice(missing))
+                ring.fetched.add(rng.choice(missing))
         if len(env.packets) < 3:
             qpn = rng.choice((0, 0, 0, 1, 32, 63))
             need = rng.randrange(1 << 16) if rng.random() < 0.3 else 0
@@ -301,7 +301,7 @@ async def packets_share_their_rings(dut, pace):
     await env.cycles(round(1600 / speed), step)
     for ring in rings.values():
         env.post(ring, 1, 1)
-        ring.here |= set(range(ring.cons, ring.prod))
+        ring.fetched |= set(range(ring.cons, ring.prod))
     await env.settle()
     kinds = (SKIPPED, NONE, MISSING, SHORT, WHOLE, ENDLESS)
     counts = [env.kinds.count(kind) for kind in kinds]
@@ -311,20 +311,20 @@ async def packets_share_their_rings(dut, pace):
 
 
 @cocotb.test()
-async def what_is_missing_keeps_nobody_waiting(dut):
+async def a_missing_line_blocks_no_other_queue(dut):
     """queue.rq_pop.missing: A missing descriptor blocks no other packet; a WQE whose job is pending
     stays consumed."""
     env = Env(dut, slow=1.0)
     await env.start()
     good, late = env.ring(3), env.ring(4)
     env.post(good, 1, 1)
-    env.post(late, 1, here=False)
+    env.post(late, 1, fetched=False)
     for qpn in (3, 4, 4, 4):
         env.claim(qpn)
     await env.cycles(20)
     assert env.kinds == [WHOLE, MISSING, MISSING, MISSING] and env.stages[2]["qpn"] == 3
     env.slow = 0.0
-    late.here.add(0)
+    late.fetched.add(0)
     env.claim(4)
     env.claim(3)
     await env.settle()
@@ -374,10 +374,10 @@ async def reset_cancels_claims(dut):
     """queue.rq_pop.reset: A reset cancels claims at every stage."""
     env = Env(dut, slow=0.5)
     await env.start()
-    for wait, here in itertools.product(range(1, 8), (0, 1)):
+    for wait, fetched in itertools.product(range(1, 8), (0, 1)):
         for ring in env.rings.values():
             ring.cons = ring.reported = ring.prod
-        env.post(env.ring(1), 0, 1, here=bool(here))
+        env.post(env.ring(1), 0, 1, fetched=bool(fetched))
         env.claim(1)
         env.claim(1)
         await env.cycles(wait)

@@ -176,7 +176,7 @@ class Env:
                 assert self.claim.cons < self.claim.prod
                 self.stage = None
             else:
-                self.claimed, self.stage = self._answer(self.claim), "completed"
+                self.claimed, self.stage = self._respond(self.claim), "completed"
         elif self.stage == "next":
             self.stage = "offer"
         elif self.stage == "offer" and dut.s_claim_ready.value == 1:
@@ -217,7 +217,7 @@ class Env:
         ring.pending += 1
         self.reports.append((ring, count))
 
-    def _answer(self, ring):
+    def _respond(self, ring):
         """Checks a claim response against the posted descriptors; returns the consumed ones."""
         dut = self.dut
         if dut.m_rsp_skipped.value == 1:
@@ -380,17 +380,17 @@ async def take_all(env, ring, limit=4000):
 
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.9, 1.0, 0.9), (0.15, 0.4, 0.3)])
-async def rings_live_and_die(dut, pace):
+async def rings_are_created_and_destroyed(dut, pace):
     """queue.rq.lifetime: Random posts, claims, invalid doorbells, failed reads, flushes and
     restarts match the model."""
     env = Env(dut, *pace)
     await env.start()
     rng = env.rng
     rings = [await env.make(n * 13 % 64, n % 7) for n in range(9)]
-    ending, lives = [], 0
+    ending, restarts = [], 0
 
     def step():
-        nonlocal lives
+        nonlocal restarts
         ring = rng.choice(rings)
         if ring.state != STATES.RESET:
             space = ring.space()
@@ -426,7 +426,7 @@ async def rings_live_and_die(dut, pace):
                 ring = ending.pop()
                 env.fail.discard(ring.qpn)
                 ring.state = STATES.RTS
-                lives += 1
+                restarts += 1
 
     await env.cycles(5000, step)
     env.drain, env.responses, env.ready, env.pace = False, 1.0, 1.0, 1.0
@@ -442,7 +442,7 @@ async def rings_live_and_die(dut, pace):
     for ring in rings:
         assert ring.state == STATES.RESET or ring.failed() or not ring.entry(ring.prod)
     del env.counts["failed"]
-    assert lives > 3 and min(env.counts.values()) > 3, (lives, env.counts)
+    assert restarts > 3 and min(env.counts.values()) > 3, (restarts, env.counts)
 
 
 @cocotb.test()
@@ -554,7 +554,7 @@ async def without_a_ring_nothing_may_be_posted(dut):
 
 
 @cocotb.test()
-async def no_entry_is_both_claimed_and_flushed(dut):
+async def no_wqe_is_both_claimed_and_flushed(dut):
     """queue.rq.once: No WQE is both claimed and flushed, in whatever cycle of a flush a claim
     ends."""
     env = Env(dut, 1.0, 1.0, 1.0)

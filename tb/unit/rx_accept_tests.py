@@ -217,7 +217,7 @@ async def a_refused_packet_unblocks_nothing(dut):
 
 
 @cocotb.test()
-async def an_entry_without_end_is_reported(dut):
+async def a_wqe_without_end_is_reported(dut):
     """data.rx_accept.endless: A WQE without a last descriptor completes its packet and is reported
     with its queue."""
     bench = Bench(dut)

@@ -176,7 +176,7 @@ class Bench:
             if self._reads and self.rng.random() < self.latency:
                 addr, size, cookie = self._reads.pop(self.rng.randrange(len(self._reads)))
                 assert addr >> 9 == (addr + size - 1) >> 9
-                await self._answer(addr, size, cookie)
+                await self._respond(addr, size, cookie)
 
     def _requested(self):
         """Records a read request that is accepted in this cycle."""
@@ -185,7 +185,7 @@ class Bench:
             self._reads.append((int(dut.m_rd_rq_addr.value), int(dut.m_rd_rq_len.value),
                                 int(dut.m_rd_rq_cookie.value)))  # fmt: skip
 
-    async def _answer(self, addr, size, cookie):
+    async def _respond(self, addr, size, cookie):
         at = 0
         failed = addr in self.failing
         while at < size:

@@ -195,7 +195,7 @@ async def one_queue_breaks_at_every_moment(dut):
 
 
 @cocotb.test()
-async def packet_behind_an_endless_entry_is_refused(dut):
+async def packet_behind_a_wqe_without_end_is_refused(dut):
     """rx_engine.load.endless: A packet behind a WQE without a last descriptor is refused, and the
     queue is flushed."""
     bench = Bench(dut, latency=0.9)

@@ -59,7 +59,7 @@ class Host(Bench):
             now = cycle()
             if dut.m_rd_rq_valid.value == 1:
                 self.reads += 1
-                self._ask(now, int(dut.m_rd_rq_addr.value), int(dut.m_rd_rq_len.value),
+                self._request(now, int(dut.m_rd_rq_addr.value), int(dut.m_rd_rq_len.value),
                           int(dut.m_rd_rq_cookie.value))  # fmt: skip
             assert dut.m_qperr_valid.value == 0
             dut.s_rd_cpl_rq_valid.value = 0
@@ -76,7 +76,7 @@ class Host(Bench):
                 qpn, value = self.dues.popleft()
                 dut.s_rqdb_qpn.value, dut.s_rqdb_value.value = qpn, value & 0xFFFF
 
-    def _ask(self, now, addr, size, cookie):
+    def _request(self, now, addr, size, cookie):
         at = 0
         while at < size:
             count = min(64 - (addr + at) % 64, size - at)

@@ -222,7 +222,7 @@ async def cycles(dut):
     await bench.start()
     await ClockCycles(dut.clk, 2)
     moments = Moments(dut, "s_job", "m_retire")
-    for request, path in ((1, "job"), (2, "job"), (3, "two_buffers"), (0, "unasked")):
+    for request, path in ((1, "job"), (2, "job"), (3, "two_buffers"), (0, "no_buffer")):
         for _ in range(17):
             bench.job(request)
         await bench.settle()

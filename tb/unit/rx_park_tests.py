@@ -54,7 +54,7 @@ class Env:
         self.number, self.arrived, self.now, self.offered = 0, False, 0, None
         self.inside, self.bits = 0, int(dut.QPN_W.value)
         self.sent, self.consumed, self.refused = {}, defaultdict(list), set()
-        self.kept, self.pass_left = set(), 0
+        self.blocking, self.pass_left = set(), 0
 
     async def start(self):
         await start(self.dut)
@@ -100,7 +100,7 @@ class Env:
         await Timer(1, "ns")
         self.blocked = first is not None and dut.blocked_rd_data.value == 1
         if first:
-            assert self.blocked == (first[3] in self.kept), f"queue {first[3]}"
+            assert self.blocked == (first[3] in self.blocking), f"queue {first[3]}"
         passes = self.blocked or (first and first[4] in self.refused)
         behind = first and second and first[3] == second[0][3] and not passes
         self.moves = first is not None and not behind and rng.random() >= self.stalls
@@ -123,7 +123,7 @@ class Env:
             self.inside += self.parked
             if self.parked:
                 self.parks += 1
-                self.kept.add(packet[3])
+                self.blocking.add(packet[3])
             else:
                 self.checked.append((packet[3], packet[4], self.now))
             stages[1] = None
@@ -145,7 +145,7 @@ class Env:
             if dut.s_pkt_ready.value == 0 or dut.s_pkt_valid.value == 0:
                 # A traversal begins with no queue blocked and visits the packets parked before.
                 if self.pass_left == 0:
-                    self.kept.clear()
+                    self.blocking.clear()
                     self.pass_left = self.inside
                 self.pass_left -= 1
                 self.inside -= 1
@@ -165,8 +165,8 @@ class Env:
 
 
 @cocotb.test()
-async def a_packet_goes_straight_through(dut):
-    """data.rx_park.straight: While no packet is parked, a packet bypasses the list in the cycle of
+async def a_packet_bypasses_an_empty_list(dut):
+    """data.rx_park.bypass: While no packet is parked, a packet bypasses the list in the cycle of
     its arrival, one per cycle."""
     promised = timing("efa_rx_park", "packet")
     assert (promised.latency, promised.interval) == (0, 1)
@@ -308,7 +308,7 @@ async def each_queue_is_blocked_for_itself(dut, turn):
         env.send(qpn)
     await env.cycles(300)
     assert {owner for owner, _, _ in env.checked} == near
-    assert env.kept == late
+    assert env.blocking == late
     late = set()
     await env.settle()
 
@@ -409,7 +409,7 @@ async def reset_clears_who_waits(dut):
         env.checked.clear()
         env.stages[:], env.offered, env.number = [None, None], None, 0
         env.parked = env.moves = False
-        env.kept, env.pass_left, env.inside = set(), 0, 0
+        env.blocking, env.pass_left, env.inside = set(), 0, 0
         late = set()
         for number in range(20):
             env.send(number % 3)

@@ -186,7 +186,7 @@ async def a_drain_waits_at_any_count(dut):
 
 
 @cocotb.test()
-async def entries_are_late(dut):
+async def completions_are_late(dut):
     """data.rx_retire.depth: Acknowledgements wait for their CQEs, up to the specified depth."""
     bench = Bench(dut)
     await bench.start()

@@ -61,7 +61,7 @@ class Claims:
             responses = self.second is not None and self.wait == 0
             dut.s_rsp_valid.value = int(responses)
             if responses:
-                self._answer()
+                self._respond()
             await Timer(1, "ns")
             self.leaves = responses and dut.s_rsp_ready.value == 1
             behind = self.second is not None and self.second[0] == self.first
@@ -115,7 +115,7 @@ class Claims:
             assert dut.qpc_rd_addr.value == self.first
         self.leaves = self.step = False
 
-    def _answer(self):
+    def _respond(self):
         dut = self.dut
         qpn, skip, _, need = self.second
         rings = self.bench.rings.get(qpn)
@@ -135,9 +135,9 @@ class Claims:
         dut.s_rsp_failed.value = int(kind == "failed" and not self.missing)
         # The rest of the response is don't-care for an empty or failed ring.
         empty = kind in ("none", "failed")
-        noise = self.bench.rng.getrandbits(2) if empty else 0
-        dut.s_rsp_complete.value = noise & 1 if empty else int(kind == "complete")
-        dut.s_rsp_short.value = noise >> 1 if empty else int(short)
+        dont_care = self.bench.rng.getrandbits(2) if empty else 0
+        dut.s_rsp_complete.value = dont_care & 1 if empty else int(kind == "complete")
+        dut.s_rsp_short.value = dont_care >> 1 if empty else int(short)
         dut.s_rsp_count.value, dut.s_rsp_descs.value = count, descs
 
 
@@ -475,7 +475,7 @@ async def closed_until_all_is_ready(dut):
 
 
 @cocotb.test()
-async def an_entry_without_end_stops_the_next(dut):
+async def a_wqe_without_end_stops_the_next(dut):
     """data.rx_validate.endless: The report of a WQE without a last descriptor takes effect before
     the next packet is validated."""
     held = {"on": True}

@@ -256,9 +256,9 @@ class Env:
             self.times["wish"] = self.times["wish"] or cycle() + 1
         dut.s_drain.value, dut.s_waits.value = int(self.drain), int(self.waits)
         dut.m_rd_ready.value = int(rng.random() < self.ready)
-        self._answer()
+        self._respond()
 
-    def _answer(self):
+    def _respond(self):
         """Drives a beat of one outstanding read; without valid the shared bus is don't-care."""
         dut, rng = self.dut, self.rng
         dut.s_rd_cpl_valid.value, self.beat = 0, None
@@ -344,7 +344,7 @@ def numbers_of(dut, count):
 
 
 @cocotb.test()
-async def every_entry_once_and_in_order(dut):
+async def every_wqe_once_and_in_order(dut):
     """queue.sq_fetch.order: Every WQE is fetched once and in order, with any completions, splits,
     sizes and stalls; failed reads are reported in order."""
     for mrrs, responses, ready, fail in (
@@ -453,7 +453,7 @@ async def only_open_queues_are_fetched_for(dut):
 
 
 @cocotb.test()
-async def changes_are_heard_whatever_comes_again(dut):
+async def changes_are_applied_whatever_comes_again(dut):
     """queue.sq_fetch.changes: A queue that opens is fetched while other queues are rescheduled, in
     any cycle."""
     env = Env(dut, 1.0, 1.0, mrrs=7)
@@ -542,10 +542,10 @@ async def a_queue_that_ends_is_cancelled(dut):
     numbers = numbers_of(dut, 8)
     queues = some_queues(env, numbers, range(2, 6))
     await env.make(*queues)
-    lives, victim, ends = 0, None, None
+    restarts, victim, ends = 0, None, None
 
     def step():
-        nonlocal lives, victim, ends
+        nonlocal restarts, victim, ends
         queue = env.rng.choice(queues)
         if queue.state == STATES.RTS and queue.space() and not env.doorbells:
             env.ring(queue, env.rng.randint(1, queue.space()))
@@ -566,7 +566,7 @@ async def a_queue_that_ends_is_cancelled(dut):
             env.clear = victim, env.rng.getrandbits(1)
         elif ends is None and not env.drain and env.clear is None:
             victim.state = STATES.RTS
-            victim, lives = None, lives + 1
+            victim, restarts = None, restarts + 1
 
     await env.cycles(6000, step)
     env.responses = env.ready = 1.0
@@ -575,7 +575,7 @@ async def a_queue_that_ends_is_cancelled(dut):
             break
         await env.cycles(1, step)
     await env.rest()
-    assert lives > 4, lives
+    assert restarts > 4, restarts
 
 
 @cocotb.test()

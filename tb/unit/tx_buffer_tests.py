@@ -69,13 +69,13 @@ class Bench:
         while offset < len(data):
             count = min(self.rng.choice((1, 63, 64, 64, self.rng.randrange(1, 65))),
                         len(data) - offset)  # fmt: skip
-            noise = self.rng.getrandbits(512) << 8 * count & (1 << 512) - 1
+            dont_care = self.rng.getrandbits(512) << 8 * count & (1 << 512) - 1
             last = offset + count == len(data)
             piece = int.from_bytes(data[offset : offset + count], "little")
             # Data and size of a failed beat are don't-care.
             reported = self.rng.randrange(1, 65) if failed and last else count
             found.append({"cookie": slot * self.bytes + at, "offset": offset,
-                          "data": piece | noise, "bytes": reported, "last": int(last),
+                          "data": piece | dont_care, "bytes": reported, "last": int(last),
                           "err": int(failed and last)})  # fmt: skip
             offset += count
         return found

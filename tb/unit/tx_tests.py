@@ -222,9 +222,9 @@ class Bench:
             dut.s_ctx_free.value = int(rng.random() < self.rate)
             dut.s_rd_cpl_valid.value = 0
             if self.responses and rng.random() < self.rate:
-                self._answer(rng.choice(self.responses[:1] if self.in_order else self.responses))
+                self._respond(rng.choice(self.responses[:1] if self.in_order else self.responses))
 
-    def _answer(self, response):
+    def _respond(self, response):
         addr, size, cookie, offset, failed = response
         count = min(64 - (addr + offset) % 64, size - offset)
         data = bytes(self.memory.get(addr + offset + n, 0) for n in range(count))

@@ -179,7 +179,7 @@ class Bench:
 
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.0, 0.4), (0.3, 0.3)])
-async def entries_and_their_faults(dut, pace):
+async def wqes_and_their_faults(dut, pace):
     """data.wqe_check.rule: Valid WQEs and WQEs with up to three faults get the specified status, in
     both profiles."""
     bench = Bench(dut, *pace, profile=int(pace[0] == 0))
@@ -256,7 +256,7 @@ async def limits(dut):
 
 
 @cocotb.test()
-async def a_handle_changes_under_the_entries(dut):
+async def a_handle_changes_under_the_wqes(dut):
     """data.wqe_check.generation: When a handle is recreated, every WQE gets state and generation of
     the same handle."""
     bench = Bench(dut)

@@ -47,16 +47,17 @@ def find(job):
         pending = json.loads(_place(job).read_text())
     except (OSError, ValueError):
         return None
-    return pending["figures"] if pending["job"] == json.loads(json.dumps(job.as_dict())) else None
+    same = pending["job"] == json.loads(json.dumps(job.as_dict()))
+    return pending["measurements"] if same else None
 
 
-def keep(job, figures):
+def keep(job, measurements):
     """Caches the measurements of a job; raises OSError."""
     place = _place(job)
     if not place.parent.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         _prune(place.parent)
-    atomic_write(place, json.dumps({"job": job.as_dict(), "figures": figures}) + "\n")
+    atomic_write(place, json.dumps({"job": job.as_dict(), "measurements": measurements}) + "\n")
 
 
 def _prune(newest):

@@ -129,8 +129,8 @@ def _all(options):
             if finished.code:
                 failed.append(f"{finished.job}: {finished.reason}")
                 unusable |= finished.code == 2
-            (costs if finished.job.cost else runs).extend(finished.figures)
-            progress.tell(finished, len(runs), failed)
+            (costs if finished.job.cost else runs).extend(finished.measurements)
+            progress.report(finished, len(runs), failed)
             if unusable:
                 break
     if unusable:
@@ -181,7 +181,7 @@ class _Progress:
         self._total, self._done = total, 0
         self._started = self._next = time.monotonic()
 
-    def tell(self, finished, runs, failed):
+    def report(self, finished, runs, failed):
         """Records a finished job."""
         self._done += 1
         now = time.monotonic()

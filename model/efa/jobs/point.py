@@ -24,7 +24,7 @@ KINDS = {"UD": UD, "SRD": SRD}
 def measure(job):
     """The measurements of a job; raises an error of DEVICE_WRONG, or BackendUnavailable."""
     if job.depth:
-        return _with_habits(job)
+        return _with_host_parameters(job)
     wait, kind, found = job.host_read_latency, KINDS[job.kind], []
     with open_backend(job.backend, seed=job.seed, rd_latency_min=wait,
                       rd_latency_max=wait) as backend:
@@ -33,11 +33,11 @@ def measure(job):
             found.append(latency_point(node, kind, job.size))
         if RATE in job.measure:
             found += [rate_point(node, kind, job.size, queues) for queues in job.queues]
-    return [replace(figure, host_read_latency=wait, seed=job.seed, backend=job.backend)
-            for figure in found]
+    return [replace(measurement, host_read_latency=wait, seed=job.seed, backend=job.backend)
+            for measurement in found]
 
 
-def _with_habits(job):
+def _with_host_parameters(job):
     """The workloads with host parameters, on the cycle model or in a separate RTL simulation."""
     # The import of the cycle model's compiler takes a second: other jobs avoid it.
     from cycle.sweep import measure as of_workloads
@@ -52,7 +52,7 @@ def _each(several):
     """The measurements or the error of each job."""
     for values in several:
         try:
-            yield {"figures": [figure.as_dict() for figure in measure(Job(**values))]}
+            yield {"measurements": [one.as_dict() for one in measure(Job(**values))]}
         except DEVICE_WRONG as error:
             yield {"reason": one_line(error)}
 
@@ -64,7 +64,7 @@ def main(argument):
         if "jobs" in values:
             text = list(_each(values["jobs"]))
         else:
-            text = [figure.as_dict() for figure in measure(Job(**values))]
+            text = [measurement.as_dict() for measurement in measure(Job(**values))]
     except BackendUnavailable as error:
         print(one_line(error), file=sys.stderr)
         return 2

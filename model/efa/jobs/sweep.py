@@ -46,9 +46,9 @@ messages on every backend, and queues may be 1 to 64:
   sq_host: [0, 1]                   # 1: the build with send queues in host memory; default 0
 
 output, in the folder --out: summary.json with every measurement, its unit and its number of
-messages; figures.csv and figures.parquet, one row per measurement; the pictures latency.svg,
-loaded.svg, rates.svg and queues.svg (LLQ against host memory, with sq_host); index.html with all
-of them
+messages; measurements.csv and measurements.parquet, one row per measurement; the pictures
+latency.svg, loaded.svg, rates.svg and queues.svg (LLQ against host memory, with sq_host);
+index.html with all of them
 
 examples:
   efa-cosim sweep sim/sweeps/example.yaml --jobs 2
@@ -122,14 +122,14 @@ def _of_options(options):
     if options.backend == CYCLE:
         grid = Grid(sizes=tuple(sizes), queues=tuple(queues), host_read_latency=(wait,),
                     seeds=(one_seed,), backend=(CYCLE,))
-        rows = [figure.as_dict() for job in grid.jobs() for figure in measure(job)]
+        rows = [measurement.as_dict() for job in grid.jobs() for measurement in measure(job)]
         return _summary("efa-cosim sweep --backend cycle", rows, [], {"seed": one_seed}, MODELLED)
     with open_backend(options.backend or RTL, seed=one_seed, rd_latency_min=wait,
                       rd_latency_max=wait) as backend:
         node = new_node(backend, one_seed)
-        figures = latency_sweep(node, sizes, (UD, SRD), progress=say)
-        figures += rate_sweep(node, [size for size in sizes if size], queues, progress=say)
-    rows = [replace(figure, host_read_latency=wait, seed=one_seed).as_dict() for figure in figures]
+        measurements = latency_sweep(node, sizes, (UD, SRD), progress=say)
+        measurements += rate_sweep(node, [size for size in sizes if size], queues, progress=say)
+    rows = [replace(one, host_read_latency=wait, seed=one_seed).as_dict() for one in measurements]
     return _summary("efa-cosim sweep", rows, [], {"seed": one_seed})
 
 
@@ -139,7 +139,7 @@ def _of_file(options):
     jobs = grid.jobs()
     width = options.jobs or min(4, os.cpu_count() or 1)
     found = {} if options.fresh else {job: cache.find(job) for job in jobs}
-    done = {job: figures for job, figures in found.items() if figures is not None}
+    done = {job: measurements for job, measurements in found.items() if measurements is not None}
     missing = [job for job in jobs if job not in done]
     say(f"{len(jobs)} jobs, {len(done)} of them cached" if done else f"{len(jobs)} jobs")
     if any(job.backend != CYCLE for job in missing):
@@ -149,13 +149,13 @@ def _of_file(options):
         for finished in pool.results():
             if finished.code == 2:
                 raise BackendUnavailable(finished.reason)
-            for job, figures, reason in finished.each():
-                done[job] = figures
+            for job, measurements, reason in finished.each():
+                done[job] = measurements
                 if reason:
                     wrong.append(f"{job}: {reason}")
                 else:
-                    cache.keep(job, figures)
-                progress.tell(job, reason, finished.seconds / len(finished.jobs))
+                    cache.keep(job, measurements)
+                progress.report(job, reason, finished.seconds / len(finished.jobs))
     rows = [row for job in jobs for row in done[job]]
     return _summary(f"efa-cosim sweep {options.file}", rows, wrong,
                     {"title": f"Sweep {options.file.stem}", "grid": asdict(grid)},
@@ -180,7 +180,7 @@ class Progress:
         self._done = total - len(missing)
         self._seconds, self._ended, self._next = Counter(), Counter(), 0.0
 
-    def tell(self, job, reason, seconds):
+    def report(self, job, reason, seconds):
         """Records a job that finished after so many seconds of a process."""
         self._done += 1
         self._left[job.backend] -= 1
@@ -210,4 +210,4 @@ def _summary(command, rows, wrong, more, how="checked"):
     if wrong:
         text = wrong[0] + (f" (and {len(wrong) - 1} more jobs)" if len(wrong) > 1 else "")
     return {"verdict": "failed" if wrong else "passed", "text": text, "command": command,
-            "differences": wrong, "sessions": [], "figures": rows, "waterfall": [], **more}
+            "differences": wrong, "sessions": [], "measurements": rows, "waterfall": [], **more}

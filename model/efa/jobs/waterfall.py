@@ -70,7 +70,7 @@ def work(options):
     # This import takes seconds, which help and refusals avoid.
     from cycle import pictures
     from cycle.study import study
-    from cycle.timelines import LifelineError
+    from cycle.timelines import TimelineError
     from cycle.waterfall import WaterfallError
     from cycle.workload import Workload, WorkloadError
 
@@ -87,7 +87,7 @@ def work(options):
     except WorkloadError as error:
         print(f"efa-cosim: {error}", file=sys.stderr)
         return 2
-    except (WaterfallError, LifelineError, RuntimeError, AssertionError) as error:
+    except (WaterfallError, TimelineError, RuntimeError, AssertionError) as error:
         print(f"failed: {one_line(error)}", file=sys.stderr)
         return 1
     who = "cycle model" if options.backend == CYCLE else f"RTL on {options.backend}"
@@ -163,7 +163,7 @@ def _write(folder, summary, drawn, trace):
     atomic_write(folder / "trace.json", trace)
     for name, text in drawn.items():
         atomic_write(folder / f"{name}.svg", text)
-    figures = "".join(f"<figure>{text}<figcaption>{html.escape(CAPTIONS.get(name, CAUSES))}"
+    panels = "".join(f"<figure>{text}<figcaption>{html.escape(CAPTIONS.get(name, CAUSES))}"
                       "</figcaption></figure>" for name, text in drawn.items())
     atomic_write(folder / "index.html", "\n".join([
         "<!doctype html><html lang=en><meta charset=utf-8><title>efa-cosim waterfall</title>",
@@ -173,7 +173,7 @@ def _write(folder, summary, drawn, trace):
         "<p>Each wait has a name. It is derived by replaying the stage from the other messages at "
         "the same ports and from the depths and latencies of the timing table. "
         "<a href=trace.json>trace.json</a> shows the first messages of the closed loop on "
-        "<a href=https://ui.perfetto.dev>ui.perfetto.dev</a>.</p>", figures,
+        "<a href=https://ui.perfetto.dev>ui.perfetto.dev</a>.</p>", panels,
         f"<p class=dim>Made by <code>{summary['command']}</code>, seed {summary['seed']}; the "
         "numbers are in summary.json. Cycles at 250 MHz nominal.</p>"]) + "\n")
     return folder / "index.html"

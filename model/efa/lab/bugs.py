@@ -69,7 +69,7 @@ class SlotReused(Provider):
 
 
 class WrapWrong(Provider):
-    """Counts the doorbell modulo the ring, or writes a batch past the end of the ring."""
+    """Counts the doorbell modulo the ring, or writes a batch beyond the end of the ring."""
 
     def __init__(self, rng):
         self._masks = rng.random() < 0.5

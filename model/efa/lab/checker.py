@@ -16,7 +16,7 @@ DWORD_BYTES, UNIT_BYTES = 4, 64
 COUNTER = 1 << 16
 # Kinds of evidence about one queue.
 REWRITTEN, REPEATED, BACK, BACK_A_WRAP = "rewritten", "repeated", "back", "back a wrap"
-BEYOND, BESIDE, IN_FLIGHT = "beyond the ring", "beside the ring", "slot in flight"
+BEYOND, OUTSIDE, IN_FLIGHT = "beyond the ring", "outside the ring", "slot in flight"
 LARGE, PHASE, NEVER_POSTED = "large batch", "phase", "never posted"
 LEFT_OUT = "left out"
 _META = defs.IoTxMetaDesc
@@ -140,14 +140,14 @@ class _Watch:
         return None
 
     def _go_on(self, end):
-        """Advances past a doorbell that the device refuses and the host considers posted."""
+        """Skips a doorbell that the device refuses and the host considers posted."""
         for number in [number for number in self.stored if number < end]:
             del self.stored[number]
         self._nothing_left_out(end)
         self.posted = end
 
     def _nothing_left_out(self, end):
-        """Reports stores past the doorbell: a single thread posts everything it stored."""
+        """Reports stores beyond the doorbell: a single thread posts everything it stored."""
         left = sorted(self.stored)
         if left:
             slots = ", ".join(str(number % self.shape.depth) for number in left)
@@ -207,7 +207,7 @@ class Checker:
             if shape.llq <= offset < shape.end:
                 self._settle(queue.store(offset, data))
                 return
-        self.findings.add(BESIDE, f"store of {len(data)} bytes at {offset:#x}, outside all rings")
+        self.findings.add(OUTSIDE, f"store of {len(data)} bytes at {offset:#x}, outside all rings")
 
     def _settle(self, owed):
         """Records whether the missing dwords of the last doorbell follow it directly."""

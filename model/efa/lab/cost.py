@@ -9,7 +9,7 @@ from efa.endpoints import QKEY, SRD, Node
 from efa.lab.trace import DB, LLQ, SHOWN, Tap
 from efa.wc import POLICIES, StoreBuffer
 
-LINES, DEPTH, LAPS, ALONE = 10, 64, 6, 20
+LINES, DEPTH, WRAPS, ALONE = 10, 64, 6, 20
 BATCHES = (1, 16)
 INLINE = {64: 32, 128: 80}
 
@@ -50,10 +50,10 @@ def _cost(backend, policy, entry_bytes, batch):
         return items
 
     per_batch = min(batch, sender.batch)
-    wraps = [wrap(DEPTH, per_batch) for _ in range(LAPS)]
+    wraps = [wrap(DEPTH, per_batch) for _ in range(WRAPS)]
     alone = [wrap(1, 1) for _ in range(ALONE)] if batch == 1 else []
     tap.leave(shape)
-    entries = LAPS * DEPTH
+    entries = WRAPS * DEPTH
     row = {
         "backend": backend.name, "policy": policy, "lines": LINES, "entry_bytes": entry_bytes,
         "batch": per_batch, "entries": entries,

@@ -8,12 +8,12 @@ threads can cause is tested first. A ring with a wrong wrap also leaves incomple
 from efa.lab.checker import (
     BACK,
     BACK_A_WRAP,
-    BESIDE,
     BEYOND,
     IN_FLIGHT,
     LARGE,
     LEFT_OUT,
     NEVER_POSTED,
+    OUTSIDE,
     PHASE,
     REPEATED,
     REWRITTEN,
@@ -23,7 +23,7 @@ CLEAN = "clean"
 # Evidence that identifies a bug without doorbells, most specific first.
 _BY_ITSELF = (
     ("two_threads", (REWRITTEN, REPEATED, BACK, LEFT_OUT)),
-    ("wrap_wrong", (BACK_A_WRAP, BESIDE)),
+    ("wrap_wrong", (BACK_A_WRAP, OUTSIDE)),
     ("slot_reused", (BEYOND, IN_FLIGHT)),
 )
 _AT_LAST = (

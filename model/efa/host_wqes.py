@@ -12,7 +12,7 @@ _State = defs.AdminQpState
 _NOT_YET = (_State.RESET, _State.INIT, _State.RTR)
 
 
-class HostEntries:
+class HostWqes:
     """Fetches posted WQEs into the queue pair's `fetched`: bytes, None if the read failed."""
 
     def __init__(self, memory):
