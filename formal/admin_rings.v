@@ -119,7 +119,7 @@ module fv_admin_rings #(
   (* probe = "u_aq.acq_base_reg_q" *) wire [63:0] dut_acq_base_reg;
   (* probe = "u_aq.consumed_q" *) wire [15:0] dut_consumed;
   (* probe = "u_fetch.requested_q" *) wire [15:0] dut_requested;
-  (* probe = "u_fetch.came_q" *) wire [15:0] dut_came;
+  (* probe = "u_fetch.fetched_q" *) wire [15:0] dut_fetched;
   (* probe = "u_fetch.drop_q" *) wire [15:0] dut_drop;
   (* probe = "u_post.state_q" *) wire [2:0] post;
   (* probe = "u_post.count_q" *) wire [10:0] dut_count;
@@ -150,12 +150,12 @@ module fv_admin_rings #(
   reg start_q;
   reg [15:0] posted_q;
   reg [15:0] requested_q;
-  reg [15:0] came_q;
+  reg [15:0] fetched_q;
   reg [15:0] old_q;
-  wire ask = m_line_valid && m_line_ready;
+  wire request = m_line_valid && m_line_ready;
   wire give = m_cmd_valid && m_cmd_ready;
   wire arrived = s_line_valid && s_line_ready;
-  wire legal = on_q && reg_wr_data[15:0] - posted_q <= depth_q - (posted_q - came_q);
+  wire valid_db = on_q && reg_wr_data[15:0] - posted_q <= depth_q - (posted_q - fetched_q);
   wire [63:0] from_base = m_line_addr - base_q;
 
   // The ACQ, and the responses that have a slot.
@@ -177,7 +177,7 @@ module fv_admin_rings #(
       on_q <= 1'b0;
       posted_q <= 0;
       requested_q <= 0;
-      came_q <= 0;
+      fetched_q <= 0;
       old_q <= 0;
       depth_q <= 1;
       acq_reg_q <= 0;
@@ -194,15 +194,15 @@ module fv_admin_rings #(
         depth_q <= aq_depth;
         wide_q <= aq_size == 128;
         posted_q <= 0;
-      end else if (to_db && legal) posted_q <= reg_wr_data[15:0];
-      if (to_aq) came_q <= 0;
-      else if (give) came_q <= came_q + 1;
+      end else if (to_db && valid_db) posted_q <= reg_wr_data[15:0];
+      if (to_aq) fetched_q <= 0;
+      else if (give) fetched_q <= fetched_q + 1;
       // Reads of a ring are abandoned when the next ring starts.
       if (start_q) begin
         requested_q <= 0;
         old_q   <= old_q + requested_q;
       end else begin
-        requested_q <= requested_q + ask - give;
+        requested_q <= requested_q + request - give;
         old_q   <= old_q - (arrived && !give);
       end
       if (to_acq) begin
@@ -223,7 +223,7 @@ module fv_admin_rings #(
     // A line is returned only for a requested read; outstanding reads are at most those of
     // efa_dma_line_rd.
     a_read : assume (!s_line_valid || requested_q + old_q != 0);
-    a_reads : assume (!ask || requested_q + old_q < 16);
+    a_reads : assume (!request || requested_q + old_q < 16);
     if (began_q && !rst) begin
       h_ring :
       assert (dut_on == on_q && dut_base_reg == reg_q && dut_acq_base_reg == acq_reg_q
@@ -232,13 +232,13 @@ module fv_admin_rings #(
           depth_q
       ))));
       h_start :
-      assert (aq_start == start_q && (!start_q || (on_q && came_q == 0 && posted_q == 0)));
+      assert (aq_start == start_q && (!start_q || (on_q && fetched_q == 0 && posted_q == 0)));
       h_counts :
-      assert (dut_consumed == came_q && dut_drop == old_q && dut_requested - dut_came == requested_q
+      assert (dut_consumed == fetched_q && dut_drop == old_q && dut_requested - dut_fetched == requested_q
           && requested_q <= 16 && old_q <= 16 && requested_q + old_q <= 16);
-      h_came :
-      assert (!on_q || start_q || (dut_came == came_q && posted_q - came_q <= depth_q
-          && requested_q <= posted_q - came_q));
+      h_fetched :
+      assert (!on_q || start_q || (dut_fetched == fetched_q && posted_q - fetched_q <= depth_q
+          && requested_q <= posted_q - fetched_q));
       h_acq :
       assert (acq_on == acq_on_q && (!acq_on_q || ({acq_base[63:6], 6'd0} == acq_base_q
           && (16'd1 << acq_log) == acq_depth_q && fits(
@@ -252,17 +252,17 @@ module fv_admin_rings #(
       assert (!m_line_valid || (from_base < ({48'd0, depth_q} << (wide_q ? 7 : 6))
           && (wide_q ? from_base[6:0] : {1'b0, from_base[5:0]}) == 0));
       p_order :
-      assert (!m_line_valid || (m_line_wide == wide_q && from_base == ({48'd0, (came_q + requested_q)
+      assert (!m_line_valid || (m_line_wide == wide_q && from_base == ({48'd0, (fetched_q + requested_q)
           & (depth_q - 16'd1)} << (wide_q ? 7 : 6))));
-      p_posted : assert (!m_line_valid || (rings_on && requested_q < posted_q - came_q));
-      p_space : assert (!on_q || posted_q - came_q <= depth_q);
+      p_posted : assert (!m_line_valid || (rings_on && requested_q < posted_q - fetched_q));
+      p_space : assert (!on_q || posted_q - fetched_q <= depth_q);
       p_slot :
       assert (!m_wr_valid || (m_wr_addr == place_q
           && m_wr_data[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__PHASE] == phase_q));
-      c_inside : cover (ask && wide_q && from_base[7] && depth_q == 2);
-      c_order : cover (ask && came_q == 1 && requested_q == 1 && depth_q == 2);
-      c_posted : cover (ask && requested_q == 1 && posted_q == 2 && old_q == 1);
-      c_space : cover (on_q && posted_q - came_q == depth_q && came_q == 1);
+      c_inside : cover (request && wide_q && from_base[7] && depth_q == 2);
+      c_order : cover (request && fetched_q == 1 && requested_q == 1 && depth_q == 2);
+      c_posted : cover (request && requested_q == 1 && posted_q == 2 && old_q == 1);
+      c_space : cover (on_q && posted_q - fetched_q == depth_q && fetched_q == 1);
       c_slot : cover (m_wr_valid && !phase_q && place_q[6]);
     end
   end

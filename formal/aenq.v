@@ -55,8 +55,8 @@ module fv_aenq (
 
   wire to_caps = reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_CAPS;
   wire to_db = reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_CONS_DB;
-  wire [15:0] asked = reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_DEPTH];
-  wire fits = asked != 0 && asked <= MAX_DEPTH && (asked & (asked - 16'd1)) == 0
+  wire [15:0] requested = reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_DEPTH];
+  wire fits = requested != 0 && requested <= MAX_DEPTH && (requested & (requested - 16'd1)) == 0
       && reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_ENTRY_SIZE] == 64;
 
   // The ring as configured; entries formed for it (an offered entry included) and consumed by the
@@ -95,7 +95,7 @@ module fv_aenq (
       if (to_caps) begin
         on_q <= fits;
         base_q <= {reg_q[63:6], 6'd0};
-        depth_q <= fits ? asked : 16'd1;
+        depth_q <= fits ? requested : 16'd1;
         consumed_q <= 0;
       end else if (to_db && reg_wr_data - consumed_q <= unread) consumed_q <= reg_wr_data;
       if (m_wr_valid && m_wr_ready && (made_q & {16'd0, depth_q}) != 0) lapped_q <= 1'b1;

@@ -33,14 +33,14 @@ module fv_arb #(
   reg [7:0] lost_q;
 
   wire fresh = m_grant != NONE && !held_q;
-  wire asks = (s_request & me) != NONE;
+  wire requests = (s_request & me) != NONE;
   wire wins = (m_grant & me) != NONE;
 
   always @(posedge clk) begin
     began_q <= 1'b1;
     held_q <= !rst && s_hold && m_grant != NONE;
     grant_q <= m_grant;
-    if (rst || !asks || wins) lost_q <= 0;
+    if (rst || !requests || wins) lost_q <= 0;
     else if (fresh) lost_q <= lost_q + 1;
   end
 

@@ -152,7 +152,7 @@ module fv_cq #(
   reg [39:0] what_q;  // of the followed completion: request id, status, QP number
   reg [1:0] went_q;  // cycles without a stall since the CQE was accepted
   reg rx_left_q;
-  reg lapped_q;
+  reg wrapped_q;
   reg tx_waits_q;
   reg rx_waits_q;
   reg [`EFA_CPL__W-1:0] tx_data_q;
@@ -170,7 +170,7 @@ module fv_cq #(
   wire left = wrote || (s2_valid && s2_dead);
   wire moved = s1_valid && !cqc_valid && (!s2_valid || left);
   wire committed = m_commit_valid && m_commit_ready && m_commit_cqn == me;
-  wire told = cqc_valid && cqc_cqn == me;
+  wire ctx_written = cqc_valid && cqc_cqn == me;
   wire go = m_wr_ready && !s4_valid && !cqc_valid;
 
   wire [3:0] log = ctx_q[`EFA_CQC__LOG];
@@ -189,7 +189,7 @@ module fv_cq #(
   wire [15:0] passed = my_sub ? passed_1_q : passed_0_q;
   wire [15:0] s2_number = (s2_sub ? passed_1_q : passed_0_q) - 16'd1;
   wire [15:0] s2_wraps = s2_number >> log;
-  wire [15:0] laps = written_q >> log;
+  wire [15:0] wraps = written_q >> log;
   wire mine = followed_q && ahead_q == 0;
 
   always @(posedge clk) begin
@@ -206,7 +206,7 @@ module fv_cq #(
       drain_seen_q <= 1'b0;
       followed_q <= 1'b0;
       rx_left_q <= 1'b0;
-      lapped_q <= 1'b0;
+      wrapped_q <= 1'b0;
     end else begin
       inside_q <= inside_q + take - left;
       if (!draining) before_q <= inside_q - left;
@@ -216,7 +216,7 @@ module fv_cq #(
           - (commit_out && (!draining || pending_q != 0));
       drain_seen_q <= drain_seen_q || drain_ready;
       rx_left_q <= left && s2_rx;
-      if (told) begin
+      if (ctx_written) begin
         created_q  <= 1'b1;
         ctx_q      <= cqc_data;
         passed_0_q <= 0;
@@ -234,7 +234,7 @@ module fv_cq #(
           to_count_q <= to_count_q + 16'd1;
         end
         if (committed && m_commit_counted) counted_q <= counted_q + 16'd1;
-        if (wrote_mine && laps[1] && log == 4'd0) lapped_q <= 1'b1;
+        if (wrote_mine && wraps[1] && log == 4'd0) wrapped_q <= 1'b1;
       end
       if (take && pick && !followed_q) begin
         followed_q <= 1'b1;
@@ -255,7 +255,7 @@ module fv_cq #(
     a_init : assume (init_done || !cqc_valid);
     // A CQ is created and destroyed only while no QP names it, so none of its completions is in the
     // block.
-    a_idle : assume (!told || !(s1_mine || s2_mine || s3_mine || s4_mine));
+    a_idle : assume (!ctx_written || !(s1_mine || s2_mine || s3_mine || s4_mine));
     a_created : assume (!take || accepted_number[CQN_W-1:0] != me || created_q);
     // An offered completion stays offered.
     a_tx_stays : assume (!tx_waits_q || (s_txc_valid && s_txc_data == tx_data_q));
@@ -316,7 +316,7 @@ module fv_cq #(
           ctx_q[`EFA_CQC__BASE], written_q, my_sub
       ) && m_wr_len == (wide ? 13'd32 : 13'd16)));
       p_phase :
-      assert (!wrote_mine || m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !laps[0]);
+      assert (!wrote_mine || m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !wraps[0]);
       p_live : assert (!(m_wr_valid && s2_mine) || ctx_q[`EFA_CQC__LIVE]);
       p_commit :
       assert (!committed || (m_commit_intr == ctx_q[`EFA_CQC__INTR] && (m_commit_intr || m_commit_counted)
@@ -333,7 +333,7 @@ module fv_cq #(
       p_rxdone : assert (m_rxdone == rx_left_q);
       p_drain : assert (!drain_ready || (before_q == 0 && pending_q <= commit_out));
       c_slot : cover (wrote_mine && written_q == 16'd3 && log == 4'd1);
-      c_phase : cover (wrote_mine && lapped_q && log == 4'd0);
+      c_phase : cover (wrote_mine && wrapped_q && log == 4'd0);
       c_live : cover (m_wr_valid && s2_mine);
       c_commit : cover (committed && commits_q == 16'd2);
       c_counted : cover (committed && m_commit_counted && !m_commit_intr && counted_q == 16'd1);

@@ -116,7 +116,7 @@ module fv_dma_rd #(
       .ev_rd_cpl_data(ev_rd_cpl_data)
   );
 
-  (* probe = "u_dut.init_q" *) wire walk;
+  (* probe = "u_dut.init_q" *) wire sweep;
   (* probe = "u_dut.init_tag_q" *) wire [TAG_W-1:0] init_tag;
   (* probe = "u_dut.u_free.level_q" *) wire [TAG_W:0] free_level;
   (* probe = "u_dut.u_free.wr_addr_q" *) wire [TAG_W-1:0] free_wr;
@@ -165,11 +165,11 @@ module fv_dma_rd #(
 
   wire [7:0] me_tag = {{8 - TAG_W{1'b0}}, me};
   wire [2:0] grant = {rd_tx_ready, rd_rq_ready, rd_adm_ready};
-  wire asks = grant != 3'd0 && free_tag == me;
+  wire requests = grant != 3'd0 && free_tag == me;
   wire leaves = m_dma_rd_valid && m_dma_rd_ready && m_dma_rd_tag == me_tag;
-  wire came = s_dma_rd_cpl_valid && s_dma_rd_cpl_ready && s_dma_rd_cpl_tag == me_tag;
+  wire arrived = s_dma_rd_cpl_valid && s_dma_rd_cpl_ready && s_dma_rd_cpl_tag == me_tag;
   wire delivered = (rd_cpl_adm_valid || rd_cpl_rq_valid || rd_cpl_tx_valid) && rd_cpl_tag == me;
-  wire any_came = s_dma_rd_cpl_valid && s_dma_rd_cpl_ready && s_dma_rd_cpl_last
+  wire any_arrived = s_dma_rd_cpl_valid && s_dma_rd_cpl_ready && s_dma_rd_cpl_last
       && s_dma_rd_cpl_tag < TAGS;
   wire in_out = out_valid && out_tag == me;
   wire s1_me = s1_valid && s1_known && s1_tag == me;
@@ -194,13 +194,13 @@ module fv_dma_rd #(
     end
   end
   wire in_free = free_count != 0;
-  wire walked = !walk || init_tag > me;
+  wire swept = !sweep || init_tag > me;
   wire free_phase = free_words[(TAG_W+1)*at];
 
   always @(posedge clk) begin
     began_q <= 1'b1;
-    back_q <= !rst && came && s_dma_rd_cpl_last && held_q;
-    any_back_q <= !rst && any_came && all_held_q[s_dma_rd_cpl_tag[TAG_W-1:0]];
+    back_q <= !rst && arrived && s_dma_rd_cpl_last && held_q;
+    any_back_q <= !rst && any_arrived && all_held_q[s_dma_rd_cpl_tag[TAG_W-1:0]];
     if (rst) begin
       held_q <= 1'b0;
       all_held_q <= 0;
@@ -208,14 +208,14 @@ module fv_dma_rd #(
       phase_q <= 1'b0;
     end else begin
       if (leaves) held_q <= 1'b1;
-      else if (came && s_dma_rd_cpl_last) held_q <= 1'b0;
-      if (any_came) all_held_q[s_dma_rd_cpl_tag[TAG_W-1:0]] <= 1'b0;
+      else if (arrived && s_dma_rd_cpl_last) held_q <= 1'b0;
+      if (any_arrived) all_held_q[s_dma_rd_cpl_tag[TAG_W-1:0]] <= 1'b0;
       if (m_dma_rd_valid && m_dma_rd_ready) all_held_q[m_dma_rd_tag[TAG_W-1:0]] <= 1'b1;
       if (leaves) ended_q <= 1'b0;
       else if (delivered && rd_cpl_last) ended_q <= 1'b1;
-      if (asks) phase_q <= !phase_q;
+      if (requests) phase_q <= !phase_q;
     end
-    if (asks) begin
+    if (requests) begin
       cookie_q <= grant[0] ? rd_adm_cookie : grant[1] ? rd_rq_cookie : rd_tx_cookie;
       client_q <= grant;
     end
@@ -261,7 +261,7 @@ module fv_dma_rd #(
     if (began_q && !rst) begin
       h_level : assert (free_level <= TAGS && free_level[TAG_W-1:0] == free_wr - free_rd);
       h_init :
-      assert (!walk || (free_level == {1'b0, init_tag} && free_rd == 0 && !out_valid && !held_q
+      assert (!sweep || (free_level == {1'b0, init_tag} && free_rd == 0 && !out_valid && !held_q
           && !back_q && !any_back_q && all_held_q == 0 && !s1_valid && phase_q == 0
           && !s_dma_rd_cpl_ready && !slot && !slot_req && ended_q
           && !(rd_cpl_adm_valid || rd_cpl_rq_valid || rd_cpl_tx_valid)));
@@ -269,32 +269,32 @@ module fv_dma_rd #(
       assert (all_held_q[me] == held_q && (!back_q || any_back_q)
           && (!any_back_q || back_q == (s1_tag == me)));
       h_one : assert (free_count <= 1);
-      h_places : assert (walked ? {1'b0, in_free} + in_out + held_q + back_q == 1 : !in_free);
+      h_places : assert (swept ? {1'b0, in_free} + in_out + held_q + back_q == 1 : !in_free);
       h_phase : assert (!in_free || free_phase == phase_q);
       h_out :
       assert (!in_out || (out_phase == phase_q && client_q == out_client
           && cookie_q == out_cookie));
       h_req :
-      assert (!walked || (req_known && have_known && req_p == (in_out ? !phase_q : phase_q)));
+      assert (!swept || (req_known && have_known && req_p == (in_out ? !phase_q : phase_q)));
       h_have :
-      assert (!walked || have_p == (held_q || back_q ? !phase_q : in_out ? !phase_q : phase_q));
-      h_up : assert (!walked || held_q || back_q || !have_up);
+      assert (!swept || have_p == (held_q || back_q ? !phase_q : in_out ? !phase_q : phase_q));
+      h_up : assert (!swept || held_q || back_q || !have_up);
       h_client : assert ((!in_out || client_q != 0) && (!(held_q || back_q) || rsp_client_q != 0));
-      h_sum : assert (walk || free_level + out_valid + held_count + any_back_q == TAGS);
+      h_sum : assert (sweep || free_level + out_valid + held_count + any_back_q == TAGS);
       h_in : assert (!back_q || !in_free);
       h_s1 :
       assert (!s1_me || (have[HAVE_W-1-:2] == {have_p, have_up}
           && (req_now_phase == req_p || (s1_slot && req_now_phase == have_p))
           && (req_now_phase == have_p
           || {req_now_client, req_now_cookie} == {rsp_client_q, rsp_cookie_q})));
-      h_delivered : assert (!walked || waits == !(ended_q || end_coming));
+      h_delivered : assert (!swept || waits == !(ended_q || end_coming));
       h_whose :
-      assert (!walked || !(held_q || back_q) || req_word[13+:35] == {rsp_client_q, rsp_cookie_q});
+      assert (!swept || !(held_q || back_q) || req_word[13+:35] == {rsp_client_q, rsp_cookie_q});
       h_back : assert (!back_q || (s1_me && !s1_slot && s1_last));
       h_given : assert (!(give && give_tag == me) || back_q);
       p_once : assert (!leaves || (!held_q && !in_free && !back_q));
-      p_place : assert (!walked || {1'b0, free_count} + in_out + held_q + back_q == 1);
-      p_conserved : assert (walk || free_level + out_valid + held_count + any_back_q == TAGS);
+      p_place : assert (!swept || {1'b0, free_count} + in_out + held_q + back_q == 1);
+      p_conserved : assert (sweep || free_level + out_valid + held_count + any_back_q == TAGS);
       p_back : assert (back_q == (give && give_tag == me));
       p_delivered : assert (!delivered || !ended_q);
       p_whose :

@@ -126,7 +126,7 @@ module fv_eq #(
   (* probe = "u_dut.ctx_read_live" *) wire rd_live;
   (* probe = "u_dut.cq_armed" *) wire rd_armed;
   (* probe = "u_dut.cq_posted" *) wire rd_posted;
-  (* probe = "u_dut.cq_deferred" *) wire rd_kept;
+  (* probe = "u_dut.cq_deferred" *) wire rd_deferred;
   (* probe = "u_dut.arm_wanted" *) wire rd_wanted;
   (* probe = "u_dut.eq_armed_q" *) wire [EQS-1:0] eq_armed;
   (* probe = "u_dut.eq_new_q" *) wire [EQS-1:0] eq_new;
@@ -229,11 +229,11 @@ module fv_eq #(
   reg eq_new_q;  // the EQ has a new EQE since then
   reg live_q;
   reg [EQN_W-1:0] home_q;
-  reg lapped_q;
+  reg wrapped_q;
 
   wire [12:0] ev_cqn = ev_eqe_data[`EFA_EV_EQE__CQN];
   wire [7:0] ev_eqn = ev_eqe_data[`EFA_EV_EQE__EQN];
-  wire told = m_wr_valid && m_wr_ready && ev_cqn[CQN_W-1:0] == me;
+  wire reported = m_wr_valid && m_wr_ready && ev_cqn[CQN_W-1:0] == me;
   wire wrote = m_wr_valid && m_wr_ready && ring_q && ev_eqn[EQN_W-1:0] == eq;
   wire sent = m_irq_valid && m_irq_ready && eqn == eq;
   wire made = cqc_valid && cqc_cqn == me;
@@ -250,7 +250,7 @@ module fv_eq #(
 
   wire [3:0] log = ring_ctx_q[`EFA_EQC__LOG];
   wire [15:0] slot = written_q & ((16'd1 << log) - 16'd1);
-  wire [15:0] laps = written_q >> log;
+  wire [15:0] wraps = written_q >> log;
 
   always @(posedge clk) begin
     began_q <= 1'b1;
@@ -262,7 +262,7 @@ module fv_eq #(
       eq_armed_q <= 1'b0;
       eq_new_q <= 1'b0;
       live_q <= 1'b0;
-      lapped_q <= 1'b0;
+      wrapped_q <= 1'b0;
     end else begin
       if (ring_made && eqc_data[`EFA_EQC__LIVE]) begin
         ring_q <= 1'b1;
@@ -270,7 +270,7 @@ module fv_eq #(
         written_q <= 0;
       end else if (wrote) begin
         written_q <= written_q + 16'd1;
-        if (laps[0]) lapped_q <= 1'b1;
+        if (wraps[0]) wrapped_q <= 1'b1;
       end
       if (state == ST_EQ_ARM && eqn == eq) eq_armed_q <= 1'b1;
       else if (sent || (ring_made && !busy_eq)) eq_armed_q <= 1'b0;
@@ -281,7 +281,7 @@ module fv_eq #(
         home_q <= cqc_data[`EFA_CQC__EQN];
       end
       if (made || home_arm) may_q <= 1'b1;
-      else if (told) may_q <= 1'b0;
+      else if (reported) may_q <= 1'b0;
       if (made) requested_q <= 1'b0;
       else if (cqdb_valid && cqdb_cqn == me && cqdb_value[`EFA_CQ_DB__ARM]) requested_q <= 1'b1;
       else if (take_arm && arm_cqn == me && !(db_me && db_arm)) requested_q <= 1'b0;
@@ -376,7 +376,7 @@ module fv_eq #(
       if (made) ref_may_q <= 1'b1;
       else if (home_changes) ref_may_q <= 1'b0;
       else if (eq_arm && eqdb_number[EQN_W-1:0] == home_q) ref_may_q <= 1'b1;
-      else if (told) ref_may_q <= 1'b0;
+      else if (reported) ref_may_q <= 1'b0;
       if (ring_changes) begin
         ref_eq_armed_q  <= 1'b0;
         ref_eq_recent_q <= 2'd0;
@@ -507,7 +507,7 @@ module fv_eq #(
       h_read :
       assert (!((state == ST_EXAMINE || state == ST_SCAN_CQ) && cqn == me)
           || (!gone && rd_live == live_q && (!live_q || ctx_eqn == home_q)
-          && {rd_armed, rd_posted, rd_kept} == state_word && !clear_me));
+          && {rd_armed, rd_posted, rd_deferred} == state_word && !clear_me));
       h_read_row :
       assert (!((state == ST_EXAMINE && cqn[CQN_W-1:SCAN_W] == my_word)
           || (scanning && word_loaded && word == my_word)) || row == rows_word);
@@ -515,7 +515,7 @@ module fv_eq #(
       h_row : assert (!posted || row_bit);
       h_drop_bit :
       assert (!(scanning && word_loaded && word == my_word && drop[me[SCAN_W-1:0]]) || !posted);
-      h_kept : assert ((!kept || posted) && (live_q || !(posted || armed)));
+      h_deferred : assert ((!kept || posted) && (live_q || !(posted || armed)));
       h_dropped :
       assert (!(scanning && word_loaded && word == my_word && drop[me[SCAN_W-1:0]])
           || (scan_from > me[SCAN_W-1:0] && !(state == ST_SCAN_CQ && at_me)));
@@ -538,7 +538,7 @@ module fv_eq #(
       assert (may_q || !live_q || (posted && !ahead && !(state == ST_POST && cqn == me)
           && !(state == ST_SCAN_CQ && cqn == me && scan_eqn == home_q)));
       h_requested : assert (!request || requested_q);
-      h_asked : assert (!(db_me && db_arm) || requested_q || (cleared && cleared_cqn == me));
+      h_db_requested : assert (!(db_me && db_arm) || requested_q || (cleared && cleared_cqn == me));
       h_waits : assert (!armed || waits_q);
       h_looks : assert (!(exam_me && exam_arm && rd_wanted) || waits_q);
       h_eq_armed : assert (!eq_armed[eq] || eq_armed_q);
@@ -576,8 +576,8 @@ module fv_eq #(
           && (!ref_eq_recent_q[1] || eq_request[eq] || eq_arming));
       p_slot :
       assert (!wrote || m_wr_addr == {ring_ctx_q[`EFA_EQC__BASE], 6'd0} + {44'd0, slot, 4'd0});
-      p_phase : assert (!wrote || m_wr_data[`EFA_ADMIN_EQE__PHASE] == !laps[0]);
-      p_once : assert (!(told && live_q) || may_q);
+      p_phase : assert (!wrote || m_wr_data[`EFA_ADMIN_EQE__PHASE] == !wraps[0]);
+      p_once : assert (!(reported && live_q) || may_q);
       // A due event is in a place of the block from which it proceeds: no event is lost.
       p_deferred : assert (deferred_right);
       p_pending : assert (pending_right);
@@ -588,8 +588,8 @@ module fv_eq #(
       p_requested : assert (!event_mine || waits_q);
       p_message : assert (!(sent && ring_q) || (eq_armed_q && eq_new_q));
       c_slot : cover (wrote && written_q == 16'd1);
-      c_phase : cover (wrote && lapped_q);
-      c_once : cover (told && live_q);
+      c_phase : cover (wrote && wrapped_q);
+      c_once : cover (reported && live_q);
       c_deferred : cover (ref_due_q && kept);
       c_met : cover (live_q && !may_q && !ref_due_q && work_q == 1);
       c_pending : cover (kept && ref_may_q);

@@ -10,7 +10,7 @@ module fv_turn #(
 ) (
     input wire clk,
     input wire rst,
-    input wire [N-1:0] asks,
+    input wire [N-1:0] requests,
     input wire [N-1:0] served,
     input wire [N-1:0] after,
     output reg [4:0] lost_q,
@@ -37,7 +37,7 @@ module fv_turn #(
   assign bound = lost_q + earlier < N && ({after[N-2:0], 1'b0} & ~after) == 0;
 
   always @(posedge clk) begin
-    if (rst || (asks & me) == 0 || (served & me) != 0) lost_q <= 0;
+    if (rst || (requests & me) == 0 || (served & me) != 0) lost_q <= 0;
     else if (others != 0) lost_q <= lost_q + 1;
   end
 
@@ -218,7 +218,7 @@ module fv_fairness (
   ) u_wr_turn (
       .clk(clk),
       .rst(rst),
-      .asks(wr_requests),
+      .requests(wr_requests),
       .served(mid_q ? 6'd0 : wr_accepts),
       .after(wr_after),
       .lost_q(wr_lost),
@@ -229,7 +229,7 @@ module fv_fairness (
   ) u_rd_turn (
       .clk(clk),
       .rst(rst),
-      .asks(rd_valid),
+      .requests(rd_valid),
       .served(rd_ready),
       .after(rd_after),
       .lost_q(rd_lost),
@@ -240,7 +240,7 @@ module fv_fairness (
   ) u_line_turn (
       .clk(clk),
       .rst(rst),
-      .asks(line_valid),
+      .requests(line_valid),
       .served(line_ready),
       .after(line_after),
       .lost_q(line_lost),
@@ -251,7 +251,7 @@ module fv_fairness (
   ) u_irq_turn (
       .clk(clk),
       .rst(rst),
-      .asks(irq_requests),
+      .requests(irq_requests),
       .served(irq_served),
       .after(irq_after),
       .lost_q(irq_lost),
@@ -262,7 +262,7 @@ module fv_fairness (
   ) u_drain_turn (
       .clk(clk),
       .rst(rst),
-      .asks(drain_valid),
+      .requests(drain_valid),
       .served(drain_served),
       .after(drain_after),
       .lost_q(drain_lost),

@@ -66,7 +66,7 @@ module fv_keys #(
 
   (* anyconst *) wire [MR_W-1:0] me;
 
-  (* probe = "u_dut.init_q" *) wire [MR_W:0] walk;
+  (* probe = "u_dut.init_q" *) wire [MR_W:0] sweep;
   (* probe = "u_dut.u_table.word_addr" *) wire [MR_W-1:0] word_addr;
   (* probe = "u_dut.u_table.word_q" *) wire [MRC_W-1:0] word;
   (* probe = "u_dut.u_table.word_known_q" *) wire word_known;
@@ -100,16 +100,16 @@ module fv_keys #(
   // The requests in the stages: valid, names this MR, requested access, its MR.
   reg [2:0] there_q;
   reg [2:0] mine_q;
-  reg [REQ_META_W-1:0] ask1_q;
-  reg [REQ_META_W-1:0] ask2_q;
-  reg [REQ_META_W-1:0] ask3_q;
+  reg [REQ_META_W-1:0] request1_q;
+  reg [REQ_META_W-1:0] request2_q;
+  reg [REQ_META_W-1:0] request3_q;
   reg [MRC_W-1:0] mr1_q;
   reg [MRC_W-1:0] mr2_q;
   reg [MRC_W-1:0] mr3_q;
 
-  wire answered = EARLY != 0 ? there_q[1] : there_q[2];
+  wire completed = EARLY != 0 ? there_q[1] : there_q[2];
   wire about_me = EARLY != 0 ? mine_q[1] : mine_q[2];
-  wire [REQ_META_W-1:0] ask = EARLY != 0 ? ask2_q : ask3_q;
+  wire [REQ_META_W-1:0] request = EARLY != 0 ? request2_q : request3_q;
   wire [MRC_W-1:0] mr = EARLY != 0 ? mr2_q : mr3_q;
   wire [23:0] key;
   wire [9:0] pd;
@@ -117,8 +117,8 @@ module fv_keys #(
   wire [31:0] len;
   wire writes;
   wire [USER_W-1:0] user;
-  assign {key, pd, addr, len, writes, user} = ask;
-  wire moves = !answered || m_ready;
+  assign {key, pd, addr, len, writes, user} = request;
+  wire moves = !completed || m_ready;
 
   wire [23:0] key2;
   wire [9:0] pd2;
@@ -126,7 +126,7 @@ module fv_keys #(
   wire [31:0] len2;
   wire writes2;
   wire [USER_W-1:0] user2;
-  assign {key2, pd2, addr2, len2, writes2, user2} = ask2_q;
+  assign {key2, pd2, addr2, len2, writes2, user2} = request2_q;
 
   wire [63:0] iova = mr[`EFA_MRC__IOVA];
   wire [63:0] first_page = iova & ({64{1'b1}} << mr[`EFA_MRC__SHIFT]);
@@ -144,9 +144,9 @@ module fv_keys #(
     else if (moves) there_q <= {there_q[1:0], s_valid};
     if (moves) begin
       mine_q <= {mine_q[1:0], s_key[MR_W-1:0] == me};
-      ask1_q <= {s_key, s_pd, s_addr, s_len, s_write, s_user};
-      ask2_q <= ask1_q;
-      ask3_q <= ask2_q;
+      request1_q <= {s_key, s_pd, s_addr, s_len, s_write, s_user};
+      request2_q <= request1_q;
+      request3_q <= request2_q;
       mr1_q  <= mr_q;
       mr2_q  <= mr1_q;
       mr3_q  <= mr2_q;
@@ -164,14 +164,14 @@ module fv_keys #(
     a_words : assume (word_addr == me);
     if (began_q && !rst) begin
       h_init : assert (init_done || (mr_q == {MRC_W{1'b0}} && there_q == 3'd0));
-      h_word : assert (walk <= {1'b0, me} || (word_known && word == mr_q));
+      h_word : assert (sweep <= {1'b0, me} || (word_known && word == mr_q));
       h_ends :
       assert ((!mr_q[`EFA_MRC__LIVE] || mr_q[`EFA_MRC__LENGTH] == 64'd0
           || mr_q[`EFA_MRC__IOVA] <= -mr_q[`EFA_MRC__LENGTH])
           && (!mr1_q[`EFA_MRC__LIVE] || !there_q[0] || mr1_q[`EFA_MRC__LENGTH] == 64'd0
           || mr1_q[`EFA_MRC__IOVA] <= -mr1_q[`EFA_MRC__LENGTH]));
       h_first :
-      assert (s1_valid == there_q[0] && (!there_q[0] || (ask1_q == {
+      assert (s1_valid == there_q[0] && (!there_q[0] || (request1_q == {
         s1_key, s1_pd, s1_addr, s1_len, s1_write, s1_user
       } && mine_q[0] == (s1_key[MR_W-1:0] == me) && (!mine_q[0] || region == mr1_q))));
       h_second :
@@ -186,23 +186,23 @@ module fv_keys #(
           && s2_space == mr2_q[`EFA_MRC__LENGTH] - {32'd0, len2}
           && (!mr2_q[`EFA_MRC__LIVE] || mr2_q[`EFA_MRC__LENGTH] == 64'd0
           || mr2_q[`EFA_MRC__IOVA] <= -mr2_q[`EFA_MRC__LENGTH]))))));
-      p_once : assert (m_valid == answered && (!answered || (m_len == len && m_user == user)));
+      p_once : assert (m_valid == completed && (!completed || (m_len == len && m_user == user)));
       p_key :
-      assert (!(answered && about_me && m_ok && len != 32'd0) || (mr[`EFA_MRC__LIVE]
+      assert (!(completed && about_me && m_ok && len != 32'd0) || (mr[`EFA_MRC__LIVE]
           && key == {4'd0, mr[`EFA_MRC__KEY]} && pd == mr[`EFA_MRC__PD]
           && (mr[`EFA_MRC__LOCAL_WRITE] || !writes)));
       p_where :
-      assert (!(answered && about_me) || (m_loc[`EFA_MR_LOC__MTT] == mr[`EFA_MRC__MTT]
+      assert (!(completed && about_me) || (m_loc[`EFA_MR_LOC__MTT] == mr[`EFA_MRC__MTT]
           && m_loc[`EFA_MR_LOC__SHIFT] == mr[`EFA_MRC__SHIFT]
           && m_loc[`EFA_MR_LOC__PHYS] == mr[`EFA_MRC__PHYS]
           && m_loc[`EFA_MR_LOC__START] == (mr[`EFA_MRC__PHYS] ? addr : addr - first_page)));
       p_inside :
-      assert (!(answered && about_me && m_ok && len != 32'd0) || (addr >= iova
+      assert (!(completed && about_me && m_ok && len != 32'd0) || (addr >= iova
           && end_requested <= end_there));
-      c_once : cover (answered && about_me && there_q[0] && user == 4'd5);
-      c_key : cover (answered && about_me && m_ok && len == 32'd64 && foreign_q);
-      c_where : cover (answered && about_me && m_loc[`EFA_MR_LOC__MTT] == 16'd7);
-      c_inside : cover (answered && about_me && m_ok && len == 32'd64 && addr > iova);
+      c_once : cover (completed && about_me && there_q[0] && user == 4'd5);
+      c_key : cover (completed && about_me && m_ok && len == 32'd64 && foreign_q);
+      c_where : cover (completed && about_me && m_loc[`EFA_MR_LOC__MTT] == 16'd7);
+      c_inside : cover (completed && about_me && m_ok && len == 32'd64 && addr > iova);
     end
   end
 

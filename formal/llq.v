@@ -85,7 +85,7 @@ module fv_llq #(
       .ev_llq_data(ev_llq_data)
   );
 
-  (* probe = "u_dut.init_q" *) wire [LINE_W-PAGE_LOG:0] walk;
+  (* probe = "u_dut.init_q" *) wire [LINE_W-PAGE_LOG:0] sweep;
   (* probe = "u_dut.op_line_q" *) wire [11:0] op_line;
   (* probe = "u_dut.equal_q" *) wire [LINE_W:0] equal;
   (* probe = "u_dut.op_equal_q" *) wire op_equal;
@@ -271,7 +271,7 @@ module fv_llq #(
       o_map : assert (!map_known_q || (half_now[dword] ^ other_now[dword]) == map_q);
     end
     if (began_q && !rst) begin
-      h_owner : assert (walk <= {1'b0, page} ? !own_q : owner_known && owner_word[0] == own_q);
+      h_owner : assert (sweep <= {1'b0, page} ? !own_q : owner_known && owner_word[0] == own_q);
       h_place : assert (!(op_equal && s_op_valid) || (op_waits_q && op_place < {4'd0, equal}));
       h_op : assert (op_waits_q ? {8'd0, op_line} < op_lines : op_line == 0);
       h_record :

@@ -144,11 +144,11 @@ module fv_obj_table #(
       end
     end
   end
-  wire answers = s_obj_ready != {UNITS{1'b0}};
+  wire responds = s_obj_ready != {UNITS{1'b0}};
   wire ok = obj_code == `EFA_OBJ_CODE__OK;
   wire [31:0] r_block = (32'd1 << r_log) - 32'd1;
-  wire mine = answers && r_kind == my_kind && ({16'd0, n} & ~r_block) == (r_index & ~r_block);
-  wire finds = answers && ok && r_op == `EFA_OBJ_OP__FIND && r_kind == my_kind
+  wire mine = responds && r_kind == my_kind && ({16'd0, n} & ~r_block) == (r_index & ~r_block);
+  wire finds = responds && ok && r_op == `EFA_OBJ_OP__FIND && r_kind == my_kind
       && ({16'd0, n} & ~r_block) == ({16'd0, obj_index} & ~r_block);
   wire by_uar = my_kind >= `EFA_OBJ_KIND__CQ;
 
@@ -161,7 +161,7 @@ module fv_obj_table #(
   wire frees = mine && ok && r_op == `EFA_OBJ_OP__FREE;
   wire refs = mine && ok && (r_op == `EFA_OBJ_OP__REF || r_op == `EFA_OBJ_OP__REF_OF_UAR);
   wire unrefs = mine && ok && r_op == `EFA_OBJ_OP__UNREF;
-  wire uar_goes = answers && ok && r_op == `EFA_OBJ_OP__FREE && r_kind == `EFA_OBJ_KIND__UAR
+  wire uar_goes = responds && ok && r_op == `EFA_OBJ_OP__FREE && r_kind == `EFA_OBJ_KIND__UAR
       && r_index[9:0] == uar_q;
 
   always @(posedge clk) begin
@@ -198,7 +198,7 @@ module fv_obj_table #(
   wire paged = hit && kind == `EFA_OBJ_KIND__LLQ && paging && (state == ST_DONE || scan > n_at);
   wire judged = hit && kind != `EFA_OBJ_KIND__LLQ && (state == ST_SWEEP || state == ST_DONE)
       && op != `EFA_OBJ_OP__FIND && obj_code == `EFA_OBJ_CODE__OK;
-  wire walked = by_uar && kind == `EFA_OBJ_KIND__UAR && op == `EFA_OBJ_OP__FREE
+  wire traversed = by_uar && kind == `EFA_OBJ_KIND__UAR && op == `EFA_OBJ_OP__FREE
       && obj_code == `EFA_OBJ_CODE__OK && index[9:0] == uar_q
       && ((state == ST_SWEEP && looked && at > word_addr) || state == ST_DONE);
   wire changed = (paged || judged) && (op == `EFA_OBJ_OP__TAKE || (op == `EFA_OBJ_OP__FREE
@@ -285,7 +285,7 @@ module fv_obj_table #(
       h_none : assert ((held_q && my_kind != `EFA_OBJ_KIND__LLQ) || refs_q == {REF_W{1'b0}});
       h_uar :
       assert (!there || !(changed || held_q || reached_q) || w_uar == (changed ? uar[9:0] : uar_q));
-      h_touched : assert (!there || !by_uar || w_touched == (changed || (reached_q && !walked)));
+      h_touched : assert (!there || !by_uar || w_touched == (changed || (reached_q && !traversed)));
       h_read :
       assert ((state != ST_VALIDATE || !hit || read == word)
           && (!(state == ST_SCAN && looked && kind == my_kind && at == n_at) || read == word)
@@ -306,7 +306,7 @@ module fv_obj_table #(
       ) && (!(kind == my_kind && (n_at & ~block_n) == found) || available)));
 
       p_found :
-      assert (!(answers && ok && r_op == `EFA_OBJ_OP__FIND && r_kind == my_kind)
+      assert (!(responds && ok && r_op == `EFA_OBJ_OP__FIND && r_kind == my_kind)
           || ({16'd0, obj_index} + r_block < {16'd0, many(
           my_kind
       )} && ({16'd0, obj_index} & r_block) == 32'd0 && !(finds && held_q)));

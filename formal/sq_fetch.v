@@ -102,7 +102,7 @@ module fv_sq_fetch #(
   );
 
   (* probe = "u_dut.u_requested.word_addr" *) wire [QPN_W-1:0] requested_place;
-  (* probe = "u_dut.u_requested.word_q" *) wire [16:0] asked;
+  (* probe = "u_dut.u_requested.word_q" *) wire [16:0] requested;
   (* probe = "u_dut.u_requested.word_known_q" *) wire requested_known;
   (* probe = "u_dut.u_base.word_addr" *) wire [QPN_W-1:0] base_place;
   (* probe = "u_dut.u_base.word_q" *) wire [57:0] base;
@@ -161,14 +161,14 @@ module fv_sq_fetch #(
   wire [16:0] posted_lines = wide ? {prod_q, 1'b0} : {1'b0, prod_q};
   wire [16:0] waiting = (posted_lines - sent_q) & mask;
   wire cleared = s_clear_valid && s_clear_qpn == me;
-  wire rung = doorbell_valid && doorbell_qpn == me;
+  wire posts = doorbell_valid && doorbell_qpn == me;
   wire p_me = p_valid && p_qpn == me;
   wire x_me = x_valid && x_qpn == me;
   wire changed = s_chg_valid && s_chg_ready && s_chg_qpn == me;
   wire reads = m_rd_valid && m_rd_ready && x_me;
   wire [16:0] lines = {10'd0, m_rd_len[12:6]};
   wire [16:0] index = sent_q & (ring - 17'd1);
-  wire [16:0] lap = sent_q >> ring_log;
+  wire [16:0] wraps = sent_q >> ring_log;
   wire [6:0] size = 7'd1 << (mrrs_log - 4'd6);
   wire [6:0] place = m_rd_addr[12:6] & (size - 7'd1);
   // Its read is requested, but the table is not updated or was read before the update.
@@ -177,7 +177,7 @@ module fv_sq_fetch #(
   always @(posedge clk) begin
     began_q <= 1'b1;
     looked_q <= qpc_addr == me;
-    rsp_q <= rung ? prod_q + posted_by : prod_q;
+    rsp_q <= posts ? prod_q + posted_by : prod_q;
     cleared_q <= !rst && cleared;
     stays_q <= !rst && s_clear_valid && !s_clear_ready;
     clear_qpn_q <= s_clear_qpn;
@@ -198,10 +198,10 @@ module fv_sq_fetch #(
         sent_q  <= 0;
         if (s_clear_made) base_q <= s_clear_base;
       end else begin
-        if (rung) prod_q <= prod_q + posted_by;
+        if (posts) prod_q <= prod_q + posted_by;
         if (reads) sent_q <= (sent_q + lines) & mask;
       end
-      if (rung || changed) idle_q <= 1'b0;
+      if (posts || changed) idle_q <= 1'b0;
       else if (p_done && p_me && !p_open) idle_q <= 1'b1;
     end
   end
@@ -219,9 +219,9 @@ module fv_sq_fetch #(
     a_size : assume (mrrs_log >= 4'd7 && mrrs_log <= 4'd12);
     a_size_stays : assume (!began_q || mrrs_log == mrrs_q);
     // Doorbells are valid, and the tables respond with their state at the request.
-    a_posted_lives : assume (!rung || (known_q && !cleared && !stays_q && posted_by != 0));
+    a_posted_lives : assume (!posts || (known_q && !cleared && !stays_q && posted_by != 0));
     a_posted_fits :
-    assume (!rung || {1'b0, waiting} + (wide ? {1'b0, posted_by, 1'b0} : {2'b00, posted_by}) <= ring);
+    assume (!posts || {1'b0, waiting} + (wide ? {1'b0, posted_by, 1'b0} : {2'b00, posted_by}) <= ring);
     a_count : assume (!looked_q || prod_data == rsp_q);
     a_ring :
     assume (!looked_q || (qpc_data[`EFA_QPC__WQE128] == wide && qpc_data[`EFA_QPC__SQ_LOG] == log
@@ -241,18 +241,18 @@ module fv_sq_fetch #(
       h_new : assert (!x_new || x_valid || x_new);
       h_table :
       assert (!known_q || (stays_q && clear_qpn_q == me)
-          || (requested_known && asked == (x_new && x_qpn == me ? x_first : after)));
+          || (requested_known && requested == (x_new && x_qpn == me ? x_first : after)));
       h_base : assert (!known_q || (base_known && base == base_q));
       h_x :
       assert (!x_me || (known_q && x_lines != 0 && x_lines <= 7'd64 && x_wide == wide
           && {10'd0, x_lines} <= waiting && x_first == sent_q
           && x_addr == base_q + {41'd0, index} && x_line == line[LINE_W-1:0] + index[LINE_W-1:0]
-          && x_parity == lap[0] && {10'd0, x_lines} + index <= ring
+          && x_parity == wraps[0] && {10'd0, x_lines} + index <= ring
           && {1'b0, x_addr[5:0] & (size[5:0] - 6'd1)} + x_lines <= size));
       h_p :
       assert (!p_me || !known_q || (x_new && x_qpn == me)
           || (had_new && had_qpn == me) || cleared_q || !looked_q
-          || (p_requested == asked && p_base == base));
+          || (p_requested == requested && p_base == base));
       h_looked : assert (!p_me || looked_q);
       h_rsp : assert (!known_q || cleared_q || rsp_q == prod_q);
       o_pending : assert (!(x_new && x_me) || {5'd0, x_more} == waiting || set[me] || p_me);
@@ -263,14 +263,14 @@ module fv_sq_fetch #(
       p_ring :
       assert (!reads || (index + lines <= ring && {1'b0, place} + m_rd_len[12:6] <= {1'b0, size}
           && m_rd_cookie[LINE_W-1:0] == line[LINE_W-1:0] + index[LINE_W-1:0]
-          && m_rd_cookie[28] == lap[0]));
+          && m_rd_cookie[28] == wraps[0]));
       p_pending :
       assert (!known_q || waiting == 0 || idle_q || set[me] || p_me || (chg && chg_qpn == me)
           || (x_me && {10'd0, x_lines} == waiting)
           || (x_new && x_qpn == me));
       c_order : cover (reads && sent_q == 17'd5);
       c_posted : cover (reads && lines == waiting && sent_q == 17'd2 && wide);
-      c_ring : cover (reads && lap == 17'd1 && index == 0 && log == 4'd1);
+      c_ring : cover (reads && wraps == 17'd1 && index == 0 && log == 4'd1);
       c_pending : cover (waiting != 0 && !set[me] && !p_me && x_me && x_new && sent_q != 0);
     end
   end

@@ -4,7 +4,7 @@
 // In    s_cpl: completed sends and receives; s_table, s_drain from admin; s_cqdb: CQ doorbells;
 //       s_reg_wr: register stores (EQ_DB); s_ec: requests to the event counters
 // Out   m_wr: host writes of CQEs, and of EQEs and counter values; m_irq_eq: interrupt requests;
-//       m_rxdone: a receive CQE is written; m_ec_code: answer of the event counters
+//       m_rxdone: a receive CQE is written; m_ec_code: response of the event counters
 // Time  see efa_cq, efa_ec and efa_eq
 `default_nettype none
 `include "efa_defs.vh"

@@ -20,7 +20,7 @@ LINE = (
 )
 
 
-def test_a_mutant_knows_its_number_and_its_line():
+def test_a_mutant_has_its_number_and_its_line():
     mutant = mutants.parse(LINE)
     assert (mutant.number, mutant.file, mutant.line) == (7, "rtl/queue/efa_llq.v", 3)
     assert mutant.name == r"cnot1 eq.A[2] \s3_place[18] by 6"
@@ -153,8 +153,8 @@ def test_a_proof_reports_equal_from_different():
         1,
     )
     by_name = {mutant.name: mutant for mutant in found}
-    # `unasked` reaches nothing; `waits` decides which report leaves.
-    equal = [name for name in by_name if " unasked[" in name][:2]
+    # `unused_ready` reaches nothing; `waits` decides which report leaves.
+    equal = [name for name in by_name if " unused_ready[" in name][:2]
     wires = " waits[", " m_err_qpn["
     different = [next(name for name in by_name if wire in name) for wire in wires]
     assert equal

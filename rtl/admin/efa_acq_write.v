@@ -123,7 +123,7 @@ module efa_acq_write #(
   assign ev_acq_valid = ev_valid_q;
   assign ev_acq_data = {{64 - `EFA_EV_ACQ__W{1'b0}}, status_q, id_q};
 
-  // The checksum takes two stages of efa_crc16 and one register beside the entry.
+  // The checksum takes two stages of efa_crc16 and one register parallel to the entry.
   reg wait_q;
   always @* begin
     state_d = state_q;

@@ -3,7 +3,7 @@
 //
 // In    s_ring: from the ring registers; s_aenq: from the AENQ, never in the cycle of s_ring;
 //       s_entry: from the AQ fetch; no ready
-// Out   ev_odd; one s_entry is held while another report leaves, a further one is lost
+// Out   ev_anomaly; one s_entry is held while another report leaves, a further one is lost
 // Time  same cycle; a held s_entry leaves in the next cycle without s_ring and s_aenq
 `default_nettype none
 `include "efa_check.vh"

@@ -3,7 +3,7 @@
 //
 // In    s_aenq: events; register stores; s_groups: enabled groups; s_uptime: cycles since power-on
 // Out   m_wr: one 64-byte write per event; m_note: the write is accepted; m_vector; ev_aenq;
-//       ev_odd: dropped events and ignored consumer counts
+//       ev_anomaly: dropped events and ignored consumer counts
 // Time  1 cycle from event to write, one event every 2; no event in the cycle of a register store;
 //       an event waits while the ring is full, a keep-alive is dropped then
 `default_nettype none
@@ -71,7 +71,7 @@ module efa_aenq #(
 
   wire to_caps = s_reg_wr_valid && s_reg_wr_offset == `EFA_REG__AENQ_CAPS;
   wire to_db = s_reg_wr_valid && s_reg_wr_offset == `EFA_REG__AENQ_CONS_DB;
-  wire legal = depth_ok(
+  wire valid_setup = depth_ok(
       s_reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_DEPTH], MAX_DEPTH
   ) && s_reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_ENTRY_SIZE] == ENTRY_BYTES;
   wire [31:0] unread = producer_q - consumer_q;
@@ -96,14 +96,14 @@ module efa_aenq #(
 
   wire [15:0] group = take_keep_alive ? GROUP_LAST : s_aenq_group;
   wire [15:0] syndrome = take_keep_alive ? 16'd0 : s_aenq_syndrome;
-  wire [31:0] lap = producer_q >> log_q;
+  wire [31:0] wraps = producer_q >> log_q;
   wire [SLOT_W-1:0] slot = producer_q[SLOT_W-1:0] & ~({SLOT_W{1'b1}} << log_q);
   reg [511:0] entry;
   always @* begin
     entry = 512'd0;
     entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__GROUP] = group;
     entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__SYNDROME] = syndrome;
-    entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__PHASE] = !lap[0];
+    entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__PHASE] = !wraps[0];
     entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__TIMESTAMP_LOW] = s_uptime[31:0];
     entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__TIMESTAMP_HIGH] = s_uptime[63:32];
     entry[`EFA_ADMIN_AENQ_ENTRY__INLINE_DATA_W4] = take_keep_alive ? 384'd0 : s_aenq_data;
@@ -143,7 +143,7 @@ module efa_aenq #(
       if (write) valid_q <= 1'b1;
       else if (m_wr_ready) valid_q <= 1'b0;
       if (to_caps) begin
-        on_q <= legal;
+        on_q <= valid_setup;
         producer_q <= FIRST;
         consumer_q <= FIRST;
         log_q <= log2(s_reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_DEPTH]);
@@ -172,7 +172,7 @@ module efa_aenq #(
     anomaly_detail_q <= dropped ? {syndrome, group} : s_reg_wr_data;
   end
 
-  wire unused_bits = &{1'b0, base_q[5:0], lap[31:1], s_groups};
+  wire unused_bits = &{1'b0, base_q[5:0], wraps[31:1], s_groups};
 
 endmodule
 

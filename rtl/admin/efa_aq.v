@@ -5,7 +5,7 @@
 //       s_aenq: an asynchronous event is written; s_cfg_aenq_vector: the vector of these events
 // Out   m_cfg_*: ring set-up, m_*_start for one cycle when a ring is set up; m_irq: one request
 //       for all pending notes of a vector, with the vector that is set up when the request is
-//       formed; ev_odd: ignored doorbells
+//       formed; ev_anomaly: ignored doorbells
 // Time  a store takes effect in 1 cycle, one per cycle; a note becomes a request in 2 cycles, or
 //       when INTR_MASK is cleared
 `default_nettype none
@@ -84,9 +84,9 @@ module efa_aq (
   wire to_aq_db = s_reg_wr_valid && s_reg_wr_offset == `EFA_REG__AQ_PROD_DB;
 
   // AQEs that the doorbell posts, and free slots of the ring.
-  wire [15:0] rung = s_reg_wr_data[15:0] - producer_q;
+  wire [15:0] posted = s_reg_wr_data[15:0] - producer_q;
   wire [15:0] space = (16'd1 << aq_log_q) - (producer_q - consumed_q);
-  wire ring_ok = aq_on_q && rung <= space;
+  wire ring_ok = aq_on_q && posted <= space;
 
   // One request reports all pending notes of its vector.
   wire send = (due_q || aenq_due_q) && !mask_q && (!irq_valid_q || m_irq_ready);

@@ -3,7 +3,7 @@
 //
 // In    ring set-up and producer index; s_line: AQEs read from host memory
 // Out   m_line: reads; m_cmd: AQEs in ring order, err: the read failed, bad: the checksum or
-//       payload version is wrong; m_aq_consumed: an AQE is fetched; ev_odd: an AQE with a wrong
+//       payload version is wrong; m_aq_consumed: an AQE is fetched; ev_anomaly: an AQE with a wrong
 //       phase bit, a wrong checksum or a failed read
 // Time  read in the cycle of the new producer index, command in the cycle of its line, one of each
 //       per cycle; disabling the ring withdraws a waiting read or command, a new set-up drops the
@@ -45,7 +45,7 @@ module efa_aq_fetch (
   localparam SLOT_W = $clog2(`EFA_LIMITS__MAX_AQ_DEPTH);
 
   reg [15:0] requested_q;
-  reg [15:0] came_q;
+  reg [15:0] fetched_q;
   reg [15:0] drop_q;  // outstanding reads of old rings
   reg anomaly_valid_q;
   reg [3:0] anomaly_kind_q;
@@ -53,11 +53,11 @@ module efa_aq_fetch (
 
   wire [SLOT_W-1:0] slot = requested_q[SLOT_W-1:0] & ~({SLOT_W{1'b1}} << s_cfg_aq_log);
   wire dropping = drop_q != 16'd0;
-  wire ask = m_line_valid && m_line_ready;
+  wire request = m_line_valid && m_line_ready;
   wire drop = dropping && s_line_valid;
   wire take = m_cmd_valid && m_cmd_ready;
   wire phase_wrong = s_line_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__PHASE]
-      == came_q[s_cfg_aq_log];
+      == fetched_q[s_cfg_aq_log];
 
   assign m_line_valid = s_cfg_rings_on && !s_aq_start && requested_q != s_aq_producer;
   wire [57:0] place = s_cfg_aq_wide ? {{57 - SLOT_W{1'b0}}, slot, 1'b0} : {{58 - SLOT_W{1'b0}}, slot};
@@ -76,18 +76,18 @@ module efa_aq_fetch (
   always @(posedge clk) begin
     if (rst) begin
       requested_q <= 16'd0;
-      came_q <= 16'd0;
+      fetched_q <= 16'd0;
       drop_q <= 16'd0;
       anomaly_valid_q <= 1'b0;
     end else begin
       anomaly_valid_q <= take && (s_line_err || s_line_bad || phase_wrong);
       if (s_aq_start) begin
         requested_q <= 16'd0;
-        came_q  <= 16'd0;
-        drop_q  <= drop_q + (requested_q - came_q);
+        fetched_q  <= 16'd0;
+        drop_q  <= drop_q + (requested_q - fetched_q);
       end else begin
-        if (ask) requested_q <= requested_q + 16'd1;
-        if (take) came_q <= came_q + 16'd1;
+        if (request) requested_q <= requested_q + 16'd1;
+        if (take) fetched_q <= fetched_q + 16'd1;
         if (drop) drop_q <= drop_q - 16'd1;
       end
     end
@@ -96,7 +96,7 @@ module efa_aq_fetch (
   always @(posedge clk) begin
     anomaly_kind_q   <= s_line_err ? `EFA_ANOMALY_ADMIN__AQ_READ
         : s_line_bad ? `EFA_ANOMALY_ADMIN__AQ_CHECKSUM : `EFA_ANOMALY_ADMIN__AQ_PHASE;
-    anomaly_detail_q <= {16'd0, came_q};
+    anomaly_detail_q <= {16'd0, fetched_q};
   end
 
   wire unused_base = &{1'b0, s_cfg_aq_base[5:0]};

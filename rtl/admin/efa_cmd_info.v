@@ -107,8 +107,8 @@ module efa_cmd_info #(
   // A piece of the buffer ends with its 64-byte line or with the buffer.
   wire [7:0] to_line_end = 8'd64 - {2'd0, addr_q[5:0]};
   wire [7:0] piece = left_q < to_line_end ? left_q : to_line_end;
-  wire ask = m_line_valid && m_line_ready;
-  wire came = s_line_valid && s_line_ready;
+  wire request = m_line_valid && m_line_ready;
+  wire line_done = s_line_valid && s_line_ready;
 
   assign s_cmd_ready = idle;
   assign m_rsp_valid = state_q == ST_RSP;
@@ -132,7 +132,7 @@ module efa_cmd_info #(
     step_d   = step_q;
     addr_d   = addr_q;
     left_d   = left_q;
-    open_d   = open_q + {2'd0, ask} - {2'd0, came};
+    open_d   = open_q + {2'd0, request} - {2'd0, line_done};
     case (state_q)
       // Waits for a command.
       ST_IDLE: begin
@@ -180,11 +180,11 @@ module efa_cmd_info #(
       end
       // Reads the whole host information; the device uses none of it.
       ST_HOST: begin
-        if (ask) begin
+        if (request) begin
           addr_d = addr_q + {56'd0, piece};
           left_d = left_q - piece;
         end
-        if (came && s_line_err) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR_W3;
+        if (line_done && s_line_err) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR_W3;
         if (left_q == 8'd0 && open_q == 3'd0) state_d = ST_RSP;
       end
       // Waits until the response is accepted.

@@ -65,7 +65,7 @@ module efa_dma_line_rd #(
   wire [SLOT_W:0] held = tail_q - head_q;
   wire [SLOT_W-1:0] tail_slot = tail_q[SLOT_W-1:0];
   wire [SLOT_W-1:0] head_slot = head_q[SLOT_W-1:0];
-  wire ask = s_line_valid && s_line_ready;
+  wire request = s_line_valid && s_line_ready;
   wire fetch = held != {SLOT_W + 1{1'b0}} && done_q[head_slot] && (!out_q || m_line_ready);
 
   assign s_line_ready = !held[SLOT_W] && (!rd_valid_q || m_rd_ready);
@@ -106,7 +106,7 @@ module efa_dma_line_rd #(
     end else begin
       beat_q <= s_rd_cpl_valid;
       if (m_rd_ready) rd_valid_q <= 1'b0;
-      if (ask) begin
+      if (request) begin
         rd_valid_q <= 1'b1;
         tail_q <= tail_q + ONE;
         done_q[tail_slot] <= 1'b0;
@@ -122,7 +122,7 @@ module efa_dma_line_rd #(
   end
 
   always @(posedge clk) begin
-    if (ask) begin
+    if (request) begin
       rd_addr_q <= s_line_addr;
       rd_len_q  <= s_line_len;
       rd_slot_q <= tail_slot;

@@ -37,8 +37,8 @@ module efa_mr_geometry (
   reg [64:0] end_q;
   reg [65:0] span_q;
   reg [66:0] pages_q;
-  reg odd_q;
-  reg odd2_q;
+  reg invalid1_q;
+  reg invalid2_q;
   reg illegal_q;
   wire [63:0] offset = iova & mask_q;
   wire [66:0] pages = {1'b0, span_q} >> shift;
@@ -50,16 +50,16 @@ module efa_mr_geometry (
   always @(posedge clk) begin
     mask_q <= (64'd1 << shift) - 64'd1;
     end_q <= {1'b0, iova} + {1'b0, length};
-    odd_q <= length == 64'd0
+    invalid1_q <= length == 64'd0
         || !physical && !page_caps[shift]
         || s_cmd[`EFA_ADMIN_REG_MR_CMD__REMOTE_READ_ENABLE] && !remote_reads
         || s_cmd[`EFA_ADMIN_REG_MR_CMD__REMOTE_WRITE_ENABLE] && !remote_writes
         || !physical && listed && list_addr[2:0] != 3'd0;
     // Rounded up to whole pages.
     span_q <= {2'd0, offset} + {2'd0, length} + {2'd0, mask_q};
-    odd2_q <= odd_q || end_q[64] && end_q[63:0] != 64'd0;
+    invalid2_q <= invalid1_q || end_q[64] && end_q[63:0] != 64'd0;
     pages_q <= pages;
-    illegal_q <= odd2_q || !physical
+    illegal_q <= invalid2_q || !physical
         && (listed ? !indirect && {pages, 3'd0} > {38'd0, list_bytes} : pages > 67'd4);
   end
 

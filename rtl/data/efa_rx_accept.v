@@ -8,8 +8,8 @@
 //       m_job validated packets, in the order of each QP, with the buffers that are checked next
 //       (m_job_check); m_claim_done: a job leaves, so its claim is final; m_err a QP whose receive
 //       WQE has no last descriptor
-// Time  3 cycles per packet, one packet per cycle while claims are answered; a packet whose
-//       descriptors are pending waits beside the pipeline, with the later packets of its QP; after
+// Time  3 cycles per packet, one packet per cycle while claims are completed; a packet whose
+//       descriptors are pending waits in a list, with the later packets of its QP; after
 //       rst an initialisation of 256 cycles, or 2^QPN_W if that is more; no packet is accepted
 //       before s_open
 //

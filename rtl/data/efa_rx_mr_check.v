@@ -54,13 +54,13 @@ module efa_rx_mr_check (
   wire at_end = !both || requested_first_q;
   wire line_space;
   wire req_ready;
-  wire ask = s_job_valid && req != 2'b00 && line_space;
+  wire request = s_job_valid && req != 2'b00 && line_space;
   wire [DESC_W-1:0] desc = second ? descs[DESC_W+:DESC_W] : descs[0+:DESC_W];
   assign s_job_ready = line_space && at_end;
 
   always @(posedge clk) begin
     if (rst) requested_first_q <= 1'b0;
-    else if (ask) requested_first_q <= !at_end;
+    else if (request) requested_first_q <= !at_end;
   end
 
   wire status_valid;
@@ -77,7 +77,7 @@ module efa_rx_mr_check (
       .s_mr_valid(s_mr_valid),
       .s_mr_index(s_mr_index),
       .s_mr_data(s_mr_data),
-      .s_valid(ask),
+      .s_valid(request),
       .s_ready(req_ready),
       .s_key(desc[`EFA_IO_RX_DESC__LKEY]),
       .s_pd(s_job_check[`EFA_RX_CHECK__PD]),

@@ -10,7 +10,7 @@
 //       claim is accepted; m_end the packet whose response is accepted, m_end_parked: it waits
 //       for its descriptors; m_empty: no packet is between s_pkt and m_end; m_err a QP whose
 //       receive WQE has no last descriptor
-// Time  3 cycles per packet, one packet per cycle while claims are answered; no packet is validated
+// Time  3 cycles per packet, one packet per cycle while claims are completed; no packet is validated
 //       while a WQE without last descriptor is being reported, until its QP context shows ERR
 `default_nettype none
 `include "efa_defs.vh"

@@ -78,10 +78,10 @@ module efa_tx_buffer #(
   wire [1023:0] rotated = {2{s_rd_cpl_data}} >> (10'd512 - {1'b0, pos[5:0], 3'd0});
   wire [127:0] lanes = {64'd0, ~({64{1'b1}} << s_rd_cpl_bytes)} << pos[5:0];
 
-  wire [7:0] answered;
+  wire [7:0] completed;
   wire [7:0] goal;
   wire [7:0] goal_before;
-  wire [7:0] count = (c2_valid_q && c2_slot_q == c1_slot_q ? c2_count_q : answered) + 8'd1;
+  wire [7:0] count = (c2_valid_q && c2_slot_q == c1_slot_q ? c2_count_q : completed) + 8'd1;
   wire counted = c1_valid_q && c1_last_q;
 
   wire odd = c1_line_q[0];
@@ -141,7 +141,7 @@ module efa_tx_buffer #(
       .wr_data(initializing ? 8'd0 : count),
       .rd_en(1'b1),
       .rd_addr(slot),
-      .rd_data(answered)
+      .rd_data(completed)
   );
 
   efa_ram_1wnr #(

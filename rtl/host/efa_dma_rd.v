@@ -279,13 +279,13 @@ module efa_dma_rd #(
   wire broken = have_failed || too_much;
   wire err = s1_err_q || broken || beat_end != req_now_len;
   wire ends = s1_valid_q && s1_last_q;
-  wire answered = ends && outstanding && !s1_slot_q;
+  wire completed = ends && outstanding && !s1_slot_q;
   wire deliver = waiting && (s1_last_q || !broken);
 
   assign have_wr = s1_valid_q && outstanding;
-  assign have_new = answered ? {req_now_phase, 1'b0, 1'b0, 13'd0} :
+  assign have_new = completed ? {req_now_phase, 1'b0, 1'b0, 13'd0} :
       {have_phase, have_given_up || s1_slot_q, broken, too_much ? have_offset : beat_end};
-  assign give = answered;
+  assign give = completed;
   assign give_tag = s1_tag;
   assign give_phase = req_now_phase;
   assign m_late_valid = ends && !s1_slot_q && !waiting;

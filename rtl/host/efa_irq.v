@@ -74,7 +74,7 @@ module efa_irq #(
   reg [1:0] state_q;
   reg [VEC_W-1:0] vector_q;
   reg [VEC_W-1:0] scan_q;
-  reg odd_q;
+  reg anomaly_q;
   reg [7:0] anomaly_vector_q;
 
   wire [31:0] from_table = s_acc_offset - TABLE;
@@ -201,7 +201,7 @@ module efa_irq #(
       held_q <= {ENTRIES{1'b0}};
       resting_q <= {ENTRIES{1'b0}};
       left_q <= 1'b0;
-      odd_q <= 1'b0;
+      anomaly_q <= 1'b0;
       scan_q <= {VEC_W{1'b0}};
     end else begin
       case (state_q)
@@ -228,7 +228,7 @@ module efa_irq #(
       if (rested) resting_q[looked_q] <= 1'b0;
       if (leave && s_cfg_moderation != 16'd0) resting_q[vector_q] <= 1'b1;
       left_q <= leave;
-      odd_q  <= grant[1:0] != 2'b00 && !known;
+      anomaly_q  <= grant[1:0] != 2'b00 && !known;
       if (!scan_stays || grant[2]) begin
         scan_q <= scan_q == VECTOR_LAST ? {VEC_W{1'b0}} : scan_q + VECTOR_ONE;
       end
@@ -286,7 +286,7 @@ module efa_irq #(
     data[`EFA_EV_IRQ__VECTOR] = {{(8 - VEC_W) {1'b0}}, vector_q};
   end
 
-  assign m_anomaly_valid = odd_q;
+  assign m_anomaly_valid = anomaly_q;
   assign m_anomaly_vector = anomaly_vector_q;
   assign ev_irq_valid = leave;
   assign ev_irq_data = data;

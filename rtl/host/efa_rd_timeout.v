@@ -2,7 +2,7 @@
 // efa_rd_timeout - scans the tags for host reads without completion within TIMEOUT_CYCLES.
 //
 // In    s_now: a cycle counter whose wrap is longer than the time to find a read;
-//       ask: a read of this tag leaves; have: completion state of a tag
+//       s_req: a read of this tag leaves; have: completion state of a tag
 // Out   m_slot_req, m_slot_tag, m_slot_phase: times out this use of the tag; held until s_slot_done
 // Time  two cycles per tag, at least two more for a timeout; a read is found TIMEOUT_CYCLES
 //       after it leaves, plus at most one scan round

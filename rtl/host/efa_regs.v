@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_regs - holds the host registers: identity, status, and reads answered through memory.
+// efa_regs - holds the host registers: identity, status, and reads completed through memory.
 //
 // In    s_acc: BAR 0 dwords in bus order (efa_mmio); DEV_STS bits and s_resp_clear (efa_reset)
 // Out   m_reg_wr: register stores for all units, none during a reset; m_ctl: stores to DEV_CTL
@@ -122,7 +122,7 @@ module efa_regs #(
   wire near = s_acc_offset < TABLE;
   wire in_table = s_acc_offset >= TABLE && s_acc_offset < TABLE_END;
   wire store = s_acc_valid && s_acc_write && near && !s_in_flr;
-  wire ask = store && offset == `EFA_REG__MMIO_REG_READ;
+  wire read_request = store && offset == `EFA_REG__MMIO_REG_READ;
 
   assign m_reg_wr_valid = store && !s_in_reset;
   assign m_reg_wr_offset = offset;
@@ -150,11 +150,11 @@ module efa_regs #(
   wire requested_stored = stored(requested_offset);
   wire [31:0] requested_value =
       value(requested_offset, requested_stored, s_cfg_profile, version, caps, dev_sts);
-  reg [63:0] answer;
+  reg [63:0] response;
   always @* begin
-    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REQ_ID] = s_acc_data[`EFA_REG__MMIO_REG_READ__REQ_ID];
-    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_OFF] = requested_offset;
-    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_VAL] = requested_value;
+    response[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REQ_ID] = s_acc_data[`EFA_REG__MMIO_REG_READ__REQ_ID];
+    response[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_OFF] = requested_offset;
+    response[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_VAL] = requested_value;
   end
 
   wire req_ready;
@@ -166,9 +166,9 @@ module efa_regs #(
   ) u_reads (
       .clk(clk),
       .rst(rst),
-      .s_valid(ask),
+      .s_valid(read_request),
       .s_ready(req_ready),
-      .s_data({resp_hi_q, resp_lo_q[31:3], answer}),
+      .s_data({resp_hi_q, resp_lo_q[31:3], response}),
       .m_valid(m_wr_reg_valid),
       .m_ready(m_wr_reg_ready),
       .m_data({m_wr_reg_addr[63:3], m_wr_reg_data}),
@@ -177,7 +177,7 @@ module efa_regs #(
 
   assign m_wr_reg_addr[2:0] = 3'd0;
 
-  wire lost = ask && !req_ready;
+  wire lost = read_request && !req_ready;
   wire ignored = s_acc_valid && s_acc_write && !in_table && !(near && stored(offset));
 
   assign m_anomaly_valid = lost || ignored;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_check.vh - defines the checks that stand beside the logic they guard.
+// efa_check.vh - defines the checks of the logic around them.
 //
 // `EFA_CHECK(cond, "text") is a module item: the condition must hold at every rising edge of `clk`
 // with `rst` low, else the simulation ends with the text. `EFA_CHECK_ON names clock and reset

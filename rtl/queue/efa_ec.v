@@ -114,7 +114,7 @@ module efa_ec #(
   wire destroy = op_q == `EFA_EC_OP__DESTROY;
   wire attach = op_q == `EFA_EC_OP__ATTACH;
   wire detach = op_q == `EFA_EC_OP__DETACH;
-  wire forget = op_q == `EFA_EC_OP__INVALIDATE;
+  wire invalidate = op_q == `EFA_EC_OP__INVALIDATE;
   wire changes = op_q == `EFA_EC_OP__SET || op_q == `EFA_EC_OP__ADD;
 
   // The init sweep after reset clears the slots of each QP.
@@ -231,7 +231,7 @@ module efa_ec #(
     step_d = step_q;
     code_d = code_q;
     slots_wr = 1'b0;
-    slots_wr_data = attach ? slots_with : forget ? {4 * SLOT_W{1'b0}} : slots_without;
+    slots_wr_data = attach ? slots_with : invalidate ? {4 * SLOT_W{1'b0}} : slots_without;
     word_wr = 1'b0;
     word_wr_data = {refs_q, addr_q, sum};
     case (state_q)
@@ -248,7 +248,7 @@ module efa_ec #(
           counter_d = slot[EC_W-1:0];
           state_d   = slot[EC_W] ? ST_VALUE : intr_q ? ST_COMMIT : ST_IDLE;
         end else begin
-          state_d = forget ? ST_INVALIDATE : ST_VALUE;
+          state_d = invalidate ? ST_INVALIDATE : ST_VALUE;
         end
       end
       // Detaches the counters of a destroyed QP, one after the other.
@@ -277,7 +277,7 @@ module efa_ec #(
           word_wr_data = {{REF_W{1'b0}}, operand_q[63:3], 64'd0};
         end else if (destroy) begin
           if (refs_q != {REF_W{1'b0}}) code_d = `EFA_EC_CODE__BUSY;
-        end else if (forget) begin
+        end else if (invalidate) begin
           word_wr = 1'b1;
           word_wr_data = {refs_q - ONE, addr_q, value_q};
           state_d = ST_INVALIDATE;

@@ -96,7 +96,7 @@ module efa_rq_cache #(
       wire [QPN_W+ROW_W-1:0] wr_addr = clear ? {s_clear_qpn, clear_row_q}
           : {a_qpn_q, at[SLOT_W-1:2]};
       // The first wrap is 0, so a cleared slot holds 1.
-      wire lap = clear || at[SLOT_W];
+      wire wrap = clear || at[SLOT_W];
       wire [DESC_W-1:0] fresh = clear ? {DESC_W{1'b0}} : a_data_q[{behind, {DESC_LOG{1'b0}}}+:DESC_W];
       wire [LANE_W-1:0] word0;
       wire [BRIEF_W-1:0] brief;
@@ -108,7 +108,7 @@ module efa_rq_cache #(
           .clk(clk),
           .wr_en(wr_en),
           .wr_addr(wr_addr),
-          .wr_data({lap, fresh}),
+          .wr_data({wrap, fresh}),
           .rd_en(1'b1),
           .rd_addr({desc_rd_qpn[0+:QPN_W], at0[SLOT_W-1:2]}),
           .rd_data(word0)
@@ -120,7 +120,7 @@ module efa_rq_cache #(
           .clk(clk),
           .wr_en(wr_en),
           .wr_addr(wr_addr),
-          .wr_data({lap, fresh[`EFA_IO_RX_DESC__LAST], fresh[`EFA_IO_RX_DESC__REQ_ID]}),
+          .wr_data({wrap, fresh[`EFA_IO_RX_DESC__LAST], fresh[`EFA_IO_RX_DESC__REQ_ID]}),
           .rd_en(1'b1),
           .rd_addr({desc_rd_qpn[QPN_W+:QPN_W], at1[SLOT_W-1:2]}),
           .rd_data(brief)

@@ -29,7 +29,7 @@ module efa_rq_report #(
   wire [1:0] init;
   wire [1:0] waits;
   wire [1:0] grant;
-  wire [1:0] unasked;
+  wire [1:0] unused_ready;
   wire [2*QPN_W-1:0] qpns;
 
   efa_queue_fifo_set #(
@@ -41,7 +41,7 @@ module efa_rq_report #(
       .s_now_valid(s_wrong_valid),
       .s_now_qpn(s_wrong_qpn),
       .s_valid(1'b0),
-      .s_ready(unasked[0]),
+      .s_ready(unused_ready[0]),
       .s_qpn({QPN_W{1'b0}}),
       .m_valid(waits[0]),
       .m_ready(grant[0] && m_err_ready),
@@ -57,7 +57,7 @@ module efa_rq_report #(
       .s_now_valid(s_failed_valid),
       .s_now_qpn(s_failed_qpn),
       .s_valid(1'b0),
-      .s_ready(unasked[1]),
+      .s_ready(unused_ready[1]),
       .s_qpn({QPN_W{1'b0}}),
       .m_valid(waits[1]),
       .m_ready(grant[1] && m_err_ready),
@@ -79,7 +79,7 @@ module efa_rq_report #(
   assign m_err_qpn   = grant[1] ? qpns[QPN_W+:QPN_W] : qpns[0+:QPN_W];
   assign m_err_cause = grant[1] ? `EFA_QP_ERROR__DESC_READ : `EFA_QP_ERROR__RQ_DOORBELL;
 
-  wire unused_bits = &{1'b0, unasked};
+  wire unused_bits = &{1'b0, unused_ready};
 
 endmodule
 

@@ -140,7 +140,7 @@ module efa_sq_fetch #(
   wire [5:0] bound = to_end < {{IN_RING_W - 6{1'b0}}, to_size} ? to_end[5:0] : to_size;
   wire p_all = p_more <= {{IN_RING_W - 6{1'b0}}, 1'b0, bound};  // fewer lines than the bound allows
   wire [6:0] p_lines = p_all ? p_more[6:0] : {1'b0, bound} + 7'd1;
-  wire [16:0] lap = p_requested >> ring_log;
+  wire [16:0] wraps = p_requested >> ring_log;
   wire [19:0] ring_line = qpc_rd_data[`EFA_QPC__SQ_LINE];
 
   // The rest of the queue waits for its next visit.
@@ -297,7 +297,7 @@ module efa_sq_fetch #(
       x_more_q <= p_more;
       x_wide_q <= p_wide;
       x_epoch_q <= epoch_q;
-      x_parity_q <= lap[0];
+      x_parity_q <= wraps[0];
       x_line_q <= ring_line[LINE_W-1:0] + {{LINE_W - IN_RING_W{1'b0}}, p_index};
       x_addr_q <= p_base + {{58 - IN_RING_W{1'b0}}, p_index};
     end
@@ -306,7 +306,7 @@ module efa_sq_fetch #(
   end
 
   wire unused_bits = &{
-    1'b0, qpc_rd_data, s_rd_cpl_cookie, s_rd_cpl_offset, set_ready, lap[16:1], ring_line, p_lines, x_end
+    1'b0, qpc_rd_data, s_rd_cpl_cookie, s_rd_cpl_offset, set_ready, wraps[16:1], ring_line, p_lines, x_end
   };
 
   `EFA_CHECK(

@@ -35,7 +35,7 @@ module efa_sq_rr #(
   reg [QPN_W-1:0] last_q;
 
   // The choice has two levels: a row of queues, and a queue of the row. The lowest queue of each
-  // row is found beside the choice of the row.
+  // row is found in parallel with the choice of the row.
   wire [ROWS-1:0] filled;
   wire [COL_W*ROWS-1:0] lowest;
 

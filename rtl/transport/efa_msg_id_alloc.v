@@ -50,15 +50,16 @@ module efa_msg_id_alloc #(
   wire [COL_W-1:0] col_after = id_after[COL_W-1:0];
   wire [ROW_W-1:0] row_after = row + A_ROW[ROW_W-1:0];
 
-  // Free contexts from here to the end of the row; rows with a free one, those behind first.
+  // Free contexts from the current one to the end of its row. Rows with a free context: rows behind
+  // the current row have priority.
   wire [COLS-1:0] used_row = used_q[{row, {COL_W{1'b0}}}+:COLS];
   wire [COLS-1:0] free_row = ~used_row & ({COLS{1'b1}} << col);
   wire [COLS-1:0] first_col = free_row & (~free_row + A_COL);
   wire in_row = free_row != {COLS{1'b0}};
   wire [ROWS-1:0] rows;
   wire [ROWS-1:0] rows_behind = rows & (({ROWS{1'b1}} << row) << 1);
-  wire lap = rows_behind == {ROWS{1'b0}};
-  wire [ROWS-1:0] rows_from = lap ? rows : rows_behind;
+  wire wrap = rows_behind == {ROWS{1'b0}};
+  wire [ROWS-1:0] rows_from = wrap ? rows : rows_behind;
   wire [ROWS-1:0] first_row = rows_from & (~rows_from + A_ROW);
   // The context after the next one may be in another row.
   wire [ROWS-1:0] begins_used;
@@ -108,7 +109,7 @@ module efa_msg_id_alloc #(
     end else if (in_row) begin
       id_d[COL_W-1:0] = col_found;
     end else begin
-      id_d[31:CTX_W] = id_q[31:CTX_W] + {{31 - CTX_W{1'b0}}, lap};
+      id_d[31:CTX_W] = id_q[31:CTX_W] + {{31 - CTX_W{1'b0}}, wrap};
       id_d[CTX_W-1:0] = {row_found, {COL_W{1'b0}}};
     end
   end
