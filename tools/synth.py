@@ -208,7 +208,9 @@ def parameters_of(module, qpn_w=None, sq_host=False):
         "TAGS": limits["tags"], "TIMEOUT_CYCLES": limits["completion_timeout_cycles"],
         "SQ_HOST": int(sq_host),
     }  # fmt: skip
-    text = next(ROOT.glob(f"rtl/**/{module}.v")).read_text().split(");")[0]
+    lines = next(ROOT.glob(f"rtl/**/{module}.v")).read_text().splitlines()
+    # A comment may contain the characters that end the list of ports.
+    text = "\n".join(line.split("//")[0] for line in lines).split(");")[0]
     return {name: value for name, value in every.items() if f"parameter {name} " in text}
 
 
