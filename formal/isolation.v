@@ -113,6 +113,7 @@ module fv_isolation #(
   wire [31:0] db_data;
   wire qp_init_done;
   wire db_init_done;
+  wire fault_init_done;
   wire llq_init_done;
   wire [QPN_W-1:0] qpc_db_addr;
   wire [QPN_W-1:0] qpc_llq_addr;
@@ -299,6 +300,7 @@ module fv_isolation #(
   ) u_fault (
       .clk(clk),
       .rst(rst),
+      .m_init_done(fault_init_done),
       .s_posted_err_valid(doorbell_valid),
       .s_posted_err_qpn(doorbell_qpn),
       .s_incomplete_err_valid(incomplete_valid),
@@ -433,6 +435,8 @@ module fv_isolation #(
   (* probe = "u_db.cleared_mark" *) wire cleared_mark;
   (* probe = "u_db.s2_mark_q" *) wire s2_mark;
   (* probe = "u_db.s1_mark" *) wire s1_mark;
+  (* probe = "u_db.s1_valid_q" *) wire db_s1_valid;
+  (* probe = "u_db.s2_valid_q" *) wire db_s2_valid;
   (* probe = "u_db.s2_write" *) wire s2_write;
   (* probe = "u_db.s2_num_q" *) wire [12:0] s2_num;
   (* probe = "u_db.s2_value_q" *) wire [31:0] s2_value;
@@ -466,14 +470,109 @@ module fv_isolation #(
   (* probe = "u_llq.s3_dwen" *) wire [15:0] write_dwen;
   (* probe = "u_llq.s3_data" *) wire [511:0] write_data;
   (* probe = "u_llq.s3_parity_q" *) wire write_parity;
-  (* probe = "u_fault.posted_q" *) wire [(1<<QPN_W)-1:0] fault_posted;
-  (* probe = "u_fault.incomplete_q" *) wire [(1<<QPN_W)-1:0] fault_incomplete;
-  (* probe = "u_fault.store_q" *) wire [(1<<QPN_W)-1:0] fault_store;
-  (* probe = "u_fault.request_q" *) wire [(1<<QPN_W)-1:0] fault_request;
-  (* probe = "u_fault.round_q" *) wire [(1<<QPN_W)-1:0] fault_round;
-  (* probe = "u_fault.flush_ok_q" *) wire [(1<<QPN_W)-1:0] fault_flush_ok;
-  (* probe = "u_fault.halted_q" *) wire [(1<<QPN_W)-1:0] fault_halted;
-  (* probe = "u_fault.read_q" *) wire [(1<<QPN_W)-1:0] fault_read;
+  (* probe = "u_fault.init_q" *) wire fault_init;
+  (* probe = "u_fault.scan_q" *) wire [QPN_W-1:0] fault_scan;
+  (* probe = "u_fault.e1_valid_q" *) wire [4:0] fault_e1;
+  (* probe = "u_fault.e1_qpn_q" *) wire [5*QPN_W-1:0] fault_e1_qpn;
+  (* probe = "u_fault.e1_seen" *) wire [4:0] fault_e1_seen;
+  (* probe = "u_fault.e1_noticed" *) wire fault_e1_noticed;
+  (* probe = "u_fault.v1_qpn" *) wire [QPN_W-1:0] fault_visit_qpn;
+  (* probe = "u_fault.v1_word" *) wire [6:0] fault_visit_word;
+  (* probe = "u_fault.v1_errors" *) wire [3:0] fault_visit_errors;
+  (* probe = "u_fault.v1_noticed" *) wire fault_visit_noticed;
+  (* probe = "u_fault.v1_flush_ok" *) wire fault_visit_flushed;
+  (* probe = "u_fault.v1_clear_q" *) wire fault_clearing;
+  (* probe = "u_fault.v1_clear_qpn_q" *) wire [QPN_W-1:0] fault_clearing_qpn;
+  (* probe = "u_fault.g_event[0].u_event.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] event_0_0_addr;
+  (* probe = "u_fault.g_event[0].u_event.g_port[0].u_copy.word_q" *) wire event_0_0;
+  (* probe = "u_fault.g_event[0].u_event.g_port[0].u_copy.word_known_q" *) wire event_0_0_known;
+  (* probe = "u_fault.g_event[0].u_event.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] event_0_1_addr;
+  (* probe = "u_fault.g_event[0].u_event.g_port[1].u_copy.word_q" *) wire event_0_1;
+  (* probe = "u_fault.g_event[0].u_event.g_port[1].u_copy.word_known_q" *) wire event_0_1_known;
+  (* probe = "u_fault.g_event[0].u_event.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] event_0_2_addr;
+  (* probe = "u_fault.g_event[0].u_event.g_port[2].u_copy.word_q" *) wire event_0_2;
+  (* probe = "u_fault.g_event[0].u_event.g_port[2].u_copy.word_known_q" *) wire event_0_2_known;
+  (* probe = "u_fault.g_event[0].u_seen.word_addr" *) wire [QPN_W-1:0] seen_0_addr;
+  (* probe = "u_fault.g_event[0].u_seen.word_q" *) wire seen_0;
+  (* probe = "u_fault.g_event[0].u_seen.word_known_q" *) wire seen_0_known;
+  (* probe = "u_fault.g_event[1].u_event.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] event_1_0_addr;
+  (* probe = "u_fault.g_event[1].u_event.g_port[0].u_copy.word_q" *) wire event_1_0;
+  (* probe = "u_fault.g_event[1].u_event.g_port[0].u_copy.word_known_q" *) wire event_1_0_known;
+  (* probe = "u_fault.g_event[1].u_event.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] event_1_1_addr;
+  (* probe = "u_fault.g_event[1].u_event.g_port[1].u_copy.word_q" *) wire event_1_1;
+  (* probe = "u_fault.g_event[1].u_event.g_port[1].u_copy.word_known_q" *) wire event_1_1_known;
+  (* probe = "u_fault.g_event[1].u_event.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] event_1_2_addr;
+  (* probe = "u_fault.g_event[1].u_event.g_port[2].u_copy.word_q" *) wire event_1_2;
+  (* probe = "u_fault.g_event[1].u_event.g_port[2].u_copy.word_known_q" *) wire event_1_2_known;
+  (* probe = "u_fault.g_event[1].u_seen.word_addr" *) wire [QPN_W-1:0] seen_1_addr;
+  (* probe = "u_fault.g_event[1].u_seen.word_q" *) wire seen_1;
+  (* probe = "u_fault.g_event[1].u_seen.word_known_q" *) wire seen_1_known;
+  (* probe = "u_fault.g_event[2].u_event.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] event_2_0_addr;
+  (* probe = "u_fault.g_event[2].u_event.g_port[0].u_copy.word_q" *) wire event_2_0;
+  (* probe = "u_fault.g_event[2].u_event.g_port[0].u_copy.word_known_q" *) wire event_2_0_known;
+  (* probe = "u_fault.g_event[2].u_event.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] event_2_1_addr;
+  (* probe = "u_fault.g_event[2].u_event.g_port[1].u_copy.word_q" *) wire event_2_1;
+  (* probe = "u_fault.g_event[2].u_event.g_port[1].u_copy.word_known_q" *) wire event_2_1_known;
+  (* probe = "u_fault.g_event[2].u_event.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] event_2_2_addr;
+  (* probe = "u_fault.g_event[2].u_event.g_port[2].u_copy.word_q" *) wire event_2_2;
+  (* probe = "u_fault.g_event[2].u_event.g_port[2].u_copy.word_known_q" *) wire event_2_2_known;
+  (* probe = "u_fault.g_event[2].u_seen.word_addr" *) wire [QPN_W-1:0] seen_2_addr;
+  (* probe = "u_fault.g_event[2].u_seen.word_q" *) wire seen_2;
+  (* probe = "u_fault.g_event[2].u_seen.word_known_q" *) wire seen_2_known;
+  (* probe = "u_fault.g_event[3].u_event.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] event_3_0_addr;
+  (* probe = "u_fault.g_event[3].u_event.g_port[0].u_copy.word_q" *) wire event_3_0;
+  (* probe = "u_fault.g_event[3].u_event.g_port[0].u_copy.word_known_q" *) wire event_3_0_known;
+  (* probe = "u_fault.g_event[3].u_event.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] event_3_1_addr;
+  (* probe = "u_fault.g_event[3].u_event.g_port[1].u_copy.word_q" *) wire event_3_1;
+  (* probe = "u_fault.g_event[3].u_event.g_port[1].u_copy.word_known_q" *) wire event_3_1_known;
+  (* probe = "u_fault.g_event[3].u_event.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] event_3_2_addr;
+  (* probe = "u_fault.g_event[3].u_event.g_port[2].u_copy.word_q" *) wire event_3_2;
+  (* probe = "u_fault.g_event[3].u_event.g_port[2].u_copy.word_known_q" *) wire event_3_2_known;
+  (* probe = "u_fault.g_event[3].u_seen.word_addr" *) wire [QPN_W-1:0] seen_3_addr;
+  (* probe = "u_fault.g_event[3].u_seen.word_q" *) wire seen_3;
+  (* probe = "u_fault.g_event[3].u_seen.word_known_q" *) wire seen_3_known;
+  (* probe = "u_fault.g_event[4].u_event.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] event_4_0_addr;
+  (* probe = "u_fault.g_event[4].u_event.g_port[0].u_copy.word_q" *) wire event_4_0;
+  (* probe = "u_fault.g_event[4].u_event.g_port[0].u_copy.word_known_q" *) wire event_4_0_known;
+  (* probe = "u_fault.g_event[4].u_event.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] event_4_1_addr;
+  (* probe = "u_fault.g_event[4].u_event.g_port[1].u_copy.word_q" *) wire event_4_1;
+  (* probe = "u_fault.g_event[4].u_event.g_port[1].u_copy.word_known_q" *) wire event_4_1_known;
+  (* probe = "u_fault.g_event[4].u_event.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] event_4_2_addr;
+  (* probe = "u_fault.g_event[4].u_event.g_port[2].u_copy.word_q" *) wire event_4_2;
+  (* probe = "u_fault.g_event[4].u_event.g_port[2].u_copy.word_known_q" *) wire event_4_2_known;
+  (* probe = "u_fault.g_event[4].u_seen.word_addr" *) wire [QPN_W-1:0] seen_4_addr;
+  (* probe = "u_fault.g_event[4].u_seen.word_q" *) wire seen_4;
+  (* probe = "u_fault.g_event[4].u_seen.word_known_q" *) wire seen_4_known;
+  (* probe = "u_fault.u_own_notice.word_addr" *) wire [QPN_W-1:0] own_notice_addr;
+  (* probe = "u_fault.u_own_notice.word_q" *) wire own_notice;
+  (* probe = "u_fault.u_own_notice.word_known_q" *) wire own_notice_known;
+  (* probe = "u_fault.u_round_notice.word_addr" *) wire [QPN_W-1:0] round_notice_addr;
+  (* probe = "u_fault.u_round_notice.word_q" *) wire [1:0] round_notice;
+  (* probe = "u_fault.u_round_notice.word_known_q" *) wire round_notice_known;
+  (* probe = "u_fault.u_flush_ok.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] flushed_0_addr;
+  (* probe = "u_fault.u_flush_ok.g_port[0].u_copy.word_q" *) wire flushed_0;
+  (* probe = "u_fault.u_flush_ok.g_port[0].u_copy.word_known_q" *) wire flushed_0_known;
+  (* probe = "u_fault.u_flush_ok.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] flushed_1_addr;
+  (* probe = "u_fault.u_flush_ok.g_port[1].u_copy.word_q" *) wire flushed_1;
+  (* probe = "u_fault.u_flush_ok.g_port[1].u_copy.word_known_q" *) wire flushed_1_known;
+  (* probe = "u_fault.u_flush_ok.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] flushed_2_addr;
+  (* probe = "u_fault.u_flush_ok.g_port[2].u_copy.word_q" *) wire flushed_2;
+  (* probe = "u_fault.u_flush_ok.g_port[2].u_copy.word_known_q" *) wire flushed_2_known;
+  (* probe = "u_fault.u_word.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] fault_0_addr;
+  (* probe = "u_fault.u_word.g_port[0].u_copy.word_q" *) wire [6:0] fault_0;
+  (* probe = "u_fault.u_word.g_port[0].u_copy.word_known_q" *) wire fault_0_known;
+  (* probe = "u_fault.u_word.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] fault_1_addr;
+  (* probe = "u_fault.u_word.g_port[1].u_copy.word_q" *) wire [6:0] fault_1;
+  (* probe = "u_fault.u_word.g_port[1].u_copy.word_known_q" *) wire fault_1_known;
+  (* probe = "u_fault.u_word.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] fault_2_addr;
+  (* probe = "u_fault.u_word.g_port[2].u_copy.word_q" *) wire [6:0] fault_2;
+  (* probe = "u_fault.u_word.g_port[2].u_copy.word_known_q" *) wire fault_2_known;
+  (* probe = "u_fault.u_word.g_port[3].u_copy.word_addr" *) wire [QPN_W-1:0] fault_3_addr;
+  (* probe = "u_fault.u_word.g_port[3].u_copy.word_q" *) wire [6:0] fault_3;
+  (* probe = "u_fault.u_word.g_port[3].u_copy.word_known_q" *) wire fault_3_known;
+  (* probe = "u_fault.u_word.g_port[4].u_copy.word_addr" *) wire [QPN_W-1:0] fault_4_addr;
+  (* probe = "u_fault.u_word.g_port[4].u_copy.word_q" *) wire [6:0] fault_4;
+  (* probe = "u_fault.u_word.g_port[4].u_copy.word_known_q" *) wire fault_4_known;
   (* probe = "u_rq.u_prod.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] rq_post_0_addr;
   (* probe = "u_rq.u_prod.g_port[0].u_copy.word_q" *) wire [15:0] rq_post_0;
   (* probe = "u_rq.u_prod.g_port[0].u_copy.word_known_q" *) wire rq_post_0_known;
@@ -622,6 +721,42 @@ module fv_isolation #(
   reg event_pipe_q;
   wire notice = qpchg_send_valid && qpchg_send_ready && qpchg_state == ERR && qpchg_qpn == me;
   wire fault_cleared = fault_clear_valid && fault_clear_qpn == me;
+
+  // The flags of the queue in efa_sq_flush: the copies of the bits that events write, the copies of
+  // its word, and what is still to be written.
+  wire [4:0] event_0 = {event_4_0, event_3_0, event_2_0, event_1_0, event_0_0};
+  wire [4:0] event_1 = {event_4_1, event_3_1, event_2_1, event_1_1, event_0_1};
+  wire [4:0] event_2 = {event_4_2, event_3_2, event_2_2, event_1_2, event_0_2};
+  wire [4:0] seen = {seen_4, seen_3, seen_2, seen_1, seen_0};
+  wire fault_swept = !fault_init || fault_scan > me;
+  wire fault_known = &{
+    event_0_0_known, event_0_1_known, event_0_2_known, seen_0_known, event_1_0_known,
+    event_1_1_known, event_1_2_known, seen_1_known, event_2_0_known, event_2_1_known,
+    event_2_2_known, seen_2_known, event_3_0_known, event_3_1_known, event_3_2_known,
+    seen_3_known, event_4_0_known, event_4_1_known, event_4_2_known, seen_4_known,
+    own_notice_known, round_notice_known, flushed_0_known, flushed_1_known, flushed_2_known,
+    fault_0_known, fault_1_known, fault_2_known, fault_3_known, fault_4_known
+  };
+  wire fault_words = &{
+    event_0_0_addr == me, event_0_1_addr == me, event_0_2_addr == me, seen_0_addr == me,
+    event_1_0_addr == me, event_1_1_addr == me, event_1_2_addr == me, seen_1_addr == me,
+    event_2_0_addr == me, event_2_1_addr == me, event_2_2_addr == me, seen_2_addr == me,
+    event_3_0_addr == me, event_3_1_addr == me, event_3_2_addr == me, seen_3_addr == me,
+    event_4_0_addr == me, event_4_1_addr == me, event_4_2_addr == me, seen_4_addr == me,
+    own_notice_addr == me, round_notice_addr == me, flushed_0_addr == me, flushed_1_addr == me,
+    flushed_2_addr == me, fault_0_addr == me, fault_1_addr == me, fault_2_addr == me,
+    fault_3_addr == me, fault_4_addr == me
+  };
+  reg [4:0] fault_new;
+  integer event_number;
+  always @* begin
+    for (event_number = 0; event_number < 5; event_number = event_number + 1)
+    fault_new[event_number] = fault_e1[event_number]
+          && fault_e1_qpn[QPN_W*event_number+:QPN_W] == me;
+  end
+  wire fault_clears = fault_clearing && fault_clearing_qpn == me;
+  wire fault_noticed = event_0[4] != fault_0[4];
+  wire fault_flushed = flushed_0 != fault_0[5];
 
   // The counts of the receive ring since its clear with this size: posted by its own doorbells,
   // claimed and reported by inputs that name it. A doorbell or a report in the cycle of the clear
@@ -834,10 +969,14 @@ module fv_isolation #(
     a_power : assume (!rst_por || rst);
     a_opened : assume (!opened || !rst_por);
     a_aligned : assume (s_mmio_byte == 6'd0);
-    a_tables : assume (in_reset || !(rst || !qp_init_done || !db_init_done || !llq_init_done));
+    a_tables :
+    assume (in_reset || !(rst || !qp_init_done || !db_init_done || !llq_init_done
+        || !fault_init_done));
     a_commands :
-    assume ((db_init_done && llq_init_done && qp_init_done) || !(cqc_valid || clear_valid
+    assume ((db_init_done && llq_init_done && qp_init_done && fault_init_done)
+        || !(cqc_valid || clear_valid || fault_clear_valid
         || s_op_valid || rq_clear_valid));
+    a_reads : assume (fault_init_done || !(incomplete_valid || read_err_valid || fetch_err_valid));
     // Guaranteed by efa_cmd_qp, proven by formal/cmd_qp.v.
     a_clear : assume (!cleared || quiet);
     a_rings :
@@ -867,7 +1006,7 @@ module fv_isolation #(
         && clear_place_1 == me && clear_place_2 == me && cq_word_addr == cq && owner_place == page
         && rq_post_0_addr == me && rq_post_1_addr == me && rq_post_2_addr == me
         && rq_take_0_addr == me && rq_take_1_addr == me && rq_done_0_addr == me
-        && rq_done_1_addr == me && rq_size_addr == me);
+        && rq_done_1_addr == me && rq_size_addr == me && fault_words);
     if (began_q) begin
       o_decode :
       assert (lines_q == {1'b0, a_valid} + {1'b0, spare} && (a_valid || !spare)
@@ -881,6 +1020,11 @@ module fv_isolation #(
           && cpl_level + {6'd0, d_read} + {6'd0, e_push} <= 7'd62));
     end
     if (began_q && !rst) begin
+      // No error, notice or report occurs before the end of the initialisation of efa_sq_flush.
+      h_idle :
+      assert (fault_init == (ctx_state == 3'd0) && (!fault_init || (fault_scan == ctx_init
+          && {fault_e1, fault_clearing, qperr_send_valid} == 7'd0
+          && {db_s1_valid, db_s2_valid, s1_valid, s2_valid, s3_valid} == 5'd0)));
       h_contexts :
       assert (!ctx_there || (own_known && own_word == ctx_q && ctx_0_known && ctx_1_known
           && ctx_2_known && ctx_3_known && ctx_4_known && ctx_5_known));
@@ -948,11 +1092,27 @@ module fv_isolation #(
       h_s3 :
       assert ((s3_valid && write_line == line) == to_line_q[2] && (!to_line_q[2] || owned_q[2]
           || !s3_inside));
+      h_flags :
+      assert (!fault_swept || (fault_known && event_0 == event_1 && event_0 == event_2
+          && seen == fault_0[4:0] && fault_0 == fault_1 && fault_0 == fault_2
+          && fault_0 == fault_3 && fault_0 == fault_4 && own_notice == event_0[4]
+          && round_notice[0] == event_0[4] && flushed_0 == flushed_1 && flushed_0 == flushed_2));
+      h_forward :
+      assert (!fault_swept || ((fault_new & (fault_e1_seen ^ seen)) == 5'd0
+          && (!fault_new[4] || fault_e1_noticed == fault_noticed)
+          && (fault_visit_qpn != me || (fault_visit_word == fault_0
+          && {fault_visit_noticed, fault_visit_errors} == (fault_new | (event_0 ^ fault_0[4:0]))
+          && fault_visit_flushed == fault_flushed))));
+      h_fresh :
+      assert (!fault_init || (fault_new == 5'd0 && !fault_clears && !broke_q && !event_pipe_q
+          && !owed_q));
+      h_fault_zero :
+      assert (!(fault_init && fault_swept) || (event_0 == 5'd0 && fault_0 == 7'd0 && !flushed_0));
       h_request :
-      assert (!(fault_request[me] || fault_round[me] || fault_flush_ok[me] || flush_ok || scan_set)
-          || event_pipe_q);
+      assert (!((fault_swept && (fault_noticed || fault_flushed)) || fault_new[4])
+          || fault_clears || event_pipe_q);
       h_owed :
-      assert (!(fault_posted[me] || fault_incomplete[me] || fault_store[me] || fault_read[me]) || owed_q);
+      assert (!((fault_swept && event_0[3:0] != fault_0[3:0]) || fault_new[3:0] != 4'd0) || owed_q);
 
       h_rq :
       assert (!rq_known_q || (rq_sized_q && rq_post_0_known && rq_post_1_known && rq_post_2_known
@@ -975,7 +1135,9 @@ module fv_isolation #(
           && ctx_4 == ctx_q && ctx_5 == ctx_q));
       p_report : assert (!(offers && !offers_q) || owed_q);
       p_halted : assert (halted == {2{broke_q}});
-      h_halted : assert (fault_halted[me] == broke_q);
+      h_halted :
+      assert (!fault_swept || broke_q == (!fault_clears && (fault_new != 5'd0 || fault_0[6]
+          || event_0 != fault_0[4:0])));
       p_flush :
       assert (!(flush_ok || (translate_valid && scan_set) || (again_valid && again_qpn == me))
           || event_pipe_q);

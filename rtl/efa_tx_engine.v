@@ -128,6 +128,7 @@ module efa_tx_engine #(
   wire check_init;
   wire tx_init;
   wire psn_init;
+  wire flush_init;
 
   wire work_valid;
   wire [QPN_W-1:0] work_qpn;
@@ -226,7 +227,8 @@ module efa_tx_engine #(
   wire done_ready;
   wire [`EFA_TX_MSG__W-1:0] done_msg;
 
-  assign m_init_done = doorbell_init && llq_init && fetch_init && check_init && tx_init && psn_init;
+  assign m_init_done = doorbell_init && llq_init && fetch_init && check_init && tx_init && psn_init
+      && flush_init;
 
   efa_doorbell #(
       .QPN_W(QPN_W),
@@ -459,6 +461,7 @@ module efa_tx_engine #(
   ) u_fault (
       .clk(clk),
       .rst(rst),
+      .m_init_done(flush_init),
       .s_posted_err_valid(posted_err_valid),
       .s_posted_err_qpn(posted_err_qpn),
       .s_incomplete_err_valid(incomplete_err_valid),

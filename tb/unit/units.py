@@ -82,7 +82,7 @@ UNITS: dict[str, Unit] = {
     "sq_sched": Unit("efa_sq_sched"),
     "sq_sched_quanta": Unit("efa_sq_sched", long=True),
     "sq_ctrl": Unit("efa_sq_ctrl"),
-    "sq_flush": Unit("efa_sq_flush"),
+    "sq_flush": Unit("efa_sq_flush", [{}, {"QPN_W": 10}]),
     "sq_fetch": Unit(
         "efa_sq_fetch",
         [{"SLOT_W": 2}, {"QPN_W": 10, "LLQ_AW": 22}],
