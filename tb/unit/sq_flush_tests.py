@@ -402,17 +402,24 @@ async def a_clear_meets_the_return_of_its_queue(dut):
     account = await start(dut)
     cocotb.start_soon(barriers(dut, account, rng_for("sq_flush")))
     qpn = account.look = queues_of(dut) - 2
-    cases = list(product((1, 2, 5), range(9)))
-    for offered, gap in some(rng_for("returned"), cases, 27 if queues_of(dut) < 1024 else 9):
+    cases = list(product(("at once", "held", "cleared first"), range(8)))
+    for offer, gap in some(rng_for("returned"), cases, 24 if queues_of(dut) < 1024 else 12):
         account.rounds.clear()
-        account.held.add("m_again_ready")
+        if offer != "at once":
+            account.held.add("m_again_ready")
         await pulse(dut, "s_notice_valid", s_notice_qpn=qpn)
         await until(dut, high(dut.m_scan_valid), "a scan", 60)
-        await ClockCycles(dut.clk, qpn - 4 + gap)  # the queue is returned four cycles later
-        clearing = cocotb.start_soon(clear(dut, qpn))
-        await ClockCycles(dut.clk, offered)
+        if offer == "at once":
+            await ClockCycles(dut.clk, qpn - 4 + gap)  # the queue is returned four cycles later
+        else:
+            await until(dut, high(dut.m_again_valid), "the queue", queues_of(dut))
+            await ClockCycles(dut.clk, 2)
+        if offer == "held":
+            account.held.clear()
+            await ClockCycles(dut.clk, gap)
+        await clear(dut, qpn)
+        await ClockCycles(dut.clk, gap)
         account.held.clear()
-        await clearing
         await account.rest()
         assert account.rounds == [{qpn}] and qpn not in account.flush_ok | account.down
         await ClockCycles(dut.clk, 6)
