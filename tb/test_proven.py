@@ -45,6 +45,9 @@ properties:
 """
 
 
+MODEL = "module efa_other;\n  wire any;\nendmodule\n"
+
+
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
     """Returns a project with one block that is recorded as proven."""
@@ -125,6 +128,32 @@ def test_an_assumption_about_the_inside_is_marked(tree):
     assert "`a_calm` (reads a signal inside the block): The neighbour is calm." in page
     assert "| [one](#one) | One thing is proven. | 1 | N 3 | calm | 1 | The rest. |" in page
     assert "1 claims, 1 properties, 1 proofs." in page
+
+
+def test_a_model_replaces_a_module(tree):
+    """A model that the YAML names replaces the RTL in the proof and its digest; a model of a module
+    that the wrapper does not use is refused."""
+    part = tree / "rtl/part/efa_part.v"
+    part.write_text(PART.replace("endmodule", "  efa_other u_other ();\nendmodule"))
+    path = tree / "formal/one.yaml"
+    plan = path.read_text()
+    path.write_text(plan + "models: {efa_other: any wire}\n")
+    with pytest.raises(formal_job.PlanFault, match="expected formal/models/efa_other.v"):
+        formal_job.read_block(path)
+    (tree / "formal/models").mkdir()
+    (tree / "formal/models/efa_other.v").write_text(MODEL)
+    block = formal_job.read_block(path)
+    assert formal_job.sources(block) == ["formal/models/efa_other.v", "rtl/part/efa_part.v"]
+    before = proven.digest(block)
+    (tree / "rtl/part/efa_other.v").write_text("module efa_other;\n  wire y;\nendmodule\n")
+    assert proven.digest(block) == before
+    (tree / "formal/models/efa_other.v").write_text(MODEL.replace("any", "all"))
+    assert proven.digest(block) != before
+    page = formal_claims.page(tree / "formal")
+    assert "- `efa_other`: Any wire." in page and "| calm, model of efa_other |" in page
+    path.write_text(plan + "models: {efa_absent: none}\n")
+    with pytest.raises(formal_job.PlanFault, match="models/efa_absent.v"):
+        formal_job.read_block(path)
 
 
 def test_what_changed_last_is_proven_anew(tree):

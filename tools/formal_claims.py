@@ -91,6 +91,10 @@ def _section(block, status):
             ],
         ),
         (
+            "Models",
+            [f"`{name}`: {_sentence(message)}" for name, message in block.models.items()],
+        ),
+        (
             "Constant inputs",
             [f"`{port}`: {_sentence(message)}" for port, message in block.ties.items()],
         ),
@@ -132,10 +136,11 @@ def page(home, rows=()):
     ]
     for block in blocks:
         where = "; ".join(dict.fromkeys(sizes(job) for job in block.jobs))
+        assumed = [*block.assumes, *(f"model of {name}" for name in block.models)]
         lines.append(
             f"| [{block.name}](#{block.name}) | {block.claim} |"
             f" {len(block.properties)} | {where} |"
-            f" {', '.join(block.assumes) or 'none'} | {len(block.ties) or 'none'} |"
+            f" {', '.join(assumed) or 'none'} | {len(block.ties) or 'none'} |"
             f" {' '.join(map(_sentence, block.outside)) or 'nothing named'} |"
         )
     lines.append("")

@@ -52,6 +52,7 @@ class Block:
     assumes: dict = field(default_factory=dict)  # label of an assumption: who guarantees it
     ties: dict = field(default_factory=dict)  # instance.port of a constant input: why
     outside: list = field(default_factory=list)  # exclusions of the claim
+    models: dict = field(default_factory=dict)  # module that a model replaces: its contract
 
     @property
     def top(self):
@@ -98,6 +99,7 @@ def read_block(path):
         message.get("assumes") or {},
         message.get("ties") or {},
         message.get("outside") or [],
+        message.get("models") or {},
     )
     for job in block.jobs:
         if job["engine"] not in ENGINES:
@@ -138,6 +140,11 @@ def check_terms(block, message):
         raise PlanFault(f"{where}: `assumes` does not explain a_{label} of the wrapper")
     for label in sorted(set(block.assumes) - set(labels)):
         raise PlanFault(f"{where}: `assumes` explains {label}, which the wrapper does not have")
+    used = {Path(name).stem: name for name in sources(block)}
+    for name in block.models:
+        if not used.get(name, "").startswith("formal/models/"):
+            raise PlanFault(f"{where}: `models` names {name}: expected formal/models/{name}.v, of a"
+                            " module that the wrapper uses")  # fmt: skip
     tied = constants(block.wrapper.read_text())
     for port in sorted(tied - set(block.ties)):
         raise PlanFault(f"{where}: `ties` does not explain the constant input {port}")
@@ -166,10 +173,13 @@ def constants(text):
     return found
 
 
-def sources(wrapper):
-    """Returns the RTL files that a wrapper uses, directly or not, relative to the project."""
+def sources(block):
+    """Returns the RTL files that a wrapper uses, directly or not, relative to the project; models
+    instead of the modules that they replace."""
     there = {p.stem: p.relative_to(ROOT) for p in (ROOT / "rtl").rglob("*.v")}
-    found, todo = {}, [wrapper.relative_to(ROOT)]
+    models = {p.stem: p.relative_to(ROOT) for p in (HOME / "models").glob("*.v")}
+    there |= {name: path for name, path in models.items() if name in block.models}
+    found, todo = {}, [block.wrapper.relative_to(ROOT)]
     while todo:
         text = (ROOT / todo.pop()).read_text()
         names = set(re.findall(r"^\s*(efa_\w+) (?:#\(|u_)", text, re.M))
@@ -229,7 +239,7 @@ def build(block, job, place, only=None, bug=None):
     """
     (ROOT / place).mkdir(parents=True, exist_ok=True)
     wrapper = block.wrapper
-    files = [*sources(wrapper), str(wrapper.relative_to(ROOT))]
+    files = [*sources(block), str(wrapper.relative_to(ROOT))]
     if bug:
         files = plant(bug, files, place)
     limits = (ROOT / "rtl/gen/efa_defs.vh").read_text()

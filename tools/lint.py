@@ -40,7 +40,7 @@ def sources():
 
 def wrappers():
     """Returns the wrappers of the proofs, relative to the project."""
-    return sorted(path.relative_to(ROOT) for path in (ROOT / "formal").glob("*.v"))
+    return sorted(path.relative_to(ROOT) for path in (ROOT / "formal").rglob("*.v"))
 
 
 def run(command):

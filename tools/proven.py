@@ -3,10 +3,10 @@
 
 A complete run of a block without a failed property writes its digest and the seconds it took. `make
 lint` compares the digests and rejects RTL that differs from the proven RTL. The digest covers the
-inputs of the solver: the wrapper, the RTL under it, the definitions in use, the jobs, the program
-that builds the netlist (tools/formal_job.py) and the versions of Yosys and the solver; it does not
-cover comments and layout. A digest can be written by hand: `make test` therefore proves the most
-recently changed blocks again, and `make formal-fresh` proves all blocks and compares.
+inputs of the solver: the wrapper, the RTL and models under it, the definitions in use, the jobs,
+the program that builds the netlist (tools/formal_job.py) and the versions of Yosys and the solver;
+it does not cover comments and layout. A digest can be written by hand: `make test` therefore proves
+the most recently changed blocks again, and `make formal-fresh` proves all blocks and compares.
 """
 
 import ast
@@ -45,7 +45,7 @@ def program():
 def digest(block):
     """Returns sixteen hex digits for all inputs of the proofs of a block."""
     texts = {str(block.wrapper.relative_to(ROOT)): block.wrapper.read_text()}
-    texts |= {name: (ROOT / name).read_text() for name in sources(block.wrapper)}
+    texts |= {name: (ROOT / name).read_text() for name in sources(block)}
     todo = {name for text in texts.values() for name in INCLUDE.findall(text)}
     while todo:
         name = todo.pop()
@@ -93,7 +93,7 @@ def changed_last(blocks, budget):
     dirty = {line[3:] for line in (status or "").splitlines()}
 
     def changed(block):
-        files = [f"formal/{block.name}.v", f"formal/{block.name}.yaml", *sources(block.wrapper)]
+        files = [f"formal/{block.name}.v", f"formal/{block.name}.yaml", *sources(block)]
         if dirty & set(files):
             return time.time()
         when = _git("log", "-1", "--format=%ct", "--", *files)
@@ -119,7 +119,7 @@ def stale():
         except PlanFault as fault:
             lines.append(str(fault))
             continue
-        files = sources(block.wrapper)
+        files = sources(block)
         for each in block.properties.values():
             lines += [text for bug in each["bugs"] if (text := misfit(bug, files))]
         if message.get(name, {}).get("digest") != digest(block):
