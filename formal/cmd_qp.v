@@ -35,9 +35,7 @@ module fv_cmd_qp #(
     input wire drain_send_ready,
     input wire drain_recv_ready,
     input wire drain_cpl_ready,
-    input wire clear_prod_ready,
-    input wire clear_consumed_ready,
-    input wire clear_completed_ready,
+    input wire clear_fetch_ready,
     input wire [15:0] consumed_ops,
     input wire [15:0] completed_ops,
     input wire cancel_ready,
@@ -130,10 +128,8 @@ module fv_cmd_qp #(
   wire [QPN_W-1:0] rq_ctrl_qpn = sq_ctrl_qpn;
   wire [QPC_W-1:0] sq_ctrl_qpc = queue_op_data[`EFA_QUEUE_OP__QPC];
   wire queue_op_busy;
-  wire clear_prod_valid;
-  wire clear_consumed_valid;
-  wire clear_completed_valid;
-  wire clear_fault_valid;
+  wire clear_valid;
+  wire clear_fetch_valid;
   wire ring_valid;
   wire ring_ready;
   wire ring_own;
@@ -206,13 +202,9 @@ module fv_cmd_qp #(
       .s_drain_valid(ops_drain_valid),
       .consumed_rd_data(consumed_ops),
       .completed_rd_data(completed_ops),
-      .m_clear_prod_valid(clear_prod_valid),
-      .m_clear_prod_ready(clear_prod_ready),
-      .m_clear_consumed_valid(clear_consumed_valid),
-      .m_clear_consumed_ready(clear_consumed_ready),
-      .m_clear_completed_valid(clear_completed_valid),
-      .m_clear_completed_ready(clear_completed_ready),
-      .m_clear_fault_valid(clear_fault_valid),
+      .m_clear_valid(clear_valid),
+      .m_fetch_valid(clear_fetch_valid),
+      .m_fetch_ready(clear_fetch_ready),
       .m_llq_valid(ring_valid),
       .m_llq_ready(ring_ready),
       .m_llq_own(ring_own),
@@ -328,7 +320,7 @@ module fv_cmd_qp #(
   wire quiet = !rings(ctx_q) && !rings(ctx1_q) && !rings(ctx2_q) && !rings(ctx3_q);
   wire gone = !ctx_q[`EFA_QPC__LIVE] && !ctx1_q[`EFA_QPC__LIVE] && !ctx2_q[`EFA_QPC__LIVE]
       && !ctx3_q[`EFA_QPC__LIVE];
-  wire cleared = clear_prod_valid && sq_ctrl_qpn == me;
+  wire cleared = clear_valid && sq_ctrl_qpn == me;
 
   // Drains that began and ended since the queue could accept doorbells: of sends, of receives and
   // of completions, one after the other.

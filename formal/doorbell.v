@@ -17,19 +17,19 @@ module fv_doorbell #(
     input wire cqc_valid,
     input wire [CQN_W-1:0] cqc_cqn,
     input wire [`EFA_CQC__W-1:0] cqc_data,
+    input wire [15:0] prod_data,
     input wire [15:0] completed_data,
-    input wire s_clear_valid,
-    input wire [QPN_W-1:0] s_clear_qpn,
-    input wire [2*QPN_W-1:0] prod_rd_addr
+    input wire clear_valid,
+    input wire [QPN_W-1:0] clear_qpn
 );
 
   localparam [15:0] CQ_BASE = `EFA_LIMITS__DB_CQ_BASE;
 
   wire init_done;
   wire [QPN_W-1:0] qpc_addr;
-  wire [QPN_W-1:0] completed_addr;
-  wire s_clear_ready;
-  wire [31:0] prod_rd_data;
+  wire prod_valid;
+  wire [QPN_W-1:0] prod_qpn;
+  wire [15:0] prod_count;
   wire work_valid;
   wire [QPN_W-1:0] work_qpn;
   wire err_valid;
@@ -58,13 +58,11 @@ module fv_doorbell #(
       .s_cqc_valid(cqc_valid),
       .s_cqc_cqn(cqc_cqn),
       .s_cqc_data(cqc_data),
-      .completed_rd_addr(completed_addr),
+      .prod_rd_data(prod_data),
       .completed_rd_data(completed_data),
-      .s_clear_valid(s_clear_valid),
-      .s_clear_ready(s_clear_ready),
-      .s_clear_qpn(s_clear_qpn),
-      .prod_rd_addr(prod_rd_addr),
-      .prod_rd_data(prod_rd_data),
+      .m_prod_valid(prod_valid),
+      .m_prod_qpn(prod_qpn),
+      .m_prod_count(prod_count),
       .m_work_valid(work_valid),
       .m_work_qpn(work_qpn),
       .m_err_valid(err_valid),
@@ -81,49 +79,14 @@ module fv_doorbell #(
 
   (* anyconst *) wire [QPN_W-1:0] me;
   (* anyconst *) wire [CQN_W-1:0] cq;
-  // Probes: the chosen words of the tables, three copies of the counts and one of the CQs.
-  (* probe = "u_dut.u_producer.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] place_0;
-  (* probe = "u_dut.u_producer.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] place_1;
-  (* probe = "u_dut.u_producer.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] place_2;
-  (* probe = "u_dut.u_producer.g_port[0].u_copy.word_q" *) wire [16:0] copy_0;
-  (* probe = "u_dut.u_producer.g_port[1].u_copy.word_q" *) wire [16:0] copy_1;
-  (* probe = "u_dut.u_producer.g_port[2].u_copy.word_q" *) wire [16:0] copy_2;
-  (* probe = "u_dut.u_producer.g_port[0].u_copy.word_known_q" *) wire copy_0_known;
-  (* probe = "u_dut.u_producer.g_port[1].u_copy.word_known_q" *) wire copy_1_known;
-  (* probe = "u_dut.u_producer.g_port[2].u_copy.word_known_q" *) wire copy_2_known;
+  // Probes: the chosen word of the CQ table, and the store that is validated.
   (* probe = "u_dut.u_cq.word_addr" *) wire [CQN_W-1:0] cq_word_addr;
   (* probe = "u_dut.u_cq.word_q" *) wire [10:0] cq_word;
   (* probe = "u_dut.u_cq.word_known_q" *) wire cq_word_known;
   (* probe = "u_dut.init_q" *) wire [CQN_W:0] walk;
-  (* probe = "u_dut.u_mark.word_addr" *) wire [QPN_W-1:0] place_3;
-  (* probe = "u_dut.u_mark.word_q" *) wire copy_3;
-  (* probe = "u_dut.u_mark.word_known_q" *) wire copy_3_known;
-  (* probe = "u_dut.u_clears.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] clear_place_0;
-  (* probe = "u_dut.u_clears.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] clear_place_1;
-  (* probe = "u_dut.u_clears.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] clear_place_2;
-  (* probe = "u_dut.u_clears.g_port[0].u_copy.word_q" *) wire clear_copy_0;
-  (* probe = "u_dut.u_clears.g_port[1].u_copy.word_q" *) wire clear_copy_1;
-  (* probe = "u_dut.u_clears.g_port[2].u_copy.word_q" *) wire clear_copy_2;
-  (* probe = "u_dut.u_clears.g_port[0].u_copy.word_known_q" *) wire clear_copy_0_known;
-  (* probe = "u_dut.u_clears.g_port[1].u_copy.word_known_q" *) wire clear_copy_1_known;
-  (* probe = "u_dut.u_clears.g_port[2].u_copy.word_known_q" *) wire clear_copy_2_known;
-  (* probe = "u_dut.clear_q" *) wire clear_late;
-  (* probe = "u_dut.clear_qpn_q" *) wire [QPN_W-1:0] clear_late_qpn;
-  (* probe = "u_dut.cleared_mark" *) wire cleared_mark;
-  (* probe = "u_dut.s2_mark_q" *) wire s2_mark;
-  (* probe = "u_dut.s1_mark" *) wire s1_mark;
-  (* probe = "u_dut.s2_write" *) wire s2_write;
-  (* probe = "u_dut.s2_num_q" *) wire [12:0] s2_num;
-  (* probe = "u_dut.s2_value_q" *) wire [31:0] s2_value;
   (* probe = "u_dut.prod" *) wire [15:0] dut_prod;
   (* probe = "u_dut.s1_num_q" *) wire [12:0] s1_num;
-  wire work_me = s2_write && s2_num[QPN_W-1:0] == me;
-  wire copies_known = copy_0_known && copy_1_known && copy_2_known && copy_3_known
-      && clear_copy_0_known && clear_copy_1_known && clear_copy_2_known;
-  wire late_me = clear_late && clear_late_qpn == me;
-  wire mark_me = copy_0[16];
-  // The mark of the last clear, which may be in the register yet.
-  wire clear_me = late_me ? !mark_me : clear_copy_0;
+  wire set_me = prod_valid && prod_qpn == me;
 
   reg began_q = 1'b0;
 
@@ -132,9 +95,11 @@ module fv_doorbell #(
   reg [31:0] b_offset_q;
   reg [31:0] b_data_q;
 
-  // The count of the SQ, in the order of the stores.
+  // The count of the SQ, in the order of the stores, and that of efa_sq_index.
   reg [15:0] prod_q;
+  reg [15:0] index_q;
   reg known_q;
+  reg looked_q;
 
   // Target by the map of a page: SQ n at 8n, RQ n at 8n + 4, CQ n at the base + 4n.
   wire [15:0] place = b_offset_q[15:0];
@@ -156,8 +121,7 @@ module fv_doorbell #(
   wire [15:0] posted = dut_prod - completed_data;
   wire legal = outstanding <= depth && outstanding >= posted;
 
-  wire cleared = s_clear_valid && s_clear_ready && s_clear_qpn == me;
-  reg cleared_q;
+  wire cleared = clear_valid && clear_qpn == me;
 
   // Owner of the CQ, when the store was one cycle old.
   reg cq_live_q;
@@ -165,16 +129,14 @@ module fv_doorbell #(
   reg was_cq_live_q;
   reg [9:0] was_cq_uar_q;
 
-  // Expected outputs in this cycle, and the expected value of a read of the previous cycle.
+  // Expected outputs in this cycle.
   reg work_q;
   reg beyond_q;
   reg rq_q;
   reg cq_q;
   reg event_q;
   reg [31:0] value_q;
-  reg [1:0] requested_q;
-  reg [15:0] rsp_q;
-  reg rsp_known_q;
+  reg count_q;
   reg back_to_back_q;
 
   wire count = to_sq && owner && ready && legal;
@@ -184,7 +146,6 @@ module fv_doorbell #(
     b_valid_q <= !rst && db_valid;
     b_offset_q <= db_offset;
     b_data_q <= db_data;
-    cleared_q <= !rst && cleared;
     was_cq_live_q <= cq_live_q;
     was_cq_uar_q <= cq_uar_q;
     work_q <= !rst && count && b_data_q[15:0] != prod_q;
@@ -193,9 +154,10 @@ module fv_doorbell #(
     cq_q <= !rst && to_cq && was_cq_live_q && page == was_cq_uar_q;
     event_q <= !rst && b_valid_q;
     value_q <= b_data_q;
-    requested_q <= {prod_rd_addr[QPN_W+:QPN_W] == me, prod_rd_addr[0+:QPN_W] == me};
-    rsp_q <= prod_q;
-    rsp_known_q <= !rst && known_q;
+    count_q <= !rst && count;
+    looked_q <= qpc_addr == me;
+    if (cleared) index_q <= 0;
+    else if (set_me) index_q <= prod_count;
     back_to_back_q <= !rst && work_q && count;
     if (rst) begin
       known_q <= 1'b0;
@@ -219,32 +181,25 @@ module fv_doorbell #(
     // The map has dwords only; efa_mmio drops other stores.
     a_dword : assume (db_offset[1:0] == 0);
     // Stores and commands wait for the init sweep.
-    a_init : assume (init_done || !(db_valid || cqc_valid || s_clear_valid));
+    a_init : assume (init_done || !(db_valid || cqc_valid || clear_valid));
     // A queue becomes live with its count cleared, and is cleared only while it accepts no
     // doorbells.
-    a_cleared : assume (!to_sq || !owner || !ready || (known_q && !cleared && !cleared_q));
-    a_word :
-    assume (place_0 == me && place_1 == me && place_2 == me && place_3 == me && clear_place_0 == me
-        && clear_place_1 == me && clear_place_2 == me && cq_word_addr == cq);
+    a_cleared : assume (!to_sq || !owner || !ready || (known_q && !cleared));
+    // efa_sq_index returns the index with the update of the cycle of the lookup.
+    a_counted : assume (!looked_q || prod_data == index_q);
+    a_word : assume (cq_word_addr == cq);
     if (began_q && !rst) begin
-      h_copies :
-      assert (walk <= {{CQN_W + 1 - QPN_W{1'b0}}, me} || (copies_known && copy_0 == copy_1
-          && copy_0 == copy_2 && mark_me == copy_3 && clear_copy_0 == clear_copy_1
-          && clear_copy_0 == clear_copy_2 && (!late_me || cleared_mark == mark_me)));
-      h_prod :
-      assert (!known_q || work_me || prod_q == (clear_me == mark_me ? copy_0[15:0] : 16'd0));
-      p_checked : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
-      h_mark : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || s1_mark == clear_me);
-      h_effect :
-      assert (!work_me || (known_q && s2_value[15:0] == prod_q && s2_mark == clear_me && !late_me));
+      h_index : assert (!known_q || set_me || prod_q == index_q);
+      h_effect : assert (!set_me || (known_q && prod_count == prod_q));
+      h_looked : assert (!known_q || s1_num[QPN_W-1:0] != me || looked_q);
+      p_checked : assert (!known_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
+      p_count : assert (set_me == count_q && (!set_me || prod_count == prod_q));
       h_cq :
       assert (walk <= {1'b0, cq} || (cq_word_known && cq_word[0] == cq_live_q
           && (!cq_live_q || cq_word[10:1] == cq_uar_q)));
-      h_init : assert (init_done || !(cq_live_q || known_q || clear_late));
+      h_init : assert (init_done || !(cq_live_q || known_q));
       p_work : assert ((work_valid && work_qpn == me) == work_q);
       p_beyond : assert ((err_valid && err_qpn == me) == beyond_q);
-      p_table0 : assert (!rsp_known_q || !requested_q[0] || prod_rd_data[15:0] == rsp_q);
-      p_table1 : assert (!rsp_known_q || !requested_q[1] || prod_rd_data[31:16] == rsp_q);
       p_rq :
       assert ((rqdb_valid && rqdb_qpn == me) == rq_q && (!rq_q || rqdb_value == value_q[15:0]));
       p_cq : assert ((cqdb_valid && cqdb_cqn == cq) == cq_q && (!cq_q || cqdb_value == value_q));
@@ -252,8 +207,7 @@ module fv_doorbell #(
       c_checked : cover (back_to_back_q && to_sq && dut_prod == 16'd3);
       c_work : cover (back_to_back_q && work_q && prod_q == 16'd3);
       c_beyond : cover (beyond_q && prod_q != 0);
-      c_table0 : cover (rsp_known_q && requested_q[0] && prod_rd_data[15:0] == 16'd2);
-      c_table1 : cover (rsp_known_q && requested_q[1] && prod_rd_data[31:16] == 16'd2);
+      c_count : cover (set_me && back_to_back_q && prod_count == 16'd2);
       c_rq : cover (rq_q && value_q == 32'd5);
       c_cq : cover (cq_q && value_q == 32'd5);
       c_event : cover (event_q && !work_q && !beyond_q && !rq_q && !cq_q);

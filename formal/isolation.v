@@ -65,12 +65,17 @@ module fv_isolation #(
     input wire cqc_valid,
     input wire [CQN_W-1:0] cqc_cqn,
     input wire [`EFA_CQC__W-1:0] cqc_data,
-    input wire [15:0] completed_data,
-    input wire [15:0] consumed_data,
+    input wire new_consumed_valid,
+    input wire [QPN_W-1:0] new_consumed_qpn,
+    input wire [15:0] new_consumed,
+    input wire new_completed_valid,
+    input wire [QPN_W-1:0] new_completed_qpn,
+    input wire [15:0] new_completed,
     input wire clear_valid,
     input wire [QPN_W-1:0] clear_qpn,
-    input wire [QPN_W-1:0] prod_sq_addr,
     input wire [QPN_W-1:0] prod_fetch_addr,
+    input wire [QPN_W-1:0] completed_srd_addr,
+    input wire [QPN_W-1:0] count_ops_addr,
     input wire s_op_valid,
     input wire s_op_own,
     input wire s_op_disown,
@@ -114,6 +119,8 @@ module fv_isolation #(
   wire qp_init_done;
   wire db_init_done;
   wire fault_init_done;
+  wire index_init_done;
+  wire rq_init_done;
   wire llq_init_done;
   wire [QPN_W-1:0] qpc_db_addr;
   wire [QPN_W-1:0] qpc_llq_addr;
@@ -131,10 +138,14 @@ module fv_isolation #(
   wire [QPN_W-1:0] qperr_send_qpn;
   wire [3:0] qperr_send_cause;
   wire qperr_recv_ready;
-  wire [QPN_W-1:0] completed_addr;
   wire [QPN_W-1:0] prod_llq_addr;
   wire [QPN_W-1:0] consumed_addr;
-  wire [31:0] prod_data;
+  wire [47:0] prod_data;
+  wire [47:0] consumed_data;
+  wire [47:0] completed_data;
+  wire new_prod_valid;
+  wire [QPN_W-1:0] new_prod_qpn;
+  wire [15:0] new_prod;
   wire work_valid;
   wire [QPN_W-1:0] work_qpn;
   wire doorbell_valid;
@@ -159,7 +170,6 @@ module fv_isolation #(
   wire move_valid;
   wire wrong_valid;
   wire [QPN_W-1:0] moved_qpn;
-  wire rq_clear_ready;
   wire [31:0] rq_prod;
   wire [31:0] rq_cons;
 
@@ -234,12 +244,11 @@ module fv_isolation #(
       .s_cqc_valid(cqc_valid),
       .s_cqc_cqn(cqc_cqn),
       .s_cqc_data(cqc_data),
-      .completed_rd_addr(completed_addr),
-      .completed_rd_data(completed_data),
-      .s_clear_valid(clear_valid),
-      .s_clear_qpn(clear_qpn),
-      .prod_rd_addr({prod_sq_addr, prod_stores_addr}),
-      .prod_rd_data(prod_data),
+      .prod_rd_data(prod_data[15:0]),
+      .completed_rd_data(completed_data[15:0]),
+      .m_prod_valid(new_prod_valid),
+      .m_prod_qpn(new_prod_qpn),
+      .m_prod_count(new_prod),
       .m_work_valid(work_valid),
       .m_work_qpn(work_qpn),
       .m_err_valid(doorbell_valid),
@@ -250,6 +259,32 @@ module fv_isolation #(
       .m_cqdb_valid(cqdb_valid),
       .m_cqdb_cqn(cqdb_cqn),
       .m_cqdb_value(cqdb_value)
+  );
+
+  // Readers as in efa_tx_engine: the doorbell, the stores, and the scheduler or efa_sq_ctrl.
+  efa_sq_index #(
+      .QPN_W(QPN_W)
+  ) u_index (
+      .clk(clk),
+      .rst(rst),
+      .m_init_done(index_init_done),
+      .s_prod_valid(new_prod_valid),
+      .s_prod_qpn(new_prod_qpn),
+      .s_prod_count(new_prod),
+      .s_consumed_valid(new_consumed_valid),
+      .s_consumed_qpn(new_consumed_qpn),
+      .s_consumed_count(new_consumed),
+      .s_completed_valid(new_completed_valid),
+      .s_completed_qpn(new_completed_qpn),
+      .s_completed_count(new_completed),
+      .s_clear_valid(clear_valid),
+      .s_clear_qpn(clear_qpn),
+      .prod_rd_addr({qpc_sq_addr, prod_stores_addr, qpc_db_addr}),
+      .prod_rd_data(prod_data),
+      .consumed_rd_addr({count_ops_addr, consumed_addr, qpc_sq_addr}),
+      .consumed_rd_data(consumed_data),
+      .completed_rd_addr({count_ops_addr, completed_srd_addr, qpc_db_addr}),
+      .completed_rd_data(completed_data)
   );
 
   efa_llq #(
@@ -274,9 +309,9 @@ module fv_isolation #(
       .qpc_rd_addr(qpc_llq_addr),
       .qpc_rd_data(qpc_send_data[QPC_W+:QPC_W]),
       .prod_rd_addr(prod_llq_addr),
-      .prod_rd_data(prod_data[15:0]),
+      .prod_rd_data(prod_data[31:16]),
       .consumed_rd_addr(consumed_addr),
-      .consumed_rd_data(consumed_data),
+      .consumed_rd_data(consumed_data[31:16]),
       .line_rd_en(line_rd_en),
       .line_rd_addr(line_rd_line),
       .s_void_valid(s_void_valid),
@@ -338,6 +373,7 @@ module fv_isolation #(
   ) u_rq (
       .clk(clk),
       .rst(rst),
+      .m_init_done(rq_init_done),
       .s_rqdb_valid(rqdb_valid),
       .s_rqdb_qpn(rqdb_qpn),
       .s_rqdb_value(rqdb_value),
@@ -351,7 +387,6 @@ module fv_isolation #(
       .s_done_qpn(s_done_qpn),
       .s_done_count(s_done_count),
       .s_clear_valid(rq_clear_valid),
-      .s_clear_ready(rq_clear_ready),
       .s_clear_qpn(rq_clear_qpn),
       .s_clear_sized(rq_clear_sized),
       .s_clear_live(rq_clear_live),
@@ -405,41 +440,18 @@ module fv_isolation #(
   (* probe = "u_ctx.g_reader[4].u_copy.word_addr" *) wire [QPN_W-1:0] ctx_4_addr;
   (* probe = "u_ctx.g_reader[4].u_copy.word_q" *) wire [QPC_W-1:0] ctx_4;
   (* probe = "u_ctx.g_reader[4].u_copy.word_known_q" *) wire ctx_4_known;
-  (* probe = "u_db.u_producer.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] place_0;
-  (* probe = "u_db.u_producer.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] place_1;
-  (* probe = "u_db.u_producer.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] place_2;
-  (* probe = "u_db.u_producer.g_port[0].u_copy.word_q" *) wire [16:0] copy_0;
-  (* probe = "u_db.u_producer.g_port[1].u_copy.word_q" *) wire [16:0] copy_1;
-  (* probe = "u_db.u_producer.g_port[2].u_copy.word_q" *) wire [16:0] copy_2;
-  (* probe = "u_db.u_producer.g_port[0].u_copy.word_known_q" *) wire copy_0_known;
-  (* probe = "u_db.u_producer.g_port[1].u_copy.word_known_q" *) wire copy_1_known;
-  (* probe = "u_db.u_producer.g_port[2].u_copy.word_known_q" *) wire copy_2_known;
+  (* probe = "u_index.u_prod.ring" *) wire [QPN_W-1:0] prod_ring;
+  (* probe = "u_index.u_prod.count_q" *) wire [15:0] prod_count;
+  (* probe = "u_index.u_consumed.ring" *) wire [QPN_W-1:0] consumed_ring;
+  (* probe = "u_index.u_consumed.count_q" *) wire [15:0] consumed_count;
+  (* probe = "u_index.u_completed.ring" *) wire [QPN_W-1:0] completed_ring;
+  (* probe = "u_index.u_completed.count_q" *) wire [15:0] completed_count;
   (* probe = "u_db.u_cq.word_addr" *) wire [CQN_W-1:0] cq_word_addr;
   (* probe = "u_db.u_cq.word_q" *) wire [10:0] cq_word;
   (* probe = "u_db.u_cq.word_known_q" *) wire cq_word_known;
   (* probe = "u_db.init_q" *) wire [CQN_W:0] cq_init;
-  (* probe = "u_db.u_mark.word_addr" *) wire [QPN_W-1:0] place_3;
-  (* probe = "u_db.u_mark.word_q" *) wire copy_3;
-  (* probe = "u_db.u_mark.word_known_q" *) wire copy_3_known;
-  (* probe = "u_db.u_clears.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] clear_place_0;
-  (* probe = "u_db.u_clears.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] clear_place_1;
-  (* probe = "u_db.u_clears.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] clear_place_2;
-  (* probe = "u_db.u_clears.g_port[0].u_copy.word_q" *) wire clear_copy_0;
-  (* probe = "u_db.u_clears.g_port[1].u_copy.word_q" *) wire clear_copy_1;
-  (* probe = "u_db.u_clears.g_port[2].u_copy.word_q" *) wire clear_copy_2;
-  (* probe = "u_db.u_clears.g_port[0].u_copy.word_known_q" *) wire clear_copy_0_known;
-  (* probe = "u_db.u_clears.g_port[1].u_copy.word_known_q" *) wire clear_copy_1_known;
-  (* probe = "u_db.u_clears.g_port[2].u_copy.word_known_q" *) wire clear_copy_2_known;
-  (* probe = "u_db.clear_q" *) wire clear_late;
-  (* probe = "u_db.clear_qpn_q" *) wire [QPN_W-1:0] clear_late_qpn;
-  (* probe = "u_db.cleared_mark" *) wire cleared_mark;
-  (* probe = "u_db.s2_mark_q" *) wire s2_mark;
-  (* probe = "u_db.s1_mark" *) wire s1_mark;
   (* probe = "u_db.s1_valid_q" *) wire db_s1_valid;
   (* probe = "u_db.s2_valid_q" *) wire db_s2_valid;
-  (* probe = "u_db.s2_write" *) wire s2_write;
-  (* probe = "u_db.s2_num_q" *) wire [12:0] s2_num;
-  (* probe = "u_db.s2_value_q" *) wire [31:0] s2_value;
   (* probe = "u_db.s1_num_q" *) wire [12:0] s1_num;
   (* probe = "u_db.prod" *) wire [15:0] dut_prod;
   (* probe = "u_llq.init_q" *) wire [LINE_W-PAGE_LOG:0] walk;
@@ -573,30 +585,20 @@ module fv_isolation #(
   (* probe = "u_fault.u_word.g_port[4].u_copy.word_addr" *) wire [QPN_W-1:0] fault_4_addr;
   (* probe = "u_fault.u_word.g_port[4].u_copy.word_q" *) wire [6:0] fault_4;
   (* probe = "u_fault.u_word.g_port[4].u_copy.word_known_q" *) wire fault_4_known;
-  (* probe = "u_rq.u_prod.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] rq_post_0_addr;
-  (* probe = "u_rq.u_prod.g_port[0].u_copy.word_q" *) wire [15:0] rq_post_0;
-  (* probe = "u_rq.u_prod.g_port[0].u_copy.word_known_q" *) wire rq_post_0_known;
-  (* probe = "u_rq.u_prod.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] rq_post_1_addr;
-  (* probe = "u_rq.u_prod.g_port[1].u_copy.word_q" *) wire [15:0] rq_post_1;
-  (* probe = "u_rq.u_prod.g_port[1].u_copy.word_known_q" *) wire rq_post_1_known;
-  (* probe = "u_rq.u_prod.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] rq_post_2_addr;
-  (* probe = "u_rq.u_prod.g_port[2].u_copy.word_q" *) wire [15:0] rq_post_2;
-  (* probe = "u_rq.u_prod.g_port[2].u_copy.word_known_q" *) wire rq_post_2_known;
-  (* probe = "u_rq.u_cons.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] rq_take_0_addr;
-  (* probe = "u_rq.u_cons.g_port[0].u_copy.word_q" *) wire [15:0] rq_take_0;
-  (* probe = "u_rq.u_cons.g_port[0].u_copy.word_known_q" *) wire rq_take_0_known;
-  (* probe = "u_rq.u_cons.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] rq_take_1_addr;
-  (* probe = "u_rq.u_cons.g_port[1].u_copy.word_q" *) wire [15:0] rq_take_1;
-  (* probe = "u_rq.u_cons.g_port[1].u_copy.word_known_q" *) wire rq_take_1_known;
-  (* probe = "u_rq.u_done.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] rq_done_0_addr;
-  (* probe = "u_rq.u_done.g_port[0].u_copy.word_q" *) wire [15:0] rq_done_0;
-  (* probe = "u_rq.u_done.g_port[0].u_copy.word_known_q" *) wire rq_done_0_known;
-  (* probe = "u_rq.u_done.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] rq_done_1_addr;
-  (* probe = "u_rq.u_done.g_port[1].u_copy.word_q" *) wire [15:0] rq_done_1;
-  (* probe = "u_rq.u_done.g_port[1].u_copy.word_known_q" *) wire rq_done_1_known;
+  (* probe = "u_rq.u_prod.ring" *) wire [QPN_W-1:0] rq_prod_ring;
+  (* probe = "u_rq.u_prod.count_q" *) wire [15:0] rq_prod_count;
+  (* probe = "u_rq.u_cons.ring" *) wire [QPN_W-1:0] rq_cons_ring;
+  (* probe = "u_rq.u_cons.count_q" *) wire [15:0] rq_cons_count;
+  (* probe = "u_rq.u_done.ring" *) wire [QPN_W-1:0] rq_done_ring;
+  (* probe = "u_rq.u_done.count_q" *) wire [15:0] rq_done_count;
   (* probe = "u_rq.u_size.word_addr" *) wire [QPN_W-1:0] rq_size_addr;
   (* probe = "u_rq.u_size.word_q" *) wire [4:0] rq_size;
   (* probe = "u_rq.u_size.word_known_q" *) wire rq_size_known;
+  (* probe = "u_rq.d2_moved_q" *) wire rq_moves;
+  (* probe = "u_rq.d2_value_q" *) wire [15:0] rq_moved_to;
+  (* probe = "u_rq.take_q" *) wire rq_takes;
+  (* probe = "u_rq.take_qpn_q" *) wire [QPN_W-1:0] rq_taken_qpn;
+  (* probe = "u_rq.take_value_q" *) wire [15:0] rq_taken;
   (* probe = "u_rq.d1_prod" *) wire [15:0] rq_checked_prod;
   (* probe = "u_rq.d1_done" *) wire [15:0] rq_checked_done;
   (* probe = "u_rq.d1_live" *) wire rq_checked_live;
@@ -684,20 +686,29 @@ module fv_isolation #(
   reg [15:0] prod_q;
   wire mine = rings(ctx1_q) && of_y(ctx1_q);
   wire [15:0] depth = 16'd1 << ctx1_q[`EFA_QPC__SQ_LOG];
-  wire [15:0] rung = b_data_q[15:0] - completed_data;
-  wire [15:0] posted = prod_q - completed_data;
+  wire [15:0] rung = b_data_q[15:0] - completed_rsp_q;
+  wire [15:0] posted = prod_q - completed_rsp_q;
   wire legal = rung <= depth && rung >= posted;
   wire count = to_sq && mine && legal;
   reg work_q;
   reg beyond_q;
   reg rq_q;
   reg [31:0] value_q;
-  reg completed_requested_q;
   reg [1:0] requested_q;
   reg [15:0] rsp_q;
   reg rsp_known_q;
-  reg cleared_q;
   reg foreign_q;  // a store through another page was validated in the previous cycle
+
+  // The consumed and completed counts of the SQ, as the scheduler and efa_send_tracker send them;
+  // *_rsp_q: for a lookup in the previous cycle.
+  reg [15:0] consumed_q;
+  reg [15:0] consumed_rsp_q;
+  reg [15:0] completed_q;
+  reg [15:0] completed_rsp_q;
+  wire [15:0] consumed_d = cleared ? 16'd0
+      : new_consumed_valid && new_consumed_qpn == me ? new_consumed : consumed_q;
+  wire [15:0] completed_d = cleared ? 16'd0
+      : new_completed_valid && new_completed_qpn == me ? new_completed : completed_q;
 
   // The owner of the CQ, and the values of its readers 1 and 2 cycles ago.
   reg cq_live_q;
@@ -760,7 +771,7 @@ module fv_isolation #(
 
   // The counts of the receive ring since its clear with this size: posted by its own doorbells,
   // claimed and reported by inputs that name it. A doorbell or a report in the cycle of the clear
-  // is lost or late (no ring in use is cleared), so the counts are unknown then.
+  // is late (no ring in use is cleared), so the counts are unknown then.
   reg rq_known_q;
   reg rq_sized_q;
   reg rq_live_q;
@@ -778,7 +789,7 @@ module fv_isolation #(
   reg [31:0] rq_rsp_q;
   reg rq_rsp_known_q;
   reg rq_foreign_q;
-  wire rq_cleared = rq_clear_valid && rq_clear_ready && rq_clear_qpn == me;
+  wire rq_cleared = rq_clear_valid && rq_clear_qpn == me;
   wire rq_rings = rqdb_valid && rqdb_qpn == me;
   wire rq_reports = s_done_valid && s_done_qpn == me;
   wire [15:0] rq_depth = rq_live_q ? 16'd1 << rq_log_q : 16'd0;
@@ -817,7 +828,7 @@ module fv_isolation #(
   reg [31:0] l2_data_q;
   wire [15:0] l2_last = (16'd1 << l2_log_q) - 16'd1;
   wire [15:0] l2_count = rsp_q + ((l2_slot_q - rsp_q) & l2_last);
-  wire l2_posted = ((l2_slot_q - consumed_data) & l2_last) < (rsp_q - consumed_data);
+  wire l2_posted = ((l2_slot_q - consumed_rsp_q) & l2_last) < (rsp_q - consumed_rsp_q);
   wire l2_may = l2_valid_q && l2_inside_q && ctx1_q[`EFA_QPC__LIVE];
   reg l3_write_q;
   reg l3_error_q;
@@ -855,15 +866,17 @@ module fv_isolation #(
     b_valid_q <= !rst && db_valid && db_offset[31:16] == y;
     b_place_q <= db_offset[15:0];
     b_data_q <= db_data;
-    completed_requested_q <= completed_addr == me;
+    consumed_q <= rst ? 16'd0 : consumed_d;
+    consumed_rsp_q <= consumed_d;
+    completed_q <= rst ? 16'd0 : completed_d;
+    completed_rsp_q <= completed_d;
     work_q <= !rst && count && b_data_q[15:0] != prod_q;
     beyond_q <= !rst && to_sq && mine && !legal;
     rq_q <= !rst && to_rq && mine;
     value_q <= b_data_q;
-    requested_q <= {prod_sq_addr == me, prod_stores_addr == me};
-    rsp_q <= prod_q;
+    requested_q <= {qpc_sq_addr == me, prod_stores_addr == me};
+    rsp_q <= cleared ? 16'd0 : prod_q;
     rsp_known_q <= !rst && known_q;
-    cleared_q <= !rst && cleared;
     foreign_q <= !rst && db_valid && db_offset[31:16] != y;
     if (rst) known_q <= 1'b0;
     else if (admin_writes && qpc_admin_wdata[`EFA_QPC__LIVE] && !of_y(qpc_admin_wdata))
@@ -900,7 +913,7 @@ module fv_isolation #(
     rq_moved_q <= !rst && rq_posted_q && rq_depth_ok && rq_value_q != rq_prod_q;
     rq_wrong_q <= !rst && rq_posted_q && !rq_depth_ok;
     rq_requested_q <= {rq_rd_qpn[QPN_W+:QPN_W] == me, rq_rd_qpn[0+:QPN_W] == me};
-    rq_rsp_q <= {rq_cons_q, rq_prod_q};
+    rq_rsp_q <= rq_cleared ? 32'd0 : {rq_cons_q, rq_prod_q};
     rq_rsp_known_q <= !rst && rq_known_q;
     rq_foreign_q <= !rst && rqdb_valid && rqdb_qpn != me;
     if (rst) rq_known_q <= 1'b0;
@@ -957,11 +970,9 @@ module fv_isolation #(
 
   wire [19:0] op_lines = 20'd1 << (s_op_qpc[`EFA_QPC__SQ_LOG] + s_op_qpc[`EFA_QPC__WQE128]);
   wire [19:0] op_end = s_op_qpc[`EFA_QPC__SQ_LINE] + op_lines;
-  wire late_me = clear_late && clear_late_qpn == me;
-  wire mark_me = copy_0[16];
-  // The mark of the last clear, which may be in the register yet.
-  wire clear_me = late_me ? !mark_me : clear_copy_0;
-  wire work_me = s2_write && s2_num[QPN_W-1:0] == me;
+  wire tables_init = qp_init_done && db_init_done && llq_init_done && index_init_done && rq_init_done
+      && fault_init_done;
+  wire set_me = new_prod_valid && new_prod_qpn == me;
   wire ctx_there = ctx_state != 3'd0 || ctx_init > me;
 
   always @* begin
@@ -969,13 +980,9 @@ module fv_isolation #(
     a_power : assume (!rst_por || rst);
     a_opened : assume (!opened || !rst_por);
     a_aligned : assume (s_mmio_byte == 6'd0);
-    a_tables :
-    assume (in_reset || !(rst || !qp_init_done || !db_init_done || !llq_init_done
-        || !fault_init_done));
+    a_tables : assume (in_reset || !(rst || !tables_init));
     a_commands :
-    assume ((db_init_done && llq_init_done && qp_init_done && fault_init_done)
-        || !(cqc_valid || clear_valid || fault_clear_valid
-        || s_op_valid || rq_clear_valid));
+    assume (tables_init || !(cqc_valid || clear_valid || fault_clear_valid || s_op_valid || rq_clear_valid));
     a_reads : assume (fault_init_done || !(incomplete_valid || read_err_valid || fetch_err_valid));
     // Guaranteed by efa_cmd_qp, proven by formal/cmd_qp.v.
     a_clear : assume (!cleared || quiet);
@@ -1001,12 +1008,10 @@ module fv_isolation #(
     // The words of the memories that the invariants read.
     a_words :
     assume (own_addr == me && ctx_0_addr == me && ctx_1_addr == me && ctx_2_addr == me
-        && ctx_3_addr == me && ctx_4_addr == me && ctx_5_addr == me && place_0 == me
-        && place_1 == me && place_2 == me && place_3 == me && clear_place_0 == me
-        && clear_place_1 == me && clear_place_2 == me && cq_word_addr == cq && owner_place == page
-        && rq_post_0_addr == me && rq_post_1_addr == me && rq_post_2_addr == me
-        && rq_take_0_addr == me && rq_take_1_addr == me && rq_done_0_addr == me
-        && rq_done_1_addr == me && rq_size_addr == me && fault_words);
+        && ctx_3_addr == me && ctx_4_addr == me && ctx_5_addr == me && cq_word_addr == cq
+        && owner_place == page && prod_ring == me && consumed_ring == me && completed_ring == me
+        && rq_prod_ring == me && rq_cons_ring == me && rq_done_ring == me && rq_size_addr == me
+        && fault_words);
     if (began_q) begin
       o_decode :
       assert (lines_q == {1'b0, a_valid} + {1'b0, spare} && (a_valid || !spare)
@@ -1031,7 +1036,7 @@ module fv_isolation #(
       h_dead : assert (ctx_state != 3'd0 || (ctx_q == {QPC_W{1'b0}} && !check_q));
       h_check :
       assert (check_q == (ctx_state == 3'd3 && ctx_qpn == me) && (!check_q || own_read == ctx_q));
-      h_quiet : assert (!work_me || rings(ctx2_q));
+      h_quiet : assert (!set_me || rings(ctx2_q));
       h_known : assert (!(rings(ctx_q) && of_y(ctx_q)) || known_q);
       h_known1 : assert (!mine || known_q);
       h_hers :
@@ -1046,22 +1051,16 @@ module fv_isolation #(
       ) || of_y(
           ctx2_q
       ))));
-      h_copies :
-      assert (cq_init <= {{CQN_W + 1 - QPN_W{1'b0}}, me} || (copy_0_known && copy_1_known
-          && copy_2_known && copy_3_known && clear_copy_0_known && clear_copy_1_known
-          && clear_copy_2_known && copy_0 == copy_1 && copy_0 == copy_2 && mark_me == copy_3
-          && clear_copy_0 == clear_copy_1 && clear_copy_0 == clear_copy_2
-          && (!late_me || cleared_mark == mark_me)));
-      h_count :
-      assert (!known_q || work_me || prod_q == (clear_me == mark_me ? copy_0[15:0] : 16'd0));
-      h_checked : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
-      h_zero : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || s1_mark == clear_me);
-      h_effect :
-      assert (!(work_me && known_q) || (s2_value[15:0] == prod_q && s2_mark == clear_me && !late_me));
+      h_counts :
+      assert ((!known_q || set_me || prod_count == prod_q) && consumed_count == consumed_q
+          && completed_count == completed_q);
+      h_checked : assert (!known_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
+      h_effect : assert (!(set_me && known_q) || new_prod == prod_q);
       h_cq :
       assert (cq_init <= {1'b0, cq} || (cq_word_known && cq_word[0] == cq_live_q
           && (!cq_live_q || cq_word[10:1] == cq_uar_q)));
-      h_cq_init : assert (db_init_done || !(cq_live_q || known_q || clear_late));
+      h_cq_init : assert (db_init_done || !cq_live_q);
+      h_known_init : assert (tables_init || !known_q);
       h_owner : assert (walk <= {1'b0, page} ? !own_q : owner_known && owner_word[0] == own_q);
       h_op : assert (op_waits_q ? {8'd0, op_line} < op_lines : op_line == 0);
       h_record :
@@ -1115,10 +1114,10 @@ module fv_isolation #(
       assert (!((fault_swept && event_0[3:0] != fault_0[3:0]) || fault_new[3:0] != 4'd0) || owed_q);
 
       h_rq :
-      assert (!rq_known_q || (rq_sized_q && rq_post_0_known && rq_post_1_known && rq_post_2_known
-          && rq_post_0 == rq_prod_q && rq_post_1 == rq_prod_q && rq_post_2 == rq_prod_q
-          && rq_take_0_known && rq_take_1_known && rq_take_0 == rq_cons_q && rq_take_1 == rq_cons_q
-          && rq_done_0_known && rq_done_1_known && rq_done_0 == rq_done_q && rq_done_1 == rq_done_q));
+      assert (!rq_known_q || (rq_sized_q && rq_init_done
+          && (rq_moves && moved_qpn == me ? rq_moved_to : rq_prod_count) == rq_prod_q
+          && (rq_takes && rq_taken_qpn == me ? rq_taken : rq_cons_count) == rq_cons_q
+          && rq_done_count == rq_done_q));
       h_rq_size : assert (!rq_sized_q || (rq_size_known && rq_size == {rq_live_q, rq_log_q}));
       h_rq_posted :
       assert ((rq_checked && rq_checked_qpn == me) == rq_posted_q && (!(rq_posted_q && rq_known_q)
@@ -1148,10 +1147,10 @@ module fv_isolation #(
       assert (!(known_q && of_y(ctx2_q)) || (doorbell_valid && doorbell_qpn == me) == beyond_q);
       p_stray : assert (!(store_valid && store_qpn == me && of_page_q[2]) || of_me_q[2]);
       p_count :
-      assert (!rsp_known_q || ((!requested_q[0] || prod_data[15:0] == rsp_q)
-          && (!requested_q[1] || prod_data[31:16] == rsp_q)));
+      assert (!rsp_known_q || ((!requested_q[0] || prod_data[31:16] == rsp_q)
+          && (!requested_q[1] || prod_data[47:32] == rsp_q)));
       p_work : assert (!(known_q && of_y(ctx2_q)) || (work_valid && work_qpn == me) == work_q);
-      p_requests : assert (!to_sq || completed_requested_q);
+      p_requests : assert (!to_sq || completed_data[15:0] == completed_rsp_q);
       p_rq :
       assert (!of_y(
           ctx2_q

@@ -25,8 +25,7 @@ module fv_send_tracker #(
     input wire s_cancel_valid,
     input wire [QPN_W-1:0] s_cancel_qpn,
     input wire [`EFA_QPC__W-1:0] qpc_data,
-    input wire s_clear_valid,
-    input wire [QPN_W-1:0] s_clear_qpn,
+    input wire [15:0] completed_data,
     input wire txc_ready,
     input wire pick
 );
@@ -67,8 +66,10 @@ module fv_send_tracker #(
   reg [(1<<QPN_W)-1:0] scan_set_q;
   reg [QPN_W-1:0] scan_set_addr_q;
   wire [QPN_W-1:0] qpc_addr;
-  wire s_clear_ready;
-  wire [31:0] completed_rd_data;
+  wire [QPN_W-1:0] completed_addr;
+  wire completed_valid;
+  wire [QPN_W-1:0] completed_qpn;
+  wire [15:0] completed_count;
   wire freed;
   wire fence_valid;
   wire fence_id;
@@ -103,11 +104,11 @@ module fv_send_tracker #(
       .s_cancel_qpn(s_cancel_qpn),
       .qpc_rd_addr(qpc_addr),
       .qpc_rd_data(qpc_data),
-      .s_clear_valid(s_clear_valid),
-      .s_clear_ready(s_clear_ready),
-      .s_clear_qpn(s_clear_qpn),
-      .completed_rd_addr({2 * QPN_W{1'b0}}),
-      .completed_rd_data(completed_rd_data),
+      .completed_rd_addr(completed_addr),
+      .completed_rd_data(completed_data),
+      .m_completed_valid(completed_valid),
+      .m_completed_qpn(completed_qpn),
+      .m_completed_count(completed_count),
       .m_freed(freed),
       .m_fence_valid(fence_valid),
       .m_fence_id(fence_id),

@@ -30,6 +30,7 @@ module fv_sq_sched #(
     input wire flush_ok,
     input wire [`EFA_QPC__W-1:0] qpc_data,
     input wire [15:0] prod_data,
+    input wire [15:0] consumed_data,
     input wire [511:0] rd_data,
     input wire [15:0] rd_parity,
     input wire m_void_ready,
@@ -49,10 +50,10 @@ module fv_sq_sched #(
 
   wire s_again_ready;
   wire s_fence_ready;
-  wire s_clear_ready;
   wire [QPN_W-1:0] qpc_addr;
-  wire [QPN_W-1:0] prod_addr;
-  wire [31:0] consumed_data;
+  wire consumed_valid;
+  wire [QPN_W-1:0] consumed_qpn;
+  wire [15:0] consumed_count;
   wire rd_en;
   wire [LINE_W-1:0] rd_line;
   wire m_void_valid;
@@ -80,7 +81,6 @@ module fv_sq_sched #(
       .s_fence_ready(s_fence_ready),
       .s_fence_id(s_fence_id),
       .s_clear_valid(s_clear_valid),
-      .s_clear_ready(s_clear_ready),
       .s_clear_qpn(s_clear_qpn),
       .s_credit_freed(credit_freed),
       .s_credit_unused(credit_unused),
@@ -88,10 +88,11 @@ module fv_sq_sched #(
       .flush_ok_rd_data(flush_ok),
       .qpc_rd_addr(qpc_addr),
       .qpc_rd_data(qpc_data),
-      .prod_rd_addr(prod_addr),
       .prod_rd_data(prod_data),
-      .consumed_rd_addr({2 * QPN_W{1'b0}}),
       .consumed_rd_data(consumed_data),
+      .m_consumed_valid(consumed_valid),
+      .m_consumed_qpn(consumed_qpn),
+      .m_consumed_count(consumed_count),
       .line_rd_en(rd_en),
       .line_rd_addr(rd_line),
       .line_rd_data(rd_data),
@@ -109,9 +110,6 @@ module fv_sq_sched #(
       .ev_wqe_data(ev_wqe_data)
   );
 
-  (* probe = "u_dut.u_consumed.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] place;
-  (* probe = "u_dut.u_consumed.g_port[0].u_copy.word_q" *) wire [15:0] word;
-  (* probe = "u_dut.u_consumed.g_port[0].u_copy.word_known_q" *) wire word_known;
   (* probe = "u_dut.u_set.inside_q" *) wire [(1<<QPN_W)-1:0] set;
   (* probe = "u_dut.credits_q" *) wire [MSG_W:0] credits;
   (* probe = "u_dut.p_valid_q" *) wire p_valid;
@@ -157,15 +155,18 @@ module fv_sq_sched #(
   (* probe = "u_dut.d_valid_q" *) wire d_valid;
   (* probe = "u_dut.d_qpn_q" *) wire [QPN_W-1:0] d_qpn;
   (* probe = "u_dut.kill" *) wire kill;
+  (* probe = "u_dut.clear_q" *) wire clear_late;
+  (* probe = "u_dut.clear_qpn_q" *) wire [QPN_W-1:0] clear_late_qpn;
 
   (* anyconst *) wire [QPN_W-1:0] me;
   reg began_q = 1'b0;
   reg known_q;
   reg [15:0] prod_q;  // posted
   reg [15:0] consumed_q;
+  reg [15:0] index_q;  // consumed, by the updates of efa_sq_index
   reg requested_q;
   reg [15:0] rsp_q;
-  reg cleared_q;
+  reg [1:0] cleared_q;  // one and two cycles ago
   reg again_stays_q;
   reg [QPN_W-1:0] again_qpn_q;
   // Examined and not permitted to send, or one of its WQEs is incomplete: a retry request resumes
@@ -194,8 +195,6 @@ module fv_sq_sched #(
   // is served between visits is present.
   reg sink_q;
   wire counts = sink_q && m_void_ready && !s_clear_valid && !s_again_valid && !s_fence_valid;
-  reg clear_stays_q;
-  reg [QPN_W-1:0] clear_qpn_q;
   reg [15:0] waited_q;  // cycles that counted since the queue has work, or since its last WQE
   reg paid_q;  // a quantum of the queue only reduced its deficit since then
   wire waits = known_q && waiting != 0 && !idle_q;
@@ -214,7 +213,7 @@ module fv_sq_sched #(
   // Flits left for the visit after the WQEs in the pipeline are consumed.
   wire signed [9:0] quantum_now = s1_first ? s1_quantum : left;
   wire signed [9:0] quantum_left = quantum_now - (s1_end ? 10'sd1 : 10'sd0);
-  wire [7:0] deficit_now = s1_deducts && s1_qpn == me ? -s1_quantum[7:0]
+  wire [7:0] deficit_now = cleared_q[0] ? 8'd0 : s1_deducts && s1_qpn == me ? -s1_quantum[7:0]
       : c_me ? (c_left > 0 ? 8'd0 : -c_left[7:0]) : debt;
   wire [QPN_W-1:0] between = me - last - 1'b1;
   reg [15:0] visit;
@@ -241,8 +240,6 @@ module fv_sq_sched #(
   always @(posedge clk) begin
     began_q <= 1'b1;
     sink_q <= m_item_ready;
-    clear_stays_q <= !rst && s_clear_valid && !s_clear_ready;
-    clear_qpn_q <= s_clear_qpn;
     waited_then_q <= !rst && waits && !takes && !cleared && !in_vain;
     counted_then_q <= counts;
     to_wait_q <= to_wait;
@@ -253,9 +250,11 @@ module fv_sq_sched #(
       waited_q <= waited_q + counts;
       if (s1_deducts && s1_qpn == me) paid_q <= 1'b1;
     end
-    requested_q <= prod_addr == me;
+    requested_q <= qpc_addr == me;
     rsp_q <= rung ? prod_q + posted_by : prod_q;
-    cleared_q <= !rst && cleared;
+    if (cleared) index_q <= 0;
+    else if (consumed_valid && consumed_qpn == me) index_q <= consumed_count;
+    cleared_q <= rst ? 2'b00 : {cleared_q[0], cleared};
     again_stays_q <= !rst && s_again_valid && !s_again_ready;
     again_qpn_q <= s_again_qpn;
     if (rst) begin
@@ -283,22 +282,21 @@ module fv_sq_sched #(
   always @* begin
     if (!began_q) a_begin : assume (rst);
     // Separate assumptions: a combined one takes the solver minutes.
-    a_word : assume (place == me);
     a_word_deficit : assume (deficit_place == me);
     // Doorbells are valid, and the table of counts responds with its state at the request.
     a_doorbell :
     assume (!rung || (known_q && !cleared && posted_by != 0 && waiting + {1'b0, posted_by} <= DEPTH));
     a_counted : assume (!requested_q || prod_data == rsp_q);
+    a_consumed : assume (!requested_q || consumed_data == index_q);
     // A queue is cleared while the pipeline holds nothing of it, and becomes live after that.
     a_clear_idle : assume (!cleared || !(a_me || s1_me || c_me));
     a_live :
-    assume (!requested_q || (known_q && !cleared && !cleared_q) || !qpc_data[`EFA_QPC__LIVE]);
+    assume (!requested_q || (known_q && !cleared && cleared_q == 0) || !qpc_data[`EFA_QPC__LIVE]);
     a_again_stays : assume (!again_stays_q || (s_again_valid && s_again_qpn == again_qpn_q));
-    a_clear_stays : assume (!clear_stays_q || (s_clear_valid && s_clear_qpn == clear_qpn_q));
     // Only used contexts are freed.
     a_contexts : assume ({1'b0, credit_freed} + {1'b0, credit_unused} <= used_q);
     if (began_q && !rst) begin
-      h_word : assert (!known_q || (word_known && word == consumed_q));
+      h_index : assert (!known_q || index_q == consumed_q);
       h_known : assert (known_q || !(a_me || s1_me));
       h_s1 : assert (!s1_me || s1_count == consumed_q);
       h_a : assert (!a_me || (a_left != 0 && a_left <= 7'd64 && a_count == consumed_q + ends));
@@ -326,9 +324,10 @@ module fv_sq_sched #(
           || (deficit_kept > 0 && deficit_kept <= TURN))
           && (!c_valid || c_left <= TURN) && (!c_me || c_left > -FLITS)
           && (!sink_q || out_ready)
-          && (!p_me || !known_q || d_valid && d_qpn == me || c_me || cleared_q
+          && (!p_me || !known_q || d_valid && d_qpn == me || c_me || cleared_q != 0
           || (requested_q && p_deficit == debt))
-          && (!known_q || (clear_stays_q && clear_qpn_q == me) || (deficit_known && debt < FLITS))
+          && (!known_q || cleared_q[0] || (deficit_known && debt < FLITS))
+          && cleared_q[0] == (clear_late && clear_late_qpn == me)
           && (!waits || set[me] || p_me || (a_me && a_over) || waiting == coming));
       p_falls :
       assert (!(waits && waited_then_q) || to_wait + {15'd0, counted_then_q} <= to_wait_q);

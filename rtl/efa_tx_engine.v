@@ -110,20 +110,33 @@ module efa_tx_engine #(
   wire [QPN_W-1:0] qpc_srd_addr;
   assign qpc_rd_addr = {qpc_srd_addr, qpc_sq_addr, qpc_llq_addr, qpc_db_addr};
 
-  // Read ports of the indices.
+  // Lookups and new values of the indices.
   wire [QPN_W-1:0] prod_llq_addr;
   wire [QPN_W-1:0] prod_sq_addr;
   wire [QPN_W-1:0] count_ops_addr;
+  wire [15:0] prod_db;
   wire [15:0] prod_llq;
   wire [15:0] prod_sq;
-  wire [QPN_W-1:0] consumed_addr;
-  wire [15:0] consumed;
+  wire [QPN_W-1:0] consumed_llq_addr;
+  wire [15:0] consumed_llq;
+  wire [15:0] consumed_sq;
   wire [15:0] consumed_ops;
-  wire [QPN_W-1:0] completed_db_addr;
+  wire [QPN_W-1:0] completed_srd_addr;
   wire [15:0] completed_db;
+  wire [15:0] completed_srd;
   wire [15:0] completed_ops;
+  wire new_prod_valid;
+  wire [QPN_W-1:0] new_prod_qpn;
+  wire [15:0] new_prod;
+  wire new_consumed_valid;
+  wire [QPN_W-1:0] new_consumed_qpn;
+  wire [15:0] new_consumed;
+  wire new_completed_valid;
+  wire [QPN_W-1:0] new_completed_qpn;
+  wire [15:0] new_completed;
 
   wire doorbell_init;
+  wire index_init;
   wire llq_init;
   wire check_init;
   wire tx_init;
@@ -136,7 +149,6 @@ module efa_tx_engine #(
   // Posted WQEs that the scheduler may fetch.
   wire posted_valid;
   wire [QPN_W-1:0] posted_qpn;
-  wire [QPN_W-1:0] posted_addr;
   wire [15:0] posted_data;
   wire fetch_init;
   wire fetch_drained;
@@ -152,13 +164,8 @@ module efa_tx_engine #(
   wire read_err_valid;
   wire [QPN_W-1:0] read_err_qpn;
 
-  wire clear_prod_valid;
-  wire clear_prod_ready;
-  wire clear_consumed_valid;
-  wire clear_consumed_ready;
-  wire clear_completed_valid;
-  wire clear_completed_ready;
-  wire clear_fault_valid;
+  wire clear_valid;
+  wire clear_fetch_valid;
   wire ring_valid;
   wire ring_ready;
   wire ring_own;
@@ -227,8 +234,8 @@ module efa_tx_engine #(
   wire done_ready;
   wire [`EFA_TX_MSG__W-1:0] done_msg;
 
-  assign m_init_done = doorbell_init && llq_init && fetch_init && check_init && tx_init && psn_init
-      && flush_init;
+  assign m_init_done = doorbell_init && index_init && llq_init && fetch_init && check_init && tx_init
+      && psn_init && flush_init;
 
   efa_doorbell #(
       .QPN_W(QPN_W),
@@ -245,13 +252,11 @@ module efa_tx_engine #(
       .s_cqc_valid(s_table_valid[`EFA_TABLE__CQC]),
       .s_cqc_cqn(cqn[CQN_W-1:0]),
       .s_cqc_data(s_table_data[`EFA_TABLE_WR__CQC_DATA]),
-      .completed_rd_addr(completed_db_addr),
+      .prod_rd_data(prod_db),
       .completed_rd_data(completed_db),
-      .s_clear_valid(clear_prod_valid),
-      .s_clear_ready(clear_prod_ready),
-      .s_clear_qpn(op_qpn[QPN_W-1:0]),
-      .prod_rd_addr({prod_sq_addr, prod_llq_addr}),
-      .prod_rd_data({prod_sq, prod_llq}),
+      .m_prod_valid(new_prod_valid),
+      .m_prod_qpn(new_prod_qpn),
+      .m_prod_count(new_prod),
       .m_work_valid(work_valid),
       .m_work_qpn(work_qpn),
       .m_err_valid(posted_err_valid),
@@ -264,6 +269,31 @@ module efa_tx_engine #(
       .m_cqdb_value(m_cqdb_data[`EFA_CQDB__VALUE]),
       .ev_db_valid(ev_valid[`EFA_EV__DB]),
       .ev_db_data(ev_data[64*`EFA_EV__DB+:64])
+  );
+
+  efa_sq_index #(
+      .QPN_W(QPN_W)
+  ) u_index (
+      .clk(clk),
+      .rst(rst),
+      .m_init_done(index_init),
+      .s_prod_valid(new_prod_valid),
+      .s_prod_qpn(new_prod_qpn),
+      .s_prod_count(new_prod),
+      .s_consumed_valid(new_consumed_valid),
+      .s_consumed_qpn(new_consumed_qpn),
+      .s_consumed_count(new_consumed),
+      .s_completed_valid(new_completed_valid),
+      .s_completed_qpn(new_completed_qpn),
+      .s_completed_count(new_completed),
+      .s_clear_valid(clear_valid),
+      .s_clear_qpn(op_qpn[QPN_W-1:0]),
+      .prod_rd_addr({prod_sq_addr, prod_llq_addr, qpc_db_addr}),
+      .prod_rd_data({prod_sq, prod_llq, prod_db}),
+      .consumed_rd_addr({count_ops_addr, consumed_llq_addr, qpc_sq_addr}),
+      .consumed_rd_data({consumed_ops, consumed_llq, consumed_sq}),
+      .completed_rd_addr({count_ops_addr, completed_srd_addr, qpc_db_addr}),
+      .completed_rd_data({completed_ops, completed_srd, completed_db})
   );
 
   // WQEs come by stores into LLQ memory, or with SQ_HOST are fetched from host memory.
@@ -292,8 +322,8 @@ module efa_tx_engine #(
           .qpc_rd_data(qpc_rd_data[QPC_W+:QPC_W]),
           .prod_rd_addr(prod_llq_addr),
           .prod_rd_data(prod_llq),
-          .consumed_rd_addr(consumed_addr),
-          .consumed_rd_data(consumed),
+          .consumed_rd_addr(consumed_llq_addr),
+          .consumed_rd_data(consumed_llq),
           .line_rd_en(line_rd_en),
           .line_rd_addr(line_rd_line),
           .line_rd_data(line_rd_data),
@@ -311,7 +341,7 @@ module efa_tx_engine #(
       assign posted_valid = work_valid;
       assign posted_qpn = work_qpn;
       assign posted_data = prod_sq;
-      assign prod_sq_addr = posted_addr;
+      assign prod_sq_addr = qpc_sq_addr;
       assign clear_fetch_ready = 1'b1;
       assign fetch_chg_ready = 1'b1;
       assign fetch_drained = 1'b1;
@@ -319,7 +349,9 @@ module efa_tx_engine #(
       assign m_rd_valid[`EFA_DMA_RD_CLIENT__SQ] = 1'b0;
       assign rd_sq_data = {`EFA_DMA_RD__W{1'b0}};
 
-      wire unused_fetch = &{1'b0, m_rd_ready[`EFA_DMA_RD_CLIENT__SQ], s_rd_cpl_valid[`EFA_DMA_RD_CLIENT__SQ]};
+      wire unused_fetch = &{
+        1'b0, clear_fetch_valid, m_rd_ready[`EFA_DMA_RD_CLIENT__SQ], s_rd_cpl_valid[`EFA_DMA_RD_CLIENT__SQ]
+      };
     end else begin : g_fetch
       wire fill_valid;
       wire [LLQ_AW-6-1:0] fill_line;
@@ -370,7 +402,7 @@ module efa_tx_engine #(
           .qpc_rd_addr(qpc_llq_addr),
           .qpc_rd_data(qpc_rd_data[QPC_W+:QPC_W]),
           .prod_rd_data(prod_llq),
-          .s_clear_valid(clear_prod_valid),
+          .s_clear_valid(clear_fetch_valid),
           .s_clear_ready(clear_fetch_ready),
           .s_clear_qpn(op_qpn[QPN_W-1:0]),
           .s_clear_made(ring_own),
@@ -392,7 +424,7 @@ module efa_tx_engine #(
           .m_fill_valid(fill_valid),
           .m_fill_line(fill_line),
           .m_fill_parity(fill_parity),
-          .count_rd_addr(posted_addr),
+          .count_rd_addr(qpc_sq_addr),
           .count_rd_data(posted_data),
           .m_work_valid(posted_valid),
           .m_work_qpn(posted_qpn),
@@ -402,10 +434,10 @@ module efa_tx_engine #(
 
       assign prod_llq_addr = qpc_llq_addr;
       assign prod_sq_addr = {QPN_W{1'b0}};
-      assign consumed_addr = {QPN_W{1'b0}};
+      assign consumed_llq_addr = {QPN_W{1'b0}};
       assign llq_init = 1'b1;
 
-      wire unused_llq = &{1'b0, prod_sq, consumed, ring_disown};
+      wire unused_llq = &{1'b0, prod_sq, consumed_llq, ring_disown};
     end
   endgenerate
 
@@ -424,8 +456,7 @@ module efa_tx_engine #(
       .s_fence_valid(flush_fence_valid || drain_fence_valid),
       .s_fence_ready(fence_ready),
       .s_fence_id(flush_fence_valid),
-      .s_clear_valid(clear_consumed_valid),
-      .s_clear_ready(clear_consumed_ready),
+      .s_clear_valid(clear_valid),
       .s_clear_qpn(op_qpn[QPN_W-1:0]),
       .s_credit_freed(credit_freed),
       .s_credit_unused(credit_unused),
@@ -433,10 +464,11 @@ module efa_tx_engine #(
       .qpc_rd_data(qpc_rd_data[2*QPC_W+:QPC_W]),
       .halted_rd_data(sq_halted),
       .flush_ok_rd_data(sq_flush_ok),
-      .prod_rd_addr(posted_addr),
       .prod_rd_data(posted_data),
-      .consumed_rd_addr({count_ops_addr, consumed_addr}),
-      .consumed_rd_data({consumed_ops, consumed}),
+      .consumed_rd_data(consumed_sq),
+      .m_consumed_valid(new_consumed_valid),
+      .m_consumed_qpn(new_consumed_qpn),
+      .m_consumed_count(new_consumed),
       .line_rd_en(line_rd_en),
       .line_rd_addr(line_rd_line),
       .line_rd_data(line_rd_data),
@@ -472,7 +504,7 @@ module efa_tx_engine #(
       .s_read_err_qpn(read_err_qpn),
       .s_notice_valid(notice_err),
       .s_notice_qpn(chg_qpn[QPN_W-1:0]),
-      .s_clear_valid(clear_fault_valid),
+      .s_clear_valid(clear_valid),
       .s_clear_qpn(op_qpn[QPN_W-1:0]),
       .s_ah_gone(ah_gone),
       .halted_rd_addr({tx_halted_addr, qpc_sq_addr}),
@@ -510,13 +542,9 @@ module efa_tx_engine #(
       .count_rd_addr(count_ops_addr),
       .consumed_rd_data(consumed_ops),
       .completed_rd_data(completed_ops),
-      .m_clear_prod_valid(clear_prod_valid),
-      .m_clear_prod_ready(clear_prod_ready && clear_fetch_ready),
-      .m_clear_consumed_valid(clear_consumed_valid),
-      .m_clear_consumed_ready(clear_consumed_ready),
-      .m_clear_completed_valid(clear_completed_valid),
-      .m_clear_completed_ready(clear_completed_ready),
-      .m_clear_fault_valid(clear_fault_valid),
+      .m_clear_valid(clear_valid),
+      .m_fetch_valid(clear_fetch_valid),
+      .m_fetch_ready(clear_fetch_ready),
       .m_llq_valid(ring_valid),
       .m_llq_ready(ring_ready),
       .m_llq_own(ring_own),
@@ -681,11 +709,11 @@ module efa_tx_engine #(
       .s_cancel_qpn(op_qpn[QPN_W-1:0]),
       .qpc_rd_addr(qpc_srd_addr),
       .qpc_rd_data(qpc_rd_data[3*QPC_W+:QPC_W]),
-      .s_clear_valid(clear_completed_valid),
-      .s_clear_ready(clear_completed_ready),
-      .s_clear_qpn(op_qpn[QPN_W-1:0]),
-      .completed_rd_addr({count_ops_addr, completed_db_addr}),
-      .completed_rd_data({completed_ops, completed_db}),
+      .completed_rd_addr(completed_srd_addr),
+      .completed_rd_data(completed_srd),
+      .m_completed_valid(new_completed_valid),
+      .m_completed_qpn(new_completed_qpn),
+      .m_completed_count(new_completed),
       .m_freed(credit_freed),
       .m_fence_valid(fence_valid),
       .m_fence_id(fence_id),

@@ -45,6 +45,7 @@ rtl/admin/efa_cmd_pd.v
 rtl/admin/efa_cmd_ah.v
 rtl/admin/efa_cmd_cq.v
 rtl/admin/efa_cmd_ec.v
+rtl/queue/efa_ring_count.v
 rtl/queue/efa_doorbell.v
 rtl/queue/efa_llq.v
 rtl/queue/efa_queue_fifo_set.v
@@ -60,6 +61,7 @@ rtl/transport/efa_psn.v
 rtl/transport/efa_net_tx.v
 rtl/transport/efa_msg_id_alloc.v
 # level blocks 2
+rtl/queue/efa_sq_index.v
 rtl/queue/efa_eq_arms.v
 rtl/queue/efa_sq_sched.v
 rtl/queue/efa_sq_fetch.v

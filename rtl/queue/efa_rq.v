@@ -94,22 +94,18 @@ module efa_rq #(
   // A ring operation clears the cached descriptors first, then the counts.
   reg  cache_cleared_q;
   wire cache_clear_ready;
-  wire counts_clear_ready;
   wire requested_clear_ready;
   wire clear_cache = s_rq_ctrl_valid && !cache_cleared_q;
   wire clear_counts = s_rq_ctrl_valid && cache_cleared_q;
   reg  requested_cleared_q;
-  reg  counts_cleared_q;
-  assign s_rq_ctrl_ready = requested_cleared_q && counts_cleared_q;
+  assign s_rq_ctrl_ready = requested_cleared_q;
 
   always @(posedge clk) begin
     if (rst || s_rq_ctrl_ready) begin
       cache_cleared_q  <= 1'b0;
-      counts_cleared_q <= 1'b0;
       requested_cleared_q  <= 1'b0;
     end else begin
       if (cache_clear_ready) cache_cleared_q <= 1'b1;
-      if (counts_clear_ready) counts_cleared_q <= 1'b1;
       if (requested_clear_ready) requested_cleared_q <= 1'b1;
     end
   end
@@ -127,16 +123,18 @@ module efa_rq #(
   wire [15:0] c_cons;
   wire [15:0] f_prod;
   wire [15:0] f_cons;
+  wire counts_init;
   wire fetch_init;
   wire report_init;
   assign qpc_rd_addr = f_qpn;
-  assign m_init_done = fetch_init && report_init;
+  assign m_init_done = counts_init && fetch_init && report_init;
 
   efa_rq_index #(
       .QPN_W(QPN_W)
   ) u_counts (
       .clk(clk),
       .rst(rst),
+      .m_init_done(counts_init),
       .s_rqdb_valid(s_rqdb_valid),
       .s_rqdb_qpn(s_rqdb_qpn),
       .s_rqdb_value(s_rqdb_value),
@@ -149,8 +147,7 @@ module efa_rq #(
       .s_done_valid(s_done_valid),
       .s_done_qpn(s_done_qpn),
       .s_done_count(s_done_count),
-      .s_clear_valid(clear_counts && !counts_cleared_q),
-      .s_clear_ready(counts_clear_ready),
+      .s_clear_valid(clear_counts && !requested_cleared_q),
       .s_clear_qpn(s_rq_ctrl_qpn),
       .s_clear_sized(s_rq_ctrl_kind == OP_INIT || s_rq_ctrl_kind == OP_FREE),
       .s_clear_live(s_rq_ctrl_kind == OP_INIT && s_rq_ctrl_qpc[`EFA_QPC__RQ_LIVE]),

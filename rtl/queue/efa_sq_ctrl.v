@@ -2,8 +2,9 @@
 // efa_sq_ctrl - executes admin operations on send queues (create, clear, free, query) and drains.
 //
 // In    s_op operation (0 create, 1 clear, 2 free, 3 query); s_drain; responses of the modules
-// Out   m_clear_* clears indices and errors of the queue; m_llq_* its ring; m_cancel_* cancels its
-//       sends without acknowledgement; m_fence a fence
+// Out   m_clear_valid clears indices, deficit and errors of the queue; m_fetch_* its fetched WQEs
+//       (SQ_HOST); m_llq_* its ring; m_cancel_* cancels its sends without acknowledgement; m_fence a
+//       fence
 // Time  query 2 cycles; create 3, clear and free 4, plus stalls of the modules: one cycle per
 //       further line of the ring, up to one per message context; fence 1 cycle after s_drain,
 //       s_drain_ready 1 cycle after the fence has passed
@@ -25,13 +26,9 @@ module efa_sq_ctrl #(
     output wire [QPN_W-1:0] count_rd_addr,
     input wire [15:0] consumed_rd_data,
     input wire [15:0] completed_rd_data,
-    output wire m_clear_prod_valid,
-    input wire m_clear_prod_ready,
-    output wire m_clear_consumed_valid,
-    input wire m_clear_consumed_ready,
-    output wire m_clear_completed_valid,
-    input wire m_clear_completed_ready,
-    output wire m_clear_fault_valid,
+    output wire m_clear_valid,
+    output wire m_fetch_valid,
+    input wire m_fetch_ready,
     output wire m_llq_valid,
     input wire m_llq_ready,
     output wire m_llq_own,
@@ -59,8 +56,7 @@ module efa_sq_ctrl #(
 
   reg [2:0] state_q;
   reg [2:0] state_d;
-  reg [2:0] due_q;  // indices still to be cleared
-  reg [2:0] due_d;
+  reg cleared_q;  // the indices are cleared
   reg [1:0] drain_q;
   reg [1:0] drain_d;
   reg busy_q;
@@ -69,10 +65,8 @@ module efa_sq_ctrl #(
   assign m_op_busy = busy_q;
   assign s_drain_ready = drain_q == DR_DONE;
   assign count_rd_addr = s_op_qpn;
-  assign m_clear_prod_valid = state_q == ST_CLEAR && due_q[0];
-  assign m_clear_consumed_valid = state_q == ST_CLEAR && due_q[1];
-  assign m_clear_completed_valid = state_q == ST_CLEAR && due_q[2];
-  assign m_clear_fault_valid = state_q == ST_CLEAR;
+  assign m_clear_valid = state_q == ST_CLEAR && !cleared_q;
+  assign m_fetch_valid = state_q == ST_CLEAR;
   assign m_llq_valid = state_q == ST_RING;
   assign m_llq_own = s_op_kind == KIND_MAKE;
   assign m_llq_disown = s_op_kind == KIND_FREE;
@@ -81,21 +75,18 @@ module efa_sq_ctrl #(
 
   always @* begin
     state_d = state_q;
-    due_d   = due_q;
     case (state_q)
       // Waits for an operation; the indices are being read.
       ST_WISH: begin
-        due_d = 3'b111;
         if (s_op_valid) state_d = s_op_kind == KIND_REQ ? ST_COUNTS : ST_CLEAR;
       end
       // The indices were read.
       ST_COUNTS: begin
         state_d = ST_DONE;
       end
-      // Waits for a free write port of each index.
+      // Waits until the fetched WQEs are cleared; the indices are, in the first cycle.
       ST_CLEAR: begin
-        due_d = due_q & ~{m_clear_completed_ready, m_clear_consumed_ready, m_clear_prod_ready};
-        if (due_d == 3'b000) state_d = ST_RING;
+        if (m_fetch_ready) state_d = ST_RING;
       end
       // Waits until the lines of the ring are unwritten and its pages have their owner.
       ST_RING: begin
@@ -146,7 +137,7 @@ module efa_sq_ctrl #(
   end
 
   always @(posedge clk) begin
-    due_q <= due_d;
+    cleared_q <= state_q == ST_CLEAR;
     if (state_q == ST_COUNTS) busy_q <= consumed_rd_data != completed_rd_data;
   end
 

@@ -2,15 +2,17 @@
 // efa_sq_sched - schedules send queues and consumes their WQEs in order, by deficit round robin.
 //
 // In    s_work_* queues with a new doorbell; s_again queues to schedule again; s_fence requests a
-//       fence; contexts, producer indices, LLQ lines; halted_rd_data, flush_ok_rd_data: the
-//       queue of qpc_rd_addr is halted or may be flushed, one cycle later; s_credit_*: message
+//       fence; s_clear_* a queue that restarts, without a WQE in flight; contexts, LLQ lines;
+//       prod_rd_data, consumed_rd_data, halted_rd_data, flush_ok_rd_data: counts of the queue of
+//       qpc_rd_addr, whether it is halted and may be flushed, one cycle later; s_credit_*: message
 //       contexts freed
-// Out   m_item WQEs and fences (EFA_WQE_IN); m_incomplete_*: an incomplete WQE; m_sends_open:
-//       message contexts in use or reserved, for efa_perf_counters; m_void: lines of an incomplete
-//       WQE, to be marked as of its wrap
+// Out   m_item WQEs and fences (EFA_WQE_IN); m_consumed_* the new consumed count of a queue;
+//       m_incomplete_*: an incomplete WQE; m_sends_open: message contexts in use or reserved, for
+//       efa_perf_counters; m_void: lines of an incomplete WQE, to be marked as of its wrap
 // Time  one 64-byte WQE per cycle, a 128-byte WQE in two; first WQE 3 cycles after its queue got
 //       work (of 128 bytes: 4); the WQE of the next queue follows in the cycle after the last one;
-//       a second visit to one queue 3 cycles later; all stages stall while m_item_ready is low
+//       a second visit to one queue 3 cycles later; all stages stall while m_item_ready is low and
+//       in the cycle of a clear, which is always accepted
 //
 // The quantum is TURN flits, a tenth of QUANTUM. The last message of a visit may overrun its
 // quantum. The overrun is carried as a deficit and deducted from later quanta. With F flits in the
@@ -46,7 +48,6 @@ module efa_sq_sched #(
     output wire s_fence_ready,
     input wire s_fence_id,
     input wire s_clear_valid,
-    output wire s_clear_ready,
     input wire [QPN_W-1:0] s_clear_qpn,
     input wire s_credit_freed,
     input wire s_credit_unused,
@@ -54,10 +55,11 @@ module efa_sq_sched #(
     input wire [`EFA_QPC__W-1:0] qpc_rd_data,
     input wire halted_rd_data,
     input wire flush_ok_rd_data,
-    output wire [QPN_W-1:0] prod_rd_addr,
     input wire [15:0] prod_rd_data,
-    input wire [2*QPN_W-1:0] consumed_rd_addr,
-    output wire [2*16-1:0] consumed_rd_data,
+    input wire [15:0] consumed_rd_data,
+    output wire m_consumed_valid,
+    output wire [QPN_W-1:0] m_consumed_qpn,
+    output wire [15:0] m_consumed_count,
     output wire line_rd_en,
     output wire [LLQ_AW-6-1:0] line_rd_addr,
     input wire [511:0] line_rd_data,
@@ -144,6 +146,10 @@ module efa_sq_sched #(
   reg d_valid_q;
   reg [QPN_W-1:0] d_qpn_q;
 
+  // A clear one cycle ago. No WQE was consumed in its cycle, so the deficit RAM is free.
+  reg clear_q;
+  reg [QPN_W-1:0] clear_qpn_q;
+
   // The phase bit of the queue at s1, written in the cycle of its read.
   reg s1_taught_now_q;
   reg s1_phase_now_q;
@@ -173,7 +179,7 @@ module efa_sq_sched #(
   wire p_late = (a_valid_q && a_qpn_q == p_qpn_q) || ((s1_valid_q || s1_deducts_q) && s1_qpn_q == p_qpn_q)
       || (c_valid_q && c_qpn_q == p_qpn_q) || (d_valid_q && d_qpn_q == p_qpn_q);
   wire p_go = p_valid_q && !a_valid_q && !p_late && go;
-  wire [15:0] p_consumed;
+  wire [15:0] p_consumed = consumed_rd_data;
   wire [FLIT_W-1:0] p_deficit;
   wire [15:0] p_waiting = prod_rd_data - p_consumed;
   wire p_wide = qpc_rd_data[`EFA_QPC__WQE128];
@@ -303,9 +309,10 @@ module efa_sq_sched #(
   assign next_ready = (!p_valid_q || p_go) && !s_fence_valid;
   assign s_again_ready = again_ready && !kill;
   assign s_fence_ready = fence_go;
-  assign s_clear_ready = !c_valid_q;
   assign qpc_rd_addr = p_valid_q && !p_go ? p_qpn_q : next_qpn;
-  assign prod_rd_addr = qpc_rd_addr;
+  assign m_consumed_valid = commit;
+  assign m_consumed_qpn = s1_qpn_q;
+  assign m_consumed_count = s1_count_q + 16'd1;
   assign line_rd_en = move;
   assign line_rd_addr = a_valid_q ? a_base[LINE_W-1:0] + a_lines : p_base[LINE_W-1:0] + p_lines;
   assign m_void_valid = void_valid_q;
@@ -331,27 +338,14 @@ module efa_sq_sched #(
       .m_qpn(next_qpn)
   );
 
-  efa_ram_1wnr #(
-      .WIDTH (16),
-      .ADDR_W(QPN_W),
-      .READS (3)
-  ) u_consumed (
-      .clk(clk),
-      .wr_en(commit || s_clear_valid),
-      .wr_addr(s_clear_valid ? s_clear_qpn : s1_qpn_q),
-      .wr_data(s_clear_valid ? 16'd0 : s1_count_q + 16'd1),
-      .rd_addr({consumed_rd_addr, qpc_rd_addr}),
-      .rd_data({consumed_rd_data, p_consumed})
-  );
-
   efa_ram #(
       .WIDTH (FLIT_W),
       .ADDR_W(QPN_W)
   ) u_deficit (
       .clk(clk),
-      .wr_en(c_valid_q || s_clear_valid),
-      .wr_addr(c_valid_q ? c_qpn_q : s_clear_qpn),
-      .wr_data(c_valid_q ? c_deficit : {FLIT_W{1'b0}}),
+      .wr_en(c_valid_q || clear_q),
+      .wr_addr(clear_q ? clear_qpn_q : c_qpn_q),
+      .wr_data(clear_q ? {FLIT_W{1'b0}} : c_deficit),
       .rd_en(1'b1),
       .rd_addr(qpc_rd_addr),
       .rd_data(p_deficit)
@@ -392,6 +386,7 @@ module efa_sq_sched #(
       s1_deducts_q  <= 1'b0;
       c_valid_q  <= 1'b0;
       d_valid_q  <= 1'b0;
+      clear_q    <= 1'b0;
       void_valid_q <= 1'b0;
       credits_q  <= CONTEXTS;
     end else begin
@@ -407,6 +402,7 @@ module efa_sq_sched #(
       end
       c_valid_q <= commit || (s1_deducts_q && move);
       d_valid_q <= c_valid_q;
+      clear_q <= s_clear_valid;
       if (move) void_valid_q <= s1_valid_q && !s1_complete && !kill_s1;
       else if (m_void_ready) void_valid_q <= 1'b0;
     end
@@ -457,10 +453,12 @@ module efa_sq_sched #(
     c_left_q <= (s1_first_q ? s1_quantum_q : left) - $signed({2'b00, consumed_flits});
     left_q <= left;
     d_qpn_q <= c_qpn_q;
+    clear_qpn_q <= s_clear_qpn;
   end
 
   wire unused_bits = &{1'b0, s1_qpc_q, c_owed, s1_padded, p_base, a_base};
 
+  `EFA_CHECK(!(clear_q && c_valid_q), "a WQE was consumed in the cycle of a clear")
   `EFA_CHECK(credits_q <= CONTEXTS, "more free contexts than contexts")
 
 endmodule

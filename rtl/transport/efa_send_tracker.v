@@ -6,9 +6,9 @@
 //       completions of messages that were sent or need no packet, and fences; s_scan: flush the QPs
 //       of the scan set and the sends of destroyed address handles; scan_set_rd_data: the QP of
 //       scan_set_rd_addr is in the set, one cycle later; s_cancel: cancel the sends of a QP
-// Out   m_ctx_free, m_ctx_id: the context of the next send; m_txc completions; m_fence_*: a fence
-//       passed; m_freed: one send is no longer outstanding; completed_rd_*: sends completed per QP
-//       since s_clear
+// Out   m_ctx_free, m_ctx_id: the context of the next send; m_txc completions; m_completed_*, with
+//       completed_rd_*: the new number of sends completed of a QP, with its completion; m_fence_*: a
+//       fence passed; m_freed: one send is no longer outstanding
 // Time  completion 3 cycles after its cause, one per cycle; a context scan takes one cycle for each
 //       context or for each row of 32 free contexts, plus 3; the contexts before the first row
 //       boundary take one cycle each
@@ -32,7 +32,8 @@
 `include "efa_check.vh"
 
 module efa_send_tracker #(
-    parameter QPN_W = 6
+    parameter QPN_W = 6,
+    parameter ID_LEFT = 0  // as in efa_msg_id_alloc
 ) (
     input wire clk,
     input wire rst_por,
@@ -57,11 +58,11 @@ module efa_send_tracker #(
     input wire [QPN_W-1:0] s_cancel_qpn,
     output wire [QPN_W-1:0] qpc_rd_addr,
     input wire [`EFA_QPC__W-1:0] qpc_rd_data,
-    input wire s_clear_valid,
-    output wire s_clear_ready,
-    input wire [QPN_W-1:0] s_clear_qpn,
-    input wire [2*QPN_W-1:0] completed_rd_addr,
-    output wire [2*16-1:0] completed_rd_data,
+    output wire [QPN_W-1:0] completed_rd_addr,
+    input wire [15:0] completed_rd_data,
+    output wire m_completed_valid,
+    output wire [QPN_W-1:0] m_completed_qpn,
+    output wire [15:0] m_completed_count,
     output wire m_freed,
     output wire m_fence_valid,
     output wire m_fence_id,
@@ -139,11 +140,6 @@ module efa_send_tracker #(
   reg c3_barrier_q;
   reg c3_fence_q;
   reg [`EFA_CPL__W-1:0] c3_cpl_q;
-
-  // Forwarding of the count written in the previous cycle, which the read for c3 missed.
-  reg late_q;
-  reg [QPN_W-1:0] late_qpn_q;
-  reg [15:0] late_count_q;
 
   wire move = !c3_valid_q || c3_barrier_q || m_txc_ready;
 
@@ -286,18 +282,19 @@ module efa_send_tracker #(
   && qpc_rd_data[`EFA_QPC__QP_NUM] == c2_cpl_q[`EFA_CPL__QP_NUM];
 
   wire handed = m_txc_valid && m_txc_ready;
-  wire [15:0] count_read;
-  wire late_same = late_q && late_qpn_q == c3_qpn[QPN_W-1:0];
-  wire [15:0] count = late_same ? late_count_q + 16'd1 : count_read + 16'd1;
 
   assign scan_set_rd_addr = look_now_q ? look_now_qpn_q : look_read;
   assign s_ack_rx_ready = grant[1];
   assign s_done_ready = grant[0];
   assign s_scan_ready = scan_q == ST_DONE && !purging_q;
   assign s_cancel_ready = scan_q == ST_DONE && purging_q;
-  assign s_clear_ready = !handed;
   // The QP context is read again every cycle while the completion waits.
   assign qpc_rd_addr = move ? next_qpn : c2_qpn[QPN_W-1:0];
+  // So is the count of its QP.
+  assign completed_rd_addr = move ? c2_qpn[QPN_W-1:0] : c3_qpn[QPN_W-1:0];
+  assign m_completed_valid = handed;
+  assign m_completed_qpn = c3_qpn[QPN_W-1:0];
+  assign m_completed_count = completed_rd_data + 16'd1;
   assign m_freed = goes && !next_left;
   assign m_fence_valid = c3_valid_q && c3_barrier_q;
   assign m_fence_id = c3_fence_q;
@@ -317,7 +314,8 @@ module efa_send_tracker #(
   );
 
   efa_msg_id_alloc #(
-      .CTX_W(CTX_W)
+      .CTX_W(CTX_W),
+      .ID_LEFT(ID_LEFT)
   ) u_rr (
       .clk(clk),
       .rst_por(rst_por),
@@ -370,19 +368,6 @@ module efa_send_tracker #(
       .m_ready(move),
       .m_data(store_item),
       .m_level(stored)
-  );
-
-  efa_ram_1wnr #(
-      .WIDTH (16),
-      .ADDR_W(QPN_W),
-      .READS (3)
-  ) u_completed (
-      .clk(clk),
-      .wr_en(handed || s_clear_valid),
-      .wr_addr(handed ? c3_qpn[QPN_W-1:0] : s_clear_qpn),
-      .wr_data(handed ? count : 16'd0),
-      .rd_addr({completed_rd_addr, move ? c2_qpn[QPN_W-1:0] : c3_qpn[QPN_W-1:0]}),
-      .rd_data({completed_rd_data, count_read})
   );
 
   // A find pass has ended.
@@ -439,11 +424,9 @@ module efa_send_tracker #(
       released_q <= 1'b0;
       c2_valid_q <= 1'b0;
       c3_valid_q <= 1'b0;
-      late_q <= 1'b0;
     end else begin
       scan_q <= scan_d;
       any_q <= (any_q && !(looked && !any_found_q)) || passes_open;
-      late_q <= handed;
       rest_q <= rest_q + {{MSG_W{1'b0}}, grant[0]} - {{MSG_W{1'b0}}, goes_rest};
       c1_valid_q <= grant != 3'd0;
       released_q <= release_ctx;
@@ -473,8 +456,6 @@ module efa_send_tracker #(
       if (finds && age > oldest_q) oldest_q <= age;
       if (passed_over || passes_open) any_found_q <= 1'b1;
     end
-    late_qpn_q <= c3_qpn[QPN_W-1:0];
-    late_count_q <= count;
     c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_SCAN;
     c1_index_q <= c0_index;
     c1_used_q <= grant[1] ? used[ack_id[CTX_W-1:0]] : lookup_hit;

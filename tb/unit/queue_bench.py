@@ -77,6 +77,28 @@ class Pulses:
         return [beat[1] if len(beat) == 2 else beat[1:] for beat in self.seen]
 
 
+def lanes(values, width):
+    """Packs the values of all readers side by side, the first in the lowest bits."""
+    return sum(value << width * lane for lane, value in enumerate(values))
+
+
+class RefCounts:
+    """Models one count of all rings: a lookup returns the updates of its own cycle too."""
+
+    def __init__(self):
+        self.counts = {}
+
+    def update(self, new=None, cleared=None):
+        """Applies one cycle: `new` is (ring, count) or None, `cleared` a ring or None."""
+        if new is not None:
+            self.counts[new[0]] = new[1]
+        if cleared is not None:
+            self.counts[cleared] = 0
+
+    def __getitem__(self, ring):
+        return self.counts.get(ring, 0)
+
+
 def completion_entry(cpl, phase, wide, src_addr, long_id=0):
     """Returns the CQE of a finished work request, by sheet 13.2 and decision 0001.
 

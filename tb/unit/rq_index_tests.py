@@ -6,8 +6,8 @@ from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import hold, pulse, zero
-from tb.unit.queue_bench import Pulses
+from tb.lib.waits import high, pulse, until, zero
+from tb.unit.queue_bench import Pulses, RefCounts, lanes
 
 DOORBELL, READ = (timing("efa_rq_index", path) for path in ("doorbell", "read"))
 WRAP = 65536
@@ -31,19 +31,24 @@ class Ring:
 
 
 class RefModel:
-    """Models the counts: checks each doorbell against the state one cycle earlier, and both
+    """Models the rings: checks each doorbell against the reports of earlier cycles, and both
     readers."""
 
     def __init__(self, dut):
-        self.dut, self.rings, self.wide = dut, {}, len(dut.s_rqdb_qpn)
-        self.pipe, self.requested, self.counts, self.reported = [], None, {}, None
+        self.dut, self.wide = dut, len(dut.s_rqdb_qpn)
+        self.forget()
         self.seen = {"move": 0, "wrong": 0, "same": 0, "clear": 0}
+
+    def forget(self):
+        """Sets the state after a reset."""
+        self.rings, self.pipe, self.requested, self.taken = {}, [], None, None
+        self.prods, self.conss = RefCounts(), RefCounts()
 
     async def run(self):
         while True:
             await RisingEdge(self.dut.clk)
-            if self.dut.rst.value == 1:
-                self.pipe, self.requested, self.reported = [], None, None
+            if self.dut.rst.value == 1 or self.dut.m_init_done.value == 0:
+                self.forget()
             else:
                 self._cycle()
 
@@ -51,30 +56,21 @@ class RefModel:
         dut = self.dut
         # Outputs of earlier inputs.
         due = self.pipe.pop(0) if len(self.pipe) == DOORBELL.latency else None
-        move, wrong, qpn = due or (False, False, 0)
+        move, wrong, qpn, _ = due or (False, False, 0, 0)
         assert (dut.m_move_valid.value, dut.m_wrong_valid.value) == (int(move), int(wrong)), cycle()
         if move or wrong:
             assert dut.m_doorbell_qpn.value == qpn
         if self.requested is not None:
-            prods, conss = int(dut.prod_rd_data.value), int(dut.cons_rd_data.value)
-            for lane, (prod, cons) in enumerate(self.requested):
-                got = prods >> 16 * lane & 0xFFFF, conss >> 16 * lane & 0xFFFF
-                assert got == (prod % WRAP, cons % WRAP), (lane, cycle())
-        # A moved producer index is readable by a request in the cycle of its report.
-        requested = int(dut.ring_rd_addr.value)
-        self.requested = [
-            self.counts.get(requested >> self.wide * lane & (1 << self.wide) - 1) for lane in (0, 1)
-        ]
-        if None in self.requested:
-            self.requested = None
-        for at, ring in self.rings.items():
-            self.counts[at] = ring.prod, ring.cons
+            got = int(dut.prod_rd_data.value), int(dut.cons_rd_data.value)
+            assert got == self.requested, cycle()
+        # A moved index is readable in the cycle of its report, a claim one cycle later.
+        moved, taken, self.taken = due[2:] if move else None, self.taken, None
         # Inputs of this edge.
-        message = None
+        message = cleared = None
         if dut.s_rqdb_valid.value == 1:
             at = int(dut.s_rqdb_qpn.value)
             valid, moves = self.rings[at].check(int(dut.s_rqdb_value.value))
-            message = moves, not valid, at
+            message = moves, not valid, at, self.rings[at].prod % WRAP
             self.seen["move" if moves else "same" if valid else "wrong"] += 1
         self.pipe.append(message)
         if dut.s_done_valid.value == 1:
@@ -83,20 +79,26 @@ class RefModel:
             at = int(dut.s_take_qpn.value)
             ring = self.rings[at]
             ring.cons += (int(dut.s_take_value.value) - ring.cons) % WRAP
-            self.counts[at] = self.counts[at][0], ring.cons
-        if dut.s_clear_valid.value == 1 and dut.s_clear_ready.value == 1:
-            at = int(dut.s_clear_qpn.value)
+            self.taken = at, ring.cons % WRAP
+        if dut.s_clear_valid.value == 1:
+            cleared = at = int(dut.s_clear_qpn.value)
             size = self.rings[at].size if at in self.rings else 0
             if dut.s_clear_sized.value == 1:
                 size = int(dut.s_clear_live.value) << int(dut.s_clear_log.value)
             self.rings[at] = Ring(size)
-            self.counts[at] = 0, 0
             self.seen["clear"] += 1
+        self.prods.update(moved, cleared)
+        self.conss.update(taken, cleared)
+        requested = int(dut.ring_rd_addr.value)
+        rings = [requested >> self.wide * lane & (1 << self.wide) - 1 for lane in range(2)]
+        self.requested = tuple(lanes([counts[ring] for ring in rings], 16)
+                               for counts in (self.prods, self.conss))  # fmt: skip
 
 
 async def start(dut, watched=True):
     zero(dut, "s_rqdb_valid", "s_take_valid", "s_done_valid", "s_clear_valid", "ring_rd_addr")
     await clock_and_reset(dut)
+    await until(dut, high(dut.m_init_done))
     account = RefModel(dut)
     if watched:
         cocotb.start_soon(account.run())
@@ -107,7 +109,7 @@ async def clear(dut, qpn, log=None, live=1):
     """Clears a ring, with its old size or a new one, and waits for the reference model."""
     dut.s_clear_sized.value, dut.s_clear_live.value = int(log is not None), live
     dut.s_clear_log.value = log or 0
-    await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=qpn)
+    await pulse(dut, "s_clear_valid", s_clear_qpn=qpn)
     await RisingEdge(dut.clk)
 
 
@@ -155,10 +157,9 @@ async def doorbells_are_checked_by_the_rule(dut, rate):
                 dut.s_clear_live.value = int(size > 0)
                 dut.s_clear_log.value = max(0, size.bit_length() - 1)
         await RisingEdge(dut.clk)
-        cleared = dut.s_clear_ready.value == 1
         # The reference model samples the same inputs first.
         await Timer(1, "ns")
-        if held is not None and dut.s_clear_valid.value == 1 and cleared:
+        if held is not None and dut.s_clear_valid.value == 1:
             held, dut.s_clear_valid.value = None, 0
     assert min(account.seen.values()) > 20, account.seen
 
@@ -214,7 +215,7 @@ async def counts_go_through_their_wrap(dut):
 @cocotb.test()
 async def doorbells_and_reads_take_their_time(dut):
     """queue.rq_index.cycles: Doorbells of one ring are validated one per cycle, and a completion
-    counts for a doorbell one cycle later; a clear waits for other traffic."""
+    counts for a doorbell one cycle later; a clear does not wait for other traffic."""
     account = await start(dut)
     moves = Pulses(dut, "m_move")
     await clear(dut, 1, 3)
@@ -239,18 +240,18 @@ async def doorbells_and_reads_take_their_time(dut):
     assert account.seen["wrong"] == 1
     # Reads: one ring per cycle; the reference model checks the latency of one cycle.
     assert READ.latency == READ.interval == 1
-    # A clear has the lowest priority, behind consumption, completions and doorbells.
-    await clear(dut, 2, 3)
-    dut.s_clear_valid.value, dut.s_clear_qpn.value, dut.s_clear_sized.value = 1, 2, 0
-    dut.s_take_valid.value, dut.s_take_qpn.value = 1, 1
+    # Rings are cleared in cycles with consumption, completions and doorbells of another ring; the
+    # reference model checks the counts of both.
+    dut.s_clear_sized.value = 0
+    dut.s_take_qpn.value = dut.s_done_qpn.value = dut.s_rqdb_qpn.value = 1
+    dut.s_take_valid.value = dut.s_done_valid.value = dut.s_rqdb_valid.value = 1
     for number in range(1, 5):
-        dut.s_take_value.value = number
+        dut.ring_rd_addr.value = 1 << account.wide | 2
+        dut.s_take_value.value, dut.s_rqdb_value.value = number, 9 + number
+        dut.s_clear_valid.value, dut.s_clear_qpn.value = number % 2, 2
         await RisingEdge(dut.clk)
-        assert dut.s_clear_ready.value == 0
-    dut.s_take_valid.value = 0
-    await RisingEdge(dut.clk)
-    assert dut.s_clear_ready.value == 1
-    zero(dut, "s_clear_valid")
+    zero(dut, "s_take_valid", "s_done_valid", "s_rqdb_valid", "s_clear_valid")
+    await ClockCycles(dut.clk, 4)
 
 
 @cocotb.test()
@@ -258,6 +259,7 @@ async def reset_clears_what_was_under_way(dut):
     """queue.rq_index.reset: A reset discards doorbells in progress; rings restart when cleared."""
     account = await start(dut)
     for lead in range(4):
+        dut.ring_rd_addr.value = 7 << account.wide | 7
         await clear(dut, 7, 4)
         dut.s_rqdb_valid.value, dut.s_rqdb_qpn.value = 1, 7
         dut.s_rqdb_value.value = 5 + 20 * (lead % 2)
@@ -270,10 +272,10 @@ async def reset_clears_what_was_under_way(dut):
         for _ in range(4):
             assert dut.m_move_valid.value == dut.m_wrong_valid.value == 0
             await RisingEdge(dut.clk)
-        account.rings.clear()
-        account.counts.clear()
+        await until(dut, high(dut.m_init_done))
+        # The reference model checks that the counts are 0 before the ring is cleared too.
+        await clear(dut, 8, 4)
         await clear(dut, 7, 4)
-        dut.ring_rd_addr.value = 7 << account.wide | 7
         for value in (16, 17):
             await pulse(dut, "s_rqdb_valid", s_rqdb_qpn=7, s_rqdb_value=value)
         await ClockCycles(dut.clk, 4)

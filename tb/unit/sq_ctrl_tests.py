@@ -10,7 +10,6 @@ from tb.lib.waits import high, hold, pulse, until, zero
 from tb.unit.queue_bench import Pulses, Table
 
 MAKE, CLEAR, FREE, ASK = range(4)
-COUNTS = ("m_clear_prod", "m_clear_consumed", "m_clear_completed")
 
 
 class Bench:
@@ -28,28 +27,27 @@ class Bench:
         Table(dut, "count_rd_addr", "consumed_rd_data", lambda n: self.consumed.get(n, 0))
         Table(dut, "count_rd_addr", "completed_rd_data", lambda n: self.completed.get(n, 0))
         await clock_and_reset(dut)
-        for name in (*COUNTS, "m_llq", "m_cancel", "m_fence"):
+        for name in ("m_fetch", "m_llq", "m_cancel", "m_fence"):
             StreamMonitor(dut, name, self.stalls(name), on_beat=self.report(name))
-        self.fault = Pulses(dut, "m_clear_fault")
+        self.clears = Pulses(dut, "m_clear")
 
     def report(self, name):
         return lambda beat: self.log.append((name, beat) if beat else name)
 
-    def reported(self, kind):
-        """Checks that the log matches this operation."""
-        clears = 0 if kind == ASK else 3
+    def reported(self, kind, first):
+        """Checks that the log matches this operation, which began in cycle `first`."""
         log = [entry for entry in self.log if entry != "m_fence"]
-        assert sorted(log[:clears]) == sorted(COUNTS)[:clears]
-        after = [("m_llq", {"own": int(kind == MAKE), "disown": int(kind == FREE)})]
-        assert log[clears:] == ([] if kind == ASK else after + ["m_cancel"] * (kind != MAKE))
-        assert bool(self.fault.seen) == (kind != ASK)
+        llq = "m_llq", {"own": int(kind == MAKE), "disown": int(kind == FREE)}
+        assert log == ([] if kind == ASK else ["m_fetch", llq] + ["m_cancel"] * (kind != MAKE))
+        # The clear has no handshake: once, in the cycle after the request.
+        assert [at for (at,) in self.clears.seen] == [first + 1] * (kind != ASK)
         self.log[:] = [entry for entry in self.log if entry == "m_fence"]
-        self.fault.seen.clear()
+        self.clears.seen.clear()
 
     async def op(self, kind, qpn=5):
         times = await hold(self.dut, "s_op_valid", "s_op_ready", s_op_kind=kind, s_op_qpn=qpn)
         busy = int(self.dut.m_op_busy.value) if kind == ASK else None
-        self.reported(kind)
+        self.reported(kind, times[0])
         return times, busy
 
 
@@ -102,7 +100,7 @@ async def a_part_that_is_not_ready_holds_the_rest(dut):
     shut = set()
     bench = Bench(dut, lambda name: lambda: name in shut)
     await bench.start()
-    for part in (*COUNTS, "m_llq", "m_cancel"):
+    for part in ("m_fetch", "m_llq", "m_cancel"):
         shut.add(part)
         await RisingEdge(dut.clk)
         task = cocotb.start_soon(bench.op(FREE))
@@ -145,10 +143,10 @@ async def reset_clears_what_was_wished(dut):
             await RisingEdge(dut.clk)
             await reset(dut, 1)
             bench.log.clear()
-            bench.fault.seen.clear()
+            bench.clears.seen.clear()
             for _ in range(10):
                 assert dut.s_op_ready.value == 0 and dut.s_drain_ready.value == 0
                 await RisingEdge(dut.clk)
-            assert not bench.log and not bench.fault.seen
+            assert not bench.log and not bench.clears.seen
             await bench.op(MAKE)
             await drains(bench, 1)

@@ -12,7 +12,7 @@ from tb.lib.stream import clock_and_reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import hold, pulse, until, zero
 from tb.unit.queue_bench import Pulses, Table
-from tb.unit.sq_sched_bench import ALL, CONTEXTS, INPUTS, RTS, Bench, Queue, message
+from tb.unit.sq_sched_bench import ALL, CONTEXTS, INPUTS, RTS, Bench, ConsumedCounts, Queue, message
 
 
 class Backlog:
@@ -45,9 +45,10 @@ class Backlog:
         dut.prod_rd_data.value, dut.m_void_ready.value = 0x7FFF, 1
         dut.m_item_ready.value = 0
         Table(dut, "qpc_rd_addr", "qpc_rd_data", lambda qpn: self.images.get(qpn, 0))
+        ConsumedCounts(dut)
         await clock_and_reset(dut)
         for qpn in self.flits:
-            await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=qpn)
+            await pulse(dut, "s_clear_valid", s_clear_qpn=qpn)
         cocotb.start_soon(self.memory())
         dut.m_item_ready.value = 1
 

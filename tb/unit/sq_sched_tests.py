@@ -7,9 +7,9 @@ from cocotb.triggers import ClockCycles, RisingEdge, Timer
 from efa.defs import INTERNAL, AdminQpState
 from tb.lib.stream import PERIOD_NS, StreamMonitor, clock_and_reset, reset
 from tb.lib.timing import timing
-from tb.lib.waits import hold, pulse, until, zero
+from tb.lib.waits import pulse, until, zero
 from tb.unit.queue_bench import Pulses
-from tb.unit.sq_sched_bench import INPUTS, RTS, SQD, Bench, Queue
+from tb.unit.sq_sched_bench import INPUTS, RTS, SQD, Bench, ConsumedCounts, Queue
 
 
 @cocotb.test()
@@ -203,8 +203,9 @@ async def an_incomplete_entry_ends_its_visit(dut):
 
 
 @cocotb.test()
-async def a_clear_gives_way_to_entries(dut):
-    """queue.sq_sched.clear: A clear waits for WQEs of another queue and sets the counts to 0."""
+async def a_clear_stalls_for_one_cycle(dut):
+    """queue.sq_sched.clear: A clear beside WQEs of another queue stalls them for its cycle and is
+    never delayed."""
     bench = Bench(dut)
     await bench.start()
     cleared, busy = (
@@ -216,12 +217,16 @@ async def a_clear_gives_way_to_entries(dut):
     for queue in cleared:
         await bench.post(queue, 7)
     await bench.finished()
+    beats = Pulses(dut, "m_item", "data")
     await bench.post(busy, 64)
     await ClockCycles(dut.clk, 12)
     for queue in cleared:
         await bench.make(queue)
     assert busy.consumed < 32
     await bench.finished()
+    cycles = [beat[0] for beat in beats.seen]
+    interval = timing("efa_sq_sched", "entry_128").interval
+    assert cycles[-1] - cycles[0] == 63 * interval + len(cleared)
     for queue in cleared:
         await bench.post(queue, 8)
     await bench.finished()
@@ -320,13 +325,13 @@ async def the_count_goes_on_past_its_end(dut, wide, near):
     dut.qpc_rd_data.value, dut.prod_rd_data.value = queue.image, near
     dut.m_void_ready.value, dut.m_item_ready.value, dut.line_rd_parity.value = 1, 1, 0
     dut.halted_rd_data.value = dut.flush_ok_rd_data.value = 1
-    dut.consumed_rd_addr.value = 12 << len(dut.s_work_qpn) | 12
+    counts = ConsumedCounts(dut).ref
     await clock_and_reset(dut)
-    await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=12)
+    await pulse(dut, "s_clear_valid", s_clear_qpn=12)
     await pulse(dut, "s_work_valid", s_work_qpn=12)
     await Timer(near * (1 + wide) * PERIOD_NS * 21 // 20, "ns")
     await RisingEdge(dut.clk)
-    assert int(dut.consumed_rd_data.value) == near << 16 | near
+    assert counts[12] == near
     bench.lines = {64 + line: (64 + line, 0) for line in range(queue.lines)}
     cocotb.start_soon(bench.memory())
     items = StreamMonitor(dut, "m_item", 0.3, ["data"])
