@@ -53,6 +53,7 @@ rtl/queue/efa_qperr_arb.v
 rtl/queue/efa_sq_rr.v
 rtl/queue/efa_sq_flush.v
 rtl/queue/efa_sq_ctrl.v
+rtl/queue/efa_sq_req_arb.v
 rtl/queue/efa_sq_buffer.v
 rtl/queue/efa_sq_reorder.v
 rtl/data/efa_tx_buffer.v
@@ -93,6 +94,9 @@ rtl/queue/efa_rq.v
 rtl/data/efa_rx_accept.v
 rtl/data/efa_rx_scatter.v
 rtl/data/efa_tx.v
+# level engine parts
+rtl/efa_sq_engine.v
+rtl/efa_transport_engine.v
 # level wrappers
 rtl/admin/efa_admin.v
 rtl/efa_rx_engine.v

@@ -23,7 +23,8 @@ from difflib import SequenceMatcher
 import mutants as netlists
 from mutants import FLAGS, OUT, ROOT, Mutant, yosys
 
-WIRING = ("efa_nic", "efa_tx_engine", "efa_rx_engine", "efa_cq_engine", "efa_admin", "efa_host")
+WIRING = ("efa_nic", "efa_tx_engine", "efa_sq_engine", "efa_transport_engine", "efa_rx_engine",
+          "efa_cq_engine", "efa_admin", "efa_host")  # fmt: skip
 NUMBERS = 1 << 12  # of each module
 FORM = "3"  # of list and netlist; stored results of another form are invalid
 CLOCKS = ("clk",)

@@ -84,6 +84,7 @@ UNITS: dict[str, Unit] = {
     "sq_sched": Unit("efa_sq_sched"),
     "sq_sched_quanta": Unit("efa_sq_sched", long=True),
     "sq_ctrl": Unit("efa_sq_ctrl"),
+    "sq_req_arb": Unit("efa_sq_req_arb"),
     "sq_flush": Unit("efa_sq_flush", [{}, {"QPN_W": 10}]),
     "sq_fetch": Unit(
         "efa_sq_fetch",

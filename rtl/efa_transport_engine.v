@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_transport_engine - connects the transmit side of SRD: sequence numbers, packets, outstanding
+// sends.
+//
+// In    s stream: messages as flits; s_ctx_take: a send with a message context; s_ack_rx, s_ack_tx:
+//       acknowledgements received and to send; s_scan, s_cancel: outstanding sends to flush or
+//       cancel; s_quiesce: no packet begins
+// Out   m_net: packets; m_cpl: completions; m_ctx: the next message context; m_completed: new
+//       completed counts; m_credit_freed: a send has ended; m_fence: a fence has passed
+// Time  docs/timing.md; wires only
+`default_nettype none
+`include "efa_defs.vh"
+
+module efa_transport_engine #(
+    parameter QPN_W = 6
+) (
+    input wire clk,
+    input wire rst_por,
+    input wire rst,
+    output wire m_init_done,
+    input wire s_quiesce,
+    output wire m_net_quiet,
+    input wire [15:0] s_cfg_node_id,
+    input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] s_ah_gen,
+    output wire m_ctx_free,
+    output wire [31:0] m_ctx_id,
+    input wire s_ctx_take,
+    input wire [`EFA_TX_MSG__W-1:0] s_ctx_msg,
+    input wire psn_rd_en,
+    input wire [`EFA_LIMITS__NODE_W-1:0] psn_rd_addr,
+    output wire [31:0] psn_rd_data,
+    input wire s_psn_take,
+    input wire s_valid,
+    output wire s_ready,
+    input wire s_net,
+    input wire s_done,
+    input wire s_first,
+    input wire s_last,
+    input wire [511:0] s_data,
+    input wire [63:0] s_keep,
+    input wire [`EFA_TX_MSG__W-1:0] s_msg,
+    output wire m_net_valid,
+    input wire m_net_ready,
+    output wire [`EFA_FLIT__W-1:0] m_net_data,
+    input wire s_ack_tx_valid,
+    output wire s_ack_tx_ready,
+    input wire [`EFA_ACK_TX__W-1:0] s_ack_tx_data,
+    input wire s_ack_rx_valid,
+    output wire s_ack_rx_ready,
+    input wire [`EFA_ACK_RX__W-1:0] s_ack_rx_data,
+    input wire s_scan_valid,
+    output wire s_scan_ready,
+    output wire [QPN_W-1:0] scan_set_rd_addr,
+    input wire scan_set_rd_data,
+    input wire s_cancel_valid,
+    output wire s_cancel_ready,
+    input wire [QPN_W-1:0] s_cancel_qpn,
+    output wire [QPN_W-1:0] qpc_rd_addr,
+    input wire [`EFA_QPC__W-1:0] qpc_rd_data,
+    output wire [QPN_W-1:0] completed_rd_addr,
+    input wire [15:0] completed_rd_data,
+    output wire m_completed_valid,
+    output wire [QPN_W-1:0] m_completed_qpn,
+    output wire [15:0] m_completed_count,
+    output wire m_credit_freed,
+    output wire m_fence_valid,
+    output wire m_fence_id,
+    output wire m_cpl_valid,
+    input wire m_cpl_ready,
+    output wire [`EFA_CPL__W-1:0] m_cpl_data,
+    output wire st_tx_valid,
+    output wire [15:0] st_tx_bytes,
+    output wire st_send_valid,
+    output wire [15:0] st_send_bytes,
+    output wire ev_tx_first_valid,
+    output wire [63:0] ev_tx_first_data,
+    output wire ev_tx_last_valid,
+    output wire [63:0] ev_tx_last_data,
+    output wire ev_ackout_valid,
+    output wire [63:0] ev_ackout_data
+);
+
+  wire done_valid;
+  wire done_ready;
+  wire [`EFA_TX_MSG__W-1:0] done_msg;
+
+  efa_psn u_psn (
+      .clk(clk),
+      .rst(rst),
+      .m_init_done(m_init_done),
+      .psn_rd_en(psn_rd_en),
+      .psn_rd_addr(psn_rd_addr),
+      .psn_rd_data(psn_rd_data),
+      .s_take(s_psn_take)
+  );
+
+  efa_net_tx u_net_tx (
+      .clk(clk),
+      .rst(rst),
+      .s_quiesce(s_quiesce),
+      .m_net_quiet(m_net_quiet),
+      .s_cfg_node_id(s_cfg_node_id),
+      .s_valid(s_valid),
+      .s_ready(s_ready),
+      .s_net(s_net),
+      .s_done(s_done),
+      .s_first(s_first),
+      .s_last(s_last),
+      .s_data(s_data),
+      .s_keep(s_keep),
+      .s_msg(s_msg),
+      .s_ack_tx_valid(s_ack_tx_valid),
+      .s_ack_tx_ready(s_ack_tx_ready),
+      .s_ack_tx_data(s_ack_tx_data),
+      .m_net_valid(m_net_valid),
+      .m_net_ready(m_net_ready),
+      .m_net_data(m_net_data[`EFA_FLIT__DATA]),
+      .m_net_keep(m_net_data[`EFA_FLIT__KEEP]),
+      .m_net_last(m_net_data[`EFA_FLIT__LAST]),
+      .m_done_valid(done_valid),
+      .m_done_ready(done_ready),
+      .m_done_msg(done_msg),
+      .st_tx_valid(st_tx_valid),
+      .st_tx_bytes(st_tx_bytes),
+      .ev_tx_first_valid(ev_tx_first_valid),
+      .ev_tx_first_data(ev_tx_first_data),
+      .ev_tx_last_valid(ev_tx_last_valid),
+      .ev_tx_last_data(ev_tx_last_data),
+      .ev_ackout_valid(ev_ackout_valid),
+      .ev_ackout_data(ev_ackout_data)
+  );
+
+  efa_send_tracker #(
+      .QPN_W(QPN_W)
+  ) u_send_tracker (
+      .clk(clk),
+      .rst_por(rst_por),
+      .rst(rst),
+      .m_ctx_free(m_ctx_free),
+      .m_ctx_id(m_ctx_id),
+      .s_ctx_take(s_ctx_take),
+      .s_ctx_msg(s_ctx_msg),
+      .s_ack_rx_valid(s_ack_rx_valid),
+      .s_ack_rx_ready(s_ack_rx_ready),
+      .s_ack_rx_data(s_ack_rx_data),
+      .s_done_valid(done_valid),
+      .s_done_ready(done_ready),
+      .s_done_msg(done_msg),
+      .s_scan_valid(s_scan_valid),
+      .s_scan_ready(s_scan_ready),
+      .scan_set_rd_addr(scan_set_rd_addr),
+      .scan_set_rd_data(scan_set_rd_data),
+      .s_ah_gen(s_ah_gen),
+      .s_cancel_valid(s_cancel_valid),
+      .s_cancel_ready(s_cancel_ready),
+      .s_cancel_qpn(s_cancel_qpn),
+      .qpc_rd_addr(qpc_rd_addr),
+      .qpc_rd_data(qpc_rd_data),
+      .completed_rd_addr(completed_rd_addr),
+      .completed_rd_data(completed_rd_data),
+      .m_completed_valid(m_completed_valid),
+      .m_completed_qpn(m_completed_qpn),
+      .m_completed_count(m_completed_count),
+      .m_freed(m_credit_freed),
+      .m_fence_valid(m_fence_valid),
+      .m_fence_id(m_fence_id),
+      .m_txc_valid(m_cpl_valid),
+      .m_txc_ready(m_cpl_ready),
+      .m_txc_data(m_cpl_data),
+      .st_send_valid(st_send_valid),
+      .st_send_bytes(st_send_bytes)
+  );
+
+endmodule
+
+`default_nettype wire
