@@ -613,9 +613,11 @@ async def whoever_waits_gets_a_cycle(dut):
 
     await env.cycles(300, step)
     env.waits = True
+    began = cycle()
     await env.cycles(WAITS.latency + 4, step)
     before = len(env.times["read"])
-    assert env.times["read"][-1] > cycle() - 16
+    # Reads go on while the request is young. The time between two reads depends on the doorbells.
+    assert env.times["read"][-1] > began + WAITS.latency // 2
     await env.cycles(600, step)
     assert len(env.times["read"]) == before and not env.reads
     env.waits = False
