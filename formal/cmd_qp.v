@@ -289,7 +289,7 @@ module fv_cmd_qp #(
   (* probe = "u_drain.state_q" *) wire [2:0] drain;
   (* probe = "u_drain.unit_q" *) wire [3:0] drain_unit;
   (* probe = "u_ops.state_q" *) wire [2:0] ops;
-  (* probe = "u_ops.due_q" *) wire [2:0] ops_due;
+  (* probe = "u_ops.cleared_q" *) wire ops_cleared;
   (* probe = "u_ctx.state_q" *) wire [2:0] ctx_state;
   (* probe = "u_ctx.init_q" *) wire [QPN_W-1:0] ctx_init;
   (* probe = "u_ctx.qpn_q" *) wire [QPN_W-1:0] ctx_qpn;
@@ -528,7 +528,7 @@ module fv_cmd_qp #(
       assert (!(ctx_q[`EFA_QPC__LIVE] && of_y(
           ctx_q
       )) || known_q || (state == ST_SQ_CTRL && create && mine &&
-                        (ops == OPS_WISH || (ops == OPS_CLEAR && ops_due[0]))));
+                        (ops == OPS_WISH || (ops == OPS_CLEAR && !ops_cleared))));
       h_line : assert (ops == OPS_RING ? {8'd0, op_line} < ring_lines : op_line == 0);
       h_waits : assert (!op_waits_q || ops == OPS_RING);
       h_free : assert (page_held_q || free_page);

@@ -83,7 +83,7 @@ module fv_doorbell #(
   (* probe = "u_dut.u_cq.word_addr" *) wire [CQN_W-1:0] cq_word_addr;
   (* probe = "u_dut.u_cq.word_q" *) wire [10:0] cq_word;
   (* probe = "u_dut.u_cq.word_known_q" *) wire cq_word_known;
-  (* probe = "u_dut.init_q" *) wire [CQN_W:0] walk;
+  (* probe = "u_dut.init_q" *) wire [CQN_W:0] sweep;
   (* probe = "u_dut.prod" *) wire [15:0] dut_prod;
   (* probe = "u_dut.s1_num_q" *) wire [12:0] s1_num;
   wire set_me = prod_valid && prod_qpn == me;
@@ -195,7 +195,7 @@ module fv_doorbell #(
       p_checked : assert (!known_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
       p_count : assert (set_me == count_q && (!set_me || prod_count == prod_q));
       h_cq :
-      assert (walk <= {1'b0, cq} || (cq_word_known && cq_word[0] == cq_live_q
+      assert (sweep <= {1'b0, cq} || (cq_word_known && cq_word[0] == cq_live_q
           && (!cq_live_q || cq_word[10:1] == cq_uar_q)));
       h_init : assert (init_done || !(cq_live_q || known_q));
       p_work : assert ((work_valid && work_qpn == me) == work_q);

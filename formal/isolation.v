@@ -454,7 +454,7 @@ module fv_isolation #(
   (* probe = "u_db.s2_valid_q" *) wire db_s2_valid;
   (* probe = "u_db.s1_num_q" *) wire [12:0] s1_num;
   (* probe = "u_db.prod" *) wire [15:0] dut_prod;
-  (* probe = "u_llq.init_q" *) wire [LINE_W-PAGE_LOG:0] walk;
+  (* probe = "u_llq.init_q" *) wire [LINE_W-PAGE_LOG:0] sweep;
   (* probe = "u_llq.op_line_q" *) wire [11:0] op_line;
   (* probe = "u_llq.u_owner.word_addr" *) wire [LINE_W-PAGE_LOG-1:0] owner_place;
   (* probe = "u_llq.u_owner.word_q" *) wire [QPN_W+LINE_W-PAGE_LOG+5:0] owner_word;
@@ -686,9 +686,9 @@ module fv_isolation #(
   reg [15:0] prod_q;
   wire mine = rings(ctx1_q) && of_y(ctx1_q);
   wire [15:0] depth = 16'd1 << ctx1_q[`EFA_QPC__SQ_LOG];
-  wire [15:0] rung = b_data_q[15:0] - completed_rsp_q;
+  wire [15:0] new_posted = b_data_q[15:0] - completed_rsp_q;
   wire [15:0] posted = prod_q - completed_rsp_q;
-  wire legal = rung <= depth && rung >= posted;
+  wire legal = new_posted <= depth && new_posted >= posted;
   wire count = to_sq && mine && legal;
   reg work_q;
   reg beyond_q;
@@ -1061,7 +1061,7 @@ module fv_isolation #(
           && (!cq_live_q || cq_word[10:1] == cq_uar_q)));
       h_cq_init : assert (db_init_done || !cq_live_q);
       h_known_init : assert (tables_init || !known_q);
-      h_owner : assert (walk <= {1'b0, page} ? !own_q : owner_known && owner_word[0] == own_q);
+      h_owner : assert (sweep <= {1'b0, page} ? !own_q : owner_known && owner_word[0] == own_q);
       h_op : assert (op_waits_q ? {8'd0, op_line} < op_lines : op_line == 0);
       h_record :
       assert (!own_q || (llq_init_done && owner_word[QPN_W:1] == own_qpn_q

@@ -137,14 +137,14 @@ module fv_send_tracker #(
   (* probe = "u_dut.c2_valid_q" *) wire c2_valid;
   (* probe = "u_dut.c2_barrier_q" *) wire c2_barrier;
   (* probe = "u_dut.c2_fence_q" *) wire c2_fence;
-  (* probe = "u_dut.c2_lives" *) wire c2_lives;
+  (* probe = "u_dut.c2_live" *) wire c2_live;
   (* probe = "u_dut.c2_cpl_q" *) wire [`EFA_CPL__W-1:0] c2_cpl;
   (* probe = "u_dut.c3_valid_q" *) wire c3_valid;
-  (* probe = "u_dut.scan_q" *) wire [1:0] walk;
+  (* probe = "u_dut.scan_q" *) wire [1:0] scan_state;
   (* probe = "u_dut.pass_q" *) wire [1:0] pass;
   (* probe = "u_dut.seen_q" *) wire [CTX_W:0] seen;
   (* probe = "u_dut.from_q" *) wire [CTX_W-1:0] from;
-  (* probe = "u_dut.purging_q" *) wire purging;
+  (* probe = "u_dut.cancelling_q" *) wire cancelling;
   (* probe = "u_dut.ctx" *) wire [`EFA_SEND_CTX__W-1:0] ctx;
   (* probe = "u_dut.u_look_qpn.word_addr" *) wire [CTX_W-1:0] look_place;
   (* probe = "u_dut.u_look_qpn.word_known_q" *) wire look_known;
@@ -254,7 +254,7 @@ module fv_send_tracker #(
   wire of_me = open_q && ack_id == id_q && ack_rx_data[`EFA_ACK_RX__SRC_NODE] == node_q
       && ack_rx_data[`EFA_ACK_RX__DST_QPN] == my_qp_num;
   wire ends_me = release_ctx && c1_index == me;
-  wire meant = purging ? my_qpn[QPN_W-1:0] == s_cancel_qpn
+  wire meant = cancelling ? my_qpn[QPN_W-1:0] == s_cancel_qpn
       : scan_set_q[my_qpn[QPN_W-1:0]] || ah_gen[4*my_ah[AH_W-1:0]+:4] != context_q[`EFA_SEND_CTX__AH_GEN];
 
   wire c1_done = c1_valid && c1_from == FROM_DONE;
@@ -266,7 +266,7 @@ module fv_send_tracker #(
   wire barrier = item_q[ITEM_W-3];
 
   // Items that end: handed over, a barrier, or cancelled with their QP.
-  wire ends_c2 = c2_valid && move && !(c2_barrier || c2_lives);
+  wire ends_c2 = c2_valid && move && !(c2_barrier || c2_live);
   wire ends_c1 = move && (bypass ? c1_passes && c1_item[ITEM_W-2]
       : store_valid && store_item[ITEM_W-2]);
   wire ends_c3 = fence_valid || (txc_valid && txc_ready);
@@ -335,9 +335,9 @@ module fv_send_tracker #(
       if (give_me) open_q <= 1'b1;
       else if (ends_me) open_q <= 1'b0;
       if (other_ack_q && open_q) seen_stale_q <= 1'b1;
-      if (walk == SCAN_IDLE) old_q <= open_q && !ends_me;
+      if (scan_state == SCAN_IDLE) old_q <= open_q && !ends_me;
       else if (ends_me) old_q <= 1'b0;
-      meant_q <= walk == SCAN_IDLE || (meant_q && meant);
+      meant_q <= scan_state == SCAN_IDLE || (meant_q && meant);
       inside_q <= inside_q + give + take_done - ends_c1 - ends_c2 - ends_c3;
       out_q <= out_q + give - freed;
       open_sum_q <= open_sum_q + give - release_ctx;
@@ -365,7 +365,7 @@ module fv_send_tracker #(
         where_q <= !(bypass && move) ? STORED : c1_item[ITEM_W-2] ? NOWHERE : C2;
         ahead_q <= stored - pop;
         if (where_q == OPEN) begin
-          item_q[ITEM_W-2]  <= !ack_q && purging;
+          item_q[ITEM_W-2]  <= !ack_q && cancelling;
           item_q[WHAT_W+:8] <= ack_q ? ack_status_q : `EFA_IO_COMP_STATUS__FLUSHED;
           // A fence belongs to a barrier.
           item_q[ITEM_W-4]  <= c1_item[ITEM_W-4];
@@ -375,7 +375,7 @@ module fv_send_tracker #(
         if (ahead_q == 0) where_q <= forgotten ? NOWHERE : C2;
         else ahead_q <= ahead_q - 1'b1;
       end
-      if (where_q == C2 && move) where_q <= barrier || c2_lives ? C3 : NOWHERE;
+      if (where_q == C2 && move) where_q <= barrier || c2_live ? C3 : NOWHERE;
       if (where_q == C3 && move) where_q <= NOWHERE;
     end
     if (give_me) begin
@@ -465,10 +465,10 @@ module fv_send_tracker #(
       h_is_c3 : assert (where_q != C3 || c3_valid);
       // The last pass: every context behind the scan pointer is closed, or in c1 in the next cycle.
       o_scan :
-      assert ((walk == SCAN_IDLE || seen <= N) && (!old_q || open_q) && (pass != PASS_LAST
+      assert ((scan_state == SCAN_IDLE || seen <= N) && (!old_q || open_q) && (pass != PASS_LAST
           || !old_q || !meant_q
-          || (c1_me && c1_from == FROM_SCAN) || (walk == SCAN_LOOKUP ? {1'b0, way} >= seen
-          : walk == SCAN_IDLE)));
+          || (c1_me && c1_from == FROM_SCAN) || (scan_state == SCAN_LOOKUP ? {1'b0, way} >= seen
+          : scan_state == SCAN_IDLE)));
       h_bits : assert ((given_bit & used) == 0 && (released_bit & ~used) == 0 && used == used_q);
       h_sums :
       assert (out_q + rest_sum_q == open_sum_q + stored && rest == rest_sum_q + c1_done && rest <= MOST

@@ -137,7 +137,7 @@ module fv_sq_sched #(
   (* probe = "u_dut.c_qpn_q" *) wire [QPN_W-1:0] c_qpn;
   (* probe = "u_dut.put" *) wire put;
   (* probe = "u_dut.u_deficit.word_addr" *) wire [QPN_W-1:0] deficit_place;
-  (* probe = "u_dut.u_deficit.word_q" *) wire [7:0] debt;
+  (* probe = "u_dut.u_deficit.word_q" *) wire [7:0] deficit_word;
   (* probe = "u_dut.u_deficit.word_known_q" *) wire deficit_known;
   (* probe = "u_dut.u_set.last_q" *) wire [QPN_W-1:0] last;
   (* probe = "u_dut.out_ready" *) wire out_ready;
@@ -176,7 +176,7 @@ module fv_sq_sched #(
 
   wire [15:0] waiting = prod_q - consumed_q;
   wire cleared = s_clear_valid && s_clear_qpn == me;
-  wire rung = work_valid && work_qpn == me;
+  wire posts = work_valid && work_qpn == me;
   wire again = s_again_valid && s_again_ready && s_again_qpn == me;
   wire takes = ev_wqe_valid && ev_wqe_data[`EFA_EV_WQE__QPN] == me;
   wire uses = ev_wqe_valid && s1_qpc[`EFA_QPC__SRD] && !s1_flush;
@@ -214,7 +214,7 @@ module fv_sq_sched #(
   wire signed [9:0] quantum_now = s1_first ? s1_quantum : left;
   wire signed [9:0] quantum_left = quantum_now - (s1_end ? 10'sd1 : 10'sd0);
   wire [7:0] deficit_now = cleared_q[0] ? 8'd0 : s1_deducts && s1_qpn == me ? -s1_quantum[7:0]
-      : c_me ? (c_left > 0 ? 8'd0 : -c_left[7:0]) : debt;
+      : c_me ? (c_left > 0 ? 8'd0 : -c_left[7:0]) : deficit_word;
   wire [QPN_W-1:0] between = me - last - 1'b1;
   reg [15:0] visit;
   reg [15:0] others;
@@ -251,7 +251,7 @@ module fv_sq_sched #(
       if (s1_deducts && s1_qpn == me) paid_q <= 1'b1;
     end
     requested_q <= qpc_addr == me;
-    rsp_q <= rung ? prod_q + posted_by : prod_q;
+    rsp_q <= posts ? prod_q + posted_by : prod_q;
     if (cleared) index_q <= 0;
     else if (consumed_valid && consumed_qpn == me) index_q <= consumed_count;
     cleared_q <= rst ? 2'b00 : {cleared_q[0], cleared};
@@ -269,10 +269,10 @@ module fv_sq_sched #(
         prod_q  <= 0;
         consumed_q <= 0;
       end else begin
-        if (rung) prod_q <= prod_q + posted_by;
+        if (posts) prod_q <= prod_q + posted_by;
         if (takes) consumed_q <= consumed_q + 1;
       end
-      if (rung || again) idle_q <= 1'b0;
+      if (posts || again) idle_q <= 1'b0;
       else if ((p_go && p_me && !p_may) || (incomplete_valid && incomplete_qpn == me))
         idle_q <= 1'b1;
       used_q <= used_q + uses - credit_freed - credit_unused;
@@ -285,7 +285,7 @@ module fv_sq_sched #(
     a_word_deficit : assume (deficit_place == me);
     // Doorbells are valid, and the table of counts responds with its state at the request.
     a_doorbell :
-    assume (!rung || (known_q && !cleared && posted_by != 0 && waiting + {1'b0, posted_by} <= DEPTH));
+    assume (!posts || (known_q && !cleared && posted_by != 0 && waiting + {1'b0, posted_by} <= DEPTH));
     a_counted : assume (!requested_q || prod_data == rsp_q);
     a_consumed : assume (!requested_q || consumed_data == index_q);
     // A queue is cleared while the pipeline holds nothing of it, and becomes live after that.
@@ -325,8 +325,8 @@ module fv_sq_sched #(
           && (!c_valid || c_left <= TURN) && (!c_me || c_left > -FLITS)
           && (!sink_q || out_ready)
           && (!p_me || !known_q || d_valid && d_qpn == me || c_me || cleared_q != 0
-          || (requested_q && p_deficit == debt))
-          && (!known_q || cleared_q[0] || (deficit_known && debt < FLITS))
+          || (requested_q && p_deficit == deficit_word))
+          && (!known_q || cleared_q[0] || (deficit_known && deficit_word < FLITS))
           && cleared_q[0] == (clear_late && clear_late_qpn == me)
           && (!waits || set[me] || p_me || (a_me && a_over) || waiting == coming));
       p_falls :

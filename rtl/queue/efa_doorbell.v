@@ -53,10 +53,10 @@ module efa_doorbell #(
   localparam [1:0] KIND_SQ = 2'd0;
   localparam [1:0] KIND_RQ = 2'd1;
   localparam [1:0] KIND_CQ = 2'd2;
-  localparam [2:0] STATUS_ACCEPTED = 3'd0;
-  localparam [2:0] STATUS_FOREIGN = 3'd1;
-  localparam [2:0] STATUS_BEYOND = 3'd2;
-  localparam [2:0] STATUS_STATE = 3'd3;
+  localparam [1:0] STATUS_ACCEPTED = 2'd0;
+  localparam [1:0] STATUS_FOREIGN = 2'd1;
+  localparam [1:0] STATUS_BEYOND = 2'd2;
+  localparam [1:0] STATUS_STATE = 2'd3;
 
   // Init sweep of the CQ table after a reset.
   reg [CQN_W:0] init_q;
@@ -73,7 +73,7 @@ module efa_doorbell #(
   reg [1:0] s2_kind_q;
   reg [NUM_W-1:0] s2_num_q;
   reg [31:0] s2_value_q;
-  reg [2:0] s2_status_q;
+  reg [1:0] s2_status_q;
   reg s2_more_q;
 
   wire initializing = !init_q[CQN_W];
@@ -99,11 +99,11 @@ module efa_doorbell #(
   wire in_reset = qpc_rd_data[`EFA_QPC__STATE] == `EFA_ADMIN_QP_STATE__RESET_W3;
 
   wire [15:0] depth = 16'd1 << qpc_rd_data[`EFA_QPC__SQ_LOG];
-  wire [15:0] rung = s1_value_q[15:0] - completed_rd_data;
+  wire [15:0] new_posted = s1_value_q[15:0] - completed_rd_data;
   wire [15:0] posted = prod - completed_rd_data;
-  wire legal = rung <= depth && rung >= posted;
+  wire legal = new_posted <= depth && new_posted >= posted;
 
-  reg [2:0] status;
+  reg [1:0] status;
   always @* begin
     status = STATUS_ACCEPTED;
     if (s1_kind_q == KIND_CQ) begin
@@ -121,7 +121,7 @@ module efa_doorbell #(
   always @* begin
     event_data = 64'd0;
     event_data[`EFA_EV_DB__KIND] = s2_kind_q;
-    event_data[`EFA_EV_DB__STATUS] = s2_status_q;
+    event_data[`EFA_EV_DB__STATUS] = {1'b0, s2_status_q};
     event_data[`EFA_EV_DB__NUM] = s2_num_q;
     event_data[`EFA_EV_DB__VALUE] = s2_value_q;
   end

@@ -219,12 +219,12 @@ module efa_sq_sched #(
   wire s1_end = s1_valid_q && (s1_second_q || !s1_wide);
   wire head = s1_wide ? half_head_q && (SQ_HOST == 0 || s1_head) : s1_head;
   wire [1:0] ids = !s1_wide ? s1_ids : half_ids_q & {2{SQ_HOST == 0 || s1_head}};
-  wire torn = !s1_complete || (s1_wide && !half_complete_q);
+  wire incomplete = !s1_complete || (s1_wide && !half_complete_q);
   wire [511:0] front = s1_wide ? half_data_q : line_rd_data;
   wire [47:0] long_id = front[`EFA_IO_TX_WQE__META__REQ_ID_EX];
   wire commit = s1_end && move && !kill_s1;
   // An incomplete WQE halts its queue: later WQEs of this visit are not consumed.
-  wire broken = commit && torn && !s1_flush_q;
+  wire broken = commit && incomplete && !s1_flush_q;
   wire drop_a = broken && a_valid_q && a_qpn_q == s1_qpn_q;
 
   // Flits of the message of this line; 1 if it cannot be sent.
@@ -240,7 +240,7 @@ module efa_sq_sched #(
   wire [FLIT_W-1:0] s1_flits = s1_long || s1_bytes > LONGEST ? 8'd1 : s1_padded[13:6];
 
   wire [FLIT_W-1:0] consumed_flits =
-      s1_deducts_q ? 8'd0 : torn || s1_flush_q ? 8'd1 : s1_wide ? half_flits_q : s1_flits;
+      s1_deducts_q ? 8'd0 : incomplete || s1_flush_q ? 8'd1 : s1_wide ? half_flits_q : s1_flits;
 
   // Contexts that a visit reserves, and contexts that it returns when cut short.
   wire spend = p_go && p_take && p_counts;
@@ -266,7 +266,7 @@ module efa_sq_sched #(
       item[`EFA_WQE_IN__FENCE] = s_fence_id;
     end else begin
       item[`EFA_WQE_IN__FLUSH] = s1_flush_q;
-      item[`EFA_WQE_IN__INCOMPLETE] = torn;
+      item[`EFA_WQE_IN__INCOMPLETE] = incomplete;
       item[`EFA_WQE_IN__QPN] = {{12 - QPN_W{1'b0}}, s1_qpn_q};
       item[`EFA_WQE_IN__MSG] = s1_count_q;
       item[`EFA_WQE_IN__SRD] = s1_qpc_q[`EFA_QPC__SRD];
@@ -287,7 +287,7 @@ module efa_sq_sched #(
   end
 
   wire s1_phase = front[`EFA_IO_TX_WQE__META__PHASE] ^ s1_parity;
-  wire s1_reports = !torn && !s1_flush_q;
+  wire s1_reports = !incomplete && !s1_flush_q;
   // Phase bit of the first complete WQE after a clear, normalised to wrap 0.
   wire taught_read;
   wire phase_read;

@@ -103,12 +103,14 @@ module efa_send_tracker #(
   reg [CTX_W:0] seen_d;
   reg [CTX_W-1:0] from_q;
   reg [CTX_W-1:0] from_d;
-  reg purging_q;
-  reg purging_d;
+  reg cancelling_q;
+  reg cancelling_d;
   reg [1:0] pass_q;
   reg [1:0] pass_d;
   reg [31:0] start_q;  // the next context when the scan began
   reg found_q;  // an out-of-place send must be flushed; its age is oldest_q generations
+  reg finds_q;  // one was found in the last cycle; its age is age_q
+  reg [GEN_W-1:0] age_q;
   reg [GEN_W-1:0] oldest_q;
   reg [GEN_W-1:0] old_gen_q;
   reg any_q;  // a context may be out of place: one in use was skipped since the last check
@@ -194,8 +196,8 @@ module efa_send_tracker #(
       && ctx[`EFA_SEND_CTX__QP_NUM] == c1_ack_q[`EFA_ACK_RX__DST_QPN];
   wire stale = s_ah_gen[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SEND_CTX__AH_GEN];
   wire looked_at = c1_valid_q && c1_from_q == FROM_SCAN && c1_used;
-  wire meant = purging_q ? ctx_qpn[QPN_W-1:0] == s_cancel_qpn : scan_set_rd_data;
-  wire may_be_stale = looked_at && !purging_q;
+  wire meant = cancelling_q ? ctx_qpn[QPN_W-1:0] == s_cancel_qpn : scan_set_rd_data;
+  wire may_be_stale = looked_at && !cancelling_q;
   wire due = looked_at && meant || may_be_stale && stale;
   // Generations since allocation. A send in its place is 0 old, or 1 at or above the start index.
   wire [31:0] ctx_gen = ctx[`EFA_SEND_CTX__GEN];
@@ -204,14 +206,14 @@ module efa_send_tracker #(
   wire passed_over = looked_at && extra != {GEN_W{1'b0}} && !extra[GEN_W-1];
   // A send of this generation that is in its place may complete too: it follows in posting order.
   wire now = pass_q == PASS_LAST || (pass_q == PASS_OLD && ctx_gen[GEN_W-1:0] == old_gen_q);
-  wire walked = due && now;
+  wire flushes = due && now;
   wire finds = due && passed_over && pass_q == PASS_FIND;
   wire left = c1_from_q == FROM_DONE;
   // The comparison of handle generations arrives late.
   wire c1_known = c1_valid_q && (left || acked) || looked_at && meant && now;
   wire c1_passes = c1_known || may_be_stale && now && stale;
   wire release_ctx = c1_passes && !left;
-  wire c1_cancelled = walked && purging_q;
+  wire c1_cancelled = flushes && cancelling_q;
   wire c1_barrier = left && c1_msg_q[`EFA_TX_MSG__KIND] == `EFA_TX_KIND__BARRIER;
   wire [7:0] c1_status = left ? c1_msg_q[`EFA_TX_MSG__STATUS]
       : acked ? c1_ack_q[`EFA_ACK_RX__STATUS] : `EFA_IO_COMP_STATUS__FLUSHED;
@@ -277,7 +279,7 @@ module efa_send_tracker #(
 
   wire [11:0] c2_qpn = c2_cpl_q[`EFA_CPL__QPN];
   wire [11:0] c3_qpn = c3_cpl_q[`EFA_CPL__QPN];
-  wire c2_lives = qpc_rd_data[`EFA_QPC__LIVE] && qpc_rd_data[`EFA_QPC__STATE] !=
+  wire c2_live = qpc_rd_data[`EFA_QPC__LIVE] && qpc_rd_data[`EFA_QPC__STATE] !=
   `EFA_ADMIN_QP_STATE__RESET_W3
   && qpc_rd_data[`EFA_QPC__QP_NUM] == c2_cpl_q[`EFA_CPL__QP_NUM];
 
@@ -286,8 +288,8 @@ module efa_send_tracker #(
   assign scan_set_rd_addr = look_now_q ? look_now_qpn_q : look_read;
   assign s_ack_rx_ready = grant[1];
   assign s_done_ready = grant[0];
-  assign s_scan_ready = scan_q == ST_DONE && !purging_q;
-  assign s_cancel_ready = scan_q == ST_DONE && purging_q;
+  assign s_scan_ready = scan_q == ST_DONE && !cancelling_q;
+  assign s_cancel_ready = scan_q == ST_DONE && cancelling_q;
   // The QP context is read again every cycle while the completion waits.
   assign qpc_rd_addr = move ? next_qpn : c2_qpn[QPN_W-1:0];
   // So is the count of its QP.
@@ -377,7 +379,7 @@ module efa_send_tracker #(
     scan_d = scan_q;
     seen_d = seen_q;
     from_d = from_q;
-    purging_d = purging_q;
+    cancelling_d = cancelling_q;
     pass_d = pass_q;
     case (scan_q)
       // Idle: waits for a flush or a cancel.
@@ -386,7 +388,7 @@ module efa_send_tracker #(
         // A cancel needs no order.
         pass_d = any_q && !s_cancel_valid ? PASS_FIND : PASS_LAST;
         from_d = pass_d == PASS_LAST ? next_index : {CTX_W{1'b0}};
-        purging_d = s_cancel_valid;
+        cancelling_d = s_cancel_valid;
         if (s_scan_valid || s_cancel_valid) scan_d = ST_LOOKUP;
       end
       // Until every context was visited once.
@@ -432,7 +434,7 @@ module efa_send_tracker #(
       released_q <= release_ctx;
       if (move) begin
         c2_valid_q <= next_valid && !next_cancelled;
-        c3_valid_q <= c2_valid_q && (c2_barrier_q || c2_lives);
+        c3_valid_q <= c2_valid_q && (c2_barrier_q || c2_live);
       end
     end
   end
@@ -440,11 +442,15 @@ module efa_send_tracker #(
   always @(posedge clk) begin
     seen_q <= seen_d;
     from_q <= from_d;
-    purging_q <= purging_d;
+    cancelling_q <= cancelling_d;
     pass_q <= pass_d;
     look_now_q <= s_ctx_take && next_index == look_d;
     look_now_qpn_q <= s_ctx_qpn[QPN_W-1:0];
     if (scan_q == ST_IDLE) start_q <= m_ctx_id;
+    // The comparison is a cycle later than its subtraction. old_gen_q is read three cycles after the
+    // last context of a find pass, which is enough for both.
+    finds_q   <= finds;
+    age_q     <= age;
     old_gen_q <= start_q[31:CTX_W] - oldest_q;
     // A find pass begins.
     if (scan_q == ST_IDLE || (scan_q == ST_TAIL && pass_q == PASS_OLD)) begin
@@ -453,7 +459,7 @@ module efa_send_tracker #(
       oldest_q <= {GEN_W{1'b0}};
     end else begin
       if (finds) found_q <= 1'b1;
-      if (finds && age > oldest_q) oldest_q <= age;
+      if (finds_q && age_q > oldest_q) oldest_q <= age_q;
       if (passed_over || passes_open) any_found_q <= 1'b1;
     end
     c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_SCAN;

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
-from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
+from tb.lib.stream import clock_and_reset, cycle, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, until, zero
 from tb.unit.queue_bench import Pulses, RefCounts, lanes
@@ -86,6 +86,8 @@ class RefModel:
             if dut.s_clear_sized.value == 1:
                 size = int(dut.s_clear_live.value) << int(dut.s_clear_log.value)
             self.rings[at] = Ring(size)
+            if self.taken and self.taken[0] == at:
+                self.taken = None
             self.seen["clear"] += 1
         self.prods.update(moved, cleared)
         self.conss.update(taken, cleared)
@@ -255,6 +257,30 @@ async def doorbells_and_reads_take_their_time(dut):
 
 
 @cocotb.test()
+async def a_claim_in_the_cycle_of_a_clear(dut):
+    """queue.rq_index.clear: A clear drops a claim of its ring in its cycle and in the one before,
+    and no claim of a ring whose number differs in one bit."""
+    account = await start(dut)
+    rng, wide = rng_for("clear"), account.wide
+    rings = range(1 << wide)
+    for qpn in rings:
+        await clear(dut, qpn, 4)
+    dut.s_clear_sized.value = 0
+    for at in range(40 * wide):
+        one = rng.choice(rings)
+        other = one ^ 1 << at % wide
+        dut.ring_rd_addr.value = other << wide | one
+        for lead in range(3):
+            dut.s_take_valid.value = int(rng.random() < 0.8)
+            dut.s_take_qpn.value = rng.choice((one, other))
+            dut.s_take_value.value = rng.randrange(1, WRAP)
+            dut.s_clear_valid.value, dut.s_clear_qpn.value = int(lead == 1), one
+            await RisingEdge(dut.clk)
+        zero(dut, "s_take_valid")
+        await ClockCycles(dut.clk, 2)
+
+
+@cocotb.test()
 async def reset_clears_what_was_under_way(dut):
     """queue.rq_index.reset: A reset discards doorbells in progress; rings restart when cleared."""
     account = await start(dut)
@@ -264,11 +290,14 @@ async def reset_clears_what_was_under_way(dut):
         dut.s_rqdb_valid.value, dut.s_rqdb_qpn.value = 1, 7
         dut.s_rqdb_value.value = 5 + 20 * (lead % 2)
         dut.s_done_valid.value, dut.s_done_qpn.value, dut.s_done_count.value = 1, 7, lead
+        dut.s_take_valid.value, dut.s_take_qpn.value, dut.s_take_value.value = 1, 7, 3
         await ClockCycles(dut.clk, 1 + lead // 2)
+        # The reset ends in the cycle after the last inputs.
         dut.rst.value = 1
-        await ClockCycles(dut.clk, 2)
-        zero(dut, "s_rqdb_valid", "s_done_valid")
-        await reset(dut)
+        await RisingEdge(dut.clk)
+        dut.rst.value = 0
+        zero(dut, "s_rqdb_valid", "s_done_valid", "s_take_valid")
+        await RisingEdge(dut.clk)
         for _ in range(4):
             assert dut.m_move_valid.value == dut.m_wrong_valid.value == 0
             await RisingEdge(dut.clk)

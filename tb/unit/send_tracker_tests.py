@@ -116,13 +116,13 @@ class Bench:
         return INTERNAL.cpl.pack(status=status, cqn=message["scqn"], sub=message["ssub"],
                                  **{name: message[name] for name in SAME})  # fmt: skip
 
-    def lives(self, message):
+    def is_live(self, message):
         qp = self.live[self.place(message)]
         return (qp["live"] and qp["state"] != AdminQpState.RESET
                 and qp["qp_num"] == message["qp_num"])  # fmt: skip
 
     def expect(self, message, status):
-        if self.lives(message):
+        if self.is_live(message):
             self.expected.append(self.completion(message, status))
 
     def ack(self, number, message, status=OK, **changes):

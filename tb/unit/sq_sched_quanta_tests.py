@@ -137,14 +137,14 @@ async def queues_share_the_wire_in_flits(dut, count, quanta):
 def turns_of(flits, turn, entries):
     """Returns the order of service of queues with permanent work: each quantum is reduced by the
     deficit of its queue, then WQEs are consumed until the quantum is used up."""
-    debts, order = dict.fromkeys(flits, 0), []
+    deficits, order = dict.fromkeys(flits, 0), []
     while len(order) < entries:
         for qpn, size in flits.items():
-            left = turn - debts[qpn]
+            left = turn - deficits[qpn]
             while left > 0:
                 order.append(qpn)
                 left -= size
-            debts[qpn] = -left
+            deficits[qpn] = -left
     return order[:entries]
 
 
