@@ -109,7 +109,7 @@ UNITS: dict[str, Unit] = {
     "tx_engine_host": Unit("efa_tx_engine", [{"SQ_HOST": 1}]),
     "mr_check": Unit("efa_mr_check", [{}, {"EARLY": 1}]),
     "mr_translate": Unit("efa_mr_translate", [{}, {"EARLY": 1}]),
-    "send_tracker": Unit("efa_send_tracker", [{"ID_LEFT": 2048}, {"QPN_W": 10}]),
+    "send_tracker": Unit("efa_send_tracker", [{"ID_LEFT": 8192}, {"QPN_W": 10}]),
     "msg_id_alloc": Unit("efa_msg_id_alloc", [{"ID_LEFT": 4096}, {"CTX_W": 4}, {"CTX_W": 7}]),
     "tx_buffer": Unit("efa_tx_buffer", [{}, {"SLOT_W": 3, "LINE_W": 8}]),
     "tx_alloc": Unit("efa_tx_alloc"),
