@@ -9,7 +9,6 @@
 // Time  docs/timing.md; wires only
 `default_nettype none
 `include "efa_defs.vh"
-`include "efa_check.vh"
 
 module efa_sq_engine #(
     parameter QPN_W   = 6,
