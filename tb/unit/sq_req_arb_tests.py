@@ -31,13 +31,18 @@ def drawn(rng, dut):
     return inputs | {"s_qpchg_state": int(rng.choice(list(AdminQpState)))}
 
 
+async def cases(dut, name, count):
+    """Yields random inputs and the outputs for them, `count` times."""
+    rng = rng_for(name)
+    for _ in range(count):
+        inputs = drawn(rng, dut)
+        yield inputs, await settle(dut, **inputs)
+
+
 @cocotb.test()
 async def a_changed_qp_goes_before_a_returned_queue(dut):
     """queue.sq_req_arb.again"""
-    rng = rng_for("again")
-    for _ in range(2000):
-        inputs = drawn(rng, dut)
-        out = await settle(dut, **inputs)
+    async for inputs, out in cases(dut, "again", 2000):
         changed, returned = inputs["s_qpchg_valid"], inputs["s_round_valid"]
         assert out["m_again_valid"] == (changed or returned)
         if changed:
@@ -55,10 +60,7 @@ async def a_changed_qp_goes_before_a_returned_queue(dut):
 @cocotb.test()
 async def a_qp_that_reaches_err_is_reported_once(dut):
     """queue.sq_req_arb.notice"""
-    rng = rng_for("notice")
-    for _ in range(2000):
-        inputs = drawn(rng, dut)
-        out = await settle(dut, **inputs)
+    async for inputs, out in cases(dut, "notice", 2000):
         accepted = inputs["s_qpchg_valid"] and out["s_qpchg_ready"]
         assert out["m_notice_valid"] == (accepted and inputs["s_qpchg_state"] == AdminQpState.ERR)
 
@@ -66,10 +68,7 @@ async def a_qp_that_reaches_err_is_reported_once(dut):
 @cocotb.test()
 async def a_fence_of_a_flush_goes_before_that_of_a_drain(dut):
     """queue.sq_req_arb.fence"""
-    rng = rng_for("fence")
-    for _ in range(2000):
-        inputs = drawn(rng, dut)
-        out = await settle(dut, **inputs)
+    async for inputs, out in cases(dut, "fence", 2000):
         flush, drain = inputs["s_flush_fence_valid"], inputs["s_drain_fence_valid"]
         assert out["m_fence_valid"] == (flush or drain)
         if out["m_fence_valid"]:
@@ -85,8 +84,5 @@ async def a_fence_of_a_flush_goes_before_that_of_a_drain(dut):
 @cocotb.test()
 async def a_drain_waits_for_the_reads_of_wqes(dut):
     """queue.sq_req_arb.drain"""
-    rng = rng_for("drain")
-    for _ in range(500):
-        inputs = drawn(rng, dut)
-        out = await settle(dut, **inputs)
+    async for inputs, out in cases(dut, "drain", 500):
         assert out["m_drain_valid"] == (inputs["s_drain_valid"] and inputs["s_drain_clear"])
