@@ -52,13 +52,10 @@ module efa_ring_count #(
   reg set_now_q;
   reg set_mark_q;
 
-  // The ring of each lookup was set or cleared in its cycle (now) or in the cycle before (prev).
-  // Four flags: the address of a lookup may arrive late.
-  reg [READS-1:0] set_hit_q;
-  reg [READS-1:0] clear_hit_q;
-  reg [READS-1:0] prev_set_hit_q;
-  reg [READS-1:0] prev_clear_hit_q;
-  reg [WIDTH-1:0] prev_count_q;
+  // The RAM words of a lookup are valid unless its ring was set or cleared in its cycle or in the
+  // cycle before. The count is then in recent_q, which is otherwise 0.
+  reg [READS-1:0] stored_q;
+  reg [READS*WIDTH-1:0] recent_q;
 
   wire clear_read;
   wire mark_read;
@@ -75,19 +72,30 @@ module efa_ring_count #(
   wire [READS*WORD_W-1:0] words;
   wire [READS-1:0] clears;
   reg [READS*WIDTH-1:0] counts;
-  reg now;
-  reg prev;
-  reg stored;
   integer lane;
   always @* begin
+    // One level of logic: the counts are at the start of the longest paths of their readers.
     for (lane = 0; lane < READS; lane = lane + 1) begin
-      now = set_hit_q[lane] && !clear_hit_q[lane];
-      prev = prev_set_hit_q[lane] && !set_hit_q[lane] && !clear_hit_q[lane];
-      stored = !(set_hit_q[lane] || clear_hit_q[lane] || prev_set_hit_q[lane] || prev_clear_hit_q[lane])
-          && words[WORD_W*lane+WIDTH] == clears[lane];
-      // Gates instead of a priority: at most one of the three is 1, and none after a clear.
-      counts[WIDTH*lane+:WIDTH] = ({WIDTH{now}} & w_set_count_q) | ({WIDTH{prev}} & prev_count_q)
-          | ({WIDTH{stored}} & words[WORD_W*lane+:WIDTH]);
+      counts[WIDTH*lane+:WIDTH] = recent_q[WIDTH*lane+:WIDTH]
+          | (words[WORD_W*lane+:WIDTH]
+             & {WIDTH{stored_q[lane] && words[WORD_W*lane+WIDTH] == clears[lane]}});
+    end
+  end
+
+  wire set = s_set_valid && !(s_clear_valid && s_clear_ring == s_set_ring);
+  reg [RING_W-1:0] ring;
+  reg [READS-1:0] set_hit;
+  reg [READS-1:0] clear_hit;
+  reg [READS-1:0] w_set_hit;
+  reg [READS-1:0] w_clear_hit;
+  integer hit;
+  always @* begin
+    for (hit = 0; hit < READS; hit = hit + 1) begin
+      ring = count_rd_addr[RING_W*hit+:RING_W];
+      set_hit[hit] = set && ring == s_set_ring;
+      clear_hit[hit] = s_clear_valid && ring == s_clear_ring;
+      w_set_hit[hit] = w_set_q && ring == w_set_ring_q;
+      w_clear_hit[hit] = w_clear_q && ring == w_clear_ring_q;
     end
   end
 
@@ -142,7 +150,7 @@ module efa_ring_count #(
       w_clear_q <= 1'b0;
     end else begin
       if (initializing) init_q <= init_q + ONE;
-      w_set_q <= s_set_valid && !(s_clear_valid && s_clear_ring == s_set_ring);
+      w_set_q <= set;
       w_clear_q <= s_clear_valid;
     end
   end
@@ -156,12 +164,10 @@ module efa_ring_count #(
     cleared_mark_q <= clear_mark;
     set_now_q <= w_set_q && w_set_ring_q == s_clear_ring;
     set_mark_q <= set_mark;
-    prev_count_q <= w_set_count_q;
+    stored_q <= ~(set_hit | clear_hit | w_set_hit | w_clear_hit);
     for (reader = 0; reader < READS; reader = reader + 1) begin
-      set_hit_q[reader] <= s_set_valid && count_rd_addr[RING_W*reader+:RING_W] == s_set_ring;
-      clear_hit_q[reader] <= s_clear_valid && count_rd_addr[RING_W*reader+:RING_W] == s_clear_ring;
-      prev_set_hit_q[reader] <= w_set_q && count_rd_addr[RING_W*reader+:RING_W] == w_set_ring_q;
-      prev_clear_hit_q[reader] <= w_clear_q && count_rd_addr[RING_W*reader+:RING_W] == w_clear_ring_q;
+      recent_q[WIDTH*reader+:WIDTH] <= ({WIDTH{set_hit[reader]}} & s_set_count)
+          | ({WIDTH{w_set_hit[reader] && !set_hit[reader] && !clear_hit[reader]}} & w_set_count_q);
     end
   end
 

@@ -116,9 +116,10 @@ module efa_send_tracker #(
   reg any_q;  // a context may be out of place: one in use was skipped since the last check
   reg any_found_q;
 
-  // The QP of the context at the scan position, stored in the cycle of its read.
-  reg look_now_q;
-  reg [QPN_W-1:0] look_now_qpn_q;
+  // The send of the last cycle, whose QP a read in that cycle does not return.
+  reg took_q;
+  reg [CTX_W-1:0] took_index_q;
+  reg [QPN_W-1:0] took_qpn_q;
 
   // c1: context read
   reg c1_valid_q;
@@ -285,7 +286,7 @@ module efa_send_tracker #(
 
   wire handed = m_txc_valid && m_txc_ready;
 
-  assign scan_set_rd_addr = look_now_q ? look_now_qpn_q : look_read;
+  assign scan_set_rd_addr = took_q && took_index_q == look ? took_qpn_q : look_read;
   assign s_ack_rx_ready = grant[1];
   assign s_done_ready = grant[0];
   assign s_scan_ready = scan_q == ST_DONE && !cancelling_q;
@@ -444,8 +445,9 @@ module efa_send_tracker #(
     from_q <= from_d;
     cancelling_q <= cancelling_d;
     pass_q <= pass_d;
-    look_now_q <= s_ctx_take && next_index == look_d;
-    look_now_qpn_q <= s_ctx_qpn[QPN_W-1:0];
+    took_q <= s_ctx_take;
+    took_index_q <= next_index;
+    took_qpn_q <= s_ctx_qpn[QPN_W-1:0];
     if (scan_q == ST_IDLE) start_q <= m_ctx_id;
     // The comparison is a cycle later than its subtraction. old_gen_q is read three cycles after the
     // last context of a find pass, which is enough for both.
