@@ -144,6 +144,17 @@ def test_an_edit_of_one_line_leaves_the_faults_of_the_others(monkeypatch):
     assert [one.name for one in mutants.name_apart(same)] == ["x", "x (2)"]
 
 
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [("inv and.Y[0]", "and"), ("const0 and.A[1] m_data[3]", "m_data"),
+     ("cnot1 g_ram.u_ram.rd_data[0] m_data[0] by 3", "m_data"),
+     ("inv g_ram.u_ram.rd_data[0]", "g_ram.u_ram")],
+)  # fmt: skip
+def test_a_site_is_a_wire_or_a_cell_also_of_an_instance(monkeypatch, name, part):
+    monkeypatch.setattr(mutants, "_lines", lambda file: ["one line"])
+    assert mutants.Mutant(1, name, "f.v", 1, "").site == ("one line", part)
+
+
 def test_a_proof_reports_equal_from_different():
     *_, found = mutants.make(
         "efa_rq_report",

@@ -30,7 +30,7 @@ CLOCK = re.compile(r"\.(CLK|clk)\[")  # a clock is no logic
 CONTROL = re.compile(rf"(-ctrl mutsel {NUMBER_W}) \d+")
 PROOFS = {"proof": "*", "deep": "*efa_ram*"}  # and the modules below that are black boxes
 HEADER = re.compile(r"^module\s+(\w+).*?^\);", re.MULTILINE | re.DOTALL)
-SITE = re.compile(r"\w+ (\w+)\.\w+\[\d+\](?: (\S+)\[\d+\])?")
+SITE = re.compile(r"\w+ (\S+)\.\w+\[\d+\](?: (\S+)\[\d+\])?")
 PORT = re.compile(r"^\s*(?:input|output)\b.*?(\w+)\s*,?\s*(?://.*)?$", re.MULTILINE)
 
 
