@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests efa_cq: rings of every depth and format up to their wraps; isolation from stuck events."""
+"""Tests efa_cq: rings of every depth and format up to their wraps; isolation from stuck events;
+drains."""
 
 from collections import deque
 from itertools import product
@@ -7,14 +8,17 @@ from itertools import product
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from efa.defs import EVENTS, INTERNAL, LIMITS, IoQueueType, IoTxCdesc
+from efa.defs import EVENTS, INTERNAL, LIMITS, IoTxCdesc
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, periodic, reset, rng_for
-from tb.lib.waits import high, hold, pulse, until, zero
+from tb.lib.waits import high, hold, pulse, steady, until, zero
+from tb.unit.cq_bench import serve_counted
 from tb.unit.queue_bench import Pulses, completion_entry
 
 BASE = 0x7_FFFF_0000_0040
 MAX_LOG = LIMITS.max_cq_depth.bit_length() - 1
+# A context can name deeper rings than the device offers; efa_cq supports all of them.
+LOGS = 1 << INTERNAL.cqc.fields["log"][1]
 
 
 async def start(dut):
@@ -75,6 +79,38 @@ async def every_depth_at_its_ends(dut):
             assert number == upto
             writes.stop()
             events.stop()
+
+
+@cocotb.test()
+@cocotb.parametrize(log=range(LOGS))
+async def a_ring_at_large_counts(dut, log):
+    """cq.rings.counts: slots, phases and overflow reports are correct where a count reaches the
+    next power of two, up to 32,768"""
+    await start(dut)
+    rng = rng_for(f"counts {log}")
+    depth, cqn, wide, sub = 1 << log, *(rng.getrandbits(bits) for bits in (7, 1, 1))
+    space, size, number = 2 * depth, 32 if wide else 16, 0
+    await create(dut, cqn, log=log, wide=wide, two=1)
+    item = {"cqn": cqn, "sub": sub, "rx": sub}
+    for bit in range(log, 16):
+        before = max(number, (1 << bit) - 2)
+        await one_each_cycle(dut, "tx", before - number, item)
+        # The first or the second CQE exceeds the capacity of both rings, or none.
+        consumed = before + 1 - space + rng.choice((-1, 0, 4)) & 0xFFFF
+        await pulse(dut, "s_cqdb_valid", s_cqdb_cqn=cqn, s_cqdb_index=consumed)
+        writes, events = Pulses(dut, "m_wr", "addr", "data", "len"), Pulses(dut, "ev_cqe", "data")
+        number = (1 << bit) + 2
+        await one_each_cycle(dut, "tx", number - before, item)
+        pairs = zip(writes.values(), events.values(), strict=True)
+        for at, ((addr, data, length), raw) in zip(range(before, number), pairs, strict=True):
+            common = IoTxCdesc.unpack(data.to_bytes(32, "little")[:16]).common
+            slot, where = sub * depth + at % depth, f"CQE {at}"
+            assert (addr, length) == (BASE + slot * size, size), where
+            assert common.phase == 1 - (at >> log & 1), where
+            unread = at + 1 - consumed & 0xFFFF
+            assert EVENTS.cqe.unpack(raw).overflow == (unread > space), where
+        writes.stop()
+        events.stop()
 
 
 @cocotb.test()
@@ -143,7 +179,7 @@ class RefModel:
 
     def __init__(self, rng, cqn, live):
         self.cqn, self.live = cqn, live
-        self.fields = dont_care(INTERNAL.cqc, rng, live=live, log=rng.randrange(MAX_LOG + 1))
+        self.fields = dont_care(INTERNAL.cqc, rng, live=live, log=rng.randrange(LOGS))
         self.counts, self.consumed = [0, 0], 0
 
     def space(self):
@@ -165,16 +201,15 @@ class RefModel:
 @cocotb.test()
 async def every_queue_keeps_its_own_account(dut):
     """cq.rings.all: contexts of all formats, counts and consumer indices of each CQ are
-    independent; each CQE has its event"""
+    independent; each CQE has its event, and its commit if it needs one"""
     await start(dut)
     rng = rng_for("all")
+    counted_qps = rng.getrandbits(1 << len(dut.counted_rd_addr))
+    cocotb.start_soon(serve_counted(dut, lambda qpn: counted_qps >> qpn & 1))
     contexts, doorbells = deque(), deque()
     cocotb.start_soon(feed(dut, rng, "s_cqc", contexts))
     cocotb.start_soon(feed(dut, rng, "s_cqdb", doorbells))
-    wr, commits = (
-        StreamMonitor(dut, "m_wr", 0.2),
-        StreamMonitor(dut, "m_commit", 0.3, ["cqn", "total"]),
-    )
+    wr, commits = StreamMonitor(dut, "m_wr", 0.2), StreamMonitor(dut, "m_commit", 0.3)
     sources = [StreamDriver(dut, "s_txc", 0.2), StreamDriver(dut, "s_rxc", 0.2)]
     events, done = Pulses(dut, "ev_cqe", "data"), []
 
@@ -199,17 +234,19 @@ async def every_queue_keeps_its_own_account(dut):
             done.clear()
             events.seen.clear()
             for cqn in rng.choices(cqns, k=2 * len(cqns)):
-                rx, status = rng.getrandbits(1), rng.choice((0, 0, 1, 9, 255))
+                rx, status = rng.getrandbits(1), rng.choice((0, 0, 1 << rng.randrange(8), 255))
                 item = dont_care(INTERNAL.cpl, rng, cqn=cqn, rx=rx, status=status)
-                sources[rx].post({"data": INTERNAL.cpl.pack(**item)})
+                # Each source carries sends and receives. The lowest bit of qp_num names it.
+                source = item["qp_num"] & 1
+                sources[source].post({"data": INTERNAL.cpl.pack(**item)})
                 receives += rx
                 if refs[cqn].live:
-                    due[rx].append(item)
-            interrupts = []
+                    due[source].append(item)
+            due_commits = []
             for beat in await wr.take(sum(map(len, due)), 40000):
                 data = beat["data"].to_bytes(32, "little")
                 common = IoTxCdesc.unpack(data[:16]).common
-                item = due[common.q_type == IoQueueType.RECV_QUEUE].popleft()
+                item = due[common.qp_num & 1].popleft()
                 ref = refs[item["cqn"]]
                 addr, entry, overflow, total = ref.next(item)
                 assert (beat["addr"], beat["len"]) == (addr, len(entry))
@@ -220,9 +257,13 @@ async def every_queue_keeps_its_own_account(dut):
                 assert reported == {name: item[name] for name in reported}
                 assert (event.q_type, event.status) == (common.q_type, item["status"])
                 assert event.overflow == overflow, f"queue {ref.fields}: {total} CQEs"
-                if ref.fields["intr"]:
-                    interrupts.append({"cqn": item["cqn"], "total": total})
-            assert await commits.take(len(interrupts), 4000) == interrupts if interrupts else True
+                intr, counted = ref.fields["intr"], counted_qps >> item["qpn"] & 1
+                if intr or counted:
+                    kind = 2 * item["rx"] + (item["status"] != 0)
+                    due_commits.append({"cqn": item["cqn"], "total": total, "intr": intr,
+                                        "counted": counted, "qpn": item["qpn"],
+                                        "kind": kind})  # fmt: skip
+            assert due_commits and await commits.take(len(due_commits), 4000) == due_commits
             await ClockCycles(dut.clk, 20)
             assert sum(done) == receives and not wr.beats and not commits.beats
             # Some CQs are created again while the others continue.
@@ -258,6 +299,20 @@ async def a_queue_that_was_never_made_takes_nothing(dut):
         assert dut.m_wr_valid.value == 0
         done += int(dut.m_rxdone.value)
     assert done == count
+
+
+@cocotb.test()
+async def completions_wait_for_the_init_sweep(dut):
+    """cq.rings.init: no source is accepted before the init sweep has ended"""
+    await start(dut)
+    await reset(dut)
+    dut.s_txc_valid.value = dut.s_rxc_valid.value = 1
+    for _ in range(1 << len(dut.s_cqc_cqn)):
+        await FallingEdge(dut.clk)
+        if dut.m_init_done.value == 1:
+            break
+        assert (dut.s_txc_ready.value, dut.s_rxc_ready.value) == (0, 0)
+    assert dut.m_init_done.value == 1 and dut.s_txc_ready.value != dut.s_rxc_ready.value
 
 
 @cocotb.test()
@@ -300,14 +355,16 @@ async def a_reset_clears_whose_turn_it_was(dut):
 @cocotb.test()
 async def a_drain_waits_at_any_count(dut):
     """cq.rings.drain: a drain waits for exactly the pending CQEs; commits carry the complete
-    count"""
+    count and their completion"""
     await start(dut)
     await create(dut, 3, log=4, intr=1, two=1)
-    total = 0
+    rng, total = rng_for("drain"), 0
     for wrap in range(20):
-        item = {"cqn": 3, "sub": wrap & 1}
+        item = dont_care(INTERNAL.cpl, rng, cqn=3, sub=wrap & 1)
+        kind = 2 * item["rx"] + (item["status"] != 0)
         await one_each_cycle(dut, "tx", 3500, item)
-        commits = Pulses(dut, "m_commit", "total", consumed=True)
+        commits = Pulses(dut, "m_commit", "total", "cqn", "qpn", "kind", "intr", "counted",
+                         consumed=True)  # fmt: skip
         dut.m_wr_ready.value = 0
         await one_each_cycle(dut, "tx", 2, item)
         dut.s_drain_valid.value = 1
@@ -319,5 +376,77 @@ async def a_drain_waits_at_any_count(dut):
         dut.s_drain_valid.value = 0
         await ClockCycles(dut.clk, 3)
         total += 3502
-        assert commits.values() == [total - 1 & 0xFFFF, total & 0xFFFF]
+        counts = (total - 1 & 0xFFFF, total & 0xFFFF)
+        assert commits.values() == [(count, 3, item["qpn"], kind, 1, 0) for count in counts]
         commits.stop()
+
+
+@cocotb.test()
+async def a_drain_waits_for_each_commit(dut):
+    """cq.rings.commit: a drain waits for one and for two pending commits, and not for the ready of
+    commits without a pending one"""
+    await start(dut)
+    await create(dut, 100, log=4, intr=1)
+    dut.m_commit_ready.value = 0
+    for pending in range(3):
+        await one_each_cycle(dut, "tx", pending, {"cqn": 100})
+        dut.s_drain_valid.value = 1
+        if pending:
+            await steady(dut, 12, s_drain_ready=0)
+            dut.m_commit_ready.value = 1
+        await until(dut, high(dut.s_drain_ready), cycles=6)
+        dut.s_drain_valid.value = dut.m_commit_ready.value = 0
+        await ClockCycles(dut.clk, 3)
+        assert dut.m_commit_valid.value == 0
+
+
+@cocotb.test()
+@cocotb.parametrize(intr=[0, 1])
+async def a_drain_ends_at_full_load(dut, intr):
+    """cq.rings.load: completions after the request, and their commits, do not delay a drain"""
+    await start(dut)
+    await create(dut, 3, log=4, intr=intr)
+    dut.s_txc_data.value = INTERNAL.cpl.pack(cqn=3)
+    dut.s_txc_valid.value = 1
+    for wait in range(5):
+        await ClockCycles(dut.clk, 4 + wait)
+        dut.s_drain_valid.value = 1
+        await until(dut, high(dut.s_drain_ready), cycles=6)
+        dut.s_drain_valid.value = 0
+        assert dut.s_txc_ready.value == 1
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.3, 0.7), (0.7, 0.3)])
+async def a_drain_covers_what_came_before_it(dut, pace):
+    """cq.rings.fence: when a drain ends, all completions accepted before its request are written
+    and committed; the next request may follow without a pause"""
+    await start(dut)
+    rng = rng_for("fence")
+    await create(dut, 3, log=4)
+    await create(dut, 4, log=4, intr=1)
+    stall, commit_stall = pace
+    StreamMonitor(dut, "m_wr", stall)
+    StreamMonitor(dut, "m_commit", commit_stall)
+    source = StreamDriver(dut, "s_txc", lambda: rng.random() < 0.2)
+    items = [rng.choice((3, 4)) for _ in range(400)]
+    source.post(*[{"data": INTERNAL.cpl.pack(cqn=cqn)} for cqn in items])
+    # Commits due after the first n CQEs.
+    due = [0]
+    for cqn in items:
+        due.append(due[-1] + (cqn == 4))
+    accepted = written = committed = drains = pause = 0
+    fence = None
+    while written < len(items):
+        await RisingEdge(dut.clk)
+        if fence is None and dut.s_drain_valid.value == 1:
+            fence = accepted
+        committed += dut.m_commit_valid.value == 1 and dut.m_commit_ready.value == 1
+        if fence is not None and dut.s_drain_ready.value == 1:
+            assert written >= fence and committed >= due[fence], f"drain {drains}"
+            drains, fence, pause = drains + 1, None, rng.choice((0, 0, 1, 5))
+        accepted += dut.s_txc_valid.value == 1 and dut.s_txc_ready.value == 1
+        written += dut.m_wr_valid.value == 1 and dut.m_wr_ready.value == 1
+        dut.s_drain_valid.value = int(fence is not None or pause == 0)
+        pause = max(0, pause - 1)
+    assert drains > 20

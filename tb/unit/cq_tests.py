@@ -19,6 +19,7 @@ from tb.lib.stream import (
 )
 from tb.lib.timing import timing
 from tb.lib.waits import high, hold, pulse, until, zero
+from tb.unit.cq_bench import serve_counted
 from tb.unit.queue_bench import Pulses, completion_entry
 
 BASE = 0x12_3400_0000
@@ -142,13 +143,7 @@ async def counted_entries_are_reported(dut, pace):
     await bench.write_context(1, log=5)
     await bench.write_context(2, log=5, intr=1)
 
-    async def look():
-        while True:
-            await RisingEdge(dut.clk)
-            if dut.counted_rd_en.value == 1:
-                dut.counted_rd_data.value = int(dut.counted_rd_addr.value) % 3 == 0
-
-    cocotb.start_soon(look())
+    cocotb.start_soon(serve_counted(dut, lambda qpn: qpn % 3 == 0))
     reported = [getattr(dut, f"m_commit_{name}") for name in ("intr", "counted", "qpn", "kind")]
     bench.wr.on_beat = lambda beat: happened.append(("wr", beat["data"] & 0xFFFF))
     bench.commit.on_beat = lambda _: happened.append(
