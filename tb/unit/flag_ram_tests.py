@@ -11,22 +11,29 @@ from tb.lib.timing import timing
 @cocotb.test()
 async def flags(dut):
     """common.flag_ram.order: each read returns the flag of all earlier cycles; a clear wins over a
-    set in the same cycle; the flag stays while no read is requested."""
+    set in the same cycle; the flag stays while no read is requested; an init clears its flag."""
     rng, count = rng_for("flag_ram"), 1 << len(dut.set_addr)
     assert timing("efa_flag_ram", "read").latency == 1
     for name in ("set_en", "clear_en", "rd_en", "init_en"):
         getattr(dut, name).value = 0
-    dut.rst.value = 1
     start_clock(dut.clk)
-    await RisingEdge(dut.clk)
-    await RisingEdge(dut.clk)
-    dut.rst.value = 0
-    for addr in range(count):
-        dut.init_en.value, dut.init_addr.value = 1, addr
-        await RisingEdge(dut.clk)
-    dut.init_en.value = 0
-    stored, shown, last = [0] * count, None, {}
+    stored, shown, last = [None] * count, None, {}
     for step in range(6000):
+        if step % 1000 == 0:
+            # A reset with accesses, then an init in any order; a flag without init is unknown.
+            dut.rst.value, dut.rd_en.value, last = 1, 0, {}
+            for name in ("set", "clear"):
+                getattr(dut, f"{name}_en").value = int(step > 0)
+                getattr(dut, f"{name}_addr").value = rng.randrange(count)
+            await RisingEdge(dut.clk)
+            await RisingEdge(dut.clk)
+            dut.rst.value = dut.set_en.value = dut.clear_en.value = 0
+            stored = [None] * count
+            for addr in rng.sample(range(count), count * 3 // 4 if step else count):
+                dut.init_en.value, dut.init_addr.value = 1, addr
+                await RisingEdge(dut.clk)
+                stored[addr] = 0
+            dut.init_en.value = 0
         # In most steps all three ports use one of two flags.
         near = rng.randrange(count)
         pool = (near, near ^ 1) if step % 500 < 400 else range(count)

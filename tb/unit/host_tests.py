@@ -97,6 +97,30 @@ async def dwords(dut):
 
 
 @cocotb.test()
+async def every_address_bit(dut):
+    """mmio.address: an access with any other address bit acts neither on a register nor on the
+    vector table, and is reported with its complete offset; BARs without a function have none."""
+    bench, rng = await HostBench(dut).start(), rng_for("address")
+    near = [TABLE // 2 + 4 * rng.randrange(TABLE // 8) for _ in range(20)]
+    far = [(TABLE + 4) ^ 1 << bit for bit in range(14, 32)]
+    parts = [4 * rng.getrandbits(30) for _ in range(20)]
+    stores = [(offset, rng.getrandbits(32)) for offset in near]
+    for offset, value in stores:
+        bench.store(offset, value)
+    for offset in far:
+        bench.store(offset, ALL_ONES)
+    for offset in parts:
+        bench.store(offset + rng.randrange(4), rng.getrandbits(8), 1, rng.choice((0, DB_BAR)))
+    for bar in (1, 3, 5, 6, 7):
+        bench.store(Reg.INTR_MASK, 1, bar=bar)
+    await bench.settle()
+    assert [(beat["offset"], beat["data"]) for beat in bench.reg.beats] == stores
+    assert not bench.llq.beats and not bench.db.beats
+    assert bench.odds() == [(2, at) for at in (*near, *far)] + [(1, at) for at in parts]
+    assert await bench.read(TABLE, 16) == 1 << 96
+
+
+@cocotb.test()
 async def llq_before_doorbell(dut):
     """mmio.order: LLQ lines and doorbells keep their order at one per cycle."""
     bench = await HostBench(dut).start()

@@ -11,6 +11,7 @@ from tb.lib.timing import timing
 from tb.lib.waits import drive, low, rises, steady, until
 
 REG, LLQ, DB = EFA_REG_BAR, EFA_MEM_BAR, LIMITS.db_bar
+OTHERS = tuple(sorted({*range(8)} - {REG, LLQ, DB}))  # BARs without a function
 DWORDS = 16
 WHOLE = 0xF
 
@@ -77,9 +78,10 @@ class Bench:
 def any_line(rng, tag):
     """Returns a load or store of random bytes of a line of a random BAR."""
     first, last = sorted((rng.randrange(64), rng.randrange(64)))
+    other = rng.choice(OTHERS)
     enables = rng.choice(((2 << last) - (1 << first), rng.getrandbits(64), (1 << 64) - 1, 0xF, 0))
     return {
-        "write": int(rng.random() < 0.8), "bar": rng.choice((REG, LLQ, LLQ, DB, 5)),
+        "write": int(rng.random() < 0.8), "bar": rng.choice((REG, LLQ, LLQ, DB, other)),
         "addr": 64 * rng.choice((rng.randrange(64), rng.getrandbits(26))), "be": enables,
         "data": rng.getrandbits(512), "tag": tag,
     }  # fmt: skip
@@ -101,6 +103,8 @@ async def any_lines(dut, stalls):
     rng = rng_for("any_lines")
     await clock_and_reset(dut)
     lines = [any_line(rng, n % 256) for n in range(600)]
+    # The pins keep the last line: this partial store acts once.
+    lines[-1] |= {"write": 1, "bar": REG, "be": 1}
     bench.bus.post(*lines)
     wanted, responses = [], []
     for line in lines:
@@ -143,12 +147,26 @@ async def not_open(dut):
 
 @cocotb.test()
 async def loads_wait(dut):
-    """host.mmio.loads: completions are buffered up to the specified depth, then loads wait; none
-    is lost."""
+    """host.mmio.loads: completions are buffered up to the specified depth, then loads wait and
+    stores before them pass; none is lost."""
     bench = Bench(dut, stalls=1.0)
     await clock_and_reset(dut)
     depth = timing("efa_mmio", "load").depth
-    bench.bus.post(*({"bar": REG, "addr": 64 * n, "be": WHOLE, "tag": n} for n in range(80)))
+    loads = [{"bar": REG, "addr": 64 * n, "be": WHOLE, "tag": n} for n in range(80)]
+    bench.bus.post(*loads[:depth])
+    await ClockCycles(dut.clk, depth + 20)
+    bench.bus.post({"write": 1, "bar": REG, "addr": 0, "be": WHOLE, "data": 7})
+    await ClockCycles(dut.clk, 8)
+    assert [beat["write"] for _, beat in bench.acts] == [0] * depth + [1]
+    bench.bus.post(*loads[depth:])
+    await ClockCycles(dut.clk, 40)
+    assert len(bench.acts) == depth + 1, "a load acts although the specified number waits"
+    bench.cpl._pause = lambda: False
+    responses = await bench.cpl.take(80)
+    assert responses == [{"tag": n, "data": register(64 * n)} for n in range(80)]
+    bench.cpl._pause = lambda: True
+    bench.acts.clear()
+    bench.bus.post(*loads)
     await ClockCycles(dut.clk, 200)
     requested = len(bench.acts)
     assert depth <= requested <= depth + 4

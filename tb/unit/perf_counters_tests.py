@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests efa_perf_counters: beats, stalls, reads and gauges are counted in every cycle."""
 
+from collections import deque
+
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
@@ -167,13 +169,13 @@ async def reads_of_every_length(dut):
 
 @cocotb.test()
 async def reads_longer_than_all_buckets(dut):
-    """host.perf_counters.longest: Reads of 2^14 to 2^18 cycles count in the last bucket; a build
-    with another number of tags stops at 2^15."""
+    """host.perf_counters.longest: Reads of 2^14 to 2^18 cycles count in the last bucket, and one
+    whose lower bits are all 1; a build with another number of tags stops at 2^15."""
     await start(dut)
     longest = 18 if int(dut.COUNT_LEFT.value) else 15
     dut.s_cnt_run.value = dut.s_cpl_last.value = 1
     dut.s_readies.value = 1 << ASKED | 1 << ANSWERED
-    lengths = [1 << bits for bits in range(14, longest + 1)]
+    lengths = sorted([*(1 << bits for bits in range(14, longest + 1)), (1 << 15) - 1])
     for tag in range(len(lengths)):
         dut.s_valids.value, dut.s_rd_tag.value = 1 << ASKED, tag
         await RisingEdge(dut.clk)
@@ -194,24 +196,29 @@ async def reads_longer_than_all_buckets(dut):
 
 @cocotb.test()
 async def every_tag_at_once(dut):
-    """host.perf_counters.tags: The gauge follows the outstanding reads up to all tags and back, one
-    count per cycle."""
+    """host.perf_counters.tags: The gauge follows the outstanding reads up to all tags, up and down
+    around half of them, and back, one count per cycle."""
     await start(dut)
     tags, lag = int(dut.TAGS.value), timing("efa_perf_counters", "gauge").latency
     dut.s_readies.value = (1 << len(PerfStream)) - 1
     dut.s_cnt_run.value, dut.s_cpl_last.value = 1, 1
-    wanted = [0] * BUCKETS
-    for stream, levels in ((ASKED, range(tags)), (ANSWERED, range(tags, 0, -1))):
-        dut.s_valids.value = 1 << stream
-        for tag, level in enumerate(levels):
-            dut.s_rd_tag.value = dut.s_cpl_tag.value = tag
-            wanted[bucket(level)] += 1
-            await RisingEdge(dut.clk)
-        dut.s_valids.value = 0
-        if stream == ASKED:
-            # The counter of this bucket must wrap.
-            wanted[bucket(tags)] += 20
-            await ClockCycles(dut.clk, 20)
+    wanted, rng = [0] * BUCKETS, rng_for("tags")
+    # With all tags, 20 cycles: the counter of this bucket must wrap.
+    some = [ASKED, ANSWERED] * (tags // 4)
+    rng.shuffle(some)
+    moves = [ASKED] * tags + [None] * 20 + [ANSWERED] * (tags // 2) + some
+    free, used = deque(range(tags)), deque()
+    for move in [*moves, *[ANSWERED] * (tags // 2)]:
+        wanted[bucket(len(used))] += 1
+        dut.s_valids.value = 0 if move is None else 1 << move
+        if move == ASKED:
+            dut.s_rd_tag.value = free[0]
+            used.append(free.popleft())
+        elif move == ANSWERED:
+            dut.s_cpl_tag.value = used[0]
+            free.append(used.popleft())
+        await RisingEdge(dut.clk)
+    dut.s_valids.value = 0
     await ClockCycles(dut.clk, lag)
     dut.s_cnt_run.value = 0
     shown = await counters(dut)
