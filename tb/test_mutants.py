@@ -27,6 +27,13 @@ def test_a_mutant_has_its_number_and_its_line():
     assert mutants.parse("mutate -ctrl mutsel 16 0 -mode none") is None
 
 
+def test_a_cell_that_yosys_added_has_no_mutant():
+    line = ("mutate -ctrl mutsel 16 4904 -mode inv -module efa_crc16_mutant "
+            "-cell $auto$opt_expr.cc:605:replace_const_cells$197 -port A -portbit 0")
+    assert mutants.parse(line) is None
+    assert mutants.parse(f"{line} -src rtl/admin/efa_crc16.v:9.3-9.8").line == 9
+
+
 def test_the_wrapper_has_the_ports_of_the_block():
     text = (
         '// a block\n`include "efa_defs.vh"\nmodule efa_x #(\n    parameter W = 3\n) (\n'

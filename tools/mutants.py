@@ -85,7 +85,8 @@ def yosys(*commands, seconds=None):
 
 
 def parse(line):
-    """Returns the Mutant of a line of Yosys's list, None for the unchanged block."""
+    """Returns the Mutant of a line of Yosys's list, None for the unchanged block and for a cell
+    that Yosys added, which has no source line."""
     words = shlex.split(line.replace("\\", "\\\\"))
     message = {"src": []}
     at = 1
@@ -100,7 +101,7 @@ def parse(line):
         else:
             message[name] = words[at + 1]
         at += 2
-    if message["mode"] == "none":
+    if message["mode"] == "none" or not message["src"]:
         return None
     # The first source is that of the wire if there is one, the next that of the cell.
     place = message["src"][1 if "wire" in message and len(message["src"]) > 1 else 0]
