@@ -117,7 +117,7 @@ async def commands_come_in_ring_order(dut, pace):
         ring.base = ring.rng.getrandbits(64)
         await ring.set_up(log, log % 2)
         wraps = (2 << log) + 12 if log else 1 << 10  # log 0 wraps at every command
-        await ring.ring(wraps if log < 7 and pace == (0.0, 0.0) else 12, 0.1)
+        await ring.ring(wraps if pace == (0.0, 0.0) else 12, 0.1)
     ring.base = (1 << 64) - 64 * 40
     await ring.set_up(10)
     await ring.ring(80)
@@ -131,16 +131,16 @@ async def counts_go_on_over_65535(dut):
           m_cmd_ready=1)  # fmt: skip
     await clock_and_reset(dut)
     # Both indices advance by one per cycle, without bench agents.
-    first = 65530
+    first = 65450
     drive(dut, s_cfg_rings_on=1, s_cfg_aq_log=10, s_aq_producer=first, s_line_valid=1)
     await ClockCycles(dut.clk, first)
     dut.s_line_valid.value = 0
     await ClockCycles(dut.clk, 3)
     assert dut.m_line_valid.value == 0
-    ring = Ring(dut, 10)
+    ring = Ring(dut, 10, gaps=0.4)
     drive(dut, s_cfg_rings_on=1, s_cfg_aq_log=10, s_aq_producer=first)
     ring.first = first
-    await ring.ring(40, 0.6)
+    await ring.ring(120, 0.3)
 
 
 @cocotb.test()
@@ -172,10 +172,11 @@ async def nothing_while_a_ring_is_off(dut):
 async def a_deep_ring_is_dropped_whole(dut):
     """admin.aq_fetch.deep: all outstanding reads of one or several old rings are dropped, even
     with the command port stalled and the ring disabled."""
-    ring, log = Ring(dut), 10
-    some = lambda: ring.rng.randrange(600, 1 << log)  # noqa: E731
+    ring, log = Ring(dut, gaps=0.1), 10
+    some = lambda: ring.rng.randrange(800, 1 << log)  # noqa: E731
     await clock_and_reset(dut)
-    for counts in ([1 << log] * 2 + [some()], [some(), some()], [some()], [64], [3]):
+    for counts in ([1 << log] * 4 + [some()], *([some() for _ in range(3)] for _ in range(4)),
+                   [some()], [64], [3]):  # fmt: skip
         ring.responses = False
         for count in counts:
             await ring.set_up(log)
