@@ -137,6 +137,14 @@ async def every_handle_by_itself(dut):
         ((index, live, pd, fabric, node),) = unit.reported()
         assert (index, live, pd, node) == (number, 1, 1, int.from_bytes(address[14:], "big"))
         assert fabric == (address[:14] == PREFIX and node < 1 << LIMITS.node_w), number
+        if number % 20 == 0:
+            # A handle that is created again leaves the search for the higher ones as it is.
+            again = rng.randrange(number + 1)
+            assert await unit.destroy(again, 1) == Status.SUCCESS
+            assert await unit.create(1, where[again]) == again
+            assert await unit.create(1, address) == number
+            assert await unit.destroy(number, 1) == Status.SUCCESS
+            unit.reported()
     for number in (*range(128), ahs - 1):
         assert await unit.create(1, where[number]) == number
         assert await unit.destroy(number, 1) == Status.SUCCESS

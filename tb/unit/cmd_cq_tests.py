@@ -49,12 +49,18 @@ class Queues(Unit):
         self.eqs = StreamMonitor(dut, "m_eqc", fields=["eqn", "data"])
         self.drains = StreamMonitor(dut, "m_drain", 0.8 if slow else 0.0, [])
         self.numbers.give(Kind.UAR, 2, 3)
+        self.body = 0
+
+    def with_body(self, beat):
+        super().with_body(beat)
+        self.body = beat["body"]
 
     async def create(self, command):
         kind = AdminCreateCqResp if isinstance(command, AdminCreateCqCmd) else AdminCreateEqResp
         code = Code.CREATE_CQ if kind is AdminCreateCqResp else Code.CREATE_EQ
         status, response = await self.run(command, code, kind)
         assert status == Status.SUCCESS
+        assert not self.body >> 8 * (kind.SIZE - 8), "non-zero bytes behind the response structure"
         return response
 
     def reported(self, monitor, layout):

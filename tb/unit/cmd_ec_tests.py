@@ -193,6 +193,10 @@ async def every_number_by_itself(dut):
     rng, free = unit.rng, []
     for number in range(COUNTERS):
         assert await unit.create() == number
+    for number in range(COUNTERS):
+        command = AdminDestroyEventCounterCmd(cntr_handle=number)
+        assert (await unit.run(command, Code.DESTROY_EVENT_COUNTER))[0] == Status.SUCCESS
+        assert await unit.create() == number
     for _ in range(30):
         for _ in range(rng.randrange(1, 8)):
             number = rng.choice([n for n in range(COUNTERS) if n not in free])
@@ -307,6 +311,9 @@ async def its_cycles(dut):
         ("modify", modify, Code.MODIFY_EVENT_COUNTER),
         ("destroy", AdminDestroyEventCounterCmd(cntr_handle=0), Code.DESTROY_EVENT_COUNTER),
     ):
+        if name == "destroy":
+            # A counter that is busy stays, also with a neighbour that is always ready.
+            await cycles_of(dut, entry(command, code), **idle | {"s_ec_code": CODES[BUSY]})
         cycles = await cycles_of(dut, entry(command, code), **idle)
         assert cycles == timing("efa_cmd_ec", name).latency, (name, cycles)
     again = await cycles_of(dut, entry(command, code), **idle)
