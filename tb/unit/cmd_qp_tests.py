@@ -95,7 +95,8 @@ class Pairs(Unit):
         """Reports a new CQ, with or without 64-bit request ids."""
         drive(self.dut, s_cqc_valid=1, s_cqc_cqn=number, s_cqc_long_id=long_id)
         await RisingEdge(self.dut.clk)
-        drive(self.dut, s_cqc_valid=0, s_cqc_cqn=0, s_cqc_long_id=0)
+        # The payload is don't-care without valid.
+        drive(self.dut, s_cqc_valid=0, s_cqc_cqn=number, s_cqc_long_id=1 - long_id)
         await RisingEdge(self.dut.clk)
 
     def give(self):
@@ -313,8 +314,8 @@ async def any_pairs(dut, profile):
         ]
         live[index] = number, pd, uar, scqn, rcqn, srd, page, pages_log
         qkey, psn, rnr = rng.getrandbits(32), rng.getrandbits(32), rng.randrange(8)
-        assert await unit.modify(number, S.INIT, qkey=qkey) == 0
-        assert await unit.modify(number, S.RTR) == 0
+        assert await unit.modify(number, S.INIT, qkey=qkey, cur_qp_state=S.RESET) == 0
+        assert await unit.modify(number, S.RTR, cur_qp_state=S.INIT) == 0
         retry = {"rnr_retry": rnr} if srd and profile else {}
         assert await unit.modify(number, S.RTS, sq_psn=psn, **retry) == 0
         left = rnr if retry else 7 * (srd and profile)
@@ -372,6 +373,9 @@ async def states_and_attributes(dut, slow):
     assert await unit.modify(handle, S.RTR) == 0
     assert await unit.modify(handle, S.RTS, sq_psn=0xFEDC_BA98, rnr_retry=5) == 0
     assert await unit.query(handle) == (S.RTS, 0x8001_0203, 0xFEDC_BA98, 5, 0)
+    for _ in range(12):
+        # The neighbours respond after any time, and the command stays as it is.
+        assert await unit.modify(handle, qkey=7, cur_qp_state=S.RTS) == 0
     assert await unit.modify(handle, qkey=7, rnr_retry=0) == 0
     assert await unit.modify(handle, rnr_retry=8) == ILLEGAL
     assert unit.observed()[-2:] == [("write", 0)] * 2, (
