@@ -32,7 +32,7 @@ from efa.defs import (
     AdminRegMrResp,
 )  # fmt: skip
 from efa.page_list import mem_addr
-from tb.unit.admin_bench import FREE, AdminBench
+from tb.unit.admin_bench import BROKEN, FREE, AdminBench
 
 Op, Status = AdminAqOpcode, AdminAqCompletionStatus
 OK, ILLEGAL, BUSY = Status.SUCCESS, Status.ILLEGAL_PARAMETER, Status.RESOURCE_BUSY
@@ -227,6 +227,10 @@ async def regions_keep_their_domain(dut):
     bench, make = await begin(dut)
     pd = await make.pd()
     assert (await make.mr([0x1000, 0x1800], pd=pd))[0] == ILLEGAL
+    unread = make.region([0x1000] * 5, listed=True, pd=pd)
+    unread.pbl.pbl.address = mem_addr(BROKEN)
+    status, _ = await bench.run(unread, Op.REG_MR, ctrl_data=1)
+    assert status == Status.UNKNOWN_ERROR, "the page list could not be read"
     bench.reported.clear()
     pages = [bench.rng.getrandbits(40) << 12 for _ in range(9)]
     status, rsp = await make.mr(pages, listed=True, pd=pd)
