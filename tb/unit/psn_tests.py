@@ -155,3 +155,28 @@ async def reset_restarts_every_node(dut):
         for node in (last, *model.rng.sample(range(NODES), NODES)):
             await model.step(node)
         await model.step()
+
+
+@cocotb.test()
+@cocotb.parametrize(ahead=[-1, 1])
+async def the_sweep_passes_one_node_per_cycle(dut, ahead):
+    """transport.psn.sweep: The sweep restarts the nodes in ascending order: it has passed the node
+    before its position and not the node behind."""
+    model = RefModel(dut)
+    await model.start()
+    for node in range(NODES):
+        await model.step(node)
+        await model.step(take=1)
+    await model.step()
+    drive(dut, psn_rd_en=1, s_take=0)
+    await reset(dut)
+    # The first edge without reset has restarted node 0.
+    for position in range(1, NODES):
+        node = (position + ahead) % NODES
+        dut.psn_rd_addr.value = node
+        await RisingEdge(dut.clk)
+        assert dut.m_init_done.value == 0
+        if position > 1:
+            assert dut.psn_rd_data.value == wanted, f"node before {node}"
+        # Behind the last node comes node 0, which is passed.
+        wanted = psn_at(dut, int(node > position))
