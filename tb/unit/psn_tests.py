@@ -171,12 +171,13 @@ async def the_sweep_passes_one_node_per_cycle(dut, ahead):
     drive(dut, psn_rd_en=1, s_take=0)
     await reset(dut)
     # The first edge without reset has restarted node 0.
+    wanted = None
     for position in range(1, NODES):
         node = (position + ahead) % NODES
         dut.psn_rd_addr.value = node
         await RisingEdge(dut.clk)
         assert dut.m_init_done.value == 0
-        if position > 1:
+        if wanted is not None:
             assert dut.psn_rd_data.value == wanted, f"node before {node}"
         # Behind the last node comes node 0, which is passed.
         wanted = psn_at(dut, int(node > position))
