@@ -44,6 +44,10 @@ class Bench:
             dut, "s_net", "m_pkt", "m_ack_rx", "s_free", "m_drop", "m_stored",
             "m_released")  # fmt: skip
         self.wanted, self.wanted_acks = deque(), deque()
+        # Opcodes that differ from a known one in a single bit.
+        known = [PktOpcode.UD_SEND, PktOpcode.SRD_SEND, PktOpcode.SRD_ACK]
+        unknown = {code ^ 1 << bit for code in known for bit in range(8)} - set(known)
+        self.unknown = itertools.cycle(self.rng.sample(sorted(unknown), len(unknown)))
 
     async def start(self):
         await clock_and_reset(self.dut, resets=POWER_ON)
@@ -85,7 +89,7 @@ class Bench:
         header, payload = self.header(size), rng.randbytes(size)
         cause = AnomalyNet.LENGTH
         if what == "opcode":
-            header.opcode, cause = rng.choice((0, 4, 255)), AnomalyNet.OPCODE
+            header.opcode, cause = next(self.unknown), AnomalyNet.OPCODE
         elif what == "node":
             wrong = rng.choice((1, 256, 0x8000, 0xFFFF))
             header.dst_node, cause = self.node ^ wrong, AnomalyNet.NODE
@@ -182,8 +186,8 @@ async def malformed_packets_are_dropped(dut):
     leaves its neighbours intact."""
     bench = Bench(dut, 0.1)
     await bench.start()
-    faults = ["opcode", "node", "short", "long", "mtu", "acknowledgement", "keep", "hole"]
-    lines = 0
+    faults = ["opcode", "opcode", "node", "short", "long", "mtu", "acknowledgement", "keep", "hole"]
+    lines = line = 0
     for turn in range(12):
         if turn % 4 == 2:
             await bench.complete()  # the write pointer wraps
@@ -199,7 +203,10 @@ async def malformed_packets_are_dropped(dut):
                 bench.ack()
         await consumed(bench.net)
         while bench.wanted:
-            await bench.free(await bench.check((await bench.pkt.take(1))[0]))
+            (beat,) = await bench.pkt.take(1)
+            assert beat["line"] == line, "a dropped packet occupies lines"
+            line = (line + (len(bench.wanted[0]) + 63) // 64) % LINES
+            await bench.free(await bench.check(beat))
         await bench.drained()
         seen = [EVENTS.anomaly_net.unpack(beat["data"]).what for beat in bench.anomaly.beats]
         assert seen == causes
@@ -247,12 +254,17 @@ async def full_at_any_line(dut):
         await bench.drained()
         for count in (128, 128, 128, 127):
             bench.send(64 * count - 32)
-        slots = [await bench.check(beat) for beat in await bench.pkt.take(4)]
+        oldest = bench.wanted[0]
+        packets = await bench.pkt.take(4)
+        slots = [await bench.check(beat) for beat in packets]
         bench.send(0)
         bench.send(0)
         (last,) = await bench.pkt.take(1)
         slots.append(await bench.check(last))
         await steady(dut, 12, s_net_ready=0, m_pkt_valid=0)
+        # The flit at the input does not overwrite the oldest line.
+        bits = await bench.window(64 * packets[0]["line"])
+        assert int(bits, 2).to_bytes(64, "little") == oldest[:64]
         for slot in slots:
             await bench.free(slot)
         await bench.free(await bench.check((await bench.pkt.take(1))[0]))
@@ -311,7 +323,7 @@ async def full_of_slots(dut):
     assert {b - a for a, b in itertools.pairwise(gone)} == {
         promised.interval}  # fmt: skip
     # Freed in any order, slots are released in the order of their packets.
-    for reach in (1, 8, depth):
+    for reach in (1, 1, 8, depth):
         for _ in range(depth - len(slots)):
             bench.send(0)
         slots += [await bench.check(beat, 0) for beat in await bench.pkt.take(depth - len(slots))]
@@ -320,7 +332,9 @@ async def full_of_slots(dut):
         for at in sorted(range(depth), key=lambda at: at + reach * bench.rng.random()):
             await bench.free(slots[at])
             free.add(slots[at])
-            await ClockCycles(dut.clk, bench.rng.randrange(3) if reach > 1 else promised.latency)
+            # In order, the wait is long enough to show the release of the next slot, too.
+            wait = bench.rng.randrange(3) if reach > 1 else promised.latency + 3
+            await ClockCycles(dut.clk, wait)
             while released < depth and slots[released] in free:
                 released += 1
             now = len(bench.moments["m_released"])
@@ -344,8 +358,11 @@ async def quiet_before_a_reset(dut):
         bench.ack()
         await until(dut, lambda at=bench.net.sent + cut: bench.net.sent >= at, "flits")
         dut.s_quiesce.value = 1
+        await ClockCycles(dut.clk, 2)
+        begun = len(bench.rx_first.beats)
         await consumed(bench.net)
         await ClockCycles(dut.clk, 4)
+        assert len(bench.rx_first.beats) == begun
         assert not bench.pkt.beats and not bench.ack_rx.beats and not bench.anomaly.beats
         dut.rst.value = 1
         await ClockCycles(dut.clk, 3)
