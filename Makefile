@@ -39,7 +39,7 @@ simulators: $(STAMP)
 gen: $(STAMP) ## write headers, codecs and reference pages from spec/
 	$(BIN)/python tools/gen.py
 
-lint: $(STAMP) simulators ## generated files fresh, RTL through four tools, Python through ruff
+lint: $(STAMP) simulators ## generated files fresh, RTL through four tools, Python through two
 	$(BIN)/python tools/lint.py
 
 fmt: $(STAMP) ## format Verilog and Python

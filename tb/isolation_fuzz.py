@@ -13,9 +13,10 @@ import random
 import sys
 import time
 
-from efa.admin_queue import DriverError
-from efa.backend import BACKENDS, BackendUnavailable, DeviceTimeout, open_backend
-from efa.completion_queue import VerbsError
+from efa_cosim.backends import backend_names, open_backend
+from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
+from efa_cosim.host.admin_queue import DriverError
+from efa_cosim.host.completion_queue import VerbsError
 from tb.scenarios.untrusted_tenant import Intrusion, TenantKnobs, untrusted_tenant
 from tb.simulators import ROOT
 
@@ -40,7 +41,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stores", type=int, default=1_000_000, help="default: %(default)s")
     parser.add_argument("--queues", type=int, default=4, help="queue pairs of the tenant")
-    parser.add_argument("--backend", choices=BACKENDS, default="model")
+    parser.add_argument("--backend", choices=backend_names(), default="model")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.stores < 1 or options.queues < 1:

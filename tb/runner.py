@@ -24,7 +24,7 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from efa.wc import StoreBuffer
+from efa_cosim.host.wc import StoreBuffer
 from tb import code_coverage
 from tb.lib.failure import five_lines, named
 from tb.results import note

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from efa.wc import StoreBuffer
+from efa_cosim.host.wc import StoreBuffer
 from tb import code_coverage
 from tb.runner import (
     OUT,

@@ -103,6 +103,17 @@ def test_words_alone_leave_a_state_as_it_is():
         assert mutant_runs.plain(other) != mutant_runs.plain(same)
 
 
+def test_the_place_of_a_module_leaves_a_state_as_it_is():
+    own = "from tb.lib import queue\nfrom efa_cosim.host import wc, verbs as v\n"
+    message = f"import os\n{own}x = 1\n"
+    moved = "from efa_cosim.wc import (\n    verbs as v,\n    wc,\n)\n"
+    moved = f"{moved}import os\nfrom tb import queue\nx = 1\n"
+    assert mutant_runs.plain(message) == mutant_runs.plain(moved)
+    for other in (message.replace(" as v", ""), message.replace("os", "re"),
+                  message.replace("from tb.lib", "from os")):  # fmt: skip
+        assert mutant_runs.plain(other) != mutant_runs.plain(message)
+
+
 def entry(mutant="inv a", line="a = b", reason="equal in all reachable states"):
     return {"block": "efa_x", "mutant": mutant, "line": line, "verdict": "equal", "reason": reason}
 

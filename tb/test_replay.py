@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from efa.wc import StoreBuffer
+from efa_cosim.host.wc import StoreBuffer
 from tb import runner, system_run
 from tb.simulators import ROOT
 

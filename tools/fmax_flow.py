@@ -29,7 +29,7 @@ from typing import Any
 from mutant_runs import plain, rtl_texts
 from proven import pinned
 
-from efa.files import atomic_write
+from efa_cosim.jobs.files import atomic_write
 from tb.runner import closure
 
 ROOT = Path(__file__).resolve().parent.parent

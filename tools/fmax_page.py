@@ -11,8 +11,8 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
 
-from efa.files import atomic_write  # noqa: E402
-from efa.plots import DEFAULTS, GREY, INK, headed, svg  # noqa: E402
+from efa_cosim.jobs.files import atomic_write  # noqa: E402
+from efa_cosim.report.plots import DEFAULTS, GREY, INK, headed, svg  # noqa: E402
 
 COLOURS = {"met": "#059669", "below": "#dc2626", "waived": "#d97706", "no start": "#2563eb"}
 # The hatch carries the same information as the colour.

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 OUTPUTS = {
     "rtl/gen/efa_defs.vh": gen_verilog.header,
-    "model/efa/defs.py": gen_python.module,
+    "model/efa_cosim/layouts/defs.py": gen_python.module,
     "tb/native/efa_defs.h": gen_c.header,
     "tb/env/register_model.py": gen_uvm.registers,
     "docs/registers.md": gen_docs.registers,

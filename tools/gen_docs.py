@@ -184,7 +184,7 @@ def struct_lines(struct):
 def layouts(spec):
     """Returns the text of docs/layouts.md."""
     lines = [f"<!-- {TITLE} -->", "# Layouts", *INTRODUCTION.splitlines(), ""]
-    lines += table("item", "Verilog", "Python (`efa.defs`)")
+    lines += table("item", "Verilog", "Python (`efa_cosim.layouts.defs`)")
     lines += [row(what, f"`{macro}`", f"`{name}`" if name else "") for what, macro, name in NAMING]
     lines += ["", "## Enums"]
     for enum in spec.enums.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the description as Python classes on top of model/efa/layout.py."""
+"""Writes the description as Python classes on top of model/efa_cosim/layouts/layout.py."""
 
 import textwrap
 
@@ -213,14 +213,14 @@ def table_lines(spec):
 
 
 def module(spec):
-    """Returns the text of model/efa/defs.py."""
+    """Returns the text of model/efa_cosim/layouts/defs.py."""
     lines = [
         f"# {LICENCE}",
         f'"""{TITLE}."""',
         "",
         "from enum import IntEnum",
         "",
-        "from efa.layout import (",
+        "from efa_cosim.layouts.layout import (",
         "    BitField,",
         "    BitLayout,",
         "    ByteString,",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lints everything: generated files, tree, proof digests, RTL with four tools, Python with ruff.
+"""Lints everything: generated files, tree, proof digests, RTL with four tools, Python with two.
 
     tools/lint.py [--fix] [--only verilator]
 
@@ -135,9 +135,13 @@ def ruff():
     return run([BIN / "ruff", "check", *PYTHON])
 
 
+def imports():
+    return run([BIN / "lint-imports", "--no-cache"])
+
+
 STEPS = {
     "generated files": generated, "tree": tree, "proofs": proofs, "verilator": verilator,
-    "icarus": icarus, "yosys": yosys, "verible": verible, "ruff": ruff,
+    "icarus": icarus, "yosys": yosys, "verible": verible, "ruff": ruff, "imports": imports,
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
 
-from efa.plots import DEFAULTS, INK, headed, svg  # noqa: E402
+from efa_cosim.report.plots import DEFAULTS, INK, headed, svg  # noqa: E402
 
 PARTS = (("killed", "killed by a test", "#059669", ""),
          ("timeouts", "timeout, not killed", "#2563eb", ".."),

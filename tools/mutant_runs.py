@@ -38,7 +38,7 @@ import mutants as netlists
 import wiring
 from formal_job import bare
 
-from efa.wc import StoreBuffer
+from efa_cosim.host.wc import StoreBuffer
 from tb import system_run
 from tb.runner import (
     INCLUDES,
@@ -55,6 +55,7 @@ from tb.simulators import ROOT, make_runner
 from tb.unit.units import INSIDE, UNITS
 
 KEPT = ROOT / "reports/mutate/blocks"
+OWN = ("tb", "efa_cosim")  # packages of this project
 # Mutants per run of the unmutated block, which takes as long as ten kills or more. The kills in the
 # first batch determine the order of the tests for the next batches.
 FIRST_BATCH, BATCH = 50, 400
@@ -81,8 +82,12 @@ def _hash(*parts):
 
 @cache
 def plain(text):
-    """Returns the tokens of Python source, without comments, docstrings and empty lines."""
-    kept, statement = [], []
+    """Returns the tokens of Python source, without comments, docstrings and empty lines.
+
+    An import from a module of this project counts by the names that it binds: the content of the
+    module counts by itself, and its place has no effect on a test.
+    """
+    kept, statement, bound = [], [], set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in (tokenize.COMMENT, tokenize.NL):
             continue
@@ -91,10 +96,14 @@ def plain(text):
             continue
         statement.append(token)
         if token.type == tokenize.NEWLINE:
-            if [one.type for one in statement] != [tokenize.STRING, tokenize.NEWLINE]:
-                kept += [one.string for one in statement]
+            words = [one.string for one in statement]
+            if words[0] == "from" and words[1] in OWN:
+                names = " ".join(words[words.index("import") + 1 : -1]).strip("() ,")
+                bound |= {name.strip() for name in names.split(",")}
+            elif [one.type for one in statement] != [tokenize.STRING, tokenize.NEWLINE]:
+                kept += words
             statement = []
-    return " ".join(kept)
+    return " ".join([*kept, *sorted(bound)])
 
 
 def rtl_texts(top):
@@ -117,12 +126,12 @@ def rtl_texts(top):
 
 
 def _imported(module, found):
-    """Adds the files of a module of tb or efa, and of its imports from there, to `found`.
+    """Adds the files of a module of OWN, and of its imports from there, to `found`.
 
-    Excludes efa.defs: the RTL uses the same values from the generated header. Excludes
-    tb.simulators: the discovery of a simulator changes no verdict.
+    Excludes efa_cosim.layouts.defs: the RTL uses the same values from the generated header.
+    Excludes tb.simulators: the discovery of a simulator changes no verdict.
     """
-    if module in ("efa.defs", "tb.simulators"):
+    if module in ("efa_cosim.layouts.defs", "tb.simulators"):
         return
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None or module in found:
@@ -135,7 +144,7 @@ def _imported(module, found):
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         for name in names:
-            if name.partition(".")[0] not in ("tb", "efa"):
+            if name.partition(".")[0] not in OWN:
                 continue
             try:
                 _imported(name, found)
@@ -164,8 +173,8 @@ class State:
             frame = text
             for source in tests.values():
                 frame = frame.replace(source, "")
-            note = (plain(helpers[name].read_text()) for name in sorted(helpers))
-            frame = _hash(plain(frame), *note)
+            parts = sorted(plain(path.read_text()) for path in helpers.values())
+            frame = _hash(plain(frame), *filter(None, parts))
             for name, source in tests.items():
                 self._tests[f"{module}.{name}"] = _hash(self.rtl, frame, plain(source))
         self.whole = _hash(self.rtl, *(f"{key} {value}" for key, value in self._tests.items()))

@@ -3,13 +3,13 @@
 
 import os
 
-from efa import defs
-from efa.admin_queue import widened
-from efa.codec import crc16
-from efa.device import Device
-from efa.fabric import Fabric
-from efa.memory import Memory
-from efa.wire import mask
+from efa_cosim.boundary.memory import Memory
+from efa_cosim.device.device import Device
+from efa_cosim.fabric.fabric import Fabric
+from efa_cosim.host.admin_queue import widened
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.codec import crc16
+from efa_cosim.layouts.wire import mask
 
 Reg = defs.Reg
 Opcode = defs.AdminAqOpcode

@@ -4,7 +4,7 @@
 import pytest
 from rig import SRD, UD, Host, Opcode, Reg, State, Status, words
 
-from efa import defs
+from efa_cosim.layouts import defs
 
 ILLEGAL, MALFORMED = Status.ILLEGAL_PARAMETER, Status.MALFORMED_REQUEST
 BUSY, NO_SPACE = Status.RESOURCE_BUSY, Status.RESOURCE_ALLOCATION_FAILURE

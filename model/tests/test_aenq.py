@@ -4,7 +4,7 @@
 import pytest
 from rig import Opcode, Reg
 
-from efa import defs
+from efa_cosim.layouts import defs
 
 FATAL, WARNING, NOTIFICATION, KEEP_ALIVE = range(1, 5)
 DROPPED, CONSUMER, NO_VECTOR = 5, 2, 5

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from efa import cli, files
-from efa.backend import BackendUnavailable, DeviceTimeout
-from efa.jobs import play
+from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
+from efa_cosim.cli import main as cli
+from efa_cosim.cli import play
+from efa_cosim.jobs import files
 
 SESSIONS = Path(__file__).parent / "data" / "sessions"
 PROBE = str(SESSIONS / "probe.jsonl.gz")
@@ -106,8 +107,8 @@ def test_an_interrupt_is_one_line_and_130(monkeypatch, capsys):
 
 def test_the_program_runs_as_a_module():
     environment = {**os.environ, "PYTHONPATH": str(MODEL)}
-    done = subprocess.run([sys.executable, "-m", "efa.cli", "play", PROBE], env=environment,
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "efa_cosim.cli", "play", PROBE],
+                          env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -119,7 +120,7 @@ def test_long_plays_report_their_progress(capsys, monkeypatch):
 
 def program(*arguments, **options):
     environment = {**os.environ, "PYTHONPATH": str(MODEL)}
-    return subprocess.run([sys.executable, "-m", "efa.cli", *arguments], env=environment,
+    return subprocess.run([sys.executable, "-m", "efa_cosim.cli", *arguments], env=environment,
                           stderr=subprocess.PIPE, text=True, check=False, **options)
 
 
@@ -149,7 +150,7 @@ def test_a_signal_is_one_line_and_its_code(number, code, word, tmp_path):
     os.mkfifo(pipe)
     environment = {**os.environ, "PYTHONPATH": str(MODEL)}
     # A shell that runs the tests in the background may ignore SIGINT; child processes inherit that.
-    process = subprocess.Popen([sys.executable, "-m", "efa.cli", "play", str(pipe)],
+    process = subprocess.Popen([sys.executable, "-m", "efa_cosim.cli", "play", str(pipe)],
                                env=environment, stderr=subprocess.PIPE, text=True,
                                preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     # open() for writing returns when the program has opened the pipe for reading: it is running.

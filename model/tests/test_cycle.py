@@ -6,13 +6,13 @@ import shutil
 import numpy as np
 import pytest
 import yaml
-from cycle.compare import compare, parting, within
-from cycle.network import simulate
-from cycle.stages import ROOT, StageError, Stages, cut, cut_at
-from cycle.timelines import MILESTONES, MessageTimelines
-from cycle.workload import Workload, WorkloadError, consumer_index, store_beats
 
-from efa.wc import POLICIES
+from efa_cosim.cycle.compare import compare, parting, within
+from efa_cosim.cycle.network import simulate
+from efa_cosim.cycle.stages import ROOT, StageError, Stages, cut, cut_at
+from efa_cosim.cycle.timelines import MILESTONES, MessageTimelines
+from efa_cosim.cycle.workload import Workload, WorkloadError, consumer_index, store_beats
+from efa_cosim.host.wc import POLICIES
 
 SIZES = (0, 1, 32, 33, 64, 65, 512, 513, 1024, 4096)
 

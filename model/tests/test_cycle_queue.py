@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cycle.network import simulate
-from cycle.stages import Stages
-from cycle.sweep import measure
-from cycle.timelines import MILESTONES
-from cycle.workload import Workload, store_beats
 from test_cycle import altered, idle
 
-from efa import crossover
-from efa.grid import Job, read_grid
+from efa_cosim.cycle.network import simulate
+from efa_cosim.cycle.stages import Stages
+from efa_cosim.cycle.timelines import MILESTONES
+from efa_cosim.cycle.workload import Workload, store_beats
+from efa_cosim.report import crossover
+from efa_cosim.sweep.grid import Job, read_grid
+from efa_cosim.sweep.workloads import measure
 
 MOST_K = 8
 GRID = """\

@@ -6,14 +6,15 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from cycle import pictures
-from cycle.network import recorded
-from cycle.study import ALONE, study, ways
-from cycle.views import histogram
-from cycle.workload import Workload
 
-from efa import cli, plots
-from efa.defs import Perf, PerfStream
+from efa_cosim.attribution.study import ALONE, study, ways
+from efa_cosim.attribution.views import histogram
+from efa_cosim.cli import main as cli
+from efa_cosim.cycle.network import recorded
+from efa_cosim.cycle.workload import Workload
+from efa_cosim.layouts.defs import Perf, PerfStream
+from efa_cosim.report import plots
+from efa_cosim.report import waterfall_plots as pictures
 
 WORK = Workload(size=64, queues=4, depth=4, batch=4, messages=256)
 
@@ -115,14 +116,14 @@ def test_wrong_usage_is_refused(wrong, capsys):
 
 
 def test_a_run_that_is_not_attributed_fails(monkeypatch, capsys, tmp_path):
-    import cycle.network
+    import efa_cosim.cycle.network
 
     def wrong(work):
         record = recorded(work)
         record.timelines["tx_first"][3] += 1
         return record
 
-    monkeypatch.setattr(cycle.network, "recorded", wrong)
+    monkeypatch.setattr(efa_cosim.cycle.network, "recorded", wrong)
     out = tmp_path / "report"
     assert cli.main(["waterfall", "--backend", "cycle", "--messages", "64", "--out", str(out)]) == 1
     assert "message 3" in capsys.readouterr().err

@@ -5,12 +5,12 @@ import json
 from dataclasses import replace
 
 import pytest
-from cycle.sweep import measure, simulated, workloads
 
-from efa import curves
-from efa.cli import main
-from efa.grid import Job
-from efa.jobs import cache
+from efa_cosim.cli.main import main
+from efa_cosim.report import curves
+from efa_cosim.sweep import cache
+from efa_cosim.sweep.grid import Job
+from efa_cosim.sweep.workloads import measure, simulated, workloads
 
 GRID = """\
 sizes: [32, 1024]

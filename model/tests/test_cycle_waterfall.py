@@ -5,11 +5,12 @@ import json
 
 import numpy as np
 import pytest
-from cycle.gaps import Busy, Gap, Ledger, Pipe
-from cycle.network import recorded
-from cycle.views import causes, message_at, of_message, shares, trace
-from cycle.waterfall import WaterfallError, attribute
-from cycle.workload import Workload
+
+from efa_cosim.attribution.gaps import Busy, Gap, Ledger, Pipe
+from efa_cosim.attribution.views import causes, message_at, of_message, shares, trace
+from efa_cosim.attribution.waterfall import WaterfallError, attribute
+from efa_cosim.cycle.network import recorded
+from efa_cosim.cycle.workload import Workload
 
 BUSY = Workload(size=64, queues=4, depth=16, batch=4, gap=40, messages=1024)
 

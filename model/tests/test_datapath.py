@@ -6,7 +6,7 @@ import random
 import pytest
 from rig import SRD, UD, Comp, Host, Opcode, Pair, Reg, State, wqe
 
-from efa import defs
+from efa_cosim.layouts import defs
 
 SEND, RECV = defs.IoQueueType.SEND_QUEUE, defs.IoQueueType.RECV_QUEUE
 BAD_WQE = Comp.LOCAL_ERROR_QP_INTERNAL_ERROR

@@ -4,12 +4,14 @@
 
 import pytest
 
-from efa import defs
-from efa.admin_queue import DriverError
-from efa.backend import BackendUnavailable, DeviceTimeout, ModelBackend, open_backend
-from efa.driver import FLAVOURS, Driver
-from efa.driver_objects import Access
-from efa.host_alloc import PAGE_BYTES, HostAllocator, OutOfHostMemory
+from efa_cosim.backends import open_backend
+from efa_cosim.backends.model import ModelBackend
+from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
+from efa_cosim.host.admin_queue import DriverError
+from efa_cosim.host.alloc import PAGE_BYTES, HostAllocator, OutOfHostMemory
+from efa_cosim.host.driver import FLAVOURS, Driver
+from efa_cosim.host.driver_objects import Access
+from efa_cosim.layouts import defs
 
 Reg = defs.Reg
 Status = defs.AdminAqCompletionStatus

@@ -4,7 +4,7 @@
 import pytest
 from rig import UD, Opcode, Pair, Reg, State
 
-from efa import defs
+from efa_cosim.layouts import defs
 
 
 class Events(Pair):

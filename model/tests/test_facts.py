@@ -19,8 +19,8 @@ from facts import (
 )
 from spec_read import check, documents
 
-from efa import defs
-from efa.layout import BitField, ByteString, Nested, NestedArray, Number, NumberArray
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.layout import BitField, ByteString, Nested, NestedArray, Number, NumberArray
 
 FACTS = ROOT.parent / "shared" / "spec" / "efa_interface.yaml"
 GOLDEN = read_golden()
@@ -148,7 +148,7 @@ def test_the_reader_gives_the_golden_values():
     assert (spec.limits, spec.profiles) == (LIMITS, GOLDEN["profiles"])
 
 
-# Python: efa.defs
+# Python: efa_cosim.layouts.defs
 
 
 def ranges_of(cls, base=0):

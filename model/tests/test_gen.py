@@ -226,11 +226,12 @@ def test_stale_and_missing_files_are_named(toy, capsys):
     assert run(root) == 0
     assert run(root, "--check") == 0
     (root / "docs/layouts.md").write_text("edited by hand")
-    (root / "model/efa/defs.py").unlink()
+    (root / "model/efa_cosim/layouts/defs.py").unlink()
     capsys.readouterr()
     assert run(root, "--check") == 1
     complaint = capsys.readouterr().err
-    assert "docs/layouts.md is stale" in complaint and "model/efa/defs.py is stale" in complaint
+    assert "docs/layouts.md is stale" in complaint
+    assert "model/efa_cosim/layouts/defs.py is stale" in complaint
     assert "efa_defs.vh" not in complaint
     assert (root / "docs/layouts.md").read_text() == "edited by hand"
 

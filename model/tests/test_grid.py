@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from efa.cli import main
-from efa.grid import GridError, Job, read_grid
+from efa_cosim.cli.main import main
+from efa_cosim.sweep.grid import GridError, Job, read_grid
 
 EXAMPLE = Path(__file__).parents[2] / "sim/sweeps/example.yaml"
 MISTAKES = {

@@ -4,7 +4,7 @@
 import pytest
 from rig import SRD, UD, Comp, Host, Opcode, Pair, State, Status
 
-from efa import defs
+from efa_cosim.layouts import defs
 
 IN_HOST = {"sq_host": 1}
 SEND, RECEIVE = defs.IoQueueType.SEND_QUEUE, defs.IoQueueType.RECV_QUEUE

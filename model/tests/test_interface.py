@@ -4,9 +4,9 @@
 import pytest
 from rig import ENTRY, Host, Opcode, Reg, Status
 
-from efa import defs
-from efa.admin_queue import widened
-from efa.codec import crc16
+from efa_cosim.host.admin_queue import widened
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.codec import crc16
 
 WIDE = defs.AdminAqEntryV2.SIZE
 HINTS = {"feature_common.feature_id": 5}

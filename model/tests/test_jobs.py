@@ -14,14 +14,16 @@ import pytest
 from pyarrow import parquet
 from timed import TimedModel
 
-from efa.backend import BackendUnavailable, DeviceTimeout, open_model
-from efa.cli import main
-from efa.endpoints import SRD
-from efa.grid import Job
-from efa.jobs import cache, point, run, sweep
-from efa.jobs.pool import Group, Pool
-from efa.report import read_summary
-from efa.workload import Mismatch, latency_point, rate_point
+from efa_cosim.backends.model import open_model
+from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
+from efa_cosim.cli import run, sweep
+from efa_cosim.cli.main import main
+from efa_cosim.host.endpoints import SRD
+from efa_cosim.jobs.pool import Group, Pool
+from efa_cosim.measure.workload import Mismatch, latency_point, rate_point
+from efa_cosim.report.page import read_summary
+from efa_cosim.sweep import cache, point
+from efa_cosim.sweep.grid import Job
 
 JOB = Job("verilator", "SRD", 64, 125, 7, (1,), ("latency",))
 MEASUREMENT = {"name": "latency", "value": 5.0, "unit": "cycles", "messages": 8, "limit": None,
@@ -301,8 +303,8 @@ def test_cached_measurements_are_of_this_job_and_these_sources(monkeypatch, tmp_
 
 
 def test_any_source_counts_but_those_that_only_show(monkeypatch, tmp_path):
-    for name in ("spec/limits.yaml", "rtl/queue/efa_sq_sched.v", "model/efa/send.py",
-                 "model/efa/plots.py"):
+    for name in ("spec/limits.yaml", "rtl/queue/efa_sq_sched.v", "model/efa_cosim/device/send.py",
+                 "model/efa_cosim/report/plots.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1")
     monkeypatch.setattr(cache, "ROOT", tmp_path)
@@ -312,12 +314,12 @@ def test_any_source_counts_but_those_that_only_show(monkeypatch, tmp_path):
         return cache._tree(True), cache._tree(False)
 
     before = trees()
-    (tmp_path / "model/efa/plots.py").write_text("2")
+    (tmp_path / "model/efa_cosim/report/plots.py").write_text("2")
     assert trees() == before
     (tmp_path / "rtl/queue/efa_sq_sched.v").write_text("2")
     device = trees()
     assert device[0] != before[0] and device[1] == before[1]
-    (tmp_path / "model/efa/send.py").write_text("2")
+    (tmp_path / "model/efa_cosim/device/send.py").write_text("2")
     assert trees()[0] != device[0] and trees()[1] != device[1]
     cache._tree.cache_clear()
 

@@ -6,15 +6,16 @@ import json
 
 import pytest
 
-from efa import cli
-from efa.backend import open_backend
-from efa.datapath import Datapath
-from efa.lab import matrix, plots
-from efa.lab.bench import run
-from efa.lab.bugs import BUGS
-from efa.lab.matrix import LINES, LINES_OF_BUGS, ROWS, buffer_of, outcome
-from efa.lab.verdict import VERDICTS
-from efa.wc import POLICIES, StoreBuffer
+from efa_cosim.backends import open_backend
+from efa_cosim.cli import main as cli
+from efa_cosim.device.datapath import Datapath
+from efa_cosim.host.wc import POLICIES, StoreBuffer
+from efa_cosim.report import lab_plots as plots
+from efa_cosim.wclab import matrix
+from efa_cosim.wclab.bench import run
+from efa_cosim.wclab.bugs import BUGS
+from efa_cosim.wclab.matrix import LINES, LINES_OF_BUGS, ROWS, buffer_of, outcome
+from efa_cosim.wclab.verdict import VERDICTS
 
 SEEDS = 3
 # Bugs that no store buffer hides: their trace differs from a correct trace under each policy.

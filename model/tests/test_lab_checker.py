@@ -3,8 +3,8 @@
 
 import pytest
 
-from efa import defs
-from efa.lab.checker import (
+from efa_cosim.layouts import defs
+from efa_cosim.wclab.checker import (
     BACK,
     BACK_A_WRAP,
     BEYOND,
@@ -18,9 +18,9 @@ from efa.lab.checker import (
     REWRITTEN,
     Checker,
 )
-from efa.lab.explain import breach
-from efa.lab.trace import DB, GONE, LLQ, SHOWN, WATCHED, Item, Shape
-from efa.lab.verdict import name
+from efa_cosim.wclab.explain import breach
+from efa_cosim.wclab.trace import DB, GONE, LLQ, SHOWN, WATCHED, Item, Shape
+from efa_cosim.wclab.verdict import name
 
 BASE, DEPTH, DOORBELL = 4096, 8, 64
 SHAPE = Shape(3, BASE, DEPTH, 64, DOORBELL, 4)

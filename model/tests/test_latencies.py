@@ -4,9 +4,9 @@
 import numpy as np
 import pytest
 
-from efa import defs
-from efa.events import DTYPE
-from efa.latencies import EventsMissing, latencies, rate
+from efa_cosim.boundary.events import DTYPE
+from efa_cosim.layouts import defs
+from efa_cosim.measure.latencies import EventsMissing, latencies, rate
 
 MESSAGE = [(10, "db", {"kind": 0, "status": 0, "num": 4}),
            (293, "cqe", {"qpn": 4, "q_type": 1})]  # fmt: skip

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from facts import image_bytes, read_images
 
-from efa import codec, defs
-from efa.layout import BitField, Nested, Number
+from efa_cosim.layouts import codec, defs
+from efa_cosim.layouts.layout import BitField, Nested, Number
 
 ROOT = Path(__file__).resolve().parents[2]
 FACTS = ROOT.parent / "shared" / "spec" / "efa_interface.yaml"

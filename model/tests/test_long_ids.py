@@ -7,10 +7,10 @@ import pytest
 from rig import SRD, UD, Comp, Host, Opcode, Pair, State, Status, wqe
 from test_verbs import pair as sides
 
-from efa import defs
-from efa.completion import Completions
-from efa.completion_queue import VerbsError
-from efa.work_queue import WorkQueue
+from efa_cosim.device.completion import Completions
+from efa_cosim.host.completion_queue import VerbsError
+from efa_cosim.host.work_queue import WorkQueue
+from efa_cosim.layouts import defs
 
 ILLEGAL = Status.ILLEGAL_PARAMETER
 ID = 0xFEDC_BA98_7654_3210

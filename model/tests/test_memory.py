@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efa.memory import PAGE_BYTES, BufferMemory, HostReadError, Memory
+from efa_cosim.boundary.memory import PAGE_BYTES, BufferMemory, HostReadError, Memory
 
 PLACES = st.integers(0, 3 * PAGE_BYTES)
 WRITES = st.lists(st.tuples(PLACES, st.binary(min_size=1, max_size=2 * PAGE_BYTES)), max_size=8)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rig import Host, Opcode, Refused, Status
 
-from efa.objects import LlqPages, Table, Translations
+from efa_cosim.device.objects import LlqPages, Table, Translations
 
 FREE = {
     Opcode.ALLOC_PD: (Opcode.DEALLOC_PD, "pd"),

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from efa import defs
-from efa.backend import open_model
-from efa.codec import crc16
-from efa.expectation import Region
-from efa.jobs import run
-from efa.outputs import Outputs, differences
-from efa.player import play
+from efa_cosim.backends.model import open_model
+from efa_cosim.cli import run
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.codec import crc16
+from efa_cosim.session.expectation import Region
+from efa_cosim.session.outputs import Outputs, differences
+from efa_cosim.session.player import play
 
 PINGPONG = Path(__file__).parent / "data/sessions/pingpong.jsonl.gz"
 COMPLETION_BYTES = 32

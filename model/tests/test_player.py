@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from efa import defs, objects
-from efa.backend import ModelBackend
-from efa.codec import crc16
-from efa.player import PlayError, play
-from efa.session import SessionError, read_session
+from efa_cosim.backends.model import ModelBackend
+from efa_cosim.device import objects
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.codec import crc16
+from efa_cosim.session.player import PlayError, play
+from efa_cosim.session.recording import SessionError, read_session
 
 SESSIONS = Path(__file__).parent / "data" / "sessions"
 Op = defs.AdminAqOpcode

@@ -5,7 +5,7 @@
 import pytest
 from rig import QKEY, SRD, UD, Comp, Opcode, Pair, State, wqe
 
-from efa import defs
+from efa_cosim.layouts import defs
 
 KINDS = pytest.mark.parametrize("kind", [SRD, UD], ids=["srd", "ud"])
 SEND, RECV = defs.IoQueueType.SEND_QUEUE, defs.IoQueueType.RECV_QUEUE

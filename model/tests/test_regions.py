@@ -4,7 +4,7 @@
 import pytest
 from rig import Host, Opcode, Pair, Status, words, wqe
 
-from efa import defs
+from efa_cosim.layouts import defs
 
 ILLEGAL, MALFORMED = Status.ILLEGAL_PARAMETER, Status.MALFORMED_REQUEST
 NO_SPACE, UNKNOWN = Status.RESOURCE_ALLOCATION_FAILURE, Status.UNKNOWN_ERROR

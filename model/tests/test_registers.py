@@ -5,7 +5,7 @@ mastering."""
 import pytest
 from rig import QUEUE_DEPTH, Host, Opcode, Refused, Reg, Status
 
-from efa import defs
+from efa_cosim.layouts import defs
 
 READ_ONLY = (Reg.VERSION, Reg.CONTROLLER_VERSION, Reg.CAPS, Reg.DEV_STS)
 READY = defs.REG_BITS.DEV_STS.pack(READY=1)

@@ -6,11 +6,20 @@ import json
 
 import pytest
 
-from efa import files, report
-from efa.backend import DeviceTimeout, ModelBackend, open_model
-from efa.cli import main
-from efa.jobs import run
-from efa.report import ReportError, check_target, draw, read_summary, render, write_report
+from efa_cosim.backends.model import ModelBackend, open_model
+from efa_cosim.boundary.backend import DeviceTimeout
+from efa_cosim.cli import run
+from efa_cosim.cli.main import main
+from efa_cosim.jobs import files
+from efa_cosim.report import page as report
+from efa_cosim.report.page import (
+    ReportError,
+    check_target,
+    draw,
+    read_summary,
+    render,
+    write_report,
+)
 
 
 def shown(*latencies):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efa.ring import EntryRing, WorkRing, distance, is_power_of_two
+from efa_cosim.device.ring import EntryRing, WorkRing, distance, is_power_of_two
 
 DEPTHS = st.integers(0, 15).map(lambda n: 1 << n)
 STEPS = st.lists(st.tuples(st.integers(0, 1 << 15), st.integers(0, 1 << 15)), max_size=60)

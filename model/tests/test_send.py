@@ -4,7 +4,7 @@
 import pytest
 from rig import QKEY, SRD, UD, Comp, Host, Opcode, Pair, State, wqe
 
-from efa import defs
+from efa_cosim.layouts import defs
 
 KINDS = pytest.mark.parametrize("kind", [SRD, UD], ids=["srd", "ud"])
 BAD_WQE = Comp.LOCAL_ERROR_QP_INTERNAL_ERROR

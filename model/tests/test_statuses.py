@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from efa import defs
+from efa_cosim.layouts import defs
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "model/tests"

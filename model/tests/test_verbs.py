@@ -4,16 +4,17 @@
 import numpy as np
 import pytest
 
-from efa import defs
-from efa.admin_queue import DriverError
-from efa.backend import DeviceTimeout, open_backend
-from efa.completion_counter import RECEIVES, SENDS
-from efa.completion_queue import VerbsError, round_up_pow2
-from efa.driver import Driver
-from efa.driver_objects import Access
-from efa.queue_pair import SendWr, Sge
-from efa.verbs import Context, gid_of
-from efa.wc import POLICIES
+from efa_cosim.backends import open_backend
+from efa_cosim.boundary.backend import DeviceTimeout
+from efa_cosim.host.admin_queue import DriverError
+from efa_cosim.host.completion_counter import RECEIVES, SENDS
+from efa_cosim.host.completion_queue import VerbsError, round_up_pow2
+from efa_cosim.host.driver import Driver
+from efa_cosim.host.driver_objects import Access
+from efa_cosim.host.queue_pair import SendWr, Sge
+from efa_cosim.host.verbs import Context, gid_of
+from efa_cosim.host.wc import POLICIES
+from efa_cosim.layouts import defs
 
 UD, SRD = defs.AdminQpType.UD, defs.AdminQpType.SRD
 Status = defs.IoCompStatus

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from efa import defs
-from efa.wc import DWORD_BYTES, LINE_BYTES, POLICIES, StoreBuffer, WcBuffer
+from efa_cosim.host.wc import DWORD_BYTES, LINE_BYTES, POLICIES, StoreBuffer, WcBuffer
+from efa_cosim.layouts import defs
 
 RING_BYTES = 2048
 

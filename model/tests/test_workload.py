@@ -5,10 +5,10 @@
 import pytest
 from timed import TimedModel
 
-from efa import workload
-from efa.endpoints import SRD, UD
-from efa.latencies import EventsMissing
-from efa.workload import (
+from efa_cosim.host.endpoints import SRD, UD
+from efa_cosim.measure import workload
+from efa_cosim.measure.latencies import EventsMissing
+from efa_cosim.measure.workload import (
     Mismatch,
     flits,
     latency_point,

@@ -6,9 +6,9 @@ This tests readers of events without a simulator; the cycles have no meaning.
 
 import numpy as np
 
-from efa import defs
-from efa.backend import ModelBackend
-from efa.events import DTYPE
+from efa_cosim.backends.model import ModelBackend
+from efa_cosim.boundary.events import DTYPE
+from efa_cosim.layouts import defs
 
 
 class TimedModel(ModelBackend):

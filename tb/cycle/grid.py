@@ -17,11 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from cycle.compare import BOUNDS, compare
-from cycle.network import simulate
-from cycle.timelines import TimelineError, from_events
-from cycle.workload import Workload
 
+from efa_cosim.cycle.compare import BOUNDS, compare
+from efa_cosim.cycle.network import simulate
+from efa_cosim.cycle.timelines import TimelineError, from_events
+from efa_cosim.cycle.workload import Workload
 from tb.cycle.pictures import draw
 from tb.cycle.points import drawn, fixed
 from tb.cycle.timed import run_timed

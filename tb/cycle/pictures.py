@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plots the comparison of cycle model and RTL: SVG text from summary.json."""
 
-from cycle.compare import BOUNDS
-
-from efa.plots import GREY, INK, axes_of, headed, svg
+from efa_cosim.cycle.compare import BOUNDS
+from efa_cosim.report.plots import GREY, INK, axes_of, headed, svg
 
 NAMES = {"rate": "messages per cycle", "median": "median latency, cycles",
          "p99": "99th percentile of latency, cycles"}  # fmt: skip

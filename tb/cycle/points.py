@@ -4,11 +4,10 @@
 import itertools
 import random
 
-from cycle.compare import measurements
-from cycle.network import simulate
-from cycle.workload import FLIT_BYTES, Workload
-
-from efa.wc import POLICIES
+from efa_cosim.cycle.compare import measurements
+from efa_cosim.cycle.network import simulate
+from efa_cosim.cycle.workload import FLIT_BYTES, Workload
+from efa_cosim.host.wc import POLICIES
 
 READ_LATENCIES = (125, 500)
 # Enough messages for a stable 99th percentile.

@@ -6,15 +6,15 @@ from functools import cache
 
 import numpy as np
 import pytest
-from cycle.record import WRITE_PORT, from_rtl
-from cycle.stages import Stages
-from cycle.timelines import TimelineError
-from cycle.views import histogram
-from cycle.waterfall import WaterfallError, attribute
-from cycle.workload import Workload
 
-from efa import defs
-from efa.defs import Perf, PerfStream
+from efa_cosim.attribution.views import histogram
+from efa_cosim.attribution.waterfall import WaterfallError, attribute
+from efa_cosim.cycle.record import WRITE_PORT, from_rtl
+from efa_cosim.cycle.stages import Stages
+from efa_cosim.cycle.timelines import TimelineError
+from efa_cosim.cycle.workload import Workload
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.defs import Perf, PerfStream
 from tb.cycle.test_timed import IDLE, LOADED
 from tb.cycle.timed import run_timed
 from tb.runner import RunFailed

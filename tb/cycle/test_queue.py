@@ -4,14 +4,14 @@
 from dataclasses import replace
 
 import pytest
-from cycle.compare import compare
-from cycle.network import simulate
-from cycle.stages import Stages
-from cycle.timelines import MILESTONES
-from cycle.workload import Workload
 
-from efa.crossover import BUS, MOST_K
-from tb.cycle.timelines import timelines_of
+from efa_cosim.cycle.compare import compare
+from efa_cosim.cycle.network import simulate
+from efa_cosim.cycle.stages import Stages
+from efa_cosim.cycle.timelines import MILESTONES
+from efa_cosim.cycle.workload import Workload
+from efa_cosim.report.crossover import BUS, MOST_K
+from efa_cosim.sweep.workloads import on_backend
 
 ALONE = [Workload(kind=kind, size=size, read_latency=wait, messages=3, sq_host=1)
          for kind, size, wait in (("SRD", 32, 125), ("SRD", 64, 333), ("SRD", 4096, 125),
@@ -34,7 +34,7 @@ def timelines(sim, seed):
     """Returns the timelines of some workloads on the RTL."""
     if sim != "verilator":
         pytest.skip("the device's cycles are the same on every simulator: one of them is enough")
-    return lambda works: timelines_of(works, sim, seed)
+    return on_backend(sim, seed)
 
 
 def test_llq_saves_one_round_trip_and_the_same_few_cycles_on_rtl_and_model(timelines):

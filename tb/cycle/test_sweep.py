@@ -2,10 +2,9 @@
 """Tests that a sweep's job gives the same measurements on RTL and cycle model."""
 
 import pytest
-from cycle.sweep import measure
 
-from efa.grid import Job
-from tb.cycle.timelines import timelines_of
+from efa_cosim.sweep.grid import Job
+from efa_cosim.sweep.workloads import measure, on_backend
 
 BOUNDS = {"latency": 0.0, "message rate": 0.02, "loaded latency": 0.02,
           "loaded latency, 99 %": 0.05}  # fmt: skip
@@ -15,7 +14,7 @@ def test_a_job_gives_the_same_measurements_on_rtl_and_model(sim):
     if sim != "verilator":
         pytest.skip("the device's cycles are the same on every simulator: one of them is enough")
     job = Job(sim, "SRD", 512, 250, 1, (1, 4), ("latency", "rate"), 8, 4, "ideal")
-    real = measure(job, lambda works: timelines_of(works, sim, job.seed))
+    real = measure(job, on_backend(sim, job.seed))
     found = measure(job)
     assert [measurement.name for measurement in real] == [measurement.name for measurement in found]
     for a, b in zip(real, found, strict=True):

@@ -2,12 +2,12 @@
 """Compares the cycle model with the RTL: exact stages on an idle device, and under load."""
 
 import pytest
-from cycle.compare import compare
-from cycle.network import simulate
-from cycle.stages import Stages
-from cycle.timelines import MILESTONES, from_events
-from cycle.workload import Workload
 
+from efa_cosim.cycle.compare import compare
+from efa_cosim.cycle.network import simulate
+from efa_cosim.cycle.stages import Stages
+from efa_cosim.cycle.timelines import MILESTONES, from_events
+from efa_cosim.cycle.workload import Workload
 from tb.cycle.timed import run_timed
 from tb.runner import RunFailed
 

@@ -14,21 +14,26 @@ from pathlib import Path
 
 import numpy as np
 
-from tb.runner import OUT
-from tb.simulators import ROOT
+from efa_cosim.boundary.backend import BackendUnavailable
+from tb.lib.simulation import brief
+from tb.runner import OUT, RunFailed
+from tb.simulators import ROOT, simulator_missing
 from tb.system_run import build_system, run_system
 
 KEPT = OUT / "timed"
 CACHED_DIGESTS = 4
 # The host accesses depend on these files and on the built device: a change empties the cache.
-DRIVERS = ("model/efa/*.py", "model/cycle/workload.py", "tb/lib/*.py", "tb/system/timed_tests.py")
+DRIVERS = (
+    *(f"model/efa_cosim/{one}/*.py" for one in ("boundary", "host", "layouts", "measure")),
+    "model/efa_cosim/cycle/workload.py", "tb/lib/*.py", "tb/system/timed_tests.py",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Timed:
     """The results of one workload on the RTL.
 
-    - `events`: efa.events.DTYPE; `timestamps`: cycle in which each doorbell store was driven
+    - `events`: boundary.events.DTYPE; `timestamps`: cycle in which each doorbell store was driven
     - `pins`: handshakes at every port (tb.lib.requests.PIN)
     - `rings`: address of each queue pair's receive ring
     - `reset`: cycle in which the reset of the core began
@@ -50,6 +55,30 @@ class Timed:
     numbers: np.ndarray
     seconds: float
     cycles: int
+
+
+def run_workloads(works, seed, sim):
+    """Returns a Timed for each Workload: serves run_workloads of efa_cosim.backends.
+
+    Raises BackendUnavailable if the simulator is missing, RuntimeError if a workload fails.
+    """
+    reason = simulator_missing(sim)
+    if reason is not None:
+        raise BackendUnavailable(reason)
+    try:
+        return run_timed(works, sim, seed)
+    except RunFailed as error:
+        raise RuntimeError(brief(str(error))) from error
+
+
+def run_on_verilator(works, seed):
+    """Entry point: run_workloads on Verilator."""
+    return run_workloads(works, seed, "verilator")
+
+
+def run_on_icarus(works, seed):
+    """Entry point: run_workloads on Icarus."""
+    return run_workloads(works, seed, "icarus")
 
 
 def run_timed(works, sim="verilator", seed=1, again=False):

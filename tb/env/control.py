@@ -10,9 +10,9 @@ runs the sequence on the model, without a simulation.
 import random
 from dataclasses import dataclass
 
-from efa import defs
-from efa.driver import Driver
-from efa.host_alloc import PAGE_BYTES, HostAllocator
+from efa_cosim.host.alloc import PAGE_BYTES, HostAllocator
+from efa_cosim.host.driver import Driver
+from efa_cosim.layouts import defs
 from tb.env.items import HostSequence
 from tb.scenarios.commands import Commands, all_themes
 from tb.scenarios.registers import Registers

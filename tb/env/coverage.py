@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cocotb_coverage.coverage import CoverCross, CoverPoint, coverage_db, coverage_section
 
-from efa import defs
+from efa_cosim.layouts import defs
 
 STATUS = defs.IoCompStatus
 # Statuses that a lossless device without RDMA can report.

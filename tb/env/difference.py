@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports a difference between device and model by field, with expected and found value."""
 
-from efa import defs
+from efa_cosim.layouts import defs
 from tb.env.predictor import SEND_QUEUE, same_packet
 from tb.lib.failure import Named, field_of, named, shown
 

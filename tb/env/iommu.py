@@ -18,9 +18,9 @@ device. The admin response that confirms the removal of the object releases the 
 from contextlib import contextmanager
 from itertools import count
 
-from efa import defs
-from efa.device import Device
-from efa.memory import HostMemory
+from efa_cosim.boundary.memory import HostMemory
+from efa_cosim.device.device import Device
+from efa_cosim.layouts import defs
 
 ENTRY = defs.AdminAcqEntry.SIZE
 RESPONSE_BYTES = defs.AdminMmioReqReadLessResp.SIZE
@@ -90,7 +90,7 @@ class HostView(HostMemory):
 class IommuDriver:
     """Maps and releases the memory of the objects that a host creates and removes.
 
-    `live` is LiveMemory or a deliberately wrong variant; `options` are those of efa.device.Device.
+    `live` is LiveMemory or a deliberately wrong variant; `options` are those of device.Device.
     """
 
     def __init__(self, iommu, memory, node_id, live=None, **options):

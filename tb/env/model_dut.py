@@ -5,9 +5,10 @@
 "interrupt".
 """
 
-from efa import defs
-from efa.backend import ModelBackend, msix_table_stores
-from efa.fabric import Fabric
+from efa_cosim.backends.model import ModelBackend
+from efa_cosim.boundary.backend import msix_table_stores
+from efa_cosim.fabric.fabric import Fabric
+from efa_cosim.layouts import defs
 from tb.env.checked import WatchedMemory
 from tb.env.predictors import Predictors
 from tb.env.scoreboard import Scoreboard

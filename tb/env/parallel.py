@@ -6,8 +6,8 @@ from copy import copy
 
 import cocotb
 
-from efa.endpoints import SRD, UD, Endpoint, Node, pattern
-from efa.verbs import Context
+from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa_cosim.host.verbs import Context
 from tb.env.items import HostSequence
 from tb.scenarios.send import SIZES, exchange
 

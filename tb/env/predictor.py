@@ -9,16 +9,16 @@ it.
 
 from collections import Counter, defaultdict, deque
 
-from efa import defs
-from efa.admin_counters import COUNTER_BYTES
-from efa.admin_engine import CRC_VERSION
-from efa.async_events import COUNT_MASK
-from efa.codec import crc16
-from efa.device import Device
-from efa.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION, EVENT
-from efa.interrupts import ENTRY_BYTES
-from efa.memory import Memory
-from efa.wire import precompiled
+from efa_cosim.boundary.memory import Memory
+from efa_cosim.device.admin_counters import COUNTER_BYTES
+from efa_cosim.device.admin_engine import CRC_VERSION
+from efa_cosim.device.async_events import COUNT_MASK
+from efa_cosim.device.device import Device
+from efa_cosim.device.interrupts import ENTRY_BYTES
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.codec import crc16
+from efa_cosim.layouts.wire import precompiled
+from efa_cosim.session.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION, EVENT
 from tb.env.notification import AdminMessages, CompletionQueue, EventQueue
 from tb.env.payload import DuePayload, Message
 

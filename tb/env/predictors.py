@@ -8,7 +8,7 @@ order.
 
 from collections import defaultdict, deque
 
-from efa import defs
+from efa_cosim.layouts import defs
 from tb.env.difference import Difference, differs
 from tb.env.predictor import Predictor, route_of
 from tb.env.transactions import (

@@ -7,8 +7,8 @@ strap of the interface version replace reset values of read-only registers, as d
 
 import random
 
-from efa import defs
-from efa.driver import Driver
+from efa_cosim.host.driver import Driver
+from efa_cosim.layouts import defs
 from tb.env.difference import Difference
 from tb.env.items import HostSequence
 from tb.env.register_model import BarRegisters

@@ -16,8 +16,8 @@ A violation fails at once, an outstanding output at the end.
 from collections import Counter
 from functools import cache
 
-from efa import defs
-from efa.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION
+from efa_cosim.layouts import defs
+from efa_cosim.session.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION
 from tb.env.difference import (
     Difference,
     completion_layout,

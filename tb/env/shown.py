@@ -10,7 +10,7 @@ depend on how far the device is.
 
 from collections import Counter
 
-from efa import defs
+from efa_cosim.layouts import defs
 from tb.env.difference import Difference
 from tb.lib.failure import Named
 

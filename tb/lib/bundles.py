@@ -14,7 +14,7 @@ A port of which no bit was driven yet gets 0 in its other bits.
 
 from cocotb.types import Logic, LogicArray
 
-from efa.defs import EV_ENGINES, INTERNAL, Table
+from efa_cosim.layouts.defs import EV_ENGINES, INTERNAL, Table
 
 # Driven value of each port, by path: objects of this module that share a port share its bits.
 _driven: dict[str, int] = {}

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from efa.layout import BitField, Nested, NestedArray, NumberArray, Struct
+from efa_cosim.layouts.layout import BitField, Nested, NestedArray, NumberArray, Struct
 
 MOST_BYTES = 32
 MOST_CHARACTERS = 240

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connects host software (efa.backend.Backend) to the simulated RTL.
+"""Connects host software (efa_cosim.boundary.backend.Backend) to the simulated RTL.
 
 Inside a cocotb test, blocking software runs through the bridge (tb/lib/bridge.py):
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from efa.backend import Backend, BackendUnavailable, DeviceTimeout, msix_table_stores
+from efa_cosim.boundary.backend import Backend, BackendUnavailable, DeviceTimeout, msix_table_stores
 from tb.lib import requests as host
 from tb.lib.bridge import resume
 from tb.lib.simulation import Simulation
@@ -109,7 +109,7 @@ class RtlBackend(Backend):
         return self._news("packets")
 
     def events(self):
-        """Returns the ev_* events since the last call (efa.events.DTYPE)."""
+        """Returns the ev_* events since the last call (efa_cosim.boundary.events.DTYPE)."""
         return self.link.log("events")
 
     def flr(self):
@@ -372,3 +372,13 @@ def open_simulator(
     for backend in backends:
         backend.sq_host = bool(params.get("SQ_HOST"))
     return backends[0] if nodes == 1 else backends
+
+
+def open_verilator(**options):
+    """Entry point: open_simulator on Verilator."""
+    return open_simulator("verilator", **options)
+
+
+def open_icarus(**options):
+    """Entry point: open_simulator on Icarus."""
+    return open_simulator("icarus", **options)

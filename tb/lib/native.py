@@ -14,7 +14,7 @@ import os
 import numpy as np
 from cocotb.triggers import ValueChange
 
-from efa.defs import Perf, PerfStream
+from efa_cosim.layouts.defs import Perf, PerfStream
 from tb.lib.requests import *  # noqa: F403 - benches build accesses and conditions with these
 from tb.lib.requests import (
     BYTES,

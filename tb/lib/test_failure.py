@@ -3,7 +3,7 @@
 
 import pytest
 
-from efa import defs
+from efa_cosim.layouts import defs
 from tb.lib.failure import Named, field_of, five_lines, named
 
 

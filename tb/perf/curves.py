@@ -9,7 +9,7 @@ no longer cover the latency.
 from dataclasses import dataclass
 from functools import partial
 
-from efa import defs
+from efa_cosim.layouts import defs
 from tb.perf.latencies import doorbell_to_flit
 from tb.perf.rates import inline_sends, memory_sends, receives
 from tb.perf.work import INLINE

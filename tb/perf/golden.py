@@ -10,7 +10,7 @@ import sys
 
 import yaml
 
-from efa.files import atomic_write
+from efa_cosim.jobs.files import atomic_write
 from tb.lib.host import open_simulator
 from tb.perf.queues import Device
 from tb.perf.scenarios import SCENARIOS

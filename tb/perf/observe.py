@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from efa import defs
-from efa.codec import get_column
-from efa.events import field, of_kind, where
+from efa_cosim.boundary.events import field, of_kind, where
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.codec import get_column
 from tb.lib import requests as host
 from tb.perf.queues import NODE, PEER, QKEY, RECEIVE_ENTRY, PerfError
 from tb.perf.traffic import COUNTER_MASK

@@ -10,9 +10,9 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
 
-from efa.files import atomic_write  # noqa: E402
-from efa.plots import DEFAULTS, GREY, INK, headed, svg  # noqa: E402
-from efa.report import STYLE  # noqa: E402
+from efa_cosim.jobs.files import atomic_write  # noqa: E402
+from efa_cosim.report.page import STYLE  # noqa: E402
+from efa_cosim.report.plots import DEFAULTS, GREY, INK, headed, svg  # noqa: E402
 
 MET, MISSED, FREE = "#059669", "#dc2626", "#2563eb"
 PANELS = (("per cycle", "Rates: more is better", "per clock cycle"),

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from efa import defs
-from efa.driver import Driver
-from efa.host_alloc import PAGE_BYTES
-from efa.memory_region import FIRST_IOVA, PAGE_SHIFT
-from efa.queue_pair import WQE
-from efa.verbs import Context, gid_of
+from efa_cosim.host.alloc import PAGE_BYTES
+from efa_cosim.host.driver import Driver
+from efa_cosim.host.memory_region import FIRST_IOVA, PAGE_SHIFT
+from efa_cosim.host.queue_pair import WQE
+from efa_cosim.host.verbs import Context, gid_of
+from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.lib.host import RtlBackend
 

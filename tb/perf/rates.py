@@ -7,7 +7,7 @@ Measured.
 
 import numpy as np
 
-from efa import defs
+from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.perf import traffic, work
 from tb.perf.observe import Seen

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from efa import defs
+from efa_cosim.layouts import defs
 from tb.perf import rates
 from tb.perf.latencies import doorbell_to_flit, flit_to_completion
 from tb.perf.rates import both_ways, doorbells, drained, inline_sends, memory_sends, receives

@@ -14,8 +14,8 @@ import time
 from functools import partial
 from pathlib import Path
 
-from efa import defs
-from efa.backend import BackendUnavailable, DeviceTimeout
+from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
+from efa_cosim.layouts import defs
 from tb.lib.host import open_simulator
 from tb.perf import curves
 from tb.perf.queues import DMA_LATENCY, REQUEST_BYTES, Device, PerfError

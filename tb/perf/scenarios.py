@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from efa import defs
-from efa.events import where
+from efa_cosim.boundary.events import where
+from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.perf import traffic, work
 from tb.perf.observe import FIRST, LAST, Seen

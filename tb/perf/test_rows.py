@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from efa import defs
+from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.lib.host import open_simulator
 from tb.perf import page, rates, rows, run, work

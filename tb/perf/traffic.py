@@ -7,9 +7,9 @@ slot only after its completion, without Python in the loop.
 
 import numpy as np
 
-from efa import defs
-from efa.codec import set_column
-from efa.queue_pair import meta_desc
+from efa_cosim.host.queue_pair import meta_desc
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.codec import set_column
 from tb.lib import requests as host
 from tb.perf.queues import QKEY, entries_of
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from efa import defs
+from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.perf import traffic
 from tb.perf.observe import EVENT_MASK, Seen, steady

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs admin commands: object lifetimes, every refusal, resource limits, many at a time."""
 
-from efa import defs
-from efa.admin_queue import DriverError
-from efa.driver import Driver
-from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
-from efa.page_list import mem_addr
+from efa_cosim.host.admin_queue import DriverError
+from efa_cosim.host.driver import Driver
+from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
+from efa_cosim.host.page_list import mem_addr
+from efa_cosim.layouts import defs
 from tb.scenarios.send import exchange
 
 STATUS = defs.AdminAqCompletionStatus

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs asynchronous events as the driver sees them: groups, full ring, doorbell, mask."""
 
-from efa import defs
-from efa.driver import Driver
+from efa_cosim.host.driver import Driver
+from efa_cosim.layouts import defs
 
 FATAL, WARNING, NOTIFICATION, KEEP_ALIVE = 1, 2, 3, 4
 DEPTH = defs.EFA_ASYNC_QUEUE_DEPTH

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs bring-up: probes of old and new drivers, resets, registers, interrupt masks."""
 
-from efa import defs
-from efa.driver import FLAVOURS, Driver
-from efa.endpoints import Endpoint, Node, pattern
-from efa.queue_pair import SendWr, Sge
+from efa_cosim.host.driver import FLAVOURS, Driver
+from efa_cosim.host.endpoints import Endpoint, Node, pattern
+from efa_cosim.host.queue_pair import SendWr, Sge
+from efa_cosim.layouts import defs
 
 UNKNOWN_OFFSET = 0x7C
 

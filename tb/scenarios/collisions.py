@@ -6,8 +6,8 @@ The offset between the two sides of a collision is swept, so that each relative 
 
 import numpy as np
 
-from efa import defs
-from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
+from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
+from efa_cosim.layouts import defs
 from tb.scenarios.send import exchange
 
 STATUS, STATE, ERROR = defs.IoCompStatus, defs.AdminQpState, defs.QpError

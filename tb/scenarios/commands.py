@@ -8,8 +8,8 @@ scoreboard checks the responses.
 
 from collections import Counter
 
-from efa import defs
-from efa.page_list import PAGE_BYTES, PageList
+from efa_cosim.host.page_list import PAGE_BYTES, PageList
+from efa_cosim.layouts import defs
 from tb.scenarios.drawing import NEVER_THERE, OP, STATE
 from tb.scenarios.requests import CORRUPTIONS, MAKERS
 

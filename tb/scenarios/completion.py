@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the completion side: entry sizes, shared queues, sub-queues, events and arming."""
 
-from efa import defs
-from efa.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa_cosim.layouts import defs
 from tb.scenarios.send import exchange
 
 STATUS = defs.IoCompStatus

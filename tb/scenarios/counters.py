@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs event counters together with completions and events, and with fast changes."""
 
-from efa import defs
-from efa.completion_counter import RECEIVES, SENDS
-from efa.driver import Driver
-from efa.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa_cosim.host.completion_counter import RECEIVES, SENDS
+from efa_cosim.host.driver import Driver
+from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa_cosim.layouts import defs
 from tb.scenarios.admin import refused
 
 SET = defs.AdminEventCounterModifyOps.SET

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registers, for each opcode, how to draw a valid request and how to invalidate it."""
 
-from efa import defs
+from efa_cosim.layouts import defs
 
 OP = defs.AdminAqOpcode
 STATE = defs.AdminQpState

@@ -8,11 +8,11 @@ memory stays unchanged, no message leaves, and the next driver finds a new devic
 from dataclasses import dataclass
 from hashlib import sha256
 
-from efa import defs
-from efa.driver import FLAVOURS
-from efa.endpoints import QKEY, UD, Endpoint, Node, pattern
-from efa.host_alloc import PAGE_BYTES
-from efa.queue_pair import Sge
+from efa_cosim.host.alloc import PAGE_BYTES
+from efa_cosim.host.driver import FLAVOURS
+from efa_cosim.host.endpoints import QKEY, UD, Endpoint, Node, pattern
+from efa_cosim.host.queue_pair import Sge
+from efa_cosim.layouts import defs
 from tb.scenarios.send import changed, exchange, raw
 
 REASONS = tuple(defs.RegsResetReasonTypes)

@@ -4,11 +4,11 @@
 Statuses depend on time, so the backends are those of tb/env/raced.py.
 """
 
-from efa import defs
-from efa.admin_queue import DriverError
-from efa.driver import EventQueue
-from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
-from efa.verbs import gid_of
+from efa_cosim.host.admin_queue import DriverError
+from efa_cosim.host.driver import EventQueue
+from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
+from efa_cosim.host.verbs import gid_of
+from efa_cosim.layouts import defs
 from tb.scenarios.collisions import beyond_sq, moved
 
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState

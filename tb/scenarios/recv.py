@@ -3,9 +3,9 @@
 
 import numpy as np
 
-from efa import defs
-from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
-from efa.queue_pair import Sge
+from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
+from efa_cosim.host.queue_pair import Sge
+from efa_cosim.layouts import defs
 from tb.scenarios.collisions import beyond_sq
 from tb.scenarios.send import exchange
 
@@ -95,13 +95,13 @@ def refused_srd(backends, _rng):
 
 
 def no_write():
-    from efa.driver_objects import Access
+    from efa_cosim.host.driver_objects import Access
 
     return Access(local_write=False)
 
 
 def key_of(region):
-    from efa.queue_pair import Sge
+    from efa_cosim.host.queue_pair import Sge
 
     return Sge(region.addr, 64, region.l_key)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uses memory regions of many pages: contiguous and chained lists, from end to end."""
 
-from efa.endpoints import Endpoint, Node, pattern
-from efa.host_alloc import PAGE_BYTES
+from efa_cosim.host.alloc import PAGE_BYTES
+from efa_cosim.host.endpoints import Endpoint, Node, pattern
 
 
 def long_page_list(backends, rng):

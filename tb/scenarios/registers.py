@@ -5,10 +5,10 @@ Rings always lie in memory that belongs to them, so that an enabled ring does no
 device may act in either order, the bench waits until the device is idle.
 """
 
-from efa import defs
-from efa.backend import MSIX_ENTRY_BYTES, msix_table_stores
-from efa.driver import Driver
-from efa.host_alloc import PAGE_BYTES
+from efa_cosim.boundary.backend import MSIX_ENTRY_BYTES, msix_table_stores
+from efa_cosim.host.alloc import PAGE_BYTES
+from efa_cosim.host.driver import Driver
+from efa_cosim.layouts import defs
 
 REG, BAR = defs.Reg, defs.EFA_REG_BAR
 LIMITS = defs.LIMITS

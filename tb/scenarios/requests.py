@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Defines how each admin command is drawn: a valid request on live objects, and its corruptions."""
 
-from efa import defs
-from efa.page_list import PAGE_BYTES, mem_addr
+from efa_cosim.host.page_list import PAGE_BYTES, mem_addr
+from efa_cosim.layouts import defs
 from tb.scenarios.drawing import CORRUPTIONS, MAKERS, OP, STATE, dead, makes, to, wholly_dead
 
 __all__ = ["MAKERS", "CORRUPTIONS"]

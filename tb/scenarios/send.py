@@ -3,10 +3,10 @@
 
 import numpy as np
 
-from efa import defs
-from efa.codec import set_column
-from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, create_all_handles, pattern
-from efa.wc import POLICIES
+from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, create_all_handles, pattern
+from efa_cosim.host.wc import POLICIES
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.codec import set_column
 
 STATUS = defs.IoCompStatus
 OP = defs.IoSendOpType

@@ -3,9 +3,9 @@
 
 import numpy as np
 
-from efa import defs
-from efa.admin_queue import DriverError
-from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
+from efa_cosim.host.admin_queue import DriverError
+from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
+from efa_cosim.layouts import defs
 from tb.scenarios.send import exchange
 
 STATE, STATUS = defs.AdminQpState, defs.IoCompStatus

@@ -3,8 +3,8 @@
 
 import numpy as np
 
-from efa import defs
-from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, create_all_handles, pattern
+from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, create_all_handles, pattern
+from efa_cosim.layouts import defs
 
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
 QPS_PER_CQ = 8

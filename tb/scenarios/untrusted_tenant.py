@@ -9,12 +9,12 @@ victim continues its work and checks every byte, completion and order of its own
 import random
 from dataclasses import dataclass
 
-from efa import defs
-from efa.completion_queue import CompletionQueue
-from efa.endpoints import SRD, UD, Endpoint, Node, pattern
-from efa.host_alloc import PAGE_BYTES
-from efa.queue_pair import SendWr, Sge
-from efa.verbs import Context, gid_of
+from efa_cosim.host.alloc import PAGE_BYTES
+from efa_cosim.host.completion_queue import CompletionQueue
+from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa_cosim.host.queue_pair import SendWr, Sge
+from efa_cosim.host.verbs import Context, gid_of
+from efa_cosim.layouts import defs
 
 LIMITS = defs.LIMITS
 STATE = defs.AdminQpState

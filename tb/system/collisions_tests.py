@@ -8,8 +8,8 @@ import cocotb
 import pyuvm
 from pyuvm import ConfigDB
 
-from efa import defs
-from efa.endpoints import Endpoint, Node
+from efa_cosim.host.endpoints import Endpoint, Node
+from efa_cosim.layouts import defs
 from tb.env.iommu import LiveMemory
 from tb.env.nic_env import PCIE_SIZES, ROUGH, NicTest, drawn_sizes
 from tb.env.raced import raced

@@ -3,7 +3,7 @@
 
 import pyuvm
 
-from efa.defs import Perf, PerfStream
+from efa_cosim.layouts.defs import Perf, PerfStream
 from tb.env.nic_env import ROUGH, NicTest
 from tb.scenarios import stress
 

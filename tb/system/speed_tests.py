@@ -13,9 +13,9 @@ import numpy as np
 import pyuvm
 from pyuvm import uvm_factory
 
-from efa import defs
-from efa.backend import Backend
-from efa.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa_cosim.boundary.backend import Backend
+from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa_cosim.layouts import defs
 from tb.env.nic_env import NicCoverage, NicTest
 from tb.lib.native import Native
 

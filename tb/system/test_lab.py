@@ -3,12 +3,12 @@
 
 import pytest
 
-from efa.backend import open_backend
-from efa.lab import matrix
-from efa.lab.bugs import BUGS
-from efa.lab.cost import costs
-from efa.lab.worker import one
-from efa.wc import StoreBuffer
+from efa_cosim.backends import open_backend
+from efa_cosim.host.wc import StoreBuffer
+from efa_cosim.wclab import matrix
+from efa_cosim.wclab.bugs import BUGS
+from efa_cosim.wclab.cost import costs
+from efa_cosim.wclab.worker import one
 
 # Icarus needs half a minute for half a second of Verilator.
 RUNS = {

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from efa.cli import main
+from efa_cosim.cli.main import main
 from tb.simulators import ROOT
 
 SESSIONS = ROOT / "model/tests/data/sessions"

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import cocotb
 import numpy as np
-from cycle.workload import INLINE, Workload, consumer_index
 
-from efa import defs
-from efa.completion_queue import PHASE
-from efa.endpoints import QKEY, Node, pattern
-from efa.events import where
+from efa_cosim.boundary.events import where
+from efa_cosim.cycle.workload import INLINE, Workload, consumer_index
+from efa_cosim.host.completion_queue import PHASE
+from efa_cosim.host.endpoints import QKEY, Node, pattern
+from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.lib.bridge import bridge, resume
 from tb.lib.host import in_simulation

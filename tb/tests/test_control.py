@@ -5,11 +5,12 @@ import random
 
 import pytest
 
-from efa import admin, admin_counters, admin_engine, admin_regions, admin_rules, defs
-from efa.async_events import AsyncEvents
-from efa.backend import DeviceTimeout
-from efa.device import Device
-from efa.memory import HostReadError
+from efa_cosim.boundary.backend import DeviceTimeout
+from efa_cosim.boundary.memory import HostReadError
+from efa_cosim.device import admin, admin_counters, admin_engine, admin_regions, admin_rules
+from efa_cosim.device.async_events import AsyncEvents
+from efa_cosim.device.device import Device
+from efa_cosim.layouts import defs
 from tb.env import control, coverage
 from tb.env.difference import Difference
 from tb.env.model_dut import ModelDut

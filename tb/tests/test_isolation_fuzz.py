@@ -6,11 +6,12 @@ import random
 
 import pytest
 
-from efa.backend import DeviceTimeout, ModelBackend
-from efa.completion_queue import VerbsError
-from efa.datapath import Datapath
-from efa.objects import Mr, Objects, Table
-from efa.receive import Receives
+from efa_cosim.backends.model import ModelBackend
+from efa_cosim.boundary.backend import DeviceTimeout
+from efa_cosim.device.datapath import Datapath
+from efa_cosim.device.objects import Mr, Objects, Table
+from efa_cosim.device.receive import Receives
+from efa_cosim.host.completion_queue import VerbsError
 from tb.env.model_dut import ModelDut
 from tb.scenarios.untrusted_tenant import Intrusion, TenantKnobs, untrusted_tenant
 

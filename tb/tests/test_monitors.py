@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pyuvm import ConfigDB
 
-from efa import defs
+from efa_cosim.layouts import defs
 from tb.env.monitors import CycleOrder, HostInputMonitor, HostMemoryMonitor
 from tb.env.transactions import (
     AsyncRequest,

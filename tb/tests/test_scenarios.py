@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from efa.wc import StoreBuffer
+from efa_cosim.host.wc import StoreBuffer
 from tb.env.model_dut import ModelDut
 from tb.scenarios import (
     admin,

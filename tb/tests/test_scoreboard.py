@@ -3,12 +3,13 @@
 
 import pytest
 
-from efa import defs
-from efa.admin_queue import DriverError
-from efa.backend import MSIX_ENTRY_BYTES, DeviceTimeout, ModelBackend, msix_table_stores
-from efa.completion_queue import VerbsError
-from efa.endpoints import SRD, UD, Endpoint, Node, pattern
-from efa.expectation import ADMIN_RESPONSE, COMPLETION, EVENT
+from efa_cosim.backends.model import ModelBackend
+from efa_cosim.boundary.backend import MSIX_ENTRY_BYTES, DeviceTimeout, msix_table_stores
+from efa_cosim.host.admin_queue import DriverError
+from efa_cosim.host.completion_queue import VerbsError
+from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa_cosim.layouts import defs
+from efa_cosim.session.expectation import ADMIN_RESPONSE, COMPLETION, EVENT
 from tb.env.model_dut import ModelDut, TamperedDut
 from tb.env.notification import AdminMessages, CompletionQueue, EventQueue
 from tb.env.payload import DuePayload, Message

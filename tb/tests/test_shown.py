@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from efa import defs
+from efa_cosim.layouts import defs
 from tb.env.shown import ADMIN, ShownEvents
 
 

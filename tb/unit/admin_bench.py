@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from efa.defs import (
+from efa_cosim.host.page_list import mem_addr
+from efa_cosim.layouts.defs import (
     INTERNAL,
     REG_BITS,
     AdminAcqEntry,
@@ -22,7 +23,6 @@ from efa.defs import (
     AdminSetFeatureCmd,
     Reg,
 )
-from efa.page_list import mem_addr
 from tb.lib.bundles import Bundles
 from tb.lib.stream import rng_for, start_clock
 from tb.lib.waits import high, until

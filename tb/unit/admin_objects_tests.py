@@ -3,7 +3,8 @@
 
 import cocotb
 
-from efa.defs import (
+from efa_cosim.host.page_list import mem_addr
+from efa_cosim.layouts.defs import (
     LIMITS,
     AdminAllocPdCmd,
     AdminAllocPdResp,
@@ -31,7 +32,6 @@ from efa.defs import (
     AdminRegMrCmd,
     AdminRegMrResp,
 )  # fmt: skip
-from efa.page_list import mem_addr
 from tb.unit.admin_bench import BROKEN, FREE, AdminBench
 
 Op, Status = AdminAqOpcode, AdminAqCompletionStatus

@@ -4,7 +4,8 @@
 import cocotb
 from cocotb.triggers import ClockCycles
 
-from efa.defs import (
+from efa_cosim.host.page_list import mem_addr
+from efa_cosim.layouts.defs import (
     LIMITS,
     PROFILES,
     AdminAcqEntry,
@@ -27,7 +28,6 @@ from efa.defs import (
     AdminSetFeatureCmd,
     Reg,
 )  # fmt: skip
-from efa.page_list import mem_addr
 from tb.lib.stream import cycle
 from tb.lib.waits import hold
 from tb.unit.admin_bench import BROKEN, FREE, AdminBench, host_info, settings

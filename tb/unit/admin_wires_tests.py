@@ -4,7 +4,8 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import (
+from efa_cosim.host.page_list import mem_addr
+from efa_cosim.layouts.defs import (
     LIMITS,
     AdminAenqEntry,
     AdminAllocPdCmd,
@@ -30,7 +31,6 @@ from efa.defs import (
     AdminRegMrResp,
     Reg,
 )  # fmt: skip
-from efa.page_list import mem_addr
 from tb.lib.waits import hold
 from tb.unit.admin_bench import BROKEN, FREE, AdminBench, host_info, settings
 from tb.unit.admin_objects_tests import GID, Objects, key, last

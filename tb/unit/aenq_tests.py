@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
-from efa.defs import LIMITS, REG_BITS, AdminAenqEntry, AnomalyAdmin, Reg
+from efa_cosim.layouts.defs import LIMITS, REG_BITS, AdminAenqEntry, AnomalyAdmin, Reg
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, low, until

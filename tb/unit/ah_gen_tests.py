@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
-from efa.defs import INTERNAL, LIMITS
+from efa_cosim.layouts.defs import INTERNAL, LIMITS
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, pulse, zero

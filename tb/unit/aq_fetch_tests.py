@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
-from efa.defs import AdminAqEntry, AnomalyAdmin
+from efa_cosim.layouts.defs import AdminAqEntry, AnomalyAdmin
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive

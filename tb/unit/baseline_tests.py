@@ -11,7 +11,7 @@ import time
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from efa import defs
+from efa_cosim.layouts import defs
 from tb.lib.stream import clock_and_reset
 
 CYCLES = 8_000

@@ -13,7 +13,7 @@ from enum import IntEnum
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import AdminAcqEntry, AdminAqCompletionStatus
+from efa_cosim.layouts.defs import AdminAcqEntry, AdminAqCompletionStatus
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import drive, high, until
 

@@ -5,7 +5,8 @@ from itertools import combinations
 
 import cocotb
 
-from efa.defs import (
+from efa_cosim.host.page_list import mem_addr
+from efa_cosim.layouts.defs import (
     INTERNAL,
     LIMITS,
     AdminAqCompletionStatus,
@@ -17,7 +18,6 @@ from efa.defs import (
     AdminDestroyCqCmd,
     AdminDestroyEqCmd,
 )
-from efa.page_list import mem_addr
 from tb.lib.stream import StreamMonitor, clock_and_reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive

@@ -5,7 +5,7 @@ timing."""
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import (
+from efa_cosim.layouts.defs import (
     LIMITS,
     AdminAqCompletionStatus,
     AdminAqOpcode,

@@ -5,7 +5,8 @@ bodies."""
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from efa.defs import (
+from efa_cosim.host.page_list import mem_addr
+from efa_cosim.layouts.defs import (
     PROFILES,
     AdminAcqEntry,
     AdminAcqGetStatsResp,
@@ -19,7 +20,6 @@ from efa.defs import (
     AdminHostInfo,
     AdminSetFeatureCmd,
 )
-from efa.page_list import mem_addr
 from tb.lib.stream import clock_and_reset
 from tb.lib.timing import timing
 from tb.lib.waits import drive

@@ -4,7 +4,8 @@ deregistration."""
 
 import cocotb
 
-from efa.defs import (
+from efa_cosim.host.page_list import mem_addr
+from efa_cosim.layouts.defs import (
     INTERNAL,
     LIMITS,
     AdminAllocMrCmd,
@@ -14,7 +15,6 @@ from efa.defs import (
     AdminRegMrCmd,
     AdminRegMrResp,
 )
-from efa.page_list import mem_addr
 from tb.lib.stream import StreamMonitor, clock_and_reset
 from tb.lib.timing import timing
 from tb.lib.waits import drive

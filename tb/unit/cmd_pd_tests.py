@@ -3,7 +3,7 @@
 
 import cocotb
 
-from efa.defs import (
+from efa_cosim.layouts.defs import (
     AdminAllocPdCmd,
     AdminAllocPdResp,
     AdminAllocUarCmd,

@@ -5,7 +5,7 @@ interrupts; a single instance of each; completions are counted for their own QP.
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import DOORBELL_BITS, INTERNAL, REG_BITS, Reg
+from efa_cosim.layouts.defs import DOORBELL_BITS, INTERNAL, REG_BITS, Reg
 from tb.lib.bundles import Bundles
 from tb.lib.stream import rng_for, start_clock
 from tb.lib.waits import drive, high, hold, pulse, steady, until, zero

@@ -8,7 +8,7 @@ from itertools import product
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from efa.defs import EVENTS, INTERNAL, LIMITS, IoTxCdesc
+from efa_cosim.layouts.defs import EVENTS, INTERNAL, LIMITS, IoTxCdesc
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, periodic, reset, rng_for
 from tb.lib.waits import high, hold, pulse, steady, until, zero

@@ -6,8 +6,8 @@ import random
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
-from efa import defs
-from efa.defs import INTERNAL, LIMITS, IoQueueType, IoTxCdesc
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.defs import INTERNAL, LIMITS, IoQueueType, IoTxCdesc
 from tb.lib.stream import (
     PERIOD_NS,
     StreamDriver,

@@ -6,7 +6,7 @@ from itertools import product
 import cocotb
 from cocotb.triggers import ReadOnly, Timer
 
-from efa.defs import INTERNAL, LIMITS, IoCompStatus, IoRxCdescEx, IoSendOpType
+from efa_cosim.layouts.defs import INTERNAL, LIMITS, IoCompStatus, IoRxCdescEx, IoSendOpType
 from tb.lib.stream import rng_for
 from tb.lib.timing import timing
 from tb.unit.queue_bench import completion_entry

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from efa.defs import INTERNAL, LIMITS
+from efa_cosim.layouts.defs import INTERNAL, LIMITS
 from tb.lib.stream import StreamMonitor
 from tb.lib.timing import timing
 from tb.lib.waits import pulse, until

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import AdminAqCompletionStatus, AdminAqEntry, AdminAqOpcode
+from efa_cosim.layouts.defs import AdminAqCompletionStatus, AdminAqEntry, AdminAqOpcode
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, span, until

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import EVENTS, Reg
+from efa_cosim.layouts.defs import EVENTS, Reg
 from tb.lib.stream import StreamMonitor, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, low, rises, until

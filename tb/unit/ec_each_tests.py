@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import EVENTS
+from efa_cosim.layouts.defs import EVENTS
 from tb.lib.stream import reset
 from tb.lib.waits import drive
 from tb.unit.ec_tests import ADD, ATTACH, COUNTERS, CREATE, DETACH, FORGET, Bench, Counters

@@ -3,7 +3,7 @@
 
 from cocotb.triggers import ClockCycles
 
-from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
+from efa_cosim.layouts.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset
 from tb.lib.waits import high, pulse, until
 

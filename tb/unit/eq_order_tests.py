@@ -11,7 +11,7 @@ from itertools import permutations, product
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
+from efa_cosim.layouts.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
 from tb.lib.stream import rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, until

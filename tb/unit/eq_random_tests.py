@@ -10,7 +10,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles
 
-from efa.defs import EVENTS, INTERNAL, LIMITS, REG_BITS, AdminEqe, AdminEqeU
+from efa_cosim.layouts.defs import EVENTS, INTERNAL, LIMITS, REG_BITS, AdminEqe, AdminEqeU
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import cycle, rng_for
 from tb.lib.waits import hold, pulse, until

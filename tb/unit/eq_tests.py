@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS
+from efa_cosim.layouts.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS
 from tb.lib.stream import cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, until

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import Timer
 
-from efa.defs import (
+from efa_cosim.layouts.defs import (
     LIMITS,
     PROFILES,
     AdminAqFeatureId,

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import EVENTS, INTERNAL, LIMITS, Engine, Reg
+from efa_cosim.layouts.defs import EVENTS, INTERNAL, LIMITS, Engine, Reg
 from tb.lib.bundles import Bundles
 from tb.lib.stream import Ports, StreamDriver, StreamMonitor, clock_and_reset
 from tb.lib.waits import high, until

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import LIMITS, PROFILES, REG_BITS, Engine, Reg
+from efa_cosim.layouts.defs import LIMITS, PROFILES, REG_BITS, Engine, Reg
 from tb.lib.stream import reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, low, steady, until

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import EVENTS, LIMITS
+from efa_cosim.layouts.defs import EVENTS, LIMITS
 from tb.lib.stream import StreamMonitor, cycle, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import rises

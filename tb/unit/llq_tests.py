@@ -5,7 +5,7 @@ of rings."""
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import EVENTS, INTERNAL, LIMITS
+from efa_cosim.layouts.defs import EVENTS, INTERNAL, LIMITS
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing

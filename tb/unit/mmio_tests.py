@@ -5,7 +5,7 @@ complete."""
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import EFA_MEM_BAR, EFA_REG_BAR, LIMITS
+from efa_cosim.layouts.defs import EFA_MEM_BAR, EFA_REG_BAR, LIMITS
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, low, rises, steady, until

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles
 
-from efa.defs import INTERNAL, LIMITS
+from efa_cosim.layouts.defs import INTERNAL, LIMITS
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import high, pulse, until

@@ -4,8 +4,8 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import PROFILES, AdminFeatureDeviceAttrDesc, AdminRegMrCmd
-from efa.page_list import mem_addr
+from efa_cosim.host.page_list import mem_addr
+from efa_cosim.layouts.defs import PROFILES, AdminFeatureDeviceAttrDesc, AdminRegMrCmd
 from tb.lib.stream import rng_for, start_clock
 from tb.lib.timing import timing
 

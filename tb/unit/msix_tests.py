@@ -6,7 +6,7 @@ from collections import Counter
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
-from efa.defs import LIMITS
+from efa_cosim.layouts.defs import LIMITS
 from tb.lib.bundles import Bundles
 from tb.lib.stream import clock_and_reset, cycle, rng_for
 from tb.lib.timing import timing

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import LIMITS
+from efa_cosim.layouts.defs import LIMITS
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, until

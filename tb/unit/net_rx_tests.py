@@ -7,7 +7,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import EVENTS, INTERNAL, LIMITS, AnomalyNet, PktHdr, PktOpcode
+from efa_cosim.layouts.defs import EVENTS, INTERNAL, LIMITS, AnomalyNet, PktHdr, PktOpcode
 from tb.lib.bundles import Bundles
 from tb.lib.stream import (
     POWER_ON,

@@ -9,8 +9,8 @@ reaches.
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
-from efa.defs import LIMITS, AdminRegMrCmd
-from efa.page_list import mem_addr
+from efa_cosim.host.page_list import mem_addr
+from efa_cosim.layouts.defs import LIMITS, AdminRegMrCmd
 from tb.lib.stream import StreamMonitor, clock_and_reset, periodic, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive

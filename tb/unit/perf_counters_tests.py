@@ -6,7 +6,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
-from efa.defs import Perf, PerfStream
+from efa_cosim.layouts.defs import Perf, PerfStream
 from tb.lib.stream import PERIOD_NS, clock_and_reset, cycle, rng_for
 from tb.lib.timing import timing
 

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import RisingEdge, Timer
 
-from efa.defs import LIMITS
+from efa_cosim.layouts.defs import LIMITS
 from tb.lib.stream import PERIOD_NS, clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, low, span, until, zero

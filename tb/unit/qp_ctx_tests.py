@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import EVENTS, INTERNAL, AdminQpState
+from efa_cosim.layouts.defs import EVENTS, INTERNAL, AdminQpState
 from tb.lib.bundles import Bundles
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import cycle, rng_for, start_clock

@@ -7,7 +7,7 @@ from itertools import product
 import cocotb
 from cocotb.triggers import Timer
 
-from efa.defs import (
+from efa_cosim.layouts.defs import (
     LIMITS,
     PROFILES,
     AdminCreateQpCmd,

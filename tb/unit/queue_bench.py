@@ -8,7 +8,7 @@
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from efa.defs import (
+from efa_cosim.layouts.defs import (
     LIMITS,
     IoCompStatus,
     IoQueueType,

@@ -4,8 +4,8 @@
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
-from efa import defs
-from efa.defs import LIMITS, PROFILES, REG_BITS, AnomalyHost, Reg
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.defs import LIMITS, PROFILES, REG_BITS, AnomalyHost, Reg
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, rises

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared parts of the benches of receive rings: descriptors and QP contexts."""
 
-from efa.defs import INTERNAL, AdminQpState, IoRxDesc
+from efa_cosim.layouts.defs import INTERNAL, AdminQpState, IoRxDesc
 
 LAST = 1 << 127
 ONE_DESC = (1 << 128) - 1

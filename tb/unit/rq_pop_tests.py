@@ -7,7 +7,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import RisingEdge, Timer
 
-from efa.defs import INTERNAL, IoRxDesc
+from efa_cosim.layouts.defs import INTERNAL, IoRxDesc
 from tb.lib.bundles import Bundles
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing

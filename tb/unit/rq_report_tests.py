@@ -6,7 +6,7 @@ import itertools
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import QpError
+from efa_cosim.layouts.defs import QpError
 from tb.lib.stream import StreamMonitor, clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, until, zero

@@ -6,7 +6,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from efa.defs import INTERNAL, AdminQpState
+from efa_cosim.layouts.defs import INTERNAL, AdminQpState
 from tb.lib.bundles import Bundles
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for

@@ -6,7 +6,15 @@ from collections import defaultdict
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
-from efa.defs import INTERNAL, AdminQpState, IoCompStatus, IoRxDesc, PktHdr, PktOpcode, QpError
+from efa_cosim.layouts.defs import (
+    INTERNAL,
+    AdminQpState,
+    IoCompStatus,
+    IoRxDesc,
+    PktHdr,
+    PktOpcode,
+    QpError,
+)
 from tb.lib.bundles import Bundles
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing

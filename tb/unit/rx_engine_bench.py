@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, Lock, ReadOnly, RisingEdge
 
-from efa.defs import INTERNAL, LIMITS, AdminQpState, IoRxDesc, PktHdr, PktOpcode
+from efa_cosim.layouts.defs import INTERNAL, LIMITS, AdminQpState, IoRxDesc, PktHdr, PktOpcode
 from tb.lib.bundles import Bundles
 from tb.lib.stream import Ports, StreamDriver, StreamMonitor, clock_and_reset, rng_for
 from tb.lib.waits import high, hold, pulse, until

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import LIMITS, AdminQpState, IoCompStatus, PktOpcode
+from efa_cosim.layouts.defs import LIMITS, AdminQpState, IoCompStatus, PktOpcode
 from tb.lib.stream import StreamMonitor
 from tb.unit.rx_engine_bench import CLEAR, FREE, INIT, IOVA, NODE, PEER, Bench
 

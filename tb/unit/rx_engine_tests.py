@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles
 
-from efa.defs import LIMITS, AdminQpState, IoCompStatus, PktOpcode
+from efa_cosim.layouts.defs import LIMITS, AdminQpState, IoCompStatus, PktOpcode
 from tb.unit.rx_engine_bench import FREE, IOVA, NODE, PEER, RING, Bench
 
 STATUS = IoCompStatus

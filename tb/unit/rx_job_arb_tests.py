@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
-from efa.defs import INTERNAL, IoCompStatus, IoSendOpType
+from efa_cosim.layouts.defs import INTERNAL, IoCompStatus, IoSendOpType
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing

@@ -6,7 +6,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import EVENTS, INTERNAL, LIMITS, IoCompStatus, IoRxDesc
+from efa_cosim.layouts.defs import EVENTS, INTERNAL, LIMITS, IoCompStatus, IoRxDesc
 from tb.lib.bundles import Bundles
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, clock_and_reset, pauses, reset, rng_for

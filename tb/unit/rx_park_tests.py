@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
-from efa.defs import INTERNAL, PktHdr
+from efa_cosim.layouts.defs import INTERNAL, PktHdr
 from tb.lib.bundles import Bundles
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing

@@ -7,7 +7,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
-from efa.defs import (
+from efa_cosim.layouts.defs import (
     INTERNAL,
     LIMITS,
     AdminQpState,

@@ -7,7 +7,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from efa.defs import INTERNAL, LIMITS, AdminQpState, IoCompStatus
+from efa_cosim.layouts.defs import INTERNAL, LIMITS, AdminQpState, IoCompStatus
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import POWER_ON, StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing

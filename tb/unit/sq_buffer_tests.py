@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from efa.defs import EVENTS, INTERNAL
+from efa_cosim.layouts.defs import EVENTS, INTERNAL
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing

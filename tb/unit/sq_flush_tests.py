@@ -6,7 +6,7 @@ from itertools import product
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import QpError
+from efa_cosim.layouts.defs import QpError
 from tb.lib.stream import clock_and_reset, cycle, pauses, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, pulse, steady, until, zero

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import Timer
 
-from efa.defs import AdminQpState
+from efa_cosim.layouts.defs import AdminQpState
 from tb.lib.stream import rng_for
 
 PULSES = ("s_qpchg_valid", "s_round_valid", "m_again_ready", "m_fetch_ready", "s_drain_valid",

@@ -7,7 +7,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, Lock, RisingEdge
 
-from efa.defs import EVENTS, INTERNAL, LIMITS, AdminQpState, IoTxWqe128, PktHdr
+from efa_cosim.layouts.defs import EVENTS, INTERNAL, LIMITS, AdminQpState, IoTxWqe128, PktHdr
 from tb.lib.stream import StreamMonitor, clock_and_reset, cycle, pauses, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import hold, pulse, until, zero

@@ -7,7 +7,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import INTERNAL, IoTxWqe128
+from efa_cosim.layouts.defs import INTERNAL, IoTxWqe128
 from tb.lib.stream import clock_and_reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import hold, pulse, until, zero

@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
-from efa.defs import INTERNAL, AdminQpState
+from efa_cosim.layouts.defs import INTERNAL, AdminQpState
 from tb.lib.stream import PERIOD_NS, StreamMonitor, clock_and_reset, reset
 from tb.lib.timing import timing
 from tb.lib.waits import pulse, until, zero

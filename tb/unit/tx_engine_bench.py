@@ -6,7 +6,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import (
+from efa_cosim.layouts.defs import (
     EVENTS,
     INTERNAL,
     LIMITS,

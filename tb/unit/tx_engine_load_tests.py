@@ -6,7 +6,7 @@ from itertools import cycle as again
 import cocotb
 from cocotb.triggers import ClockCycles
 
-from efa.defs import LIMITS, AdminQpState, IoCompStatus
+from efa_cosim.layouts.defs import LIMITS, AdminQpState, IoCompStatus
 from tb.lib.timing import timing
 from tb.lib.waits import until
 from tb.unit.tx_engine_bench import ASK, CLEAR, FREE, PHYS_KEY, UAR, Bench, entry

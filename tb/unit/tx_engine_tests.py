@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles
 
-from efa.defs import INTERNAL, LIMITS, AdminQpState, IoCompStatus, PktOpcode
+from efa_cosim.layouts.defs import INTERNAL, LIMITS, AdminQpState, IoCompStatus, PktOpcode
 from tb.lib.waits import hold, pulse, until
 from tb.unit.tx_engine_bench import (
     AH,

@@ -7,7 +7,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import INTERNAL, LIMITS, IoCompStatus, PktHdr, PktOpcode
+from efa_cosim.layouts.defs import INTERNAL, LIMITS, IoCompStatus, PktHdr, PktOpcode
 from tb.lib.bundles import Bundles
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import (

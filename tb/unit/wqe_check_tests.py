@@ -5,7 +5,7 @@ completely."""
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import EVENTS, INTERNAL, LIMITS, PROFILES, IoCompStatus, IoTxWqe128
+from efa_cosim.layouts.defs import EVENTS, INTERNAL, LIMITS, PROFILES, IoCompStatus, IoTxWqe128
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import high, pulse, until, zero

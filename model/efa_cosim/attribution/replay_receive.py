@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replays the fabric and the receive side: from the wire to the last byte written (see
+efa_cosim.attribution.gaps)."""
+
+import numpy as np
+
+from efa_cosim.attribution.gaps import Busy, Gap, Ledger, Pipe
+from efa_cosim.attribution.replay_check import OPEN, PASSING, QUIET, validate
+from efa_cosim.cycle.record import DESCRIPTORS
+
+# Places of the packet line that stay free; descriptors per beat; descriptor present at the start.
+SPARE, A_BEAT, ALWAYS = 2, 4, -1
+# Maximum number of beats between the packet store and the write stream.
+STORED = 8
+BYTES = "payload of earlier packets"
+OLDER = "parked packets first"
+
+
+class Receiving:
+    """Replays of one run: arrival of packets and the writes before each receive completion."""
+
+    def __init__(self, record, table, services):
+        self.record, self.table, self.services = record, table, services
+        self.timelines, self.work, self.made = record.timelines, record.timelines.work, record.made
+        # Messages in order of arrival; `order` is the order of their jobs.
+        self.arrived = np.argsort(self.timelines["rx_last"], kind="stable").tolist()
+        self.srd = self.work.kind == "SRD"
+        self.gaps = {}
+        # Stalled cycles of flits without space, and of payload beats at the write stream.
+        self.flit_stalls = self.write_stalls = 0
+
+    def _gap(self, begin, end):
+        gap = self.gaps[begin, end] = Gap(self.timelines[begin], self.services[begin, end])
+        return gap
+
+    def validate(self):
+        """Replays rx_last to rx_validated: packet validation with claimed descriptors, and the
+        check of the buffers."""
+        timelines, at, work = self.timelines, self.table.latency, self.work
+        gap = self._gap("rx_last", "rx_validated")
+        rx_last = timelines["rx_last"].tolist()
+        ring = ((np.arange(work.total) // work.batch + 1) % work.queues).tolist()
+        ways, self.order, held = validate(
+            [(rx_last[message], message) for message in self.arrived], ring,
+            self._descriptors(), self.record.passes, self._reads_over(), self._leaves(),
+            self.table.depth("efa_rx_mr_check.job"))
+        self.ways = ways
+        ledger = Ledger(held, (PASSING, QUIET, OPEN))
+        empty = "empty" in self.made.facts
+        check = at("efa_rx_mr_check.no_buffer" if empty else "efa_rx_mr_check.job")
+        # Cycles from each step to the end of validation on an idle device.
+        to_end = at("efa_rx_validate.packet") + check
+        for message in self.arrived:
+            way = ways[message]
+            begin = rx_last[message] + at("efa_net_rx.packet")
+            counts = ledger.count(begin, way.first)
+            gap.book(message, counts.get(PASSING, 0) + counts.get(QUIET, 0), OLDER)
+            gap.until(message, way.first + to_end, "earlier packets")
+            if way.parked is not None:
+                fetched = min(way.here, way.response) + to_end - 2
+                gap.until(message, fetched, "receive descriptor fetch")
+                gap.until(message, way.claim + to_end, OLDER)
+            gap.until(message, way.step + to_end - 1, "earlier WQE of the same ring")
+            gap.until(message, way.response + to_end - 2, "checks of earlier packets")
+            gap.until(message, way.job + check, "checks of earlier packets")
+        self._statuses(gap, {message: ways[message].job + check for message in self.order})
+
+    def _leaves(self):
+        """Returns the cycle in which each job leaves the checks: its write has begun, and the job
+        line has space."""
+        leaves, done = self.timelines["rx_validated"].copy(), self.timelines["rx_data_done"]
+        order = np.argsort(leaves, kind="stable")
+        later = order[self.table.depth("efa_rx_scatter.job") :]
+        leaves[later] = np.maximum(leaves[later], done[order[: len(later)]] + 1)
+        return leaves.tolist()
+
+    def _descriptors(self):
+        """Returns a function of (ring, packet): cycle in which the descriptor is visible."""
+        reads, shows = self.record.reads, self.table.latency("efa_rq_cache.beat")
+        found = {}
+        for place in np.flatnonzero(reads.of_rings).tolist():
+            beats = int(reads.beats[place])
+            first = int(reads.ended[place]) - beats + 1 + shows
+            found.setdefault(int(DESCRIPTORS - reads.message[place]), []).extend(
+                first + one // A_BEAT for one in range(A_BEAT * beats))
+        each = self.work.per_queue
+        # Descriptors not read in this run were present before; a last read may be shorter.
+        before = {ring: each - min(each, len(shown)) for ring, shown in found.items()}
+
+        def here(ring, number):
+            if ring not in found or number < before[ring]:
+                return ALWAYS
+            return found[ring][number - before[ring]]
+
+        return here
+
+    def _reads_over(self):
+        reads = self.record.reads
+        return sorted(reads.ended[reads.of_rings].tolist())
+
+    def _statuses(self, gap, known):
+        """Replays the checks: jobs leave in order, when the job line has space and the scatter has
+        begun their write; a packet is validated when its write begins."""
+        rx_validated, rx_data_done = (
+            self.timelines[name].tolist() for name in ("rx_validated", "rx_data_done")
+        )
+        leaves, line = self._leaves(), self.table.depth("efa_rx_scatter.job")
+        self.bytes = self._gap("rx_validated", "rx_data_done")
+        scatter = None if "empty" in self.made.facts else Scatter(self, self.bytes)
+        # Cycle in which the payload of each packet counts as written; it may be empty.
+        self.written = list(rx_validated)
+        for number, message in enumerate(self.order):
+            if number:
+                verdict = max(known[message], rx_validated[self.order[number - 1]] + 1)
+                gap.until(message, verdict, "checks of earlier packets")
+            # A write begins without space in the line, but then the next packet waits for it.
+            space = rx_data_done[self.order[number - line]] + 1 if number >= line else 0
+            follows = leaves[self.order[number - 1]] + 1 if number else 0
+            gap.until(message, follows if scatter is not None else space,
+                      "earlier packets that are not complete")
+            if scatter is not None:
+                gap.until(message, scatter.free, "no free slot behind earlier payload")
+                last = scatter.take(message, rx_validated[message])
+                self.written[message] = last + self.table.latency("efa_dma_wr.beat")
+        self.wrong = scatter.wrong if scatter is not None else []
+        self.write_stalls = scatter.stalls if scatter is not None else 0
+
+    def fabric(self):
+        """Replays tx_last to rx_first to rx_last, and ackout to ack: in the order of transmission,
+        one flit a cycle, while the packet store has space."""
+        timelines, work = self.timelines, self.work
+        away = work.net_latency + self.table.parameters["bus"]
+        inward, through = self._gap("tx_last", "rx_first"), self._gap("rx_first", "rx_last")
+        back = self._gap("ackout", "ack") if self.srd else None
+        left = [(int(cycle), False, message) for message, cycle in enumerate(timelines["tx_last"])]
+        if self.srd:
+            left += [
+                (int(cycle), True, message) for message, cycle in enumerate(timelines["ackout"])
+            ]
+        left.sort()
+        store, rx_first, rx_last, ack = (
+            _Store(self),
+            timelines["rx_first"],
+            timelines["rx_last"],
+            timelines["ack"],
+        )
+        before = -1
+        for cycle, is_ack, message in left:
+            gap = back if is_ack else inward
+            gap.until(message, before + 1, "earlier packets in the fabric")
+            offered = max(cycle + away, before + 1)
+            gap.until(message, store.space(offered), "receive buffer full")
+            before = int(ack[message] if is_ack else rx_first[message])
+            self.flit_stalls += before - offered
+            if is_ack:
+                continue
+            store.flit(before)
+            for flit in range(1, self.made.flits):
+                came = store.space(before + 1)
+                self.flit_stalls += came - before - 1
+                through.until(message, came + self.made.flits - 1 - flit,
+                              "receive buffer full")
+                before = came if flit < self.made.flits - 1 else int(rx_last[message])
+                store.flit(before)
+
+
+    def acknowledge(self, gap):
+        """Replays cqe to ackout: after earlier acknowledgements, between data packets."""
+        timelines = self.timelines
+        data = Busy(
+            cycle
+            for first, last in zip(
+                timelines["tx_first"].tolist(), timelines["tx_last"].tolist(), strict=True
+            )
+            for cycle in range(first, last + 1)
+        )
+        before = -1
+        for message in np.argsort(timelines["ackout"], kind="stable").tolist():
+            gap.until(message, before + 1, "earlier acknowledgements")
+            gap.until(message, data.free(gap.at(message)), "data packets on the wire")
+            before = int(timelines["ackout"][message])
+
+
+class _Store:
+    """Occupancy of the packet store when a flit arrives."""
+
+    def __init__(self, receiving):
+        table, timelines = receiving.table, receiving.timelines
+        self._lines = table.depth("efa_net_rx.line")
+        self._slots = table.depth("efa_net_rx.slot")
+        self._places = table.depth("efa_net_rx.packet") - SPARE
+        self._flits = receiving.made.flits
+        # Lines are freed in the order of arrival, one packet a cycle.
+        self._gone, gone = [], -1
+        for message in receiving.arrived:
+            gone = max(int(timelines["rx_data_done"][message]) + 1, gone + 1)
+            self._gone.append(gone + 1)
+        # Packets in the line: those that did not bypass it, until they reach the front.
+        lined = [receiving.ways[message] for message in receiving.arrived]
+        self._comes = [int(timelines["rx_last"][message]) + 1
+                       for message, way in zip(receiving.arrived, lined, strict=True)
+                       if not way.past]
+        self._goes = [way.front + 1 for way in lined if not way.past]
+        self._in_line = [0, 0]
+        self._taken, self._left, self._last_flits = 0, 0, []
+
+    def _fits(self, cycle):
+        for place, events in enumerate((self._comes, self._goes)):
+            while self._in_line[place] < len(events) and events[self._in_line[place]] <= cycle:
+                self._in_line[place] += 1
+        while self._left < len(self._gone) and self._gone[self._left] <= cycle:
+            self._left += 1
+        lines = self._taken - self._left * self._flits
+        slots = self._taken // self._flits - self._left
+        line = self._in_line[0] - self._in_line[1]
+        return lines < self._lines and slots < self._slots and line < self._places
+
+    def space(self, cycle):
+        """Returns the first cycle from `cycle` on in which a flit is accepted."""
+        while not self._fits(cycle):
+            cycle += 1
+        return cycle
+
+    def flit(self, cycle):
+        """Adds a data flit."""
+        self._taken += 1
+
+
+class Scatter:
+    """Replay of the payload path from the packet store to the host write stream.
+
+    free   first cycle in which the next packet is accepted
+    stalls cycles in which a beat waited for the write stream
+    wrong  beats that differ from the pins: (stage, message, replayed cycle, recorded cycle)"""
+
+    def __init__(self, receiving, gap):
+        record, table = receiving.record, receiving.table
+        made, timelines = record.made, record.timelines
+        self._gap, self._first = gap, table.latency("efa_rx_scatter.job")
+        pages = table.latency("efa_mr_translate.piece")
+        self._scan, self._behind = Pipe(pages), self._first - pages - 1
+        # The GRH of a datagram is a separate range.
+        writes = list(made.writes)
+        self._ranges = [writes] if receiving.srd else [writes[:1], writes[1:]]
+        self._entries = Busy(np.concatenate([timelines["cqe"], timelines["done"]]).tolist())
+        self._payload, self._place, self._issued = record.payload.tolist(), 0, -1
+        self.free, self.wrong, self.stalls = -1, [], 0
+
+    def take(self, message, cycle):
+        """Writes the payload of a packet validated in `cycle`; returns its last beat's cycle."""
+        due, starts = cycle + self._first, cycle + 1
+        for writes in self._ranges:
+            for piece, beats in enumerate(writes):
+                start = self._scan.ready(starts if piece == 0 else 0)
+                if piece == 0:
+                    self.free = start
+                shown = self._scan.enter(start)
+                for _ in range(beats):
+                    self._beat(message, shown, due)
+                    due += 1
+                self._scan.leave(shown, self._issued)
+            starts = self.free + 1
+        return self._payload[self._place - 1]
+
+    def _beat(self, message, shown, due):
+        place, payload = self._place, self._payload
+        self._late(message, shown + self._behind - due, BYTES)
+        issue = max(shown, self._issued + 1)
+        self._late(message, issue + self._behind - due, BYTES)
+        if place >= STORED:
+            issue = max(issue, payload[place - STORED] + 1)
+            self._late(message, issue + self._behind - due, "payload waiting for the write stream")
+        self._issued = issue
+        beat = max(issue + self._behind, payload[place - 1] + 1 if place else 0)
+        self._late(message, beat - due, BYTES)
+        self.stalls += payload[place] - beat
+        beat = self._entries.free(beat)
+        self._late(message, beat - due, "CQEs written first")
+        if beat != payload[place]:
+            self.wrong.append((("rx_validated", "rx_data_done"), message, beat, payload[place]))
+        self._place += 1
+
+    def _late(self, message, cycles, cause):
+        gap = self._gap
+        gap.until(message, int(gap.begins[message] + gap.service[message]) + cycles, cause)

@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replays the send side: WQEs from the scheduler to the wire (see efa_cosim.attribution.gaps).
+
+Stages have the names of the events; numbers are the latencies and depths of spec/timing.yaml.
+"""
+
+from bisect import bisect_left
+
+import numpy as np
+
+from efa_cosim.attribution.gaps import Busy, Gap, Ledger, Pipe
+from efa_cosim.attribution.replay_fetch import Fetching
+from efa_cosim.attribution.replay_schedule import (
+    CONTEXTS,
+    DEFICITS,
+    HALVES,
+    PLACE,
+    SWITCHES,
+    TAKES,
+    schedule,
+)
+from efa_cosim.cycle.stages import LINE, cut
+
+WAITS = {PLACE: "no free slot at the checks", CONTEXTS: "no free message context",
+         HALVES: "first lines of earlier WQEs", DEFICITS: "visits skipped because of a deficit",
+         SWITCHES: "change of queue in the scheduler"}  # fmt: skip
+
+PACKET, ACKNOWLEDGEMENT, DATAGRAMS, IDLE = range(4)
+ON_WIRE = {PACKET: "earlier packets on the wire",
+           ACKNOWLEDGEMENT: "acknowledgements on the wire",
+           DATAGRAMS: "datagrams waiting for their completions",
+           IDLE: "read completion of an older message"}  # fmt: skip
+
+
+OTHER_READS = {"payload": "payload reads", "entries": "send WQE reads",
+               "descriptors": "receive descriptor reads"}  # fmt: skip
+
+
+class _Others:
+    """The client of the host read granted in each cycle."""
+
+    def __init__(self, reads, out):
+        granted, kinds = (reads.requested - out).tolist(), ["payload"] * len(reads.requested)
+        for kind, which in (("entries", reads.of_entries), ("descriptors", reads.of_rings)):
+            for place in np.flatnonzero(which).tolist():
+                kinds[place] = kind
+        self._kind = dict(zip(granted, kinds, strict=True))
+
+    def at(self, cycle, mine):
+        """Returns the wait cause if a read of another kind was granted in that cycle, else None."""
+        kind = self._kind.get(cycle, mine)
+        return None if kind == mine else OTHER_READS[kind]
+
+
+class Sending:
+    """Replays of one run. `gaps`: Gap by (first, last milestone)."""
+
+    def __init__(self, record, table, services, looked_at):
+        """looked_at: cycles in which finished sends leave the output."""
+        self.looked_at = looked_at
+        self.record, self.table, self.services = record, table, services
+        self.timelines, self.work, self.made = record.timelines, record.timelines.work, record.made
+        self.order = np.argsort(self.timelines["wqe"], kind="stable").tolist()
+        self.gaps = {}
+        # Reads that differ from the recording: (stage, message, replayed, recorded cycle).
+        self.wrong = []
+        # Stalled cycles of payload reads; message contexts in use, as (from cycle, number).
+        self.read_stalls, self.open_sends = 0, [(0, 0)]
+        self.others = _Others(record.reads, table.latency("efa_dma_rd.request"))
+
+    def _gap(self, begin, end):
+        gap = self.gaps[begin, end] = Gap(self.timelines[begin], self.services[begin, end])
+        return gap
+
+    def checks(self):
+        """Replays wqe to check, and to the last host read request or (inline) the first flit.
+
+        All steps from the scheduler's skid to the wire keep one order, so one loop is enough.
+        """
+        timelines, made, work, at = self.timelines, self.made, self.work, self.table.latency
+        check = self._gap("wqe", "check")
+        inline = work.inline
+        out = self._gap("check" if inline else "rd_cpl", "tx_first")
+        requests = None if inline else _Requests(self, self._gap("check", "rd"))
+        rest = self._gap("tx_first", "tx_last")
+        stages, space = Pipe(at("efa_wqe_check.entry")), _Room(self.table, made.flits, inline)
+        wire = _Wire(self, out, rest)
+        skid = at("efa_skid.beat")
+        self.into_checks = []
+        for message in self.order:
+            into = stages.ready(int(timelines["wqe"][message]) + skid)
+            self.into_checks.append(into)
+            shown = stages.enter(into)
+            check.until(message, shown, "earlier WQEs at the checks")
+            check.until(message, space.left, "earlier message without buffer space")
+            checked = int(timelines["check"][message])
+            stages.leave(shown, checked)
+            past = inline and space.left < checked and wire.idle(checked)
+            if past:
+                wire.load(message, checked, None)
+            else:
+                entered = space.enter(checked, wire.ended)
+                if requests is not None:
+                    entered = requests.request(message, checked, entered, space)
+                else:
+                    space.left = entered
+                wire.load(message, checked, entered)
+            space.took(past)
+            wire.leave(message)
+        wire.book()
+
+    def responses(self):
+        """Replays rd to rd_cpl: the host completes in order, one beat a cycle. Of a message's
+        reads, the one completed last counts; overlap with its own other reads is no wait. Returns
+        the cycle of the first beat of each host read."""
+        reads, work = self.record.reads, self.work
+        wait = work.read_latency + self.table.parameters["bus"]
+        back = self.table.latency("efa_dma_rd.beat")
+        total = work.total
+        alone, shared = [0] * total, [0] * total
+        bus, own, begins = 0, [0] * total, []
+        for number in range(len(reads.requested)):
+            message, beats = int(reads.message[number]), int(reads.beats[number])
+            first = int(reads.requested[number]) + wait
+            begin = max(first, bus)
+            begins.append(begin)
+            bus = int(reads.ended[number]) - back + 1
+            if begin + beats != bus:
+                self.wrong.append((("rd", "rd_cpl"), message, begin + beats - 1 + back,
+                                   int(reads.ended[number])))
+            if message >= 0:
+                own[message] = max(first, own[message]) + beats
+                alone[message] = own[message] - 1 + back
+                shared[message] = begin + beats - 1 + back
+        if work.inline:
+            return begins
+        rd = self.timelines["rd"]
+        self.services["rd", "rd_cpl"] = np.minimum(
+            self.services["rd", "rd_cpl"], np.array(alone, np.int64) - rd)
+        gap = self._gap("rd", "rd_cpl")
+        for message in range(total):
+            gap.until(message, shared[message], "completions of earlier reads")
+        return begins
+
+    def scheduler(self, freed, begins):
+        """Replays db to wqe; freed: cycles in which a message context is freed; begins: first beats
+        of the completions of all host reads."""
+        timelines, work = self.timelines, self.work
+        gap = self._gap("db", "wqe")
+        consumed = timelines["wqe"][self.order].tolist()
+        blocked = set()
+        for number in range(len(consumed) - 1):
+            blocked.update(range(consumed[number + 1] + 1, self.into_checks[number] + 1))
+        posts = range(0, work.total, work.batch)
+        bells = [(int(timelines["db"][post]), post // work.batch % work.queues) for post in posts]
+        batch = work.batch
+        if work.sq_host:
+            bells, batch = Fetching(self, gap, begins).known, 1
+            if len(bells) < work.total:
+                return
+        contexts = self.table.depth("efa_send_tracker.ack") if work.kind == "SRD" else None
+        depth = self.table.depth
+        entries, did, self.open_sends = schedule(
+            bells, batch, self.made.flits, work.entry_bytes // LINE, depth("efa_sq_sched.visit"),
+            depth("efa_sq_sched.cut"), contexts, blocked.__contains__, freed)
+        queue_of = np.arange(work.total) // work.batch % work.queues
+        of_queue = [np.flatnonzero(queue_of == queue).tolist() for queue in range(work.queues)]
+        ledger = Ledger(did, (TAKES, PLACE, CONTEXTS, DEFICITS, HALVES, SWITCHES))
+        consumes = [Busy(cycle for cycle, queue in entries if queue == one)
+                 for one in range(work.queues)]
+        place = [0] * work.queues
+        for cycle, queue in entries:
+            message = of_queue[queue][place[queue]]
+            begin = gap.at(message)
+            counts = ledger.count(begin, cycle)
+            own = consumes[queue].count(begin, cycle)
+            gap.book(message, own, "earlier WQEs of the same queue")
+            gap.book(message, counts.pop(TAKES, 0) - own, "visits to other queues")
+            for kind, cycles in counts.items():
+                gap.book(message, cycles, WAITS[kind])
+            place[queue] += 1
+
+
+class _Room:
+    """Entries of the message list and lines of the payload memory."""
+
+    def __init__(self, table, flits, inline):
+        self._latency = table.latency("efa_tx_alloc.message")
+        self._places = table.depth("efa_tx_alloc.message")
+        self._most = None if inline else table.depth("efa_tx_alloc.line") // flits
+        self._inside = []  # Numbers of the messages with an entry in the list, in order.
+        self.number = 0
+        self.left = -1  # Cycle in which the previous message left the input.
+
+    def enter(self, checked, ended):
+        """Returns the cycle in which a message gets its entry; ended: end of each earlier message.
+        """
+        cycle = max(checked + self._latency, self.left + 1)
+        for most in (self._places, self._most):
+            if most is not None and len(self._inside) >= most:
+                # A departure is counted two cycles later.
+                cycle = max(cycle, ended[self._inside[len(self._inside) - most]] + 2)
+        return cycle
+
+    def took(self, past):
+        """Advances to the next message; `past`: the message bypassed the list."""
+        if not past:
+            self._inside.append(self.number)
+        self.number += 1
+
+
+class _Requests:
+    """Cuts payload ranges into host reads, which share the read port with other clients."""
+
+    def __init__(self, sending, gap):
+        table, reads = sending.table, sending.record.reads
+        self._sending, self._wrong = sending, sending.wrong
+        self._gap, self._most = gap, table.depth("efa_tx_alloc.read")
+        self._out = table.latency("efa_dma_rd.request")
+        self._scan = Pipe(table.latency("efa_mr_translate.early"))
+        self._queue = []
+        self._ranges = [len(cut(piece)) for piece in sending.work.pieces]
+        mine = reads.message >= 0
+        self._others = sending.others
+        order = np.argsort(reads.message[mine], kind="stable")
+        self._requested = reads.requested[mine][order].reshape(sending.work.total, -1).tolist()
+        # Tags are used and freed in one order, including those of descriptor reads.
+        self._tags, self._ended = table.depth("efa_dma_rd.request"), reads.ended.tolist()
+        place = np.flatnonzero(mine)[order]
+        self._place = place.reshape(sending.work.total, -1).tolist()
+        self._granted = -1
+        self._service = table.latency("efa_tx_alloc.read") + self._out
+
+    def request(self, message, checked, entered, space):
+        """Replays the reads of a message; returns the cycle in which it entered the list."""
+        begin = checked + self._service
+        self._late(message, entered - checked - 1, "no free payload buffer")
+        number, cycle = 0, entered
+        for place, reads in enumerate(self._ranges):
+            cycle, scans = self._straight(cycle)
+            if place == 0:
+                entered = cycle
+            for piece in range(reads):
+                scans = scans if piece == 0 else self._scan.ready(0)
+                shown = self._scan.enter(scans)
+                self._late(message, shown + self._out - begin - number,
+                           "ranges of earlier messages")
+                tag = self._tag(message, number)
+                self._late(message, tag + self._out - begin - number,
+                           "no free read tag")
+                granted = max(shown, tag, self._granted + 1)
+                self._late(message, granted + self._out - begin - number,
+                           "earlier reads")
+                while (cause := self._others.at(granted, "payload")) is not None:
+                    granted += 1
+                    self._late(message, granted + self._out - begin - number, cause)
+                self._granted = self._requested[message][number] - self._out
+                if granted != self._granted:
+                    self._wrong.append((("check", "rd"), message, granted + self._out,
+                                        self._requested[message][number]))
+                self._scan.leave(shown, self._granted)
+                self._sending.read_stalls += self._granted - shown
+                number += 1
+            space.left, cycle = cycle, cycle + 1
+        return entered
+
+    def _tag(self, message, number):
+        """Returns the cycle in which the tag of this read is free again: the host completes in
+        order."""
+        place = self._place[message][number] - self._tags
+        return self._ended[place] + 1 if place >= 0 else -1
+
+    def _late(self, message, cycles, cause):
+        gap = self._gap
+        gap.until(message, int(gap.begins[message] + gap.service[message]) + cycles, cause)
+
+    def _straight(self, cycle):
+        """Returns the cycles in which a range is accepted and its cut begins: by bypass or through
+        a queue."""
+        while len(self._waiting(cycle)) >= self._most:
+            cycle += 1
+        if not self._waiting(cycle) and self._scan.ready(cycle) == cycle:
+            return cycle, cycle
+        scans = self._scan.ready(cycle + 1)
+        self._queue.append((cycle, scans))
+        return cycle, scans
+
+    def _waiting(self, cycle):
+        return [one for one in self._queue[-self._most - 1 :] if one[0] < cycle <= one[1]]
+
+
+class _Wire:
+    """From the message list to flits at the pins, round robin of packets and acknowledgements."""
+
+    def __init__(self, sending, gap, rest):
+        table, timelines = sending.table, sending.timelines
+        self._rest, self._space = rest, _Datagrams(sending)
+        self._gap, self._inline, self._flits = gap, sending.work.inline, sending.made.flits
+        self._tx_first, self._tx_last = (
+            timelines["tx_first"].tolist(),
+            timelines["tx_last"].tolist(),
+        )
+        self._rd_cpl = timelines["rd_cpl"].tolist()
+        srd = sending.work.kind == "SRD"
+        self._acks = Busy(timelines["ackout"].tolist() if srd else ())
+        self._out = table.latency("efa_net_tx.flit") + 1
+        self._past = table.latency("efa_tx.message") - 1
+        self._data_latency = table.latency("efa_tx.data") - 1
+        self.ended = []  # Cycle in which each message made way for the next.
+        self._loaded, self._last = -1, -1
+        # Activity of the wire in each cycle; while idle, the oldest message is the cause.
+        self._did = dict.fromkeys(timelines["ackout"].tolist() if srd else (), ACKNOWLEDGEMENT)
+        for first, last in zip(self._tx_first, self._tx_last, strict=True):
+            self._did.update(dict.fromkeys(range(first, last + 1), PACKET))
+        self._leaves = {}
+
+    def idle(self, cycle):
+        """Returns True if a message of that cycle can bypass the list."""
+        return self._loaded < cycle and (not self.ended or self.ended[-1] <= cycle)
+
+    def load(self, message, checked, entered):
+        """Moves a message to the front: from the list, or by bypass if entered is None."""
+        if entered is None:
+            self.step = checked + self._past
+            return
+        self._loaded = max(entered + 1, self.ended[-1] if self.ended else -1)
+        self.step = self._loaded + 1
+        if not self._inline:
+            self.step = max(self.step, self._rd_cpl[message] + self._data_latency)
+
+    def leave(self, message):
+        """Sends the packet of a message when the wire is free."""
+        self.step = max(self.step, self._last - 1)
+        first = self._acks.free(max(self.step + self._out, self._last + 1))
+        leaves = self._leaves[message] = self._space.free(first - 1) + 1
+        self._did.update(dict.fromkeys(range(first, leaves), DATAGRAMS))
+        last = before = self._tx_first[message]
+        for _ in range(self._flits - 1):
+            before, last = last, self._space.free(last) + 1
+        self._rest.until(message, last, ON_WIRE[DATAGRAMS])
+        self._last = self._tx_last[message]
+        # The last flit is ready when the flit before it was sent.
+        self.ended.append(self.step if self._flits == 1 else before - 1)
+
+    def book(self):
+        """Books the waits of each message by the activity of the wire until its packet was sent."""
+        ledger = Ledger(self._did, (PACKET, ACKNOWLEDGEMENT, DATAGRAMS, IDLE))
+        for message, cycle in self._leaves.items():
+            for kind, cycles in ledger.count(self._gap.at(message), cycle).items():
+                cause = ON_WIRE[kind]
+                if kind == IDLE and self._inline:
+                    cause = "earlier messages before the wire"
+                self._gap.book(message, cycles, cause)
+
+
+class _Datagrams:
+    """Space for transmitted datagrams until their completions are consumed."""
+
+    def __init__(self, sending):
+        datagrams = sending.work.kind == "UD"
+        self._left = np.sort(sending.timelines["tx_last"]).tolist() if datagrams else []
+        self._taken = sending.looked_at if datagrams else []
+        # A datagram in flight when the last place is used has a place, too.
+        self._most = sending.table.depth("efa_net_tx.done") - 1
+
+    def free(self, cycle):
+        """Returns the first cycle from `cycle` on in which a flit may be sent."""
+        while bisect_left(self._left, cycle) - bisect_left(self._taken, cycle) >= self._most:
+            cycle += 1
+        return cycle

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Derives the views of an attributed run: single messages, shares of stages, a trace."""
+
+import json
+
+import numpy as np
+
+from efa_cosim.cycle.record import ENTRIES
+
+MICROSECONDS_PER_CYCLE = 0.004  # 250 MHz
+
+
+def message_at(timelines, percent):
+    """Returns the first message whose latency is the percentile."""
+    wanted = np.percentile(timelines.latency, percent, method="nearest")
+    return int(np.flatnonzero(timelines.latency == wanted)[0])
+
+
+def of_message(parts, number):
+    """Returns the rows of one message: stage, service in cycles, its waits as {cause: cycles}."""
+    return [_row(part, int(part.service[number]),
+                 {cause: int(cycles[number]) for cause, cycles in part.waits.items()
+                  if cycles[number]})
+            for part in parts]
+
+
+def shares(parts):
+    """Returns mean service and waits of each stage, in cycles; the fetch of a WQE from host memory
+    is a separate row."""
+    rows = []
+    for part in parts:
+        service = float(part.service.mean())
+        waits = {cause: float(cycles.mean()) for cause, cycles in part.waits.items()}
+        if part.rest is None:
+            rows.append(_row(part, service, waits))
+            continue
+        read = {cause: cycles for cause, cycles in waits.items() if cause not in part.rest.waits}
+        rows.append({**_row(part, service - part.ends_with, read), "stage": part.first})
+        waits = {cause: cycles for cause, cycles in waits.items() if cause not in read}
+        rows.append({**_row(part, float(part.ends_with), waits), "stage": part.rest.doc,
+                     "place": part.rest.place})
+    return rows
+
+
+def _row(part, service, waits):
+    return {"stage": part.doc, "from": part.start, "to": part.end, "place": part.place,
+            "service": service, "waits": waits, "wait": sum(waits.values())}
+
+
+def causes(parts):
+    """Returns the mean wait per message for each cause, the longest first: (cause, stage, cycles).
+    """
+    found = [(cause, part.doc, float(cycles.mean()))
+             for part in parts for cause, cycles in part.waits.items()]
+    return sorted(found, key=lambda one: -one[2])
+
+
+BUCKETS = 16
+
+
+def histogram(steps, end):
+    """Returns the cycles per bucket of spec/perf_counters.yaml for a number given as [(from cycle,
+    number)]."""
+    counts = [0] * BUCKETS
+    for (cycle, number), (until, _) in zip(steps, [*steps[1:], (end, 0)], strict=True):
+        counts[min(int(number).bit_length(), BUCKETS - 1)] += max(0, until - cycle)
+    return counts
+
+
+def trace(record, parts, most=2000):
+    """Returns JSON trace events (Perfetto, chrome://tracing) of the first `most` messages.
+
+    A process per stage; in it a track per queue, and more tracks if several messages of the queue
+    are in the stage at once; a slice per wait, then a slice for the service. A further process
+    shows the host's ports: reads until completion, beats of received payload.
+    """
+    timelines, work, events = record.timelines, record.timelines.work, []
+    shown = range(min(most, work.total))
+    for number, part in enumerate(parts, 1):
+        _name(events, number, f"{number:02d} {part.doc} ({part.place})")
+        tracks = _Tracks(events, number, "queue")
+        ends = part.begins + part.service + part.wait
+        for message in sorted(shown, key=lambda one, part=part: (part.begins[one], one)):
+            at, end = int(part.begins[message]), int(ends[message])
+            queue = message // work.batch % work.queues
+            track = tracks.take(queue, at, end)
+            for cause, waited in part.waits.items():
+                at = _slice(events, number, track, f"wait: {cause}", "wait", at,
+                            int(waited[message]), message)
+            _slice(events, number, track, part.doc, part.place, at, end - at, message)
+    last = max((int(timelines.end[message]) for message in shown), default=0)
+    _ports(events, record, len(parts) + 1, last)
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, separators=(",", ":"))
+
+
+def _ports(events, record, process, last):
+    _name(events, process, f"{process:02d} host ports")
+    tracks = _Tracks(events, process, "reads of")
+    reads = record.reads
+    for requested, ended, beats, message in zip(
+            reads.requested.tolist(), reads.ended.tolist(), reads.beats.tolist(),
+            reads.message.tolist(), strict=True):
+        if 0 <= requested <= last:
+            kind = ("payload" if message >= 0 else "send WQEs" if message == ENTRIES
+                    else "descriptors")
+            track = tracks.take(kind, requested, ended)
+            _slice(
+                events,
+                process,
+                track,
+                f"{beats} beats",
+                "host",
+                requested,
+                ended - requested,
+                message,
+            )
+    writes = _Tracks(events, process, "writes of", first=1 << 16)
+    for beat in record.payload.tolist():
+        if beat <= last:
+            track = writes.take("payload", beat, beat + 1)
+            _slice(events, process, track, "beat", "host", beat, 1, -1)
+
+
+class _Tracks:
+    """Tracks of a process; the slices of a track do not overlap."""
+
+    def __init__(self, events, process, title, first=0):
+        self._events, self._process, self._title = events, process, title
+        self._free, self._next = {}, first
+
+    def take(self, key, begin, end):
+        """Returns a track of `key` that is free from `begin` on; the track is occupied until `end`.
+        """
+        rows = self._free.setdefault(key, [])
+        for row in rows:
+            if row[0] <= begin:
+                row[0] = end
+                return row[1]
+        track, self._next = self._next, self._next + 1
+        rows.append([end, track])
+        self._events.append({"ph": "M", "name": "thread_name", "pid": self._process, "tid": track,
+                             "args": {"name": f"{self._title} {key}, {len(rows)}"}})
+        return track
+
+
+def _name(events, process, text):
+    events.append({"ph": "M", "name": "process_name", "pid": process, "args": {"name": text}})
+    events.append({"ph": "M", "name": "process_sort_index", "pid": process,
+                   "args": {"sort_index": process}})
+
+
+def _slice(events, process, track, name, category, at, cycles, message):
+    """Adds a slice if it has cycles; returns its end."""
+    if cycles:
+        events.append({"name": name, "cat": category, "ph": "X", "pid": process, "tid": track,
+                       "ts": round(at * MICROSECONDS_PER_CYCLE, 3),
+                       "dur": round(cycles * MICROSECONDS_PER_CYCLE, 3),
+                       "args": {"message": message, "cycle": at, "cycles": cycles}})
+    return at + cycles

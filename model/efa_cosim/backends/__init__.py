@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Backends by name: the reference model, and those that other packages register.
+
+A package registers functions as entry points, by the name of the backend:
+
+- group `efa_cosim.backends`: takes the options of open_backend; returns a Backend, or a list for
+  several nodes
+- group `efa_cosim.workloads`: takes workloads of the cycle model and a seed; returns their results
+"""
+
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from typing import Any
+
+from efa_cosim.boundary.backend import Backend, BackendUnavailable
+
+BACKENDS = "efa_cosim.backends"
+WORKLOADS = "efa_cosim.workloads"
+
+
+def backend_names(group: str = BACKENDS) -> tuple[str, ...]:
+    """Returns the names of all backends, the reference model first."""
+    return tuple(sorted(entry_points(group=group).names, key=lambda name: (name != "model", name)))
+
+
+def open_backend(name: str, **options: Any) -> Backend | list[Backend]:
+    """Opens a backend by name.
+
+    Raises BackendUnavailable with the reason if there is no such backend or it cannot run here.
+    """
+    return _loaded(BACKENDS, name)(**options)
+
+
+def run_workloads(name: str, works: Sequence[Any], seed: int) -> list[Any]:
+    """Runs workloads of the cycle model on a backend with time; returns one result for each, with
+    the attributes of tb.cycle.timed.Timed.
+
+    Raises BackendUnavailable as open_backend does, RuntimeError if a workload fails.
+    """
+    return _loaded(WORKLOADS, name)(works, seed)
+
+
+def _loaded(group: str, name: str) -> Callable[..., Any]:
+    found = entry_points(group=group, name=name)
+    if not found:
+        names = ", ".join(backend_names(group)) or "none, run `make setup` to register them"
+        raise BackendUnavailable(f"no backend {name!r}: expected one of {names}")
+    try:
+        return next(iter(found)).load()
+    except (ImportError, AttributeError) as error:
+        raise BackendUnavailable(f"backend {name} cannot be opened here: {error}") from error

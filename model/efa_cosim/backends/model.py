@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference model as a backend: one device without time, its host memory and its fabric."""
+
+from efa_cosim.boundary.backend import (
+    DEFAULT_TIMEOUT_CYCLES,
+    Backend,
+    DeviceTimeout,
+    msix_table_stores,
+)
+from efa_cosim.boundary.memory import Memory
+from efa_cosim.device.device import Device
+from efa_cosim.fabric.fabric import Fabric
+
+
+class HostView:
+    """Host memory for its owner: injected read failures affect the device only."""
+
+    def __init__(self, memory):
+        self.read, self.write = memory.peek, memory.poke
+
+
+class ModelBackend(Backend):
+    """The reference model: without time; its fabric moves only during a wait."""
+
+    name = "model"
+    max_rounds = 100_000
+
+    def __init__(self, node_id=1, profile="default", memory=None, fabric=None, record=False,
+                 limits=None, **straps):
+        self.node_id, self.record = node_id, record
+        self.device_memory = Memory() if memory is None else memory
+        self.memory = HostView(self.device_memory)
+        self._interrupts, self._writes, self._packets = [], [], []
+        self._activity = 0
+        self.device = Device(self.device_memory, node_id=node_id, profile=profile, limits=limits,
+                             **straps)
+        self.sq_host = bool(self.device.limits.sq_host)
+        self.device.on_interrupt = self._on_interrupt
+        self.device.on_dma_write = self._on_write
+        self.fabric = Fabric() if fabric is None else fabric
+        self.fabric.attach(self.device)
+        self._deliver, self.device.on_packet = self.device.on_packet, self._on_packet
+        self._set_up_msix()
+
+    def _set_up_msix(self):
+        self.device.set_msix(True, False)
+        self.stores(msix_table_stores())
+
+    def _on_interrupt(self, vector, _address, _data):
+        self._activity += 1
+        self._interrupts.append(vector)
+
+    def _on_write(self, address, data):
+        self._activity += 1
+        if self.record:
+            self._writes.append((address, bytes(data)))
+
+    def _on_packet(self, packet):
+        if self.record:
+            self._packets.append(bytes(packet))
+        self._deliver(packet)
+
+    def stores(self, items):
+        self._activity += 1
+        for bar, offset, data in items:
+            self.device.store(bar, offset, data)
+
+    def load(self, bar, offset, size):
+        return self.device.load(bar, offset, size)
+
+    def wait(self, condition, timeout_cycles=DEFAULT_TIMEOUT_CYCLES, word=None):
+        for _ in range(min(timeout_cycles, self.max_rounds)):
+            before = self._activity
+            if condition():
+                return
+            moved = self.fabric.run() or self.device.let_time_pass()
+            if not moved and self._activity == before:
+                break
+        raise DeviceTimeout("the device is idle, and the awaited condition is still false")
+
+    def settle(self):
+        while self.fabric.run() or self.device.let_time_pass():
+            pass
+
+    def interrupts(self):
+        return _drain(self._interrupts)
+
+    def writes(self):
+        return _drain(self._writes)
+
+    def packets(self):
+        return _drain(self._packets)
+
+    def flr(self):
+        self.device.flr()
+        self._set_up_msix()
+
+    def set_bus_master(self, on):
+        self.device.set_bus_master(on)
+
+    def set_function_mask(self, on):
+        self.device.set_msix(True, on)
+
+    @property
+    def cycles(self):
+        return 0
+
+
+def _drain(items):
+    consumed = list(items)
+    items.clear()
+    return consumed
+
+
+def open_model(nodes=1, **options):
+    """Model backends; several nodes are a list that shares one fabric."""
+    if nodes == 1:
+        return ModelBackend(**options)
+    fabric = Fabric()
+    return [ModelBackend(node_id=1 + n, fabric=fabric, **options) for n in range(nodes)]

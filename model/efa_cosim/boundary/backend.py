@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Defines the interface of host software to one device and the memory shared with it.
+
+All backends offer the same synchronous calls; driver, verbs and player use no other access to the
+device. Software calls `wait` to wait, never a loop of its own.
+"""
+
+from abc import ABC, abstractmethod
+
+from efa_cosim.layouts import defs
+
+MSIX_ADDRESS = 0xFEE0_0000
+MSIX_ADDRESS_STEP = 16
+MSIX_ENTRY_BYTES = 16
+DEFAULT_TIMEOUT_CYCLES = 1_000_000
+
+
+class DeviceTimeout(Exception):
+    """The condition that the host waited for did not become true in time."""
+
+
+class BackendUnavailable(Exception):
+    """The backend cannot run here; the text names what is missing."""
+
+
+class Backend(ABC):
+    """One device and its host memory.
+
+    `memory` offers read(address, size), write(address, data) and view(address, size).
+    """
+
+    name = "backend"
+    memory = None
+    node_id = 0
+    # How the CPUs of this host combine stores (efa_cosim.host.wc.StoreBuffer or its text).
+    store_buffer = "ideal"
+    # The device fetches send WQEs from host memory (build option SQ_HOST); not discoverable.
+    sq_host = False
+
+    @abstractmethod
+    def stores(self, items):
+        """Executes posted host stores (bar, offset, bytes) in order, each in one 64-byte line."""
+
+    @abstractmethod
+    def load(self, bar, offset, size):
+        """Reads bytes of a BAR."""
+
+    @abstractmethod
+    def wait(self, condition, timeout_cycles=DEFAULT_TIMEOUT_CYCLES, word=None):
+        """Runs the device until condition() is true; raises DeviceTimeout.
+
+        word() may name a host memory word (address, mask, value) that must match before
+        condition() can be true; a backend that watches the word calls condition() less often.
+        """
+
+    @abstractmethod
+    def settle(self):
+        """Runs device and fabric until nothing is outstanding."""
+
+    @abstractmethod
+    def interrupts(self):
+        """The MSI-X vectors that arrived since the last call, in order."""
+
+    @abstractmethod
+    def writes(self):
+        """The DMA writes (address, bytes) since the last call, interrupts aside, in order."""
+
+    @abstractmethod
+    def packets(self):
+        """The packets that left the device since the last call."""
+
+    @abstractmethod
+    def flr(self):
+        """Function-level reset; the PCI core then initializes the MSI-X table again."""
+
+    @abstractmethod
+    def set_bus_master(self, on):
+        """Bus-master enable of the PCI command register."""
+
+    @abstractmethod
+    def set_function_mask(self, on):
+        """Function mask of the MSI-X capability; the device must be idle."""
+
+    @property
+    @abstractmethod
+    def cycles(self):
+        """Device cycles so far; 0 for a backend without time."""
+
+    def store(self, bar, offset, data):
+        """Executes one posted host store of 1 to 64 bytes."""
+        self.stores([(bar, offset, data)])
+
+    def close(self):  # noqa: B027 - most backends hold nothing
+        """Releases the resources of the backend: a simulator, shared memory."""
+
+    def abort(self):
+        """Releases the resources at once, without a check for errors."""
+        self.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_exc):
+        if kind is None:
+            self.close()
+            return
+        try:
+            self.abort()
+        except (OSError, RuntimeError):
+            # The first error is reported; a simulator failure during the cleanup adds nothing.
+            return
+
+
+def msix_table_stores(vectors=None):
+    """Stores of the PCI core software that initialize the MSI-X table, all vectors unmasked."""
+    stores = []
+    for vector in range(defs.LIMITS.msix_vectors if vectors is None else vectors):
+        address = MSIX_ADDRESS + vector * MSIX_ADDRESS_STEP
+        entry = address.to_bytes(8, "little") + vector.to_bytes(4, "little") + bytes(4)
+        offset = defs.LIMITS.msix_table_offset + vector * MSIX_ENTRY_BYTES
+        stores += [(defs.EFA_REG_BAR, offset + at, entry[at : at + 4]) for at in range(0, 16, 4)]
+    return stores

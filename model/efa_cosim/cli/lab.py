@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa-cosim lab: planted provider bugs under each store buffer, found and named by a checker."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from efa_cosim.backends import backend_names, open_backend
+from efa_cosim.cli.options import RTL, number, say
+from efa_cosim.cli.options import seed as seed_of
+from efa_cosim.host.wc import OVERTAKING, POLICIES, StoreBuffer
+from efa_cosim.jobs.files import atomic_write
+from efa_cosim.jobs.pool import Pool
+from efa_cosim.measure.failures import DEVICE_WRONG, one_line
+from efa_cosim.tree import ROOT
+from efa_cosim.wclab import matrix
+from efa_cosim.wclab.bugs import BUGS
+
+MOST_SEEDS, MOST_JOBS = 100_000, 64
+PROGRESS_SECONDS = 2.0
+TEXT = """\
+The write-combine laboratory. A CPU's store buffer is between the provider and the bus; a correct
+provider works with each policy of the buffer. Ten provider bugs are planted, one at a time. A
+checker that sees only the bus, the device's events and the results must find and name each bug,
+and must report nothing for correct code. The reference model plays many seeds, the RTL a few.
+Results: matrix of bugs and store buffers, confusion of bug and verdict, cost of each policy.
+"""
+EPILOG = f"""\
+bugs: {', '.join(BUGS)}
+store buffers: {', '.join(POLICIES)}, as POLICY/LINES/{OVERTAKING} or POLICY/LINES/drains
+
+examples:
+  efa-cosim lab                                   everything, writes reports/wc_lab
+  efa-cosim lab --correct 50 --rtl none           the model only, in a minute
+  efa-cosim lab --one --bug no_fence --buffer random/8/overtakes --seed 3
+  efa-cosim lab --one --bug two_threads --buffer ideal --backend verilator
+
+exit codes: 0 every observable bug found and named, no false alarm; 1 otherwise; 2 usage
+"""
+
+
+def add_command(commands):
+    parser = commands.add_parser("lab", help="write-combine laboratory: planted provider bugs",
+                                 description=TEXT, epilog=EPILOG,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=number(1, MOST_SEEDS), default=20,
+                        help="seeds per bug and store buffer on the model (default: 20)")
+    parser.add_argument("--correct", type=number(1, MOST_SEEDS), default=1000,
+                        help="seeds per store buffer of correct code, on the model (default: 1000)")
+    parser.add_argument("--rtl", choices=("verilator", "icarus", "none"), default=RTL,
+                        help="simulator for the RTL, or none (default: %(default)s)")
+    parser.add_argument("--rtl-seeds", type=number(1, MOST_SEEDS), default=3,
+                        help="seeds per cell on the RTL, correct code included (default: 3)")
+    parser.add_argument("--jobs", type=number(1, MOST_JOBS), metavar="N",
+                        help="parallel processes (default: number of cores, at most 4)")
+    parser.add_argument("--out", type=Path, default=ROOT / "reports/wc_lab", metavar="FOLDER",
+                        help="output folder of summary.json and pictures (default: reports/wc_lab)")
+    parser.add_argument("--seed", type=seed_of, default=0,
+                        help="first seed, or with --one the seed of the run (default: 0)")
+    parser.add_argument("--bug", choices=BUGS,
+                        help="plant only this bug (default: all; with --one: correct code)")
+    one = parser.add_argument_group("one run, reported in words")
+    one.add_argument("--one", action="store_true", help="play one run only")
+    one.add_argument("--buffer", type=_buffer, default="adversarial",
+                     help="store buffer of the run (default: %(default)s)")
+    one.add_argument("--backend", choices=backend_names(), default="model",
+                     help="backend of the run (default: %(default)s)")
+    parser.set_defaults(work=work)
+
+
+def _buffer(text):
+    try:
+        return StoreBuffer.of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def work(options):
+    """Runs the laboratory, or one run of it; returns the exit code."""
+    return _one(options) if options.one else _all(options)
+
+
+def _one(options):
+    from efa_cosim.wclab.bench import run
+
+    try:
+        with open_backend(options.backend, record=True) as backend:
+            result = run(backend, options.bug, options.buffer, options.seed)
+    except DEVICE_WRONG as error:
+        print(f"failed: {one_line(error)}", file=sys.stderr)
+        return 1
+    print(
+        f"{options.bug or 'correct code'}, store buffer {result.buffer}, seed {result.seed}, "
+        f"{result.backend}: {result.sent} messages, {result.beats} stores, "
+        f"{result.doorbells} doorbells"
+    )
+    print(f"checker: {result.verdict}" + (f" ({result.why})" if result.why else ""))
+    print("trace: " + (f"not possible with correct code: {result.breach}" if result.breach else
+                       "possible with correct code"))
+    errors = ", ".join(f"{name} ({count})" for name, count in sorted(result.device.items()))
+    print(f"device: {errors or 'no error'}")
+    print(
+        f"results: {result.arrived} of {result.sent} messages arrived as sent, {result.garbage} "
+        "arrived that were not sent"
+    )
+    record = result.as_dict() | {"hidden": result.hidden, "right": result.right}
+    if options.bug is None:
+        return int(bool(matrix.false_alarm(record)))
+    return int(matrix.outcome(record) in (matrix.MISSED, matrix.MISNAMED))
+
+
+def _all(options):
+    started = time.monotonic()
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"efa-cosim: {options.out}: {error.strerror or error}; name another folder",
+              file=sys.stderr)
+        return 2
+    rtl = None if options.rtl == "none" else options.rtl
+    bugs = (options.bug,) if options.bug else BUGS
+    jobs = matrix.jobs(options.seeds, options.correct, rtl, options.rtl_seeds, bugs, options.seed)
+    width = options.jobs or min(4, os.cpu_count() or 1)
+    runs, costs, failed, unusable = [], [], [], False
+    with Pool(jobs, width, "efa_cosim.wclab.worker") as pool:
+        progress = _Progress(len(jobs))
+        for finished in pool.results():
+            if finished.code:
+                failed.append(f"{finished.job}: {finished.reason}")
+                unusable |= finished.code == 2
+            (costs if finished.job.cost else runs).extend(finished.measurements)
+            progress.report(finished, len(runs), failed)
+            if unusable:
+                break
+    if unusable:
+        print(f"efa-cosim: {failed[-1]}", file=sys.stderr)
+        return 2
+    found = matrix.summary(runs)
+    wrong = matrix.failures(found, failed, bugs)
+    text = _text(found, runs, wrong)
+    summary = {
+        "verdict": "failed" if wrong else "passed", "text": text, "command": "efa-cosim lab",
+        "runs": len(runs), "first_seed": options.seed,
+        "seconds": round(time.monotonic() - started, 1), "failures": wrong, **found, "cost": costs,
+    }  # fmt: skip
+    _write(options.out, summary)
+    print(f"{summary['verdict']}: {text} ({summary['seconds']:.0f} s), "
+          f"{options.out / 'summary.json'}")
+    for line in wrong[:10]:
+        print(f"  {line}", file=sys.stderr)
+    return int(bool(wrong))
+
+
+def _text(found, runs, wrong):
+    if wrong:
+        return f"{len(wrong)} failures in {len(runs)} runs, the first: {wrong[0]}"
+    cells, correct = found["cells"], found["correct"]
+    seen = [cell for cell in cells if cell["state"] == matrix.FOUND]
+    named, of = sum(c["named"] for c in seen), sum(c["seeds"] - c["hidden"] for c in seen)
+    return (f"{len(seen)} cells found, {len(cells) - len(seen)} not observable, {named} of {of} "
+            f"observable runs named, no false alarm in {sum(r['seeds'] for r in correct)} runs of "
+            "correct code")
+
+
+def _write(folder, summary):
+    from efa_cosim.report import lab_plots as plots
+
+    for backend in summary["confusion"]:
+        atomic_write(folder / f"matrix_{backend}.svg", plots.matrix(summary, backend))
+        atomic_write(folder / f"confusion_{backend}.svg", plots.confusion(summary, backend))
+    for backend in {row["backend"] for row in summary["cost"]}:
+        atomic_write(folder / f"cost_{backend}.svg", plots.cost(summary["cost"], backend))
+    atomic_write(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+
+
+class _Progress:
+    """Prints progress lines at intervals, with the estimated remaining time."""
+
+    def __init__(self, total):
+        self._total, self._done = total, 0
+        self._started = self._next = time.monotonic()
+
+    def report(self, finished, runs, failed):
+        """Records a finished job."""
+        self._done += 1
+        now = time.monotonic()
+        if finished.code:
+            say(f"FAILED {failed[-1]}")
+        if now >= self._next or self._done == self._total:
+            self._next = now + PROGRESS_SECONDS
+            left = (now - self._started) / self._done * (self._total - self._done)
+            say(f"[{self._done:>{len(str(self._total))}}/{self._total}] {runs} runs, about "
+                f"{left:.0f} s left; {finished.job}")

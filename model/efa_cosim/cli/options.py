@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared parts of the commands: paths, progress lines, argument types."""
+
+import argparse
+
+from efa_cosim.tree import ROOT
+
+SESSIONS = ROOT / "model/tests/data/sessions"
+RTL = "verilator"
+MOST_SEED = (1 << 31) - 1
+
+
+def say(text):
+    """Prints a line of progress."""
+    print(f"  {text}", flush=True)
+
+
+def number(least, most):
+    """Argument type: a whole number in a range."""
+    def parse(text):
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{value}: must be {least} to {most}")
+        return value
+
+    return parse
+
+
+def numbers(least, most):
+    """Argument type: comma-separated whole numbers in a range, returned ascending and unique."""
+    one = number(least, most)
+
+    def parse(text):
+        return sorted({one(part) for part in text.split(",")})
+
+    return parse
+
+
+seed = number(0, MOST_SEED)

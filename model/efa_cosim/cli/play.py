@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa-cosim play: plays a recorded session of real software on a backend."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from efa_cosim.backends import backend_names, open_backend
+from efa_cosim.jobs.files import atomic_write
+from efa_cosim.measure.failures import DEVICE_WRONG, one_line
+from efa_cosim.session.player import PlayError, play
+from efa_cosim.session.recording import SessionError, read_session
+
+PROGRESS_AFTER_SECONDS = 2.0
+PROGRESS_EVERY_SECONDS = 0.5
+TEXT = """\
+Plays the recorded exchange of unmodified EFA software with its device, store by store, on a
+backend, and compares all output of the device: register responses, admin responses, completions,
+payload, events and interrupts. Numbers that a device allocates (queues, keys, offsets) are
+translated.
+"""
+EPILOG = """\
+examples:
+  efa-cosim play probe.jsonl.gz                     on the reference model
+  efa-cosim play --control perftest.jsonl.gz        admin commands only, no data path
+  efa-cosim play --backend icarus devinfo.jsonl.gz  on the RTL, simulated by Icarus Verilog
+
+A difference is reported with the line of the session, the expected and the received value.
+"""
+
+
+def add_command(commands):
+    parser = commands.add_parser(
+        "play", help="play a recorded session of real software and compare",
+        description=TEXT, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", metavar="FILE", type=Path, help="a session (.jsonl.gz)")
+    parser.add_argument("--backend", choices=backend_names(), default="model",
+                        help="device to play on (default: %(default)s)")
+    parser.add_argument("--control", action="store_true",
+                        help="play the register BAR only: probe and admin commands")
+    parser.add_argument("--profile", choices=("recorded", "default"), default="recorded",
+                        help="attributes that the device reports (default: %(default)s, those of "
+                             "the recorded device)")
+    parser.add_argument("--json", metavar="OUT", type=Path, help="write the result as JSON")
+    parser.set_defaults(work=work)
+
+
+def work(options):
+    """Plays the session, prints the result, returns the exit code."""
+    refusal = _json_refusal(options.json)
+    if refusal:
+        print(f"efa-cosim: {refusal}", file=sys.stderr)
+        return 2
+    result = {"session": options.file.name, "backend": options.backend, "profile": options.profile}
+    progress = _Progress(options.file.name)
+    try:
+        steps = read_session(options.file)
+        with open_backend(options.backend, profile=options.profile, record=True) as backend:
+            played = play(options.file, backend, options.control, progress, steps=steps)
+    except SessionError as error:
+        code, text = 2, f"efa-cosim: {error}"
+        result |= {"verdict": "unusable", "reason": text}
+    except PlayError as error:
+        code, text = 1, f"failed: {error}"
+        result |= {"verdict": "failed", "line": error.line, "reason": error.text}
+    except DEVICE_WRONG as error:
+        code, text = 1, f"failed: {options.file} on {options.backend}: {one_line(error)}"
+        result |= {"verdict": "failed", "reason": one_line(error)}
+    else:
+        code, text = 0, f"passed {options.file.name} on {options.backend}: {_summary(played)}"
+        result |= {"verdict": "passed", **played.as_dict()}
+    finally:
+        progress.clear()
+    print(text, file=sys.stdout if code == 0 else sys.stderr)
+    try:
+        if options.json:
+            atomic_write(options.json, json.dumps(result, indent=2) + "\n")
+    except OSError as error:
+        print(f"efa-cosim: {options.json}: not written: {error.strerror or error}; "
+              "free disk space or name another file", file=sys.stderr)
+        return code or 2
+    return code
+
+
+def _json_refusal(path):
+    """Reason why the result cannot be written there, checked before playing; None if it can."""
+    if path is None:
+        return None
+    if path.is_dir():
+        return f"--json {path} is a folder; name a file in it"
+    if not path.resolve().parent.is_dir():
+        return f"--json: no folder {path.parent}; create it first"
+    if not os.access(path.resolve().parent, os.W_OK):
+        return f"--json: folder {path.resolve().parent} is not writable; name another folder"
+    return None
+
+
+def _summary(played):
+    counts = [
+        (played.stores, "stores"), (played.register_responses, "register responses"),
+        (played.admin_responses, "admin responses"), (played.completions, "completions"),
+        (played.events, "events"), (played.interrupts, "interrupts"),
+        (played.payload_bytes, "payload bytes"), (played.cycles, "cycles")]
+    return ", ".join(f"{count} {name}" for count, name in counts if count)
+
+
+class _Progress:
+    """Progress in one rewritten line on a terminal's standard error, else in plain lines."""
+
+    def __init__(self, name):
+        self._name = name
+        self._next = time.monotonic() + PROGRESS_AFTER_SECONDS
+        self._terminal = sys.stderr.isatty()
+        self._shown = False
+
+    def __call__(self, done, total):
+        now = time.monotonic()
+        if now < self._next:
+            return
+        every = PROGRESS_EVERY_SECONDS if self._terminal else 10.0
+        self._next, self._shown = now + every, True
+        text = f"{self._name}: {done} of {total} steps ({100 * done // total} %)"
+        print(f"\r{text}" if self._terminal else text, end="" if self._terminal else "\n",
+              file=sys.stderr, flush=True)
+
+    def clear(self):
+        """Clears the line."""
+        if self._shown and self._terminal:
+            print("\r\x1b[K", end="", file=sys.stderr)
+        self._shown = False

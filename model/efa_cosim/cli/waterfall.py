@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa-cosim waterfall: attributes the cycles of every message to service and named waits."""
+
+import argparse
+import html
+import json
+import sys
+from pathlib import Path
+
+from efa_cosim.backends import run_workloads
+from efa_cosim.cli.options import RTL, number, numbers, say, seed
+from efa_cosim.jobs.files import atomic_write
+from efa_cosim.measure.failures import one_line
+from efa_cosim.report.page import STYLE
+from efa_cosim.tree import ROOT
+
+CYCLE = "cycle"
+OUT = ROOT / "reports/waterfall"
+TEXT = """\
+Runs workloads on the RTL or on the cycle model, with send queues in LLQ memory and in host memory,
+and attributes the cycles of every message: service, from the timing table, and named waits. Each
+wait is derived by replaying the stage without the message's own departure time. Service and waits
+must match every event to the cycle, else the job fails and names message and stage.
+"""
+EPILOG = """\
+output, in the folder --out: index.html; summary.json with every measurement; pictures (the median
+and the 99th-percentile message side by side, stage shares and wait causes against load, the
+device's counters beside those of the bench); trace.json, for https://ui.perfetto.dev
+
+examples:
+  efa-cosim waterfall
+  efa-cosim waterfall --size 1024 --queues 4 --sizes 1024 --out reports/waterfall-1024
+  efa-cosim waterfall --backend cycle --messages 20000
+
+exit codes: 0 every message attributed to the cycle; 1 otherwise; 2 usage or environment
+"""
+
+
+def add_command(commands):
+    parser = commands.add_parser("waterfall", help="attribute the cycles of every message",
+                                 description=TEXT, epilog=EPILOG,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backend", choices=("verilator", "icarus", CYCLE), default=RTL,
+                        help="backend: the RTL on a simulator, or the cycle model "
+                             "(default: %(default)s)")
+    parser.add_argument("--size", type=number(0, 4096), default=64,
+                        help="message size of the waterfalls, bytes (default: 64)")
+    parser.add_argument("--sizes", type=numbers(0, 4096), default=[32, 64, 1024],
+                        help="message sizes against load, bytes, comma-separated "
+                             "(default: 32,64,1024)")
+    parser.add_argument("--kind", choices=("SRD", "UD"), default="SRD",
+                        help="type of the queue pairs (default: SRD)")
+    parser.add_argument("--queues", type=number(1, 64), default=8,
+                        help="number of queue pairs (default: 8)")
+    parser.add_argument("--depth", type=number(1, 128), default=16,
+                        help="outstanding messages per queue, closed loop (default: 16)")
+    parser.add_argument("--batch", type=number(1, 16), default=4,
+                        help="WQEs per doorbell (default: 4)")
+    parser.add_argument("--messages", type=number(1, 200_000), default=2048,
+                        help="messages per run (default: 2048)")
+    parser.add_argument("--rd-latency", type=number(1, 10_000), default=125, metavar="CYCLES",
+                        help="host read latency (default: 125)")
+    parser.add_argument("--seed", type=seed, default=1,
+                        help="seed of every random choice (default: 1)")
+    parser.add_argument("--out", type=Path, default=OUT, metavar="FOLDER",
+                        help="output folder of the report (default: reports/waterfall)")
+    parser.set_defaults(work=work)
+
+
+def work(options):
+    """Runs the workloads, attributes the cycles, writes the report; returns the exit code."""
+    # This import takes seconds, which help and refusals avoid.
+    from efa_cosim.attribution.study import study
+    from efa_cosim.attribution.waterfall import WaterfallError
+    from efa_cosim.cycle.timelines import TimelineError
+    from efa_cosim.cycle.workload import Workload, WorkloadError
+    from efa_cosim.report import plots
+    from efa_cosim.report import waterfall_plots as pictures
+
+    try:
+        wanted = Workload(kind=options.kind, size=options.size, queues=options.queues,
+                          depth=max(options.depth, options.batch), batch=options.batch,
+                          messages=max(options.messages, options.queues * options.batch),
+                          read_latency=options.rd_latency, seed=options.seed)
+        runner = (_modelled if options.backend == CYCLE
+                  else simulated(options.backend, options.seed))
+        found, trace = study(wanted, options.sizes, runner, say)
+    except WorkloadError as error:
+        print(f"efa-cosim: {error}", file=sys.stderr)
+        return 2
+    except (WaterfallError, TimelineError, RuntimeError, AssertionError) as error:
+        print(f"failed: {one_line(error)}", file=sys.stderr)
+        return 1
+    who = "cycle model" if options.backend == CYCLE else f"RTL on {options.backend}"
+    setting = (f"{who}; {wanted.kind}, {wanted.queues} queues, {wanted.batch} WQEs per doorbell, "
+               f"host read {wanted.read_latency} cycles")
+    names = ("waterfall-closed", "waterfall-open", "waterfall-host")
+    drawn = {name: plots.waterfall(one, who)
+             for name, one in zip(names, found["shown"], strict=True)}
+    drawn["shares"] = pictures.shares(found["rows"], setting)
+    for host, size in dict.fromkeys((row["sq_host"], row["size"]) for row in found["rows"]):
+        drawn[f"causes-{size}{'-host' if host else ''}"] = pictures.causes(
+            [row for row in found["rows"] if (row["sq_host"], row["size"]) == (host, size)],
+            setting)
+    if found["perf_counters"]:
+        drawn["perf_counters"] = pictures.perf_counters(found["perf_counters"], setting)
+    agrees = not found["perf_counters"] or found["perf_counters"]["agree"]
+    text = (f"{found['messages']:,} messages of {len(found['rows'])} runs of the {who}: service "
+            "and named waits sum to every latency, to the cycle")
+    if found["perf_counters"]:
+        text += (", the device's counters agree with the bench" if agrees
+                 else "; the device's counters DO NOT AGREE with the bench")
+    summary = {"title": "Cycles of a message by stage", "text": text, "seed": options.seed,
+               "verdict": "passed" if agrees else "failed", "backend": options.backend,
+               "command": "efa-cosim waterfall", **found}  # fmt: skip
+    page = _write(options.out, summary, drawn, trace)
+    print(f"{summary['verdict']}: {text}, report: {page}")
+    return 0 if agrees else 1
+
+
+def _modelled(works):
+    from efa_cosim.cycle.network import recorded
+
+    return [(recorded(one), None) for one in works]
+
+
+def simulated(backend, seed):
+    """Returns the runner of workloads on the RTL for attribution.study; raises
+    BackendUnavailable."""
+    from efa_cosim.cycle.record import from_rtl
+
+    def runner(works):
+        runs = run_workloads(backend, works, seed)
+        return [
+            (from_rtl(one, run), run.perf_counters) for one, run in zip(works, runs, strict=True)
+        ]
+
+    return runner
+
+
+CAPTIONS = {
+    "waterfall-closed": "Two messages of one run, doorbell to completion. Solid: service, as on an "
+    "idle device; hatched: waits, the longest with its name.",
+    "waterfall-open": "The same with doorbells at a fixed rate.",
+    "waterfall-host": "The closed loop on a build with send queues in host memory: each WQE is "
+    "fetched by a host read before it is scheduled.",
+    "shares": "Top: latencies; bottom: composition of the mean latency. Left of the dotted line "
+    "doorbells have a fixed rate, right of it each queue waits for completions.",
+    "perf_counters": "Bars: the device's own counters (efa_perf_counters). Crosses: the same "
+    "counts from the pins, or from the replays of the waterfall.",
+}
+CAUSES = "Wait causes of messages of this size, by stage; cycles of the mean message."
+
+
+def _write(folder, summary, drawn, trace):
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic_write(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+    atomic_write(folder / "trace.json", trace)
+    for name, text in drawn.items():
+        atomic_write(folder / f"{name}.svg", text)
+    panels = "".join(f"<figure>{text}<figcaption>{html.escape(CAPTIONS.get(name, CAUSES))}"
+                      "</figcaption></figure>" for name, text in drawn.items())
+    atomic_write(folder / "index.html", "\n".join([
+        "<!doctype html><html lang=en><meta charset=utf-8><title>efa-cosim waterfall</title>",
+        f"<style>{STYLE}body{{max-width:80rem}}</style><h1>{html.escape(summary['title'])}</h1>",
+        f"<p class='verdict {summary['verdict']}'>{summary['verdict']}: "
+        f"{html.escape(summary['text'])}.</p>",
+        "<p>Each wait has a name. It is derived by replaying the stage from the other messages at "
+        "the same ports and from the depths and latencies of the timing table. "
+        "<a href=trace.json>trace.json</a> shows the first messages of the closed loop on "
+        "<a href=https://ui.perfetto.dev>ui.perfetto.dev</a>.</p>", panels,
+        f"<p class=dim>Made by <code>{summary['command']}</code>, seed {summary['seed']}; the "
+        "numbers are in summary.json. Cycles at 250 MHz nominal.</p>"]) + "\n")
+    return folder / "index.html"

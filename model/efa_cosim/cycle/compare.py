@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the cycle model with the RTL on one workload: measurements, bounds, first difference.
+
+    found = compare(work, rtl_timelines, model_timelines)
+    found["met"], found["parts_at"]
+"""
+
+import numpy as np
+
+from efa_cosim.cycle.timelines import MILESTONES, NEVER
+
+# Maximum difference: a share, or a number of cycles if that is more.
+BOUNDS = {"rate": (0.02, 0.0), "median": (0.02, 1.0), "p99": (0.05, 3.0)}
+
+
+def measurements(timelines):
+    """Messages per cycle, median and 99th percentile of the latency in cycles.
+
+    The rate is over the whole run, from the first validated doorbell to the last completion."""
+    latency = timelines.latency
+    span = int(timelines.end.max()) - int(timelines["db"].min()) + 1
+    return {"rate": len(latency) / span, "median": float(np.median(latency)),
+            "p99": float(np.percentile(latency, 99))}
+
+
+def within(name, real, found):
+    """Returns True if a measurement is within its bound of the RTL measurement."""
+    share, least = BOUNDS[name]
+    return abs(found - real) <= max(share * abs(real), least)
+
+
+def parting(real, found):
+    """Returns the earliest milestone that differs: (name, cycle, number of messages that differ,
+    maximum difference in cycles), or None if every milestone of every message is equal."""
+    earliest = None
+    for name in MILESTONES:
+        a, b = real[name], found[name]
+        differs = np.flatnonzero(a != b)
+        if not len(differs) or a[0] == NEVER:
+            continue
+        at = int(np.minimum(a[differs], b[differs]).min())
+        if earliest is None or at < earliest[1]:
+            earliest = (name, at, len(differs), int(np.abs(a - b).max()))
+    return earliest
+
+
+def compare(work, real, found):
+    """Compares one point; returns plain values. `stages`: mean cycles of each stage in both."""
+    a, b = measurements(real), measurements(found)
+    parts = parting(real, found)
+    return {
+        "workload": work.as_dict(), "messages": work.total, "rtl": a, "model": b,
+        "error": {"rate": b["rate"] / a["rate"] - 1,
+                  **{name: b[name] - a[name] for name in ("median", "p99")}},
+        "met": {name: within(name, a[name], b[name]) for name in BOUNDS},
+        "exact": parts is None,
+        "parts_at": None if parts is None else dict(
+            zip(("stage", "cycle", "messages", "cycles"), parts, strict=True)),
+        "stages": stages(real, found),
+    }  # fmt: skip
+
+
+def stages(real, found):
+    """Returns the mean cycles between consecutive milestones, for both runs of one workload."""
+    passed = [name for name in MILESTONES if real[name][0] != NEVER]
+    if real.work.kind == "UD":
+        passed.remove("done")
+    return [{"from": a, "to": b, "rtl": float((real[b] - real[a]).mean()),
+             "model": float((found[b] - found[a]).mean())}
+            for a, b in zip(passed, passed[1:], strict=False)]

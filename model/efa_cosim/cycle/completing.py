@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executes the engines after packet validation: payload scatter, completion queues, host write
+stream (see efa_cosim.cycle.sending)."""
+
+from efa_cosim.cycle import engine
+from efa_cosim.cycle.state import (
+    ACK,
+    AT_COMPLETIONS,
+    AT_HOST,
+    AT_LINK,
+    AT_NETWORK,
+    AT_SCATTER,
+    AT_SCHEDULER,
+    AT_VALIDATE,
+    AT_WRITES,
+    CQE,
+    DONE,
+    FAR,
+    NOW,
+    RING,
+    RX_DATA_DONE,
+    SEEN,
+    TX_LAST,
+    R,
+)  # fmt: skip
+
+CREDITS, SEND_N, ACK_TAIL, ACKS_IN = R["credits"], R["send_n"], R["ack_tail"], R["acks_in"]
+JOB_N, RETIRE_N, SC_JOB, SC_PIECE = R["job_n"], R["retire_n"], R["sc_job"], R["sc_piece"]
+SCAN_1, SCAN_2, SCAN_3 = R["walk_1"], R["walk_2"], R["walk_3"]
+SCAN_END, LEFT_BEATS, ISSUED = R["scan_end"], R["left_beats"], R["issued"]
+TAKEN, WRITE_FREE, WRITE_PACKET = R["taken_beats"], R["write_free"], R["write_packet"]
+WRITE_JOB, WRITE_TURN, CQ1, CQ2 = R["write_job"], R["write_turn"], R["cq1"], R["cq2"]
+CQ2_AT, CQ_HELD, CQ_TURN, CQE_N = R["cq2_at"], R["cq_held"], R["cq_turn"], R["cqe_n"]
+C1, C2, C3, STORE_HEAD = R["srd1"], R["srd2"], R["srd3"], R["store_head"]
+STORE_TAIL, STORE_AT, ACKED_N, LEFT_N = R["store_tail"], R["store_at"], R["acked_n"], R["left_n"]
+FREED_AT, RETIRED_AT, CHECKED_N = R["freed_at"], R["retired_at"], R["checked_n"]
+UNSEEN_TAIL = R["unseen_tail"]
+RECEIVE = 1  # Low bit of a completion, next to the message number.
+MASK = RING - 1
+
+
+@engine
+def _issue(c, r, issued_at, taken_at):
+    """Issues the beats of the piece at the end of the scan, as far as free space is known."""
+    left, n, end = r[LEFT_BEATS], r[ISSUED], r[SCAN_END]
+    before = n + left - 1 - c.store_beats
+    if left > 0 and (before < 0 or (before < r[TAKEN] and taken_at[before & MASK] < end + left)):
+        # Free space for the last beat in time implies free space for all.
+        for beat in range(left):
+            issued_at[n + beat & MASK] = end + 1 + beat
+        r[LEFT_BEATS], r[ISSUED], r[SCAN_END] = 0, n + left, end + left
+        return end + left
+    while r[LEFT_BEATS] > 0:
+        n = r[ISSUED]
+        at = r[SCAN_END] + 1
+        if n >= c.store_beats:
+            if n - c.store_beats >= r[TAKEN]:
+                return FAR
+            at = max(at, taken_at[n - c.store_beats & MASK] + 1)
+        issued_at[n & MASK] = at
+        r[SCAN_END] = at
+        r[ISSUED] += 1
+        r[LEFT_BEATS] -= 1
+    return r[SCAN_END]
+
+
+@engine
+def scatter(now, c, r, write_beats, issued_at, taken_at, wake):
+    """Splits jobs into writes: a three-stage pipeline that stalls as a whole, then the beats."""
+    if r[SCAN_3] >= 0:
+        end = _issue(c, r, issued_at, taken_at)
+        if end > now:
+            return end
+    pieces = len(write_beats)
+    busy = r[SC_JOB] >= 0
+    one = r[SCAN_1]
+    fresh = -1
+    # The next part follows the last piece of the previous part; the GRH of a datagram is a part.
+    last_of_part = one == pieces - 1 or (c.grh and one == 0)
+    if busy and (one < 0 or last_of_part):
+        fresh = r[SC_PIECE]
+        r[SC_PIECE] = 1
+        if fresh == 1 or not c.grh or pieces == 1:
+            r[SC_JOB] = -1
+            if r[JOB_N] < r[CHECKED_N]:
+                wake[AT_VALIDATE] = NOW
+    elif one >= 0 and not last_of_part:
+        fresh = one + 1
+    r[SCAN_3] = r[SCAN_2]
+    r[SCAN_2] = one
+    r[SCAN_1] = fresh
+    if r[SCAN_3] >= 0:
+        r[LEFT_BEATS] = write_beats[r[SCAN_3]]
+        r[SCAN_END] = now
+        idle = r[TAKEN] == r[ISSUED]
+        end = _issue(c, r, issued_at, taken_at)
+        if idle:
+            due = max(issued_at[r[TAKEN] & MASK] + c.store, r[WRITE_FREE])
+            wake[AT_WRITES] = min(wake[AT_WRITES], due)
+        return end
+    if r[SCAN_1] >= 0 or r[SCAN_2] >= 0 or r[SC_JOB] >= 0:
+        return now + 1
+    return FAR
+
+
+@engine
+def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack_at,
+           unseen, beat_log, wake):
+    """Executes the host write stream: round robin of payload and completions, packet by packet."""
+    payload, entry = FAR, FAR
+    if r[TAKEN] < r[ISSUED]:
+        payload = max(issued_at[r[TAKEN] & MASK] + c.store, r[WRITE_FREE])
+    if r[CQ2] >= 0:
+        entry = max(r[CQ2_AT], r[WRITE_FREE])
+    if payload > now and entry > now:
+        return min(payload, entry)
+    if payload <= now and (entry > now or r[WRITE_TURN] == 1):
+        r[WRITE_TURN] = 0
+        if r[LEFT_BEATS] > 0:
+            # A consumed beat frees space for the rest of a piece.
+            _issue(c, r, issued_at, taken_at)
+            wake[AT_SCATTER] = NOW
+        first, beats = r[TAKEN], write_beats[r[WRITE_PACKET]]
+        consumed = now - 1
+        if issued_at[first + beats - 1 & MASK] - issued_at[first & MASK] == beats - 1:
+            # No beat was issued later than the cycle after the beat before.
+            for beat in range(beats):
+                taken_at[first + beat & MASK] = now + beat
+            consumed += beats
+        else:
+            for beat in range(beats):
+                consumed = max(consumed + 1, issued_at[first + beat & MASK] + c.store)
+                taken_at[first + beat & MASK] = consumed
+        if c.log:
+            for beat in range(beats):
+                beat_log[first + beat] = taken_at[first + beat & MASK]
+        r[TAKEN] = first + beats
+        r[WRITE_FREE] = consumed + 1
+        r[WRITE_PACKET] += 1
+        if r[WRITE_PACKET] == len(write_beats):
+            out_at[r[WRITE_JOB]] = consumed + c.handed
+            r[WRITE_PACKET] = 0
+            r[WRITE_JOB] += 1
+            wake[AT_COMPLETIONS] = min(wake[AT_COMPLETIONS], consumed + c.handed + c.retire)
+        return consumed + 1
+    r[WRITE_TURN] = 1
+    r[WRITE_FREE] = now + 1
+    message, kind = r[CQ2] >> 1, r[CQ2] & 1
+    r[CQ2] = -1
+    r[CQE_N] += 1
+    wake[AT_COMPLETIONS] = NOW
+    if kind == RECEIVE:
+        at[CQE, message] = now
+        if c.srd:
+            tail = r[ACK_TAIL]
+            ack_msg[tail] = message
+            ack_at[tail] = now + c.acknowledge - c.out
+            r[ACK_TAIL] += 1
+            wake[AT_NETWORK] = min(wake[AT_NETWORK], ack_at[tail])
+    else:
+        at[DONE, message] = now
+        at[SEEN, message] = now + c.visible
+        if c.pushes:
+            unseen[r[UNSEEN_TAIL]] = message
+            r[UNSEEN_TAIL] += 1
+        wake[AT_HOST] = min(wake[AT_HOST], now + c.visible)
+    return now + 1
+
+
+@engine
+def _finished(now, c, r, at, sent, incoming):
+    """Returns the next finished send, by acknowledgement or departure of its datagram: (message,
+    cycle), or (-1, cycle of the next)."""
+    if c.srd:
+        if r[ACKED_N] == r[ACKS_IN]:
+            return -1, FAR
+        message = incoming[r[ACKED_N]]
+        due = at[ACK, message] + c.ack_in
+        if due > now:
+            return -1, due
+        r[ACKED_N] += 1
+        return message, now
+    if r[LEFT_N] == r[SEND_N]:
+        return -1, FAR
+    message = sent[r[LEFT_N]]
+    due = at[TX_LAST, message] + c.left
+    if due > now:
+        return -1, due
+    r[LEFT_N] += 1
+    return message, now
+
+
+@engine
+def completions(now, c, r, at, sent, incoming, jobs, out_at, gone_at, places, store, store_due,
+                wake):
+    """Passes finished sends and receives to the completion engine, round robin."""
+    receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
+    # The completion engine advances all stages together; an unaccepted choice stays.
+    move = r[CQ2] < 0
+    choice = r[CQ_HELD]
+    if choice < 0:
+        if receive <= now and (r[C3] < 0 or r[CQ_TURN] == 0):
+            choice = RECEIVE
+        elif r[C3] >= 0:
+            choice = 0
+    if choice >= 0:
+        r[CQ_TURN] = choice
+    handed = False
+    if move:
+        if r[CQ1] >= 0:
+            r[CQ2] = r[CQ1]
+            r[CQ2_AT] = now + 1 + c.entry
+            wake[AT_WRITES] = min(wake[AT_WRITES], max(r[CQ2_AT], r[WRITE_FREE]))
+        r[CQ1] = -1
+        if choice == RECEIVE:
+            message = jobs[r[RETIRE_N]]
+            at[RX_DATA_DONE, message] = now - c.retire
+            gone_at[places[r[RETIRE_N]]] = now
+            r[CQ1] = 2 * message + RECEIVE
+            r[RETIRE_N] += 1
+            r[RETIRED_AT] = now
+            wake[AT_LINK] = NOW
+            if r[JOB_N] - r[RETIRE_N] + 1 >= c.line:
+                wake[AT_VALIDATE] = NOW
+        elif choice == 0:
+            r[CQ1] = 2 * r[C3]
+            handed = True
+        r[CQ_HELD] = -1
+    else:
+        r[CQ_HELD] = choice
+    # Send contexts: stalled items are stored, so the causes are never blocked.
+    c1 = r[C1]
+    empty = r[STORE_HEAD] == r[STORE_TAIL]
+    goes = -1
+    if r[C3] < 0 or handed:
+        if empty:
+            goes = c1
+            c1 = -1
+        elif r[STORE_AT] <= now:
+            goes = store[r[STORE_HEAD]]
+            r[STORE_HEAD] += 1
+            if r[STORE_HEAD] < r[STORE_TAIL]:
+                r[STORE_AT] = max(store_due[r[STORE_HEAD]], now + 1)
+        r[C3] = r[C2]
+        r[C2] = goes
+        if goes >= 0 and c.srd:
+            r[CREDITS] += 1
+            r[FREED_AT] = now
+            wake[AT_SCHEDULER] = NOW
+    if c1 >= 0:
+        tail = r[STORE_TAIL]
+        store[tail] = c1
+        store_due[tail] = now + c.stored
+        if r[STORE_HEAD] == tail:
+            r[STORE_AT] = store_due[tail]
+        r[STORE_TAIL] += 1
+    r[C1], later = _finished(now, c, r, at, sent, incoming)
+    # Items that move without another engine, and items still to be chosen.
+    if r[C1] >= 0 or (r[C2] >= 0 and r[C3] < 0) or (r[CQ1] >= 0 and r[CQ2] < 0):
+        return now + 1
+    if r[STORE_HEAD] < r[STORE_TAIL] and r[C3] < 0:
+        later = min(later, r[STORE_AT])
+    if r[CQ_HELD] < 0:
+        if r[C3] >= 0:
+            return now + 1
+        if r[RETIRE_N] < r[JOB_N]:
+            later = min(later, out_at[r[RETIRE_N]] + c.retire)
+    return max(later, now + 1)

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collects the parameters of the network from spec/timing.yaml, spec/stages.yaml and the workload.
+"""
+
+from typing import NamedTuple
+
+from efa_cosim.cycle.stages import LINE, REQUEST_BYTES, cut, shape
+from efa_cosim.layouts import defs
+
+# Stages that engines model register by register; the rest of a latency is a delay before the
+# first of them.
+SCHEDULER_STAGES = 2
+FETCH_STAGES = 2
+CHECK_STAGES = 3
+SCATTER_STAGES = 4
+COMPLETION_STAGES = 2
+SRD_STAGES = 3
+CUT_STAGES = 2
+PACKET_STAGES = 2
+FRONT = 2  # Places for packets before validation.
+
+
+class Costs(NamedTuple):
+    """Cycles, depths and counts of one workload; the names are those in the engines."""
+
+    # Workload
+    queues: int
+    batch: int
+    depth: int
+    posts: int
+    per_queue: int
+    total: int
+    srd: bool
+    gap: int
+    flits: int
+    inline: bool
+    # Host and fabric
+    write_latency: int
+    read_latency: int
+    net_latency: int
+    bus: int
+    # Doorbell and scheduler
+    ring: int
+    count: int
+    # Send WQEs in host memory
+    sq_host: bool
+    call: int
+    request_again: int
+    reads_out: int
+    place_back: int
+    publish: int
+    read_lines: int
+    ring_lines: int
+    hear: int
+    quantum: int
+    visit: int
+    lines: int
+    report_every: int
+    contexts: int
+    # Checks and allocation
+    skid: int
+    skid_depth: int
+    check: int
+    message: int
+    freed: int
+    space_next: int
+    space_messages: int
+    space_lines: int
+    ranges: int
+    cut_more: int
+    first_cuts: int
+    two: bool
+    request: int
+    tags: int
+    beat_back: int
+    response: int
+    out: int
+    space: int
+    # Receive
+    packet_in: int
+    behind: int
+    packets_wait: int
+    packets_stored: int
+    lines_wait: int
+    gone: int
+    check_next: int
+    job_check: int
+    jobs: int
+    line: int
+    written: bool
+    nothing: int
+    parked: int
+    parked_places: int
+    listed: int
+    pass_again: int
+    # Receive descriptors
+    descriptors: int
+    read_descriptors: int
+    beat_descriptors: int
+    cached: int
+    used: int
+    shown: int
+    look: int
+    look_read: int
+    look_again: int
+    # Scatter and host writes
+    grh: bool
+    retire: int
+    store: int
+    store_beats: int
+    handed: int
+    # Completion and acknowledgement
+    entry: int
+    acknowledge: int
+    ack_in: int
+    left: int
+    stored: int
+    visible: int
+    pushes: bool
+    log: bool
+
+
+def costs(table, work, log=False):
+    """Returns the costs of a workload from Stages; log: record reads and beats."""
+    made, at, every = shape(work), table.latency, table.interval
+    fixed = table.parameters
+    read_descriptors = table.depth("efa_rq_fetch.read")
+    look_read = at("efa_rq_fetch.read") - at("efa_queue_fifo_set.queue")
+    empty = "empty" in made.facts
+    return Costs(
+        queues=work.queues,
+        batch=work.batch,
+        depth=work.depth,
+        posts=work.rounds * work.queues,
+        per_queue=work.per_queue,
+        total=work.total,
+        srd=work.kind == "SRD",
+        gap=work.gap,
+        flits=made.flits,
+        inline=work.inline,
+        write_latency=work.write_latency,
+        read_latency=work.read_latency,
+        net_latency=work.net_latency,
+        bus=fixed["bus"],
+        ring=fixed["bus"] + at("efa_mmio.store") + at("efa_doorbell.store"),
+        count=at("efa_doorbell.count") - at("efa_doorbell.store") - 1,
+        sq_host=bool(work.sq_host),
+        call=at("efa_sq_fetch.read") - FETCH_STAGES,
+        request_again=every("efa_sq_fetch.again"),
+        reads_out=table.depth("efa_sq_fetch.read"),
+        place_back=at("efa_fifo.large"),
+        publish=at("efa_sq_reorder.beat"),
+        read_lines=REQUEST_BYTES // LINE,
+        ring_lines=(work.entry_bytes // LINE) << max(1, (work.depth - 1).bit_length()),
+        hear=at("efa_sq_sched.entry") - at("efa_skid.beat") - SCHEDULER_STAGES,
+        quantum=table.depth("efa_sq_sched.visit"),
+        visit=table.depth("efa_sq_sched.cut"),
+        lines=work.entry_bytes // LINE,
+        report_every=work.cq_batch,
+        contexts=table.depth("efa_send_tracker.ack"),
+        skid=at("efa_skid.beat"),
+        skid_depth=table.depth("efa_skid.beat"),
+        check=at("efa_wqe_check.entry"),
+        message=at("efa_tx.message") - PACKET_STAGES,
+        freed=PACKET_STAGES,
+        space_next=every(
+            "efa_tx_alloc.two_buffers" if work.buffers == 2 else "efa_tx_alloc.message"
+        ),
+        space_messages=table.depth("efa_tx_alloc.message"),
+        space_lines=table.depth("efa_tx_alloc.line"),
+        ranges=table.depth("efa_tx_alloc.read"),
+        cut_more=at("efa_tx_alloc.read") - at("efa_tx_alloc.message") - CUT_STAGES,
+        first_cuts=len(cut(work.pieces[0])),
+        two=work.buffers == 2,
+        request=at("efa_dma_rd.request"),
+        tags=table.depth("efa_dma_rd.request"),
+        beat_back=at("efa_dma_rd.beat"),
+        response=at("efa_tx.data"),
+        out=at("efa_net_tx.flit"),
+        space=0 if work.inline else made.flits,
+        packet_in=at("efa_net_rx.packet") + at("efa_rx_validate.packet") - CHECK_STAGES,
+        behind=at("efa_fifo.large"),
+        packets_wait=table.depth("efa_net_rx.packet") - FRONT,
+        packets_stored=table.depth("efa_net_rx.slot"),
+        lines_wait=table.depth("efa_net_rx.line"),
+        gone=at("efa_net_rx.slot"),
+        check_next=every("efa_rx_validate.packet"),
+        job_check=at("efa_rx_mr_check.no_buffer" if empty else "efa_rx_mr_check.job"),
+        jobs=table.depth("efa_rx_mr_check.job"),
+        line=table.depth("efa_rx_scatter.job"),
+        written=not empty,
+        nothing=at("efa_fifo.small"),
+        parked=table.depth("efa_rx_park.list"),
+        parked_places=2 * table.depth("efa_rx_park.list"),
+        listed=at("efa_fifo.large"),
+        pass_again=every("efa_rx_park.again"),
+        descriptors=table.depth("efa_rq_cache.read"),
+        read_descriptors=read_descriptors,
+        beat_descriptors=LINE // defs.IoRxDesc.SIZE,
+        cached=at("efa_rq_cache.beat"),
+        used=at("efa_rq_fetch.used"),
+        shown=at("efa_queue_fifo_set.queue"),
+        look=every("efa_rq_fetch.look"),
+        look_read=look_read,
+        look_again=every("efa_rq_fetch.read") - look_read,
+        grh=work.kind == "UD",
+        retire=at("efa_rx_retire.job"),
+        store=at("efa_rx_scatter.job") - SCATTER_STAGES,
+        store_beats=table.depth("efa_rx_scatter.store"),
+        handed=at("efa_dma_wr.beat"),
+        entry=at("efa_cq.entry") - COMPLETION_STAGES,
+        acknowledge=at("efa_cq.commit")
+        + at("efa_rx_retire.entry")
+        + at("efa_net_tx.acknowledgement"),
+        ack_in=at("efa_net_rx.acknowledgement") + at("efa_send_tracker.ack") - SRD_STAGES,
+        left=at("efa_net_tx.done")
+        - at("efa_net_tx.flit")
+        + at("efa_send_tracker.done")
+        - SRD_STAGES,
+        stored=at("efa_fifo.large"),
+        visible=at("efa_dma_wr.beat") + work.write_latency,
+        # Minimum delay of the completion of a read that is sent after a write.
+        pushes=work.write_latency > work.read_latency,
+        log=log,
+    )

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the network of stages: from a workload to the milestones of each message.
+
+    timelines = simulate(Workload(size=64, queues=8, depth=64, batch=16, messages=10_000))
+    timelines["done"] - timelines["db"]
+
+Time advances from one cycle with engine activity to the next; an activity of many cycles, such as
+a packet of many flits, is one step. All numbers come from the tables, through costs.py.
+"""
+
+from functools import cache
+
+import numpy as np
+
+from efa_cosim.cycle import compiled, engine
+from efa_cosim.cycle.completing import CQE_N, completions, scatter, writes
+from efa_cosim.cycle.costs import costs
+from efa_cosim.cycle.fetching import entries
+from efa_cosim.cycle.packets import CHECK_PT, CHECK_STUCK, checks, network, reads
+from efa_cosim.cycle.receiving import link, validate
+from efa_cosim.cycle.record import PERIOD, Reads, Record
+from efa_cosim.cycle.rings import fetch
+from efa_cosim.cycle.sending import host, scheduler
+from efa_cosim.cycle.stages import Stages, shape
+from efa_cosim.cycle.state import (
+    AT_CHECKS,
+    AT_COMPLETIONS,
+    AT_ENTRIES,
+    AT_FETCH,
+    AT_HOST,
+    AT_LINK,
+    AT_NETWORK,
+    AT_READS,
+    AT_SCATTER,
+    AT_SCHEDULER,
+    AT_VALIDATE,
+    AT_WRITES,
+    ENGINES,
+    FAR,
+    R,
+    new_state,
+)
+from efa_cosim.cycle.timelines import MILESTONES, NEVER, MessageTimelines
+from efa_cosim.cycle.workload import store_beats
+
+
+class Stuck(Exception):
+    """No engine can act but messages are missing: an error of the model."""
+
+
+@engine
+def _first(wake):
+    # Pairwise minima: no operation depends on the one directly before it.
+    early = min(min(min(wake[0], wake[1]), min(wake[2], wake[3])), min(wake[4], wake[5]))
+    late = min(min(min(wake[6], wake[7]), min(wake[8], wake[9])), min(wake[10], wake[11]))
+    return min(early, late)
+
+
+@compiled
+def _run(c, s, wake):
+    """Runs until every completion is written; returns the last cycle, or -1 in a deadlock."""
+    # Arrays as local names: access through the tuple costs more than a cycle of an engine.
+    (
+        r,
+        at,
+        beats,
+        post_at,
+        news_at,
+        news_queue,
+        news_count,
+        want,
+        read_slot,
+        want_free,
+        waiting,
+        entry_free,
+        read_beats,
+        write_beats,
+        inside,
+        posted,
+        consumed,
+        deficit,
+        sent,
+        skid_in,
+        check_due,
+        listed_at,
+        left_at,
+        tag_free,
+        claimed,
+        requested,
+        moved_n,
+        here,
+        used,
+        used_due,
+        in_used,
+        again,
+        again_due,
+        in_again,
+        req_ring,
+        req_block,
+        req_at,
+        req_end,
+        ack_msg,
+        ack_at,
+        link_msg,
+        link_ack,
+        link_due,
+        arrived,
+        gone_at,
+        ring_of,
+        front_due,
+        jobs,
+        job_at,
+        places,
+        out_at,
+        parked,
+        park_due,
+        blocked,
+        issued_at,
+        taken_at,
+        incoming,
+        store,
+        store_due,
+        unseen,
+        read_log,
+        beat_log,
+    ) = s
+    now = 0
+    while r[CQE_N] < 2 * c.total:
+        # Downstream engines first: a place freed in this cycle can be used in it. The link is
+        # the exception: space in the packet stores is visible one cycle later. An engine runs
+        # when its own time has come or when an engine that it depends on has acted.
+        if wake[AT_LINK] <= now:
+            wake[AT_LINK] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, incoming,
+                                 gone_at, wake)
+        if wake[AT_WRITES] <= now:
+            wake[AT_WRITES] = writes(now, c, r, at, write_beats, issued_at, taken_at, out_at,
+                                     ack_msg, ack_at, unseen, beat_log, wake)
+        if wake[AT_SCATTER] <= now:
+            wake[AT_SCATTER] = scatter(now, c, r, write_beats, issued_at, taken_at, wake)
+        if wake[AT_COMPLETIONS] <= now:
+            wake[AT_COMPLETIONS] = completions(
+                now, c, r, at, sent, incoming, jobs, out_at, gone_at, places, store, store_due, wake
+            )
+        if wake[AT_FETCH] <= now:
+            wake[AT_FETCH] = fetch(
+                now,
+                c,
+                r,
+                requested,
+                moved_n,
+                used,
+                used_due,
+                in_used,
+                again,
+                again_due,
+                in_again,
+                req_ring,
+                req_block,
+                req_at,
+                req_end,
+                wake,
+            )
+        if wake[AT_VALIDATE] <= now:
+            wake[AT_VALIDATE] = validate(now, c, r, at, claimed, moved_n, here, arrived, ring_of,
+                                         front_due, jobs, job_at, places, out_at, parked, park_due,
+                                         blocked, wake)
+        if wake[AT_NETWORK] <= now:
+            wake[AT_NETWORK] = network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at,
+                                       link_msg, link_ack, link_due, wake)
+        if wake[AT_READS] <= now:
+            wake[AT_READS] = reads(
+                now,
+                c,
+                r,
+                at,
+                read_beats,
+                sent,
+                tag_free,
+                here,
+                req_ring,
+                req_block,
+                req_at,
+                req_end,
+                read_log,
+                news_at,
+                news_queue,
+                news_count,
+                entry_free,
+                unseen,
+                wake,
+            )
+        if wake[AT_CHECKS] <= now:
+            wake[AT_CHECKS] = checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at,
+                                     wake)
+        if wake[AT_SCHEDULER] <= now:
+            wake[AT_SCHEDULER] = scheduler(now, c, r, at, news_at, news_queue, news_count, inside,
+                                           posted, consumed, deficit, sent, skid_in, wake)
+        if wake[AT_HOST] <= now:
+            wake[AT_HOST] = host(now, c, r, at, beats, post_at, news_at, news_queue, news_count,
+                                 wake)
+        if wake[AT_ENTRIES] <= now:
+            wake[AT_ENTRIES] = entries(now, c, r, post_at, want, read_slot, want_free, waiting,
+                                       entry_free, wake)
+        step = max(1, _first(wake) - now)
+        if step >= FAR - now:
+            return -1
+        if r[CHECK_STUCK] == 0:
+            r[CHECK_PT] += step
+        now += step
+    return now
+
+
+@cache
+def _table():
+    return Stages()
+
+
+def simulate(work, beats=None, table=None):
+    """Returns the MessageTimelines of a Workload; cycle 0 is its first doorbell store.
+
+    beats: bus beats of the stores before each doorbell, used cyclically (default: those of the
+    store buffer policy); table: Stages. Raises Stuck.
+    """
+    return _simulate(work, beats, table)[0]
+
+
+def recorded(work, beats=None, table=None):
+    """Returns the Record of a model run, like record.from_rtl for the RTL; see `simulate`."""
+    timelines, state, base = _simulate(work, beats, table, log=True)
+    log = state.read_log[: state.r[R["read_count"]]]
+    reads = Reads(log[:, 0] - base, log[:, 1] - base, log[:, 2], log[:, 3])
+    return Record(timelines, shape(work), reads, state.beat_log - base, -base % PERIOD)
+
+
+def _simulate(work, beats, table, log=False):
+    table = table or _table()
+    numbers = costs(table, work, log)
+    state = new_state(numbers, shape(work), store_beats(work) if beats is None else beats)
+    if _run(numbers, state, np.zeros(ENGINES, np.int64)) < 0:
+        raise Stuck(f"{work}: no engine can act, but completions are missing")
+    found = dict(zip(MILESTONES, state.at, strict=False))
+    base = int(found["bell"][0])
+    for column in found.values():
+        never = column == FAR
+        column -= base
+        column[never] = NEVER
+    columns = {name: np.asarray(column) for name, column in found.items()}
+    return MessageTimelines(work, columns), state, base

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executes the send engines after the scheduler (see sending.py): checks, host reads, packets.
+"""
+
+from efa_cosim.cycle import engine
+from efa_cosim.cycle.fetching import incoming
+from efa_cosim.cycle.record import DESCRIPTORS as RING_READS
+from efa_cosim.cycle.record import ENTRIES as ENTRY_READS
+from efa_cosim.cycle.state import (
+    ACKOUT,
+    AT_CHECKS,
+    AT_COMPLETIONS,
+    AT_ENTRIES,
+    AT_FETCH,
+    AT_HOST,
+    AT_LINK,
+    AT_NETWORK,
+    AT_READS,
+    AT_SCHEDULER,
+    CHECK,
+    FAR,
+    NOW,
+    RD,
+    RD_CPL,
+    READY,
+    SEEN,
+    TX_FIRST,
+    TX_LAST,
+    R,
+)  # fmt: skip
+
+ITEM_N, POPPED, CHECK_PT = R["item_n"], R["popped"], R["check_pt"]
+INTO_CHECK_N, CHECK_STUCK, CHECK_N = R["into_check_n"], R["check_stuck"], R["check_n"]
+SPACE_N, SPACE_FREE, LINES, SLOTS = R["space_n"], R["space_free"], R["lines"], R["slots"]
+FREED_N, READ_N, READ_PIECE = R["freed_n"], R["read_n"], R["read_piece"]
+READ_BUS, READ_COUNT, TAG = R["read_bus"], R["read_count"], R["tag"]
+CUT_1, CUT_3, CUT_AT, CUT_PIECE = R["cut_1"], R["cut_3"], R["cut_at"], R["cut_piece"]
+CUT_STUCK, RANGES, RANGE_OUT = R["cut_stuck"], R["ranges"], R["range_out"]
+RANGE_SECOND = R["range_second"]
+READ_TURN, REQ_HEAD, REQ_TAIL, SEND_N = (
+    R["read_turn"],
+    R["req_head"],
+    R["req_tail"],
+    R["send_n"],
+)
+NET_FREE, NET_TURN, ACK_HEAD = R["net_free"], R["net_turn"], R["ack_head"]
+ACK_TAIL, LISTED_N, TX, TX_AT = R["ack_tail"], R["listed_n"], R["tx"], R["tx_at"]
+TX_FREE, OUT, OUT_AT, OUT_FREE = R["tx_free"], R["out"], R["out_at"], R["out_free"]
+LINK_TAIL, FETCH_WAITS, FETCH_AT = R["link_tail"], R["fetch_waits"], R["fetch_at"]
+UNSEEN_HEAD, UNSEEN_TAIL = R["unseen_head"], R["unseen_tail"]
+ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
+DESCRIPTORS, PAYLOAD, SEND_ENTRIES = range(3)  # Clients of the host reads, in round-robin order.
+PAST = -1  # left_at of a message that bypassed the list.
+
+
+@engine
+def _range(now, c, r, wake):
+    """Passes a buffer range to the cut stage, by bypass or through the queue; returns False if
+    full."""
+    if r[CUT_1] == 0 and r[CUT_STUCK] == 0:
+        r[CUT_1] = 1
+    elif r[RANGES] + (1 if r[RANGE_OUT] == now else 0) < c.ranges:
+        r[RANGES] += 1
+    else:
+        return False
+    wake[AT_READS] = NOW
+    return True
+
+
+@engine
+def _space(now, c, r, at, sent, listed_at, wake):
+    """Inserts a message into the list when all of it has space; returns the cycle of the next
+    attempt."""
+    if r[RANGE_SECOND] == 1:
+        if not _range(now, c, r, wake):
+            return now + 1 if r[RANGE_OUT] == now else FAR
+        r[RANGE_SECOND], r[SPACE_FREE] = 0, now + c.space_next - 1
+        return now + 1
+    k = r[SPACE_N]
+    if k == r[CHECK_N]:
+        return FAR
+    due = max(at[CHECK, sent[k]] + 1, r[SPACE_FREE])
+    if due > now:
+        return due
+    if r[LINES] + c.space > c.space_lines or r[SLOTS] == c.space_messages:
+        return FAR
+    if not c.inline and not _range(now, c, r, wake):
+        return now + 1 if r[RANGE_OUT] == now else FAR
+    message = sent[k]
+    r[LINES] += c.space
+    r[SLOTS] += 1
+    r[SPACE_FREE] = now + c.space_next
+    listed_at[k] = now + 1
+    if c.inline:
+        at[READY, message] = now
+    elif c.two:
+        r[RANGE_SECOND], r[SPACE_FREE] = 1, FAR
+    r[SPACE_N] += 1
+    wake[AT_NETWORK] = NOW
+    return now + 1
+
+
+@engine
+def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at, wake):
+    """Passes WQEs through the skid and the checks into the allocation stage, or by bypass."""
+    idle = r[SPACE_N] == r[CHECK_N]
+    listed = r[LISTED_N] < r[SPACE_N]
+    later = _space(now, c, r, at, sent, listed_at, wake)
+    # The checks output their oldest WQE when the allocation stage is empty.
+    k = r[CHECK_N]
+    r[CHECK_STUCK] = 0
+    if k < r[INTO_CHECK_N]:
+        wait = check_due[k] - r[CHECK_PT]
+        if wait > 0:
+            later = min(later, now + wait)
+        elif r[SPACE_N] == k and r[SPACE_FREE] - 1 <= now:
+            at[CHECK, sent[k]] = now
+            r[CHECK_N] += 1
+            if c.inline and idle and not listed and r[TX] < 0 and r[TX_FREE] <= now:
+                # No payload to gather and no message before it: bypass to the packet stage.
+                at[READY, sent[k]] = now
+                left_at[k] = PAST
+                r[TX], r[TX_AT] = k, now + 1 + c.message
+                r[SPACE_N] += 1
+                r[LISTED_N] += 1
+                wake[AT_NETWORK] = NOW
+            later = now + 1
+        else:
+            r[CHECK_STUCK] = 1
+    held = r[ITEM_N] - r[INTO_CHECK_N]
+    if held > 0 and r[CHECK_STUCK] == 0:
+        k = r[INTO_CHECK_N]
+        if skid_in[k] + c.skid <= now:
+            check_due[k] = r[CHECK_PT] + c.check
+            r[INTO_CHECK_N] += 1
+            r[POPPED] = now
+            wake[AT_SCHEDULER] = NOW
+            later = now + 1
+        else:
+            later = min(later, skid_in[k] + c.skid)
+    return later
+
+
+@engine
+def _cut(now, c, r, pieces, granted, wake):
+    """Cuts ranges into reads; all stages stall while the last stage holds its read.
+
+    Stage 1: the range to cut; stage 3: a read with its page. Returns the cycle in which a read is
+    offered.
+    """
+    if r[CUT_3] == 1 and not granted:
+        r[CUT_STUCK] = 1
+        return FAR
+    r[CUT_STUCK] = 0
+    r[CUT_3] = r[CUT_1]
+    if r[CUT_1] == 1:
+        r[CUT_AT] = now + 1 + c.cut_more
+        r[CUT_PIECE] = r[CUT_PIECE] + 1 if r[CUT_PIECE] + 1 < pieces else 0
+        if r[CUT_PIECE] == 0 or (c.two and r[CUT_PIECE] == c.first_cuts):
+            r[CUT_1] = 0
+    if r[CUT_1] == 0 and r[RANGES] > 0:
+        if r[RANGES] == c.ranges:
+            wake[AT_CHECKS] = NOW
+        r[CUT_1] = 1
+        r[RANGES] -= 1
+        r[RANGE_OUT] = now
+    return now + 1 if r[CUT_3] == 1 or r[CUT_1] == 1 else FAR
+
+
+@engine
+def _push(r, at, unseen, responded, wake):
+    """Makes earlier completion writes visible to the host at the latest when a read completes."""
+    while r[UNSEEN_HEAD] < r[UNSEEN_TAIL]:
+        message = unseen[r[UNSEEN_HEAD]]
+        r[UNSEEN_HEAD] += 1
+        if at[SEEN, message] > responded:
+            at[SEEN, message] = responded
+            wake[AT_HOST] = NOW
+
+
+@engine
+def reads(
+    now,
+    c,
+    r,
+    at,
+    read_beats,
+    sent,
+    tag_free,
+    here,
+    req_ring,
+    req_block,
+    req_at,
+    req_end,
+    read_log,
+    news_at,
+    news_queue,
+    news_count,
+    entry_free,
+    unseen,
+    wake,
+):
+    """Issues one host read a cycle, round robin over clients; the host completes in order."""
+    payload = r[CUT_AT] if r[CUT_3] == 1 else FAR
+    ring = req_at[r[REQ_HEAD]] if r[REQ_HEAD] < r[REQ_TAIL] else FAR
+    tag = tag_free[r[TAG]]
+    entry = max(r[ENTRY_AT], tag) if r[ENTRY_QUEUE] >= 0 else FAR
+    payload, ring = max(payload, tag), max(ring, tag)
+    client = r[READ_TURN]
+    if payload > now and ring > now and entry > now:
+        later = min(payload, min(ring, entry))
+        return later if c.inline else min(later, _cut(now, c, r, len(read_beats), False, wake))
+    while ((client == DESCRIPTORS and ring > now) or (client == PAYLOAD and payload > now)
+           or (client == SEND_ENTRIES and entry > now)):
+        client = client + 1 if client < SEND_ENTRIES else DESCRIPTORS
+    r[READ_TURN] = client + 1 if client < SEND_ENTRIES else DESCRIPTORS
+    if not c.inline:
+        _cut(now, c, r, len(read_beats), client == PAYLOAD, wake)
+    requested = now + c.request
+    if client == DESCRIPTORS:
+        # The last read of a ring requests the remaining descriptors.
+        number = min(c.read_descriptors,
+                     c.per_queue - req_block[r[REQ_HEAD]] * c.read_descriptors)
+        beats = (number + c.beat_descriptors - 1) // c.beat_descriptors
+    else:
+        beats = read_beats[r[READ_PIECE]] if client == PAYLOAD else r[ENTRY_LINES]
+    first = max(requested + c.read_latency + c.bus, r[READ_BUS])
+    r[READ_BUS] = first + beats
+    if c.pushes:
+        _push(r, at, unseen, first - c.bus, wake)
+    end = first + beats - 1 + c.beat_back
+    # The tag is free one cycle later, after the FIFO of free tags.
+    tag_free[r[TAG]] = end + 1
+    r[TAG] = r[TAG] + 1 if r[TAG] + 1 < c.tags else 0
+    if c.log:
+        log = read_log[r[READ_COUNT]]
+        log[0], log[1], log[2] = requested, end, beats
+        log[3] = (
+            RING_READS - req_ring[r[REQ_HEAD]] if client == DESCRIPTORS else ENTRY_READS
+        )
+        if client == PAYLOAD:
+            log[3] = sent[r[READ_N]]
+    r[READ_COUNT] += 1
+    if client == SEND_ENTRIES:
+        incoming(c, r, first, news_at, news_queue, news_count, entry_free, wake)
+        wake[AT_ENTRIES] = NOW
+    elif client == DESCRIPTORS:
+        ring = req_ring[r[REQ_HEAD]]
+        block = req_block[r[REQ_HEAD]]
+        here[ring, block] = end - beats + 1 + c.cached
+        req_end[r[REQ_HEAD]] = end + 1
+        r[REQ_HEAD] += 1
+        r[FETCH_WAITS], r[FETCH_AT] = 0, now + c.look_again
+        wake[AT_FETCH] = min(wake[AT_FETCH], min(r[FETCH_AT], end + 1))
+    else:
+        message = sent[r[READ_N]]
+        r[READ_PIECE] += 1
+        if r[READ_PIECE] == len(read_beats):
+            at[RD, message] = requested
+            at[RD_CPL, message] = end
+            at[READY, message] = end + c.response - 1
+            r[READ_PIECE] = 0
+            r[READ_N] += 1
+            wake[AT_NETWORK] = min(wake[AT_NETWORK], at[READY, message])
+    return now + 1
+
+
+@engine
+def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due, wake):
+    """Sends a packet or an acknowledgement, round robin, when the output is free; returns when."""
+    data = r[OUT_AT] if r[OUT] >= 0 else FAR
+    ack = ack_at[r[ACK_HEAD]] if r[ACK_HEAD] < r[ACK_TAIL] else FAR
+    data, ack = max(data, r[NET_FREE]), max(ack, r[NET_FREE])
+    if data > now and ack > now:
+        return min(data, ack)
+    is_ack = ack <= now and (data > now or r[NET_TURN] == 0)
+    r[NET_TURN] = 1 if is_ack else 0
+    tail = r[LINK_TAIL]
+    if is_ack:
+        message, flits = ack_msg[r[ACK_HEAD]], 1
+        at[ACKOUT, message] = now + c.out
+        r[ACK_HEAD] += 1
+    else:
+        k, flits = r[OUT], c.flits
+        message = sent[k]
+        at[TX_FIRST, message] = now + c.out
+        at[TX_LAST, message] = now + c.out + flits - 1
+        r[SEND_N] += 1
+        r[OUT], r[OUT_FREE] = -1, now + flits - 1
+        if flits > 1:
+            # The last flit enters the stage when the flit before it leaves.
+            r[TX], r[TX_FREE] = -1, now + flits - 2
+            if left_at[k] != PAST:
+                left_at[k] = r[TX_FREE] + c.freed
+        if not c.srd:
+            wake[AT_COMPLETIONS] = NOW
+    link_msg[tail] = message
+    link_ack[tail] = 1 if is_ack else 0
+    link_due[tail] = now + c.out + flits - 1 + c.net_latency + c.bus
+    r[LINK_TAIL] += 1
+    r[NET_FREE] = now + flits
+    wake[AT_LINK] = min(wake[AT_LINK], link_due[tail])
+    return now + flits
+
+
+@engine
+def network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at, link_msg, link_ack, link_due,
+            wake):
+    """Outputs packets, one flit a cycle: TX is the current message, OUT its next flit."""
+    while r[FREED_N] < r[LISTED_N] and (
+            left_at[r[FREED_N]] == PAST or left_at[r[FREED_N]] <= now):
+        if left_at[r[FREED_N]] != PAST:
+            r[LINES] -= c.space
+            r[SLOTS] -= 1
+            wake[AT_CHECKS] = NOW
+        r[FREED_N] += 1
+    later = _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due,
+                   wake)
+    if r[FREED_N] < r[LISTED_N]:
+        later = min(later, left_at[r[FREED_N]])
+    k = r[TX]
+    if k >= 0 and r[OUT] < 0:
+        due = max(r[OUT_FREE], max(r[TX_AT], at[READY, sent[k]]))
+        if due <= now:
+            r[OUT], r[OUT_AT] = k, now + 1
+            later = min(later, now + 1)
+            if c.flits == 1:
+                r[TX], r[TX_FREE] = -1, now
+                if left_at[k] != PAST:
+                    left_at[k] = now + c.freed
+        else:
+            later = min(later, due)
+    if r[TX] < 0 and r[LISTED_N] < r[SPACE_N]:
+        due = max(listed_at[r[LISTED_N]], r[TX_FREE])
+        if due <= now:
+            r[TX], r[TX_AT] = r[LISTED_N], now + 1
+            left_at[r[TX]] = FAR
+            r[LISTED_N] += 1
+            later = min(later, now + 1)
+        else:
+            later = min(later, due)
+    return later

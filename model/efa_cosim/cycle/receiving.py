@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executes the receive engines, cycle by cycle (see sending.py): link and packet validation."""
+
+from efa_cosim.cycle import engine
+from efa_cosim.cycle.state import (
+    ACK,
+    AT_COMPLETIONS,
+    AT_FETCH,
+    AT_LINK,
+    AT_SCATTER,
+    AT_VALIDATE,
+    FAR,
+    NOW,
+    RX_FIRST,
+    RX_LAST,
+    RX_VALIDATED,
+    R,
+)  # fmt: skip
+
+LINK_HEAD, LINK_TAIL, LINK_FREE = R["link_head"], R["link_tail"], R["link_free"]
+LINK_FLITS, STORED, ACKS_IN, IN_LINES = R["link_flits"], R["stored"], R["acks_in"], R["in_lines"]
+GONE_N, GONE_AT, MOVED, MOVED_AT = R["gone_n"], R["gone_at"], R["moved"], R["moved_at"]
+ARRIVED, FRONT_N, PACKET_N, J1, J2 = R["arrived"], R["front_n"], R["packet_n"], R["j1"], R["j2"]
+J2_BLOCKED, J2_INDEX, J3, CHECK_FREE = R["j2_blocked"], R["j2_index"], R["j3"], R["check_free"]
+CHECKED_N, JOB_N, RETIRE_N, PARK_HEAD = R["checked_n"], R["job_n"], R["retire_n"], R["park_head"]
+PARK_TAIL, PARK_AT, PARK_FULL, PASS = R["park_tail"], R["park_at"], R["park_full"], R["pass"]
+PASS_LEFT, PASS_REST, SC_JOB = R["pass_left"], R["pass_rest"], R["sc_job"]
+SC_PIECE, RETIRED_AT, WRITE_N = R["sc_piece"], R["retired_at"], R["write_n"]
+OPEN, QUIET, PASSING = 0, 1, 2
+NONE = -1
+
+
+@engine
+def link(now, c, r, at, link_msg, link_ack, link_due, arrived, incoming, gone_at, wake):
+    """Receives packets in the order of transmission; stalls while a packet store is full."""
+    # Packets leave their store in order of arrival, one a cycle.
+    later = FAR
+    while r[GONE_N] < r[STORED] and gone_at[r[GONE_N]] < FAR:
+        gone = max(gone_at[r[GONE_N]], r[GONE_AT]) + c.gone
+        if gone + 1 > now:
+            later = gone + 1
+            break
+        r[GONE_AT] = gone
+        r[IN_LINES] -= c.flits
+        r[GONE_N] += 1
+    head = r[LINK_HEAD]
+    if head == r[LINK_TAIL]:
+        return later
+    due = max(link_due[head], r[LINK_FREE])
+    if due > now:
+        return min(due, later)
+    if (r[IN_LINES] >= c.lines_wait or r[STORED] - r[FRONT_N] >= c.packets_wait
+            or r[STORED] - r[GONE_N] >= c.packets_stored):
+        return later
+    message = link_msg[head]
+    r[LINK_FREE] = now + 1
+    if link_ack[head] == 1:
+        at[ACK, message] = now
+        incoming[r[ACKS_IN]] = message
+        r[ACKS_IN] += 1
+        r[LINK_HEAD] += 1
+        wake[AT_COMPLETIONS] = min(wake[AT_COMPLETIONS], now + c.ack_in)
+        return now + 1
+    if r[LINK_FLITS] == 0:
+        at[RX_FIRST, message] = now
+    # All remaining flits at once, as far as lines are free.
+    flits = min(c.flits - r[LINK_FLITS], c.lines_wait - r[IN_LINES])
+    r[IN_LINES] += flits
+    r[LINK_FLITS] += flits
+    r[LINK_FREE] = now + flits
+    if r[LINK_FLITS] == c.flits:
+        at[RX_LAST, message] = now + flits - 1
+        arrived[r[STORED]] = message
+        gone_at[r[STORED]] = FAR
+        r[STORED] += 1
+        r[LINK_FLITS] = 0
+        r[LINK_HEAD] += 1
+        wake[AT_VALIDATE] = min(wake[AT_VALIDATE], at[RX_LAST, message])
+    return r[LINK_FREE]
+
+
+@engine
+def _checked(now, c, r, at, jobs, job_at, out_at, wake):
+    """Moves the oldest job out of the checks: its write begins when the scatter has space, and it
+    leaves when the job line has space, too."""
+    j = r[JOB_N]
+    if j == r[CHECKED_N]:
+        return False, FAR
+    due = job_at[j] + c.job_check
+    if due > now:
+        return False, due
+    begins = c.written and r[WRITE_N] == j
+    if begins:
+        if r[SC_JOB] >= 0:
+            return False, FAR
+        at[RX_VALIDATED, jobs[j]] = now
+        out_at[j] = FAR
+        r[SC_JOB] = j
+        r[SC_PIECE] = 0
+        r[WRITE_N] += 1
+        wake[AT_SCATTER] = NOW
+    # A place freed in this cycle is visible in the next.
+    held = j - r[RETIRE_N] + (1 if r[RETIRED_AT] == now else 0)
+    if held >= c.line:
+        return begins, now + 1 if r[RETIRED_AT] == now else FAR
+    if not c.written:
+        at[RX_VALIDATED, jobs[j]] = now
+        out_at[j] = now + c.nothing
+        wake[AT_COMPLETIONS] = NOW
+    r[JOB_N] += 1
+    return True, now
+
+
+@engine
+def _offered(now, c, r, at, arrived, front_due, parked):
+    """Returns the next packet to validate: from the list of parked packets during a pass, else a
+    new packet; -1 if there is none."""
+    if r[PASS] == PASSING:
+        if r[PARK_HEAD] < r[PARK_TAIL] and r[PARK_AT] <= now:
+            return parked[r[PARK_HEAD] % c.parked_places]
+        return NONE
+    new = r[PACKET_N]
+    shows = new < r[FRONT_N] and front_due[new & 1] <= now
+    return new if shows and r[PASS] == OPEN and r[PARK_FULL] == 0 else NONE
+
+
+@engine
+def _front(now, c, r, at, arrived, front_due, places, wake):
+    """Moves a packet to the two front places, from the store or by bypass."""
+    n = r[FRONT_N]
+    if n == r[STORED]:
+        return False, FAR
+    came = at[RX_LAST, arrived[n]]
+    if came > now:
+        return False, came
+    if places >= 2:
+        return False, FAR
+    if came != now and came + c.behind > now:
+        return False, came + c.behind
+    front_due[n & 1] = now + c.packet_in
+    r[FRONT_N] += 1
+    wake[AT_LINK] = NOW
+    return True, now
+
+
+@engine
+def validate(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jobs, job_at,
+             places, out_at, parked, park_due, blocked, wake):
+    """Validates packets one by one, each with the next descriptor of its ring. A packet whose
+    descriptor has not arrived is parked, together with all later packets of its ring."""
+    waiting = r[CHECKED_N] - r[JOB_N]
+    changed, later = _checked(now, c, r, at, jobs, job_at, out_at, wake)
+    level = r[PARK_TAIL] - r[PARK_HEAD]
+    front = r[FRONT_N] - r[PACKET_N]
+    offered = _offered(now, c, r, at, arrived, front_due, parked)
+    empty = r[J1] < 0 and r[J2] < 0
+    # The job moves to the checks.
+    if r[J3] >= 0 and waiting < c.jobs:
+        message = arrived[r[J3]]
+        n = r[CHECKED_N]
+        jobs[n], job_at[n], places[n] = message, now, r[J3]
+        ring = ring_of[message]
+        moved_n[ring] += 1
+        r[MOVED], r[MOVED_AT] = ring, now + c.used
+        wake[AT_FETCH] = min(wake[AT_FETCH], r[MOVED_AT])
+        r[CHECKED_N] += 1
+        r[J3] = NONE
+        changed = True
+    # Response to the claim.
+    two = r[J2]
+    two_ring = ring_of[arrived[two]] if two >= 0 else NONE
+    parks = NONE
+    if two >= 0:
+        index = r[J2_INDEX]
+        seen = here[two_ring, index // c.read_descriptors]
+        seen += index % c.read_descriptors // c.beat_descriptors
+        if r[J2_BLOCKED] == 1 or seen > now:
+            parks = two
+            r[J2] = NONE
+            changed = True
+        elif r[J3] < 0:
+            r[J3] = two
+            claimed[two_ring] += 1
+            r[J2] = NONE
+            changed = True
+    # A claim stalls behind an earlier claim of its own ring.
+    one = r[J1]
+    if one >= 0:
+        ring = ring_of[arrived[one]]
+        if r[J2] < 0 and (ring != two_ring or blocked[ring] == 1):
+            r[J2], r[J2_INDEX], r[J2_BLOCKED] = one, claimed[ring], blocked[ring]
+            r[J1] = NONE
+            changed = True
+    ready = r[J1] < 0 and r[CHECK_FREE] <= now
+    if ready and offered >= 0:
+        r[J1] = offered
+        r[CHECK_FREE] = now + c.check_next
+        changed = True
+        if r[PASS] == PASSING:
+            r[PARK_HEAD] += 1
+            r[PASS_LEFT] -= 1
+            if r[PARK_HEAD] < r[PARK_TAIL]:
+                r[PARK_AT] = max(park_due[r[PARK_HEAD] % c.parked_places], now + 1)
+        else:
+            r[PACKET_N] += 1
+    came, due = _front(now, c, r, at, arrived, front_due, front, wake)
+    changed, later = changed or came, min(later, due)
+    # Parked packets, and the pass over them after the arrival of descriptors.
+    offers = offered >= 0 and not ready
+    begins = False
+    if r[PASS] == PASSING:
+        if r[PASS_LEFT] == 0:
+            r[PASS] = OPEN
+            r[PASS_REST] += now + 1
+        changed = True
+    elif r[PASS] == QUIET:
+        if empty:
+            begins = True
+            r[PASS], r[PASS_LEFT], r[PASS_REST] = PASSING, level, level
+            # The next pass starts at the next read completion or at the next period.
+            r[ARRIVED] = (now // c.pass_again + 1) * c.pass_again + 1
+        changed = True
+    elif level > 0:
+        if r[ARRIVED] <= now and (r[PASS_REST] <= now or r[PARK_FULL] == 1) and not offers:
+            r[PASS] = QUIET
+            changed = True
+        else:
+            later = min(
+                later,
+                max(r[ARRIVED], r[PASS_REST]) if r[ARRIVED] > now or r[PASS_REST] > now else FAR,
+            )
+    if not offers:
+        full = 1 if level >= c.parked else 0
+        changed = changed or full != r[PARK_FULL]
+        r[PARK_FULL] = full
+    if begins:
+        for ring in range(c.queues):
+            blocked[ring] = 0
+    if parks >= 0:
+        tail = r[PARK_TAIL]
+        parked[tail % c.parked_places] = parks
+        park_due[tail % c.parked_places] = now + c.listed
+        if r[PARK_HEAD] == tail:
+            r[PARK_AT] = now + c.listed
+        r[PARK_TAIL] += 1
+        blocked[two_ring] = 1
+    if changed:
+        return now + 1
+    if r[CHECK_FREE] > now:
+        later = min(later, r[CHECK_FREE])
+    if r[PACKET_N] < r[FRONT_N] and front_due[r[PACKET_N] & 1] > now:
+        later = min(later, front_due[r[PACKET_N] & 1])
+    return later

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the record of a run for the waterfall: milestones, host reads and host writes.
+
+The source is the RTL (events and handshakes at the pins) or the cycle model (its own log).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from efa_cosim.boundary.events import field, of_kind
+from efa_cosim.cycle.stages import LINE, Shape, shape, standard
+from efa_cosim.cycle.timelines import (
+    MILESTONES,
+    NEVER,
+    PAYLOAD_CLIENT,
+    MessageTimelines,
+    TimelineError,
+    from_events,
+)
+
+READ_PORT, WRITE_PORT = 1, 3
+PERIOD = 64
+DESCRIPTORS, ENTRIES = -1, -1 << 20
+ENTRY_CLIENT = 3
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Host reads in the order of their requests.
+
+    requested    cycle of the request at the pins
+    ended    cycle in which the completion reaches the requester
+    beats    beats of the completion
+    message  message of a payload read; DESCRIPTORS minus the ring (number of the receiving queue)
+             of a read of receive descriptors; ENTRIES of a read of send WQEs
+    """
+
+    requested: np.ndarray
+    ended: np.ndarray
+    beats: np.ndarray
+    message: np.ndarray
+
+    @property
+    def of_entries(self):
+        """Returns True for reads of send WQEs."""
+        return self.message == ENTRIES
+
+    @property
+    def of_rings(self):
+        """Returns True for reads of receive descriptors."""
+        return (self.message < 0) & ~self.of_entries
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run: milestones, host reads, payload writes.
+
+    payload  cycles in which beats of received payload were handed to the host write stream
+    passes   cycle, modulo 64, in which packets that wait for descriptors are examined again
+    """
+
+    timelines: object
+    made: Shape
+    reads: Reads
+    payload: np.ndarray
+    passes: int = 0
+
+
+def from_rtl(work, run):
+    """Returns the Record of a tb.cycle.timed.Timed; raises TimelineError if events are missing."""
+    timelines = from_events(work, run.events, run.timestamps, run.queues, run.numbers)
+    made, base = shape(work), int(run.timestamps[0])
+    # The counter of these cycles starts at the end of the core reset.
+    passes = (run.reset + standard().latency("efa_reset.core") - 1 - base) % PERIOD
+    return Record(timelines, made, _reads(timelines, made, run, base),
+                  _payload(timelines, made, run.pins, base), passes)
+
+
+def idle(work, table):
+    """Returns the Record of a single message on an idle device, from the tables of Stages."""
+    work = replace(work, queues=1, depth=1, batch=1, messages=1, gap=0)
+    made, at = shape(work), table.moments(work)
+    timelines = MessageTimelines(work, {name: np.array([at.get(name, NEVER)], np.int64)
+                             for name in MILESTONES})
+    beats = np.array(made.reads, np.int64)
+    number = np.arange(len(beats))
+    requested = timelines["rd"][0] - len(beats) + 1 + number
+    ended = timelines["rd_cpl"][0] - beats.sum() + np.cumsum(beats)
+    message = 0 * number
+    if work.sq_host:
+        lines = work.entry_bytes // LINE
+        first = at["db"] + table.latency("efa_sq_fetch.read") + table.latency("efa_dma_rd.request")
+        last = (first + work.read_latency + table.parameters["bus"] + lines - 1
+                + table.latency("efa_dma_rd.beat"))
+        requested, ended, beats, message = (
+            np.concatenate([[own], rest]) for own, rest in
+            ((first, requested), (last, ended), (lines, beats), (ENTRIES, message)))
+    payload = timelines["rx_data_done"][0] - sum(made.writes) + np.arange(sum(made.writes))
+    return Record(timelines, made, Reads(requested, ended, beats, message), payload)
+
+
+def _reads(timelines, made, run, base):
+    requested, ended = of_kind(run.events, "rd"), of_kind(run.events, "rd_cpl")
+    if len(requested) != len(ended):
+        raise TimelineError(
+            f"{len(requested)} host read requests, {len(ended)} completions: expected equal numbers"
+        )
+    # The n-th use of a tag is completed by its n-th completion.
+    end = np.empty(len(requested), np.int64)
+    end[np.argsort(field(requested, "rd", "tag"), kind="stable")] = ended["cycle"][
+        np.argsort(field(ended, "rd_cpl", "tag"), kind="stable")].astype(np.int64)
+    client = field(requested, "rd", "client")
+    payload = client == PAYLOAD_CLIENT
+    # Requests at the pins are in the order of their events; the address identifies the ring.
+    where = run.pins["a"][run.pins["port"] == READ_PORT].astype(np.int64)
+    if len(where) != len(requested):
+        raise TimelineError(
+            f"{len(requested)} host read events, {len(where)} requests at the pins: "
+            "expected equal numbers"
+        )
+    rings = np.asarray(run.rings, np.int64)
+    ring = np.argsort(rings)[np.searchsorted(np.sort(rings), where, "right") - 1]
+    message = np.where(client == ENTRY_CLIENT, ENTRIES, DESCRIPTORS - ring)
+    if made.reads:
+        message[payload] = np.repeat(np.argsort(timelines["check"], kind="stable"), len(made.reads))
+    beats = -(-field(requested, "rd", "len").astype(np.int64) // 64)
+    return Reads(requested["cycle"].astype(np.int64) - base, end - base, beats, message)
+
+
+def _payload(timelines, made, pins, base):
+    """Returns the beats of the write port that are not CQEs; a beat is at the pins one cycle after
+    its handover."""
+    handed = pins["cycle"][pins["port"] == WRITE_PORT].astype(np.int64) - base - 1
+    entries = np.concatenate([timelines["cqe"], timelines["done"]])
+    missing = np.setdiff1d(entries, handed)
+    if len(missing):
+        raise TimelineError(f"the completion handed over in cycle {missing[0]} is not at the pins "
+                            "one cycle later: the host's write port must not stall")
+    found = np.setdiff1d(handed, entries)
+    wanted = sum(made.writes) * timelines.work.total
+    if len(found) != wanted:
+        raise TimelineError(f"{len(found)} beats of received payload, expected {wanted}")
+    return found

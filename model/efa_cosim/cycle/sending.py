@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executes the send engines, cycle by cycle: host and scheduler.
+
+Each function executes its engine in cycle `now` and returns the next cycle in which the engine can
+act without another engine; an engine on which it depends wakes it. A register visible only in the
+next cycle is modelled by the order of calls: downstream engines run first.
+"""
+
+from efa_cosim.cycle import engine
+from efa_cosim.cycle.state import (
+    AT_CHECKS,
+    AT_ENTRIES,
+    AT_SCHEDULER,
+    BELL,
+    DB,
+    FAR,
+    NOW,
+    SEEN,
+    WQE,
+    R,
+)  # fmt: skip
+
+HOST_POST, HOST_FREE, RING_POST = R["host_post"], R["host_free"], R["ring_post"]
+COUNT_POST, LAST, INSIDE, CREDITS = R["count_post"], R["last"], R["inside"], R["credits"]
+P_QUEUE, P_OVER, A_QUEUE, A_SECOND = R["p_queue"], R["p_over"], R["a_queue"], R["a_second"]
+A_LEFT, A_OVER, S_QUEUE, S_DEDUCTS = R["a_left"], R["a_over"], R["s_queue"], R["s_deducts"]
+S_FIRST, S_END, S_QUANTUM, C_QUEUE = R["s_first"], R["s_end"], R["s_quantum"], R["c_queue"]
+C_FIRST, C_FLITS, C_QUANTUM, C_LEFT = R["c_first"], R["c_flits"], R["c_quantum"], R["c_left"]
+D_QUEUE, ITEM_N, POPPED, INTO_CHECK_N = R["d_queue"], R["item_n"], R["popped"], R["into_check_n"]
+FREED_AT, NEWS_N = R["freed_at"], R["news_n"]
+
+
+@engine
+def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count, wake):
+    """Stores the WQEs of each doorbell in order, once the host sees free slots or at the scheduled
+    time."""
+    while r[HOST_POST] < c.posts:
+        post = r[HOST_POST]
+        queue, turn = post % c.queues, post // c.queues
+        start = r[HOST_FREE]
+        must = (turn + 1) * c.batch - c.depth
+        if must > 0:
+            before = must - 1
+            message = (before // c.batch * c.queues + queue) * c.batch + before % c.batch
+            if at[SEEN, message] == FAR:
+                return FAR
+            start = max(start, at[SEEN, message])
+        if c.gap > 0:
+            start = max(start, post * c.gap)
+        if start > now:
+            return start
+        bell = start + beats[post % len(beats)]
+        if c.report_every > 0 and must > 0:
+            # Consumer index first, if enough completions were seen since the last CQ doorbell.
+            before = max(0, must - c.batch)
+            if must // c.report_every > before // c.report_every:
+                bell += 1
+        r[HOST_FREE] = bell + 1
+        post_at[post] = bell + c.ring
+        for message in range(post * c.batch, (post + 1) * c.batch):
+            at[BELL, message] = bell
+            at[DB, message] = bell + c.ring
+        r[HOST_POST] += 1
+        if c.sq_host:
+            wake[AT_ENTRIES] = min(wake[AT_ENTRIES], post_at[post] + c.call)
+        else:
+            news_at[post], news_queue[post], news_count[post] = bell + c.ring, queue, c.batch
+            r[NEWS_N] = r[HOST_POST]
+            wake[AT_SCHEDULER] = min(wake[AT_SCHEDULER], news_at[post] + c.hear)
+    return FAR
+
+
+@engine
+def _rung(now, c, r, news_at, news_queue, news_count, posted):
+    """Counts visible doorbells and WQEs; returns the cycle of the next effect, and its queue if
+    that is now."""
+    while r[COUNT_POST] < r[NEWS_N] and news_at[r[COUNT_POST]] + c.count < now:
+        posted[news_queue[r[COUNT_POST]]] += news_count[r[COUNT_POST]]
+        r[COUNT_POST] += 1
+    if r[RING_POST] == r[NEWS_N]:
+        return FAR, -1
+    due = news_at[r[RING_POST]] + c.hear
+    if due > now:
+        return due, -1
+    queue = news_queue[r[RING_POST]]
+    r[RING_POST] += 1
+    return now, queue
+
+
+@engine
+def _next_queue(r, c, inside):
+    """Returns the next queue with work after the last one, round robin by number; -1 if none."""
+    if r[INSIDE] == 0:
+        return -1
+    queue = r[LAST]
+    for _ in range(c.queues):
+        queue = queue + 1 if queue + 1 < c.queues else 0
+        if inside[queue] == 1:
+            return queue
+    return -1
+
+
+@engine
+def _put(r, inside, queue):
+    if inside[queue] == 0:
+        inside[queue] = 1
+        r[INSIDE] += 1
+
+
+@engine
+def scheduler(
+    now,
+    c,
+    r,
+    at,
+    news_at,
+    news_queue,
+    news_count,
+    inside,
+    posted,
+    consumed,
+    deficit,
+    sent,
+    skid_in,
+    wake,
+):
+    """Reads one line a cycle; a quantum lets a queue send `quantum` flits minus its deficit.
+
+    P: the next queue with its counts; A: the rest of a visit; S: the line being read; C: a consumed
+    WQE, counted against its quantum; D: the deficit being written.
+    """
+    due, fresh = _rung(now, c, r, news_at, news_queue, news_count, posted)
+    busy = r[P_QUEUE] >= 0 or r[A_QUEUE] >= 0 or r[S_QUEUE] >= 0 or r[C_QUEUE] >= 0
+    if not busy and r[INSIDE] == 0 and fresh < 0:
+        r[D_QUEUE] = -1
+        return due
+    held = r[ITEM_N] - r[INTO_CHECK_N] + (1 if r[POPPED] == now else 0)
+    move = held < c.skid_depth
+    picked = _next_queue(r, c, inside)
+    offered = picked if picked >= 0 else fresh
+    p, a, s, k = r[P_QUEUE], r[A_QUEUE], r[S_QUEUE], r[C_QUEUE]
+    # Rest of the quantum after the last WQE; a queue alone in the set has no deficit.
+    left = (r[C_QUANTUM] if r[C_FIRST] == 1 else r[C_LEFT]) - r[C_FLITS]
+    ends = k >= 0 and left <= 0 and (offered >= 0 or (p >= 0 and p != k))
+    kill_s = ends and s == k and r[S_DEDUCTS] == 0
+    kill_a = ends and a == k
+    go = move and not (kill_s or kill_a)
+    late = p >= 0 and (a == p or s == p or k == p or r[D_QUEUE] == p)
+    p_go = p >= 0 and a < 0 and not late and go
+    p_take, p_deducts, put = False, False, -1
+    count, quantum = 0, 0
+    if kill_s or kill_a:
+        put = k
+    if p_go:
+        waiting = posted[p] - consumed[p]
+        # A context freed in this cycle does not count yet.
+        credits = r[CREDITS] - (1 if r[FREED_AT] == now else 0)
+        most = min(credits, c.visit)
+        count = min(waiting, most)
+        p_stalls = waiting > 0 and credits == 0
+        p_deducts = waiting > 0 and offered >= 0 and deficit[p] >= c.quantum and not p_stalls
+        p_take = waiting > 0 and not p_stalls and not p_deducts
+        quantum = c.quantum - (deficit[p] if offered >= 0 else 0)
+        if p_stalls or p_deducts or (p_take and waiting > most and count == 1 and c.lines == 1):
+            put = p
+        r[P_OVER] = 1 if waiting > most else 0
+    a_issue = a >= 0 and go
+    a_end = a_issue and (r[A_SECOND] == 1 or c.lines == 1)
+    a_last = a_end and r[A_LEFT] == 1
+    if a_last and r[A_OVER] == 1:
+        put = a
+    commit = s >= 0 and move and not kill_s and r[S_DEDUCTS] == 0 and r[S_END] == 1
+    deducted = s >= 0 and move and r[S_DEDUCTS] == 1
+    next_ready = p < 0 or p_go
+    # Reserved contexts of WQEs that are not consumed now are released.
+    if kill_a:
+        r[CREDITS] += r[A_LEFT]
+    if kill_s and r[S_END] == 1:
+        r[CREDITS] += 1
+    if p_take:
+        r[CREDITS] -= count
+    if commit:
+        message = consumed[s] // c.batch * c.queues * c.batch + s * c.batch + consumed[s] % c.batch
+        n = r[ITEM_N]
+        sent[n] = message
+        at[WQE, message] = now
+        skid_in[n] = now
+        consumed[s] += 1
+        r[ITEM_N] += 1
+        wake[AT_CHECKS] = NOW
+    r[D_QUEUE] = k
+    if k >= 0:
+        deficit[k] = -left if left <= 0 else 0
+        r[C_LEFT] = c.quantum if left <= 0 else left
+    r[C_QUEUE] = s if commit or deducted else -1
+    if commit or deducted:
+        r[C_FIRST], r[C_QUANTUM] = r[S_FIRST], r[S_QUANTUM]
+        r[C_FLITS] = 0 if deducted else c.flits
+    if move:
+        ended = r[S_END] == 1 or s < 0
+        r[S_DEDUCTS] = 1 if p_deducts else 0
+        if p_go and (p_take or p_deducts):
+            r[S_QUEUE], r[S_FIRST], r[S_QUANTUM] = p, 1, quantum
+            r[S_END] = 1 if c.lines == 1 else 0
+        elif a_issue:
+            r[S_FIRST] = 1 if r[S_FIRST] == 1 and not ended else 0
+            r[S_QUEUE] = a
+            r[S_END] = 1 if a_end else 0
+        else:
+            r[S_QUEUE] = -1
+    elif kill_s:
+        r[S_QUEUE] = -1
+    if p_go:
+        r[A_QUEUE] = p if p_take and (c.lines > 1 or count > 1) else -1
+        r[A_SECOND] = 1 if c.lines > 1 else 0
+        r[A_LEFT] = count if c.lines > 1 else count - 1
+        r[A_OVER] = r[P_OVER]
+    elif kill_a or a_last:
+        r[A_QUEUE] = -1
+    elif a_issue:
+        if a_end:
+            r[A_LEFT] -= 1
+        r[A_SECOND] = 1 if c.lines > 1 and r[A_SECOND] == 0 else 0
+    if next_ready:
+        r[P_QUEUE] = offered
+        if offered >= 0:
+            r[LAST] = offered
+            if picked >= 0:
+                inside[offered] = 0
+                r[INSIDE] -= 1
+    if fresh >= 0 and (picked >= 0 or not next_ready):
+        _put(r, inside, fresh)
+    if put >= 0:
+        _put(r, inside, put)
+    if not move and p >= 0 and k < 0 and r[POPPED] < now:
+        # No progress until there is a place before the checks.
+        return due if due > now else now + 1
+    return now + 1

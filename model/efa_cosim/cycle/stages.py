@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Computes the stages of one message on an idle device, from spec/stages.yaml and spec/timing.yaml.
+
+table = Stages()
+table.way(Workload(size=64))        # [(stage, cycles), ...] from doorbell store to completion
+table.latency("efa_sq_sched.entry")       # latency in cycles of a module's path
+"""
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import yaml
+
+from efa_cosim.layouts import defs
+from efa_cosim.tree import ROOT
+
+LINE = 64
+HEADER = defs.PktHdr.SIZE
+GRH = defs.LIMITS.grh_bytes
+# Default of the bench: 128 bytes shifted by the code of docs/boundary.md.
+REQUEST_BYTES = 512
+KNOWN = {"inline", "memory", "SRD", "UD", "written", "empty", "narrow", "wide", "stored", "fetched"}
+
+
+class StageError(ValueError):
+    """The tables do not match each other; the text names the entry."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Composition of one message: number of flits, beats of each host read and of each host write;
+    `facts`: the conditions for its stages; `entry`: lines of its send WQE."""
+
+    flits: int
+    reads: tuple
+    writes: tuple
+    facts: frozenset
+    entry: int = 1
+
+    @property
+    def counts(self):
+        """Returns the counts that `each` of a stage refers to."""
+        return {
+            "flits": self.flits,
+            "entry": self.entry,
+            "reads": len(self.reads),
+            "completion_beats": sum(self.reads) - (len(self.reads) - 1),
+            "writes": sum(self.writes),
+        }
+
+
+def cut(length, request=REQUEST_BYTES):
+    """Returns the beats of the requests into which an aligned memory range is split."""
+    return tuple(-(-min(request, length - at) // LINE) for at in range(0, length, request))
+
+
+def shape(work):
+    """Returns the Shape of every message of a workload; its buffers are aligned."""
+    reads = () if work.inline else tuple(b for piece in work.pieces for b in cut(piece))
+    srd = work.kind == "SRD"
+    # The GRH of a datagram is a separate first write; the payload then begins at byte 40.
+    writes = cut(work.size) if srd else (1, *cut_at(GRH, work.size))
+    facts = {work.kind, "inline" if work.inline else "memory", "written" if writes else "empty",
+             "wide" if work.entry_bytes > LINE else "narrow",
+             "fetched" if work.sq_host else "stored"}
+    return Shape(-(-(HEADER + work.size) // LINE), reads, writes, frozenset(facts),
+                 work.entry_bytes // LINE)  # fmt: skip
+
+
+def cut_at(start, length, request=REQUEST_BYTES):
+    """Returns the beats of the requests for a range that starts `start` bytes after a request
+    boundary."""
+    beats, at, end = [], start, start + length
+    while at < end:
+        step = min(request - at % request, end - at)
+        beats.append(-(-step // LINE))
+        at += step
+    return tuple(beats)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage, from a milestone to the next: its latencies and its per-item intervals."""
+
+    start: str
+    end: str
+    doc: str
+    place: str
+    when: frozenset
+    cost: tuple
+    each: tuple
+    early: str | None
+    waits: tuple
+    first: str | None
+
+
+class Stages:
+    """Both tables, checked for consistency; raises StageError."""
+
+    def __init__(self, folder=ROOT / "spec"):
+        self._timing = yaml.safe_load((folder / "timing.yaml").read_text())["modules"]
+        spec = yaml.safe_load((folder / "stages.yaml").read_text())
+        self.parameters = {name: entry.get("value") for name, entry in spec["parameters"].items()}
+        self.milestones = {entry["name"]: entry for entry in spec["milestones"]}
+        self.stages = [self._stage(entry) for entry in spec["stages"]]
+
+    def _stage(self, entry):
+        stage = Stage(
+            entry["from"],
+            entry["to"],
+            entry["doc"],
+            entry["place"],
+            frozenset(entry.get("when", ())),
+            tuple(entry["cost"]),
+            tuple((each["path"], each["of"]) for each in entry.get("each", ())),
+            entry.get("early"),
+            tuple(entry.get("wait", ())),
+            entry.get("first"),
+        )
+        for name in (stage.start, stage.end):
+            if name not in self.milestones:
+                raise StageError(f"spec/stages.yaml: no milestone {name!r}")
+        if stage.when - KNOWN:
+            raise StageError(
+                f"spec/stages.yaml: {stage.start} to {stage.end}: no case "
+                f"{', '.join(sorted(stage.when - KNOWN))}"
+            )
+        for path in stage.cost:
+            if path not in self.parameters:
+                self.latency(path)
+        for path, _ in stage.each:
+            self.interval(path)
+        return stage
+
+    def _entry(self, path, key):
+        module, _, name = path.partition(".")
+        try:
+            return self._timing[module][name][key]
+        except (KeyError, TypeError):
+            raise StageError(f"spec/timing.yaml: no {key} of {path}") from None
+
+    def latency(self, path):
+        """Returns the latency of a path through an idle module, in cycles."""
+        return self._entry(path, "latency")
+
+    def interval(self, path):
+        """Returns the cycles between two items at full load, of a module's path or of a fixed
+        parameter."""
+        value = self.parameters.get(path)
+        return value if value is not None else self._entry(path, "interval")
+
+    def depth(self, path):
+        """Returns the number of items that a module holds before it stalls."""
+        return self._entry(path, "depth")
+
+    @cached_property
+    def early(self):
+        """Returns the cycles by which the event of each milestone precedes the end of its stage."""
+        return {name: entry.get("early", 0) for name, entry in self.milestones.items()}
+
+    def cycles(self, stage, work, made):
+        """Returns the cycles between the milestones of a stage, as shown by their events."""
+        total = self.early[stage.start] - self.early[stage.end]
+        if stage.early:
+            total -= self.latency(stage.early)
+        for path in stage.cost:
+            value = self.parameters.get(path)
+            if path in self.parameters and value is None:
+                value = getattr(work, path)
+            total += self.latency(path) if value is None else value
+        counts = made.counts
+        return total + sum(self.interval(path) * max(0, counts[of] - 1) for path, of in stage.each)
+
+    def passed(self, made):
+        """Returns the stages of a message of this Shape, in order."""
+        return [stage for stage in self.stages if stage.when <= made.facts]
+
+    def rest(self, stage):
+        """Returns the stage that continues a stage with a `first`; None for a stage without."""
+        when = stage.when - {"fetched"} | {"stored"}
+        same = [one for one in self.stages if (one.start, one.end) == (stage.start, stage.end)]
+        return next((one for one in same if stage.first and one.when == when), None)
+
+    def way(self, work):
+        """Returns each stage of a message on an idle device, with its cycles."""
+        made = shape(work)
+        return [(stage, self.cycles(stage, work, made)) for stage in self.passed(made)]
+
+    def moments(self, work):
+        """Returns the cycle of each milestone; the doorbell store is cycle 0."""
+        at = {"bell": 0}
+        for stage, cycles in self.way(work):
+            at[stage.end] = at[stage.start] + cycles
+        return at
+
+
+@cache
+def standard():
+    """Returns the Stages of spec/, read once."""
+    return Stages()

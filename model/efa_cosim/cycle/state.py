@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the state of the network between cycles: named registers, queues as counters and arrays."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from efa_cosim.cycle.timelines import MILESTONES
+
+FAR = 1 << 60
+# Rows of State.at: the milestones, and further times that engines pass on.
+(
+    BELL,
+    DB,
+    WQE,
+    CHECK,
+    RD,
+    RD_CPL,
+    TX_FIRST,
+    TX_LAST,
+    RX_FIRST,
+    RX_LAST,
+    RX_VALIDATED,
+    RX_DATA_DONE,
+    CQE,
+    ACKOUT,
+    ACK,
+    DONE,
+) = range(len(MILESTONES))
+ROWS = (*MILESTONES, "ready", "seen")
+READY, SEEN = len(MILESTONES), len(MILESTONES) + 1
+
+# Engines, by their index in `wake`, which holds the next cycle of each. An engine that changes an
+# input of another engine wakes it at once or, if known, in the first cycle of an effect.
+ENGINES = 12
+(AT_LINK, AT_WRITES, AT_SCATTER, AT_COMPLETIONS, AT_FETCH, AT_VALIDATE, AT_NETWORK, AT_READS,
+ AT_CHECKS, AT_SCHEDULER, AT_HOST, AT_ENTRIES) = range(ENGINES)  # fmt: skip
+NOW = 0  # Before any cycle.
+
+# Registers. _PT: local time of a pipeline that stalls as a whole; the time stops while the last
+# stage holds its item. _N: number of items passed.
+REGISTERS = (
+    "host_post",
+    "host_free",
+    "want_post",
+    "call_post",
+    "entry_queue",
+    "entry_lines",
+    "entry_at",
+    "entry_last",
+    "entry_inside",
+    "entry_next",
+    "entry_put",
+    "entry_n",
+    "news_n",
+    "ring_post",
+    "count_post",
+    "last",
+    "inside",
+    "credits",
+    "p_queue",
+    "p_over",
+    "a_queue",
+    "a_second",
+    "a_left",
+    "a_over",
+    "s_queue",
+    "s_deducts",
+    "s_first",
+    "s_end",
+    "s_quantum",
+    "c_queue",
+    "c_first",
+    "c_flits",
+    "c_quantum",
+    "c_left",
+    "d_queue",
+    "item_n",
+    "popped",
+    "check_pt",
+    "into_check_n",
+    "check_stuck",
+    "check_n",
+    "space_n",
+    "space_free",
+    "lines",
+    "slots",
+    "freed_n",
+    "read_n",
+    "read_piece",
+    "cut_1",
+    "cut_3",
+    "cut_at",
+    "cut_piece",
+    "cut_stuck",
+    "ranges",
+    "range_out",
+    "range_second",
+    "read_bus",
+    "read_count",
+    "tag",
+    "read_turn",
+    "req_head",
+    "req_tail",
+    "send_n",
+    "net_free",
+    "net_turn",
+    "ack_head",
+    "ack_tail",
+    "listed_n",
+    "tx",
+    "tx_at",
+    "tx_free",
+    "out",
+    "out_at",
+    "out_free",
+    "link_head",
+    "link_tail",
+    "link_free",
+    "link_flits",
+    "stored",
+    "acks_in",
+    "in_lines",
+    "gone_n",
+    "gone_at",
+    "fetch_waits",
+    "fetch_ring",
+    "fetch_at",
+    "fetch_turn",
+    "moved",
+    "moved_at",
+    "arrived",
+    "arrived_n",
+    "used_head",
+    "used_tail",
+    "again_head",
+    "again_tail",
+    "front_n",
+    "packet_n",
+    "j1",
+    "j2",
+    "j2_blocked",
+    "j2_index",
+    "j3",
+    "check_free",
+    "checked_n",
+    "job_n",
+    "write_n",
+    "retire_n",
+    "park_head",
+    "park_tail",
+    "park_at",
+    "park_full",
+    "pass",
+    "pass_left",
+    "pass_rest",
+    "sc_job",
+    "sc_piece",
+    "walk_1",
+    "walk_2",
+    "walk_3",
+    "scan_end",
+    "left_beats",
+    "issued",
+    "taken_beats",
+    "write_free",
+    "write_packet",
+    "write_job",
+    "write_turn",
+    "cq1",
+    "cq2",
+    "cq2_at",
+    "cq_held",
+    "cq_turn",
+    "cqe_n",
+    "srd1",
+    "srd2",
+    "srd3",
+    "store_head",
+    "store_tail",
+    "store_at",
+    "acked_n",
+    "left_n",
+    "freed_at",
+    "retired_at",
+    "unseen_head",
+    "unseen_tail",
+)
+EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queue", "c_queue",
+         "d_queue", "popped", "range_out", "fetch_ring", "moved", "j1", "j2", "j3", "sc_job",
+         "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1", "srd2", "srd3", "tx", "out",
+         "freed_at", "retired_at")
+RING = 32
+BLOCK = 16  # Arrays per allocated block.
+R = {name: number for number, name in enumerate(REGISTERS)}
+
+
+class State(NamedTuple):
+    """Registers and arrays, all numpy int64.
+
+    at        ROWS x messages: the resulting table
+    sent      messages in the order of the scheduler; arrived: in the order of arrival
+    """
+
+    r: np.ndarray
+    at: np.ndarray
+    beats: np.ndarray
+    post_at: np.ndarray
+    # Scheduler input per queue: doorbells or fetched WQEs; lines to be fetched
+    news_at: np.ndarray
+    news_queue: np.ndarray
+    news_count: np.ndarray
+    want: np.ndarray
+    read_slot: np.ndarray
+    want_free: np.ndarray
+    waiting: np.ndarray
+    entry_free: np.ndarray
+    read_beats: np.ndarray
+    write_beats: np.ndarray
+    # Scheduler: queues with work, posted and consumed WQEs, deficit in flits
+    inside: np.ndarray
+    posted: np.ndarray
+    consumed: np.ndarray
+    deficit: np.ndarray
+    sent: np.ndarray
+    skid_in: np.ndarray
+    check_due: np.ndarray
+    # Cycle in which a message enters the list, and in which its place is free again
+    listed_at: np.ndarray
+    left_at: np.ndarray
+    tag_free: np.ndarray
+    # Descriptors: numbers claimed, requested and consumed per ring; arrival of each read; rings
+    # to examine
+    claimed: np.ndarray
+    requested: np.ndarray
+    moved_n: np.ndarray
+    here: np.ndarray
+    used: np.ndarray
+    used_due: np.ndarray
+    in_used: np.ndarray
+    again: np.ndarray
+    again_due: np.ndarray
+    in_again: np.ndarray
+    req_ring: np.ndarray
+    req_block: np.ndarray
+    req_at: np.ndarray
+    req_end: np.ndarray
+    # Network: pending acknowledgements; packets on the link
+    ack_msg: np.ndarray
+    ack_at: np.ndarray
+    link_msg: np.ndarray
+    link_ack: np.ndarray
+    link_due: np.ndarray
+    arrived: np.ndarray
+    gone_at: np.ndarray
+    # Validation: ring of each message; packets in front, jobs in order, parked packets
+    ring_of: np.ndarray
+    front_due: np.ndarray
+    jobs: np.ndarray
+    job_at: np.ndarray
+    places: np.ndarray
+    out_at: np.ndarray
+    parked: np.ndarray
+    park_due: np.ndarray
+    blocked: np.ndarray
+    # Scatter: beats issued and consumed
+    issued_at: np.ndarray
+    taken_at: np.ndarray
+    # Completions: received acknowledgements; stored sends
+    incoming: np.ndarray
+    store: np.ndarray
+    store_due: np.ndarray
+    # Sends with a written completion that a read may make visible earlier
+    unseen: np.ndarray
+    # With `log`, the activity at the host's ports: reads as (request, completion, beats, message
+    # or -1 minus the ring of receive descriptors), and the cycle in which each payload beat was
+    # handed over
+    read_log: np.ndarray
+    beat_log: np.ndarray
+
+
+def new_state(costs, made, beats):
+    """The state before the first cycle."""
+    n, q = costs.total, costs.queues
+    most = np.full
+
+    # Arrays are parts of a few large blocks: with small pages, a page costs as much as a message.
+    block = np.zeros(0, np.int64)
+
+    def zeros(size):
+        nonlocal block
+        if size > len(block):
+            block = np.zeros(max(size, BLOCK * n), np.int64)
+        found, block = block[:size], block[size:]
+        return found
+
+    here = most((q, -(-costs.per_queue // costs.read_descriptors)), FAR, np.int64)
+    first = min(costs.descriptors, costs.per_queue)
+    here[:, : -(-first // costs.read_descriptors)] = 0
+    reads = n * (len(made.reads) + costs.sq_host) + here.size
+    registers = zeros(len(REGISTERS))
+    for name in EMPTY:
+        registers[R[name]] = -1
+    registers[R["cq_turn"]] = 1
+    registers[R["last"]] = registers[R["entry_last"]] = q - 1
+    registers[R["credits"]] = costs.contexts if costs.srd else FAR
+    return State(
+        r=registers,
+        at=most((len(ROWS), n), FAR, np.int64),
+        beats=np.ascontiguousarray(beats, np.int64),
+        post_at=zeros(costs.posts),
+        news_at=zeros(n), news_queue=zeros(n), news_count=zeros(n),
+        want=zeros(q), read_slot=zeros(q), want_free=zeros(q),
+        waiting=zeros(q), entry_free=zeros(costs.reads_out),
+        read_beats=np.array(made.reads or (0,), np.int64),
+        write_beats=np.array(made.writes or (0,), np.int64),
+        deficit=zeros(q),
+        inside=zeros(q),
+        posted=zeros(q),
+        consumed=zeros(q),
+        sent=zeros(n),
+        skid_in=zeros(n),
+        check_due=zeros(n),
+        listed_at=zeros(n), left_at=zeros(n),
+        tag_free=zeros(costs.tags),
+        claimed=zeros(q),
+        requested=most(q, first, np.int64),
+        moved_n=zeros(q),
+        here=here,
+        used=zeros(q), used_due=zeros(q), in_used=zeros(q),
+        again=zeros(q), again_due=zeros(q), in_again=zeros(q),
+        req_ring=zeros(here.size + 1),
+        req_block=zeros(here.size + 1),
+        req_at=zeros(here.size + 1),
+        req_end=zeros(here.size + 1),
+        ack_msg=zeros(n),
+        ack_at=zeros(n),
+        link_msg=zeros(2 * n),
+        link_ack=zeros(2 * n),
+        link_due=zeros(2 * n),
+        arrived=zeros(n),
+        gone_at=zeros(n),
+        ring_of=(np.arange(n) // costs.batch + 1) % q,
+        front_due=zeros(2),
+        jobs=zeros(n),
+        job_at=zeros(n),
+        places=zeros(n),
+        out_at=zeros(n),
+        parked=zeros(costs.parked_places), park_due=zeros(costs.parked_places), blocked=zeros(q),
+        issued_at=zeros(RING), taken_at=zeros(RING),
+        incoming=zeros(n),
+        store=zeros(n),
+        store_due=zeros(n),
+        unseen=zeros(n if costs.pushes else 1),
+        read_log=np.zeros((reads if costs.log else 1, 4), np.int64),
+        beat_log=zeros(n * sum(made.writes) if costs.log else 1),
+    )

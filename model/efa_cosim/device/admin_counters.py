@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Admin commands of event counters: counters in host memory, incremented by completions."""
+
+from efa_cosim.device.admin_rules import aligned, commands, granted, unused, valid
+from efa_cosim.device.objects import Counter
+from efa_cosim.layouts import defs
+
+COUNTER_BYTES = 8
+_MASK = (1 << 8 * COUNTER_BYTES) - 1
+_SHOWN = (1 << defs.EVENTS.ecw.fields["value"][1]) - 1
+
+_Opcode = defs.AdminAqOpcode
+_Modify = defs.AdminEventCounterModifyOps
+_QP_EVENTS = defs.AdminEventCounterAttachType.QP_EVENTS
+
+# Opcode to the function that executes it.
+COMMANDS = {}
+command = commands(COMMANDS)
+
+
+@command(_Opcode.CREATE_EVENT_COUNTER)
+def create_event_counter(device, cmd):
+    objects = device.objects
+    valid(objects.uars.get(cmd.uar))
+    valid(aligned(cmd.paddr, COUNTER_BYTES))
+    number = granted(objects.counters.free_number())
+    objects.counters.add(number, Counter(number, cmd.uar, cmd.paddr))
+    return defs.AdminCreateEventCounterResp(cntr_handle=number)
+
+
+@command(_Opcode.DESTROY_EVENT_COUNTER)
+def destroy_event_counter(device, cmd):
+    counters = device.objects.counters
+    counter = counters.get(cmd.cntr_handle)
+    valid(counter)
+    unused(not counter.attached)
+    counters.remove(counter.index)
+
+
+@command(_Opcode.ATTACH_EVENT_COUNTER)
+def attach_event_counter(device, cmd):
+    counter, qp, events = _named(device, cmd)
+    unused(all(qp.counters.get(event) in (None, counter) for event in events))
+    for event in events:
+        counter.attached += event not in qp.counters
+        qp.counters[event] = counter
+
+
+@command(_Opcode.DETACH_EVENT_COUNTER)
+def detach_event_counter(device, cmd):
+    counter, qp, events = _named(device, cmd)
+    valid(all(qp.counters.get(event) is counter for event in events))
+    for event in events:
+        counter.attached -= 1
+        del qp.counters[event]
+
+
+@command(_Opcode.MODIFY_EVENT_COUNTER)
+def modify_event_counter(device, cmd):
+    counter = device.objects.counters.get(cmd.cntr_handle)
+    valid(counter)
+    valid(isinstance(cmd.operation, _Modify))
+    before = 0 if cmd.operation == _Modify.SET else counter.value
+    change(device, counter, before + cmd.value)
+
+
+def change(device, counter, value):
+    """Sets a counter (modulo 2^64) and writes its value to host memory."""
+    counter.value = value & _MASK
+    if device.on_event is not None:
+        device.event("ecw", counter=counter.index, value=counter.value & _SHOWN)
+    device.dma_write(counter.address, counter.value.to_bytes(COUNTER_BYTES, "little"))
+
+
+def _named(device, cmd):
+    """Counter, QP and events (bit numbers) of an attachment; refuses an invalid combination."""
+    objects, named = device.objects, cmd.u.qp_events
+    counter, qp = objects.counters.get(cmd.cntr_handle), objects.qp_by_number(named.qp_handle)
+    valid(cmd.attach_type == _QP_EVENTS)
+    valid(counter and qp and counter.uar == qp.uar)
+    valid(named.events and not named.events & ~device.limits.event_counter_events)
+    return counter, qp, [bit for bit in range(32) if named.events >> bit & 1]

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work queues of the data path: doorbells, LLQ memory, QP states, dispatch of packets."""
+
+from array import array
+
+from efa_cosim.device.completion import Completions
+from efa_cosim.device.host_wqes import HostWqes
+from efa_cosim.device.receive import Receives
+from efa_cosim.device.ring import COUNTER_MASK
+from efa_cosim.device.send import Sends
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.wire import precompiled
+
+SQ, RQ, CQ = range(3)
+TAKEN, FOREIGN, BEYOND, WRONG_STATE = range(4)
+NO_OWNER, POSTED, PARTIAL = 1, 2, 3
+DOORBELL_BYTES = 4
+QP_DOORBELL_BYTES = 2 * DOORBELL_BYTES
+LINE_SHIFT = 6
+LINE_BYTES = 1 << LINE_SHIFT
+LINE_WRITTEN = (1 << LINE_BYTES // 4) - 1
+
+_State = defs.AdminQpState
+_Error = defs.QpError
+_Anomaly = defs.AnomalyNet
+_Opcode = defs.PktOpcode
+_DATA = {_Opcode.UD_SEND: defs.AdminQpType.UD, _Opcode.SRD_SEND: defs.AdminQpType.SRD}
+_ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
+_HEADER_BYTES = defs.PktHdr.SIZE
+
+
+class Datapath:
+    """Work queues of all QPs, in the state after a reset."""
+
+    def __init__(self, device):
+        limits = device.limits
+        self.device, self.objects = device, device.objects
+        self._page_shift = limits.llq_page_bytes.bit_length() - 1
+        self._llq = bytearray(limits.llq_bytes)
+        self._written = array("H", bytes(2 * (limits.llq_bytes >> LINE_SHIFT)))
+        self._in_host = HostWqes(device.memory) if limits.sq_host else None
+        self.completions = Completions(device)
+        self.sends = Sends(device, self)
+        self.receives = Receives(device, self)
+
+    def snapshot(self):
+        """State outside the objects: LLQ memory and the send side."""
+        return {
+            "llq": bytes(self._llq),
+            "written": self._written.tolist(),
+            "sends": self.sends.snapshot(),
+        }
+
+    def written_map(self):
+        """Map of the LLQ dwords written and not consumed, as bytes."""
+        return self._written.tobytes()
+
+    def node_of(self, gid):
+        """Fabric node of a GID, None for a GID outside the fabric."""
+        limits = self.device.limits
+        node = int.from_bytes(gid[-2:], "big")
+        inside = gid[:-2] == limits.gid_prefix and not node >> limits.node_w
+        return node if inside else None
+
+    # Doorbells.
+
+    def qp_doorbells(self, qp):
+        """Offsets of the SQ and RQ doorbells of a QP."""
+        start = qp.uar * self.device.limits.db_page_bytes + qp.index * QP_DOORBELL_BYTES
+        return start, start + DOORBELL_BYTES
+
+    def cq_doorbell(self, cq):
+        """Offset of the doorbell of a CQ."""
+        limits = self.device.limits
+        return cq.uar * limits.db_page_bytes + limits.db_cq_base + cq.index * DOORBELL_BYTES
+
+    def ring(self, offset, value):
+        """Executes a store to the doorbell BAR; the address selects the queue."""
+        limits, objects = self.device.limits, self.objects
+        uar, inside = divmod(offset, limits.db_page_bytes)
+        if inside >= limits.db_cq_base:
+            kind, number = CQ, (inside - limits.db_cq_base) // DOORBELL_BYTES
+            owner = objects.cqs.get(number)
+        else:
+            number, word = divmod(inside // DOORBELL_BYTES, 2)
+            kind = RQ if word else SQ
+            owner = objects.qps.get(number)
+        if owner is None or owner.uar != uar:
+            status = FOREIGN
+        elif kind == CQ:
+            status = TAKEN
+        else:
+            status = self._check(owner, owner.sq if kind == SQ else owner.rq, value)
+        self.device.event("db", kind=kind, status=status, num=number, value=value)
+        if status == TAKEN and kind == CQ:
+            self.completions.ring(owner, value)
+        elif status == TAKEN:
+            self.device.when_master(lambda: self._work(owner, kind))
+        elif status == BEYOND:
+            self.fail(owner, _Error.SQ_DOORBELL if kind == SQ else _Error.RQ_DOORBELL)
+
+    def _check(self, qp, ring, value):
+        if qp.state == _State.RESET:
+            return WRONG_STATE
+        return TAKEN if ring.ring(value & COUNTER_MASK) else BEYOND
+
+    def _work(self, qp, kind):
+        if kind == SQ:
+            self._work_sends(qp)
+        elif qp.state == _State.ERR:
+            self.receives.flush(qp)
+
+    def _work_sends(self, qp):
+        """Processes posted WQEs; fetches those in host memory first."""
+        intact = self._in_host is None or self._in_host.fetch(qp)
+        self.sends.work(qp)
+        if not intact:
+            self.fail(qp, _Error.WQE_READ)
+
+    # LLQ memory.
+
+    def store_llq(self, offset, data):
+        """Stores a part of a WQE, inside one 64-byte line."""
+        event, line, end = self.device.event, offset >> LINE_SHIFT, offset + len(data)
+        start, stop = (offset + 3) & ~3, end & ~3
+        dwords = max(0, stop - start) >> 2
+        mask = ((1 << dwords) - 1) << ((start & (LINE_BYTES - 1)) >> 2)
+        page = offset >> self._page_shift
+        qp = self.objects.llq.owner[page] if offset < len(self._llq) else None
+        inside = offset - qp.llq_base if qp else 0
+        if self._in_host or qp is None or inside >= qp.sq.depth * qp.wqe_bytes:
+            event("llq", status=NO_OWNER, line=line, dwords=mask)
+            return
+        partial = start != offset or stop != end
+        if dwords and qp.sq.is_waiting(inside // qp.wqe_bytes):
+            event("llq", status=POSTED, line=line, dwords=mask)
+            self.fail(qp, _Error.POSTED_STORE)
+            return
+        event("llq", status=PARTIAL if partial else TAKEN, line=line, dwords=mask)
+        if not dwords:
+            return
+        self._llq[start:stop] = data[start - offset : stop - offset]
+        self._written[line] |= mask
+
+    def take_wqe(self, qp):
+        """Consumes the next WQE; returns it and whether it was complete, clears its written map."""
+        if self._in_host:
+            return self._in_host.take(qp), True
+        start = qp.llq_base + qp.sq.take() * qp.wqe_bytes
+        wqe = bytes(self._llq[start : start + qp.wqe_bytes])
+        whole = True
+        for at in range(0, qp.wqe_bytes, LINE_BYTES):
+            line = (start + at) >> LINE_SHIFT
+            mask = self._written[line]
+            self._written[line] = 0
+            if mask != LINE_WRITTEN:
+                whole = False
+                wqe = _blanked(wqe, at, mask)
+        return wqe, whole
+
+    def next_is_broken(self, qp):
+        """True if the next WQE is in host memory and its fetch failed; it is never sent."""
+        return self._in_host is not None and self._in_host.broken(qp)
+
+    def unwrite(self, qp):
+        """Clears the written map of the QP's ring."""
+        first = qp.llq_base >> LINE_SHIFT
+        count = qp.sq.depth * qp.wqe_bytes >> LINE_SHIFT
+        self._written[first : first + count] = array("H", bytes(2 * count))
+
+    # QP states.
+
+    def move(self, qp, state):
+        """Moves a QP to a state already checked as permitted, with all effects."""
+        qp.state = state
+        if state == _State.RESET:
+            self.sends.cancel(qp)
+            qp.sq.clear()
+            qp.rq.clear()
+            qp.rq_failed, qp.first_phase = False, None
+            qp.fetched.clear()
+            self.unwrite(qp)
+        elif state == _State.ERR:
+            self.device.when_master(lambda: self._flush(qp))
+        elif state == _State.RTS:
+            self.device.when_master(lambda: self._work_sends(qp))
+
+    def fail(self, qp, cause):
+        """Moves a QP to ERR because of a device-detected cause."""
+        if qp.state != _State.ERR:
+            self.device.event("qperr", qpn=qp.index, cause=cause)
+            self.move(qp, _State.ERR)
+
+    def _flush(self, qp):
+        if qp.state == _State.ERR:
+            if self._in_host:
+                self._in_host.fetch(qp)
+            self.sends.flush(qp)
+            self.receives.flush(qp)
+
+    # Packets.
+
+    def receive(self, packet):
+        """Checks a packet from the fabric and dispatches it by opcode."""
+        if len(packet) < _HEADER_BYTES:
+            self._drop(_Anomaly.LENGTH, len(packet))
+            return
+        opcode, length, dst_node = _ROUTE.unpack_from(packet)
+        if dst_node != self.device.node_id:
+            self._drop(_Anomaly.NODE, dst_node)
+        elif len(packet) != _HEADER_BYTES + length:
+            self._drop(_Anomaly.LENGTH, length)
+        elif opcode in _DATA:
+            self.receives.deliver(packet, _DATA[opcode])
+        elif opcode == _Opcode.SRD_ACK:
+            self.sends.acknowledge(packet)
+        else:
+            self._drop(_Anomaly.OPCODE, opcode)
+
+    def _drop(self, what, detail):
+        self.device.stats.rx_drops += 1
+        self.device.event("anomaly_net", what=what, detail=detail)
+
+
+def _blanked(wqe, at, mask):
+    """The WQE with the unwritten dwords of one line set to zero."""
+    image = bytearray(wqe)
+    for dword in range(LINE_BYTES // 4):
+        if not mask >> dword & 1:
+            image[at + 4 * dword : at + 4 * dword + 4] = bytes(4)
+    return bytes(image)

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executes send WQEs: validates, gathers the payload, sends one packet, completes."""
+
+from dataclasses import dataclass
+
+from efa_cosim.boundary.memory import HostReadError
+from efa_cosim.device.objects import Ah, Qp
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.wire import mask, precompiled
+
+NO_NODE = 0xFFFF
+_COUNT_MASK = 0xFFFFFFFF
+
+_State = defs.AdminQpState
+_Error = defs.QpError
+_Status = defs.IoCompStatus
+_Meta = defs.IoTxMetaDesc
+_SRD = defs.AdminQpType.SRD
+
+_META = precompiled(
+    _Meta, "req_id", "ctrl1", "ctrl2", "dest_qp_num", "length", "immediate_data", "ah", "qkey",
+    "req_id_ex",
+)  # fmt: skip
+_BUFFER = precompiled(defs.IoTxBufDesc, "length", "lkey", "buf_addr_lo", "buf_addr_hi")
+_BUFFERS_AT = defs.IoTxWqe.data.offset
+_KEY_MASK = mask(defs.IoTxBufDesc.lkey__lkey)
+_ACK = precompiled(defs.PktHdr, "dst_qpn", "msg_id", "src_node", "status")
+HEADER = precompiled(
+    defs.PktHdr, "opcode", "flags", "length", "src_qpn", "dst_qpn", "qkey", "psn", "msg_id",
+    "imm", "src_node", "dst_node", "path", "status",
+)  # fmt: skip
+
+_CQE_OP_TYPE = (1 << defs.IoCdescCommon.op_type.width) - 1
+_OP_TYPE = mask(_Meta.op_type)
+_HAS_IMM = mask(_Meta.has_imm)
+_INLINE = mask(_Meta.inline_msg)
+_PKT_HAS_IMM = mask(defs.PktHdr.has_imm)
+_MUST1 = mask(_Meta.meta_desc)
+_MUST_NOT1 = mask(_Meta.meta_extension)
+_MUST2 = mask(_Meta.first) | mask(_Meta.last) | mask(_Meta.comp_req)
+_PHASE = mask(_Meta.phase)
+_MUST_NOT2 = mask(_Meta.reserved25) | mask(_Meta.reserved29)
+
+
+_REQ_ID_BITS = 8 * _Meta.req_id.size
+
+
+def _request_id(qp, meta):
+    """Request id of a WQE; without 64-bit ids the upper 48 bits are reserved and ignored."""
+    upper = int.from_bytes(meta[8], "little") if qp.long_ids else 0
+    return upper << _REQ_ID_BITS | meta[0]
+
+
+def _completed_op(meta):
+    """Operation as reported in the CQE: the lower three of four bits."""
+    return meta[1] & _CQE_OP_TYPE
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """An SRD send without its acknowledgement yet; msg is its number on its queue."""
+
+    qp: Qp
+    msg: int
+    req_id: int
+    length: int
+    ah: Ah
+
+
+class Sends:
+    """The send side of the data path; all QPs share the message contexts."""
+
+    def __init__(self, device, datapath):
+        self.device, self.datapath = device, datapath
+        self.completions = datapath.completions
+        self._window = 1 << device.limits.msg_w
+        self._inline = {
+            defs.IoTxWqe.SIZE: device.limits.inline_64,
+            defs.IoTxWqe128.SIZE: device.limits.inline_128,
+        }
+        self._most_buffers, self._mtu = device.limits.max_send_sges, device.profile.mtu
+        self.messages = {}
+        self._blocked = {}
+        self._next_message = 0
+        self._next_psn = {}
+
+    def snapshot(self):
+        return {
+            "messages": sorted(self.messages),
+            "next": (self._next_message, dict(self._next_psn)),
+        }
+
+    def message_id(self, qp_index, msg):
+        """Packet message id of send number msg of a QP while outstanding, None otherwise."""
+        for message_id, message in self.messages.items():
+            if message.qp.index == qp_index and message.msg == msg:
+                return message_id
+        return None
+
+    # Work.
+
+    def work(self, qp):
+        """Processes posted WQEs: sends in RTS, flushes in ERR, leaves them in other states."""
+        sq = qp.sq
+        while sq.waiting:
+            if qp.state == _State.ERR:
+                self._flush_next(qp)
+            elif qp.state != _State.RTS or self.datapath.next_is_broken(qp):
+                return
+            elif qp.type == _SRD and len(self.messages) >= self._window:
+                self._blocked[qp.index] = qp
+                return
+            else:
+                self._send_next(qp)
+
+    def _flush_next(self, qp):
+        wqe, _ = self.datapath.take_wqe(qp)
+        meta = _META.unpack_from(wqe)
+        self._complete(qp, _request_id(qp, meta), _Status.FLUSHED, op=_completed_op(meta))
+
+    def _send_next(self, qp):
+        device, msg = self.device, qp.sq.consumed
+        wqe, whole = self.datapath.take_wqe(qp)
+        meta = _META.unpack_from(wqe)
+        wrong_phase = whole and self._wrong_phase(qp, msg, meta[2] & _PHASE)
+        if device.on_event is not None:
+            device.event("wqe", qpn=qp.index, msg=msg, req_id=meta[0], wrong_phase=int(wrong_phase))
+        cause = payload = ah = None
+        if not whole:
+            status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, _Error.INCOMPLETE_WQE
+        else:
+            status, ah, pieces = self._validate(qp, wqe, meta)
+            if status == _Status.OK:
+                try:
+                    payload = b"".join(
+                        piece if isinstance(piece, bytes) else device.memory.read(*piece)
+                        for piece in pieces
+                    )
+                except HostReadError:
+                    status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, _Error.PAYLOAD_READ
+        if device.on_event is not None:
+            device.event("check", qpn=qp.index, msg=msg, status=int(status))
+        if status == _Status.OK:
+            self._transmit(qp, msg, meta, ah, payload)
+            return
+        self._complete(qp, _request_id(qp, meta), status, op=_completed_op(meta))
+        if cause is not None:
+            self.datapath.fail(qp, cause)
+
+    @staticmethod
+    def _wrong_phase(qp, number, phase):
+        """True if a phase bit is not that of its wrap; the first complete WQE sets the start."""
+        wrap = number // qp.sq.depth & 1
+        if qp.first_phase is None:
+            qp.first_phase = phase ^ wrap
+        return phase ^ wrap != qp.first_phase
+
+    def _validate(self, qp, wqe, meta):
+        """Status, address handle and payload pieces, each bytes or (address, size)."""
+        _, ctrl1, ctrl2, _, length, _, ah_number, *_ = meta
+        objects = self.device.objects
+        if (
+            ctrl1 & (_MUST1 | _MUST_NOT1) != _MUST1
+            or ctrl2 & (_MUST2 | _MUST_NOT2) != _MUST2
+        ):  # fmt: skip
+            return _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, None, None
+        if ctrl1 & _OP_TYPE != defs.IoSendOpType.SEND:
+            return _Status.LOCAL_ERROR_UNSUPPORTED_OP, None, None
+        inline = ctrl1 & _INLINE
+        if length > (self._inline[qp.wqe_bytes] if inline else self._most_buffers):
+            return _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, None, None
+        ah = objects.ahs.get(ah_number)
+        if ah is None or ah.pd != qp.pd:
+            return _Status.LOCAL_ERROR_INVALID_AH, None, None
+        buffers, pieces, total = [], [], 0
+        if inline:
+            pieces, total = [wqe[_BUFFERS_AT : _BUFFERS_AT + length]], length
+        else:
+            for at in range(_BUFFERS_AT, _BUFFERS_AT + length * _BUFFER.size, _BUFFER.size):
+                buffer = _BUFFER.unpack_from(wqe, at)
+                buffers.append(buffer)
+                total += buffer[0]
+        if total > self._mtu:
+            return _Status.LOCAL_ERROR_BAD_LENGTH, None, None
+        for size, lkey, low, high in buffers:
+            if size:
+                address = high << 32 | low
+                mr = objects.mr_by_key(lkey & _KEY_MASK)
+                if mr is None or mr.pd != qp.pd or not mr.covers(address, size):
+                    return _Status.LOCAL_ERROR_INVALID_LKEY, None, None
+                pieces += mr.pieces(address, size)
+        if ah.node is None and qp.type == _SRD:
+            return _Status.LOCAL_ERROR_UNREACH_REMOTE, None, None
+        return _Status.OK, ah, pieces
+
+    def _transmit(self, qp, msg, meta, ah, payload):
+        _, ctrl1, _, dest, _, imm, _, qkey, _ = meta
+        req_id = _request_id(qp, meta)
+        device, length = self.device, len(payload)
+        node = NO_NODE if ah.node is None else ah.node
+        flags, imm = (_PKT_HAS_IMM, imm) if ctrl1 & _HAS_IMM else (0, 0)
+        if qp.type == _SRD:
+            opcode, message_id = defs.PktOpcode.SRD_SEND, self._next_message
+            psn = self._next_psn.get(node, 0)
+            self._next_psn[node] = (psn + 1) & _COUNT_MASK
+            self._next_message = (message_id + 1) & _COUNT_MASK
+            message = Message(qp, msg, req_id, length, ah)
+            self.messages[message_id] = qp.outstanding[message_id] = message
+        else:
+            opcode, message_id, psn = defs.PktOpcode.UD_SEND, 0, 0
+        packet = HEADER.pack(
+            opcode, flags, length, qp.number, dest, qkey, psn, message_id,
+            imm, device.node_id, node, 0, 0,
+        )  # fmt: skip
+        device.stats.tx_pkts += 1
+        device.stats.tx_bytes += length
+        if device.on_event is not None:
+            device.event("tx_first", qpn=qp.index, msg=msg, length=length)
+            device.event("tx_last", qpn=qp.index, msg=msg)
+        if device.on_packet is not None:
+            device.on_packet(packet + payload)
+        if qp.type != _SRD:
+            self._complete(qp, req_id, _Status.OK, length)
+
+    # Completion and flush.
+
+    def acknowledge(self, packet):
+        """Completes the send whose message id the acknowledgement carries."""
+        dst_qpn, message_id, src_node, status = _ACK.unpack_from(packet)
+        message = self.messages.get(message_id)
+        if message is None or message.qp.number != dst_qpn or message.ah.node != src_node:
+            self.device.event("anomaly_net", what=defs.AnomalyNet.ACK, detail=message_id)
+            return
+        self._end(message_id, status)
+        self._resume()
+
+    def flush(self, qp):
+        """QP in ERR: flushes outstanding sends, then posted WQEs."""
+        for message_id in list(qp.outstanding):
+            self._end(message_id, _Status.FLUSHED)
+        self._blocked.pop(qp.index, None)
+        self.work(qp)
+        self._resume()
+
+    def flush_ah(self, ah):
+        """Flushes the sends outstanding to a destroyed address handle; their QPs continue."""
+        for message_id in [i for i, message in self.messages.items() if message.ah is ah]:
+            self._end(message_id, _Status.FLUSHED)
+        self._resume()
+
+    def cancel(self, qp):
+        """RESET and destroy: cancels sends without completion; late ACKs match no message."""
+        for message_id in qp.outstanding:
+            del self.messages[message_id]
+        qp.outstanding.clear()
+        self._blocked.pop(qp.index, None)
+        self._resume()
+
+    def _end(self, message_id, status):
+        message = self.messages.pop(message_id)
+        del message.qp.outstanding[message_id]
+        self._complete(message.qp, message.req_id, status, message.length)
+
+    def _resume(self):
+        """Resumes the QPs blocked on message contexts, in the order in which they blocked."""
+        while self._blocked and len(self.messages) < self._window:
+            qp = self._blocked.pop(next(iter(self._blocked)))
+            self.work(qp)
+
+    def _complete(self, qp, req_id, status, length=0, op=defs.IoSendOpType.SEND):
+        qp.sq.complete()
+        if status == _Status.OK:
+            self.device.stats.send_wrs += 1
+            self.device.stats.send_bytes += length
+        self.completions.send(qp, req_id, status, op)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Object commands of the driver: each builds one admin command and returns its result."""
+
+from dataclasses import dataclass
+
+from efa_cosim.host.page_list import ADDRESS_BYTES, PageList, mem_addr
+from efa_cosim.layouts import defs
+
+Op = defs.AdminAqOpcode
+INLINE_PAGES = defs.AdminRegMrCmdPbl.FIELDS["inline_pbl_array"].size // ADDRESS_BYTES
+EQE_WORDS = defs.AdminEqe.SIZE // 4
+
+
+@dataclass(frozen=True)
+class Access:
+    """Access rights of a memory region; local read is always permitted."""
+
+    local_write: bool = True
+    remote_write: bool = False
+    remote_read: bool = False
+
+
+LOCAL_ACCESS = Access()
+
+
+class DriverObjects:
+    """Object commands on top of `execute`; a mixin of the driver, which owns queue and memory."""
+
+    def supports(self, feature):
+        """True if the device reports a feature id as supported."""
+        return bool(self.device_attr.supported_features >> feature & 1)
+
+    @property
+    def long_ids(self):
+        """True if the device supports 64-bit request ids."""
+        return bool(self.device_attr.sq_64_bit_req_id)
+
+    def get_feature(self, feature):
+        """The descriptor of a feature."""
+        request = defs.AdminGetFeatureCmd(feature_common={"feature_id": feature})
+        response = self.execute(request)
+        return defs.FEATURES[feature][0].unpack(bytes(response.u.image))
+
+    def set_aenq_groups(self, groups):
+        """Enables asynchronous event groups."""
+        self.execute(defs.AdminSetFeatureCmd(
+            feature_common={"feature_id": defs.AdminAqFeatureId.AENQ_CONFIG},
+            u=defs.AdminSetFeatureCmdU(aenq={"enabled_groups": groups})))
+
+    def set_host_info(self, info):
+        """Sends host information to the device through a control buffer."""
+        buffer = self.allocator.alloc(info.SIZE)
+        self.memory.write(buffer, info.pack())
+        try:
+            self.execute(defs.AdminSetFeatureCmd(
+                aq_common={"ctrl_data": 1},
+                control_buffer={"length": info.SIZE, "address": mem_addr(buffer)},
+                feature_common={"feature_id": defs.AdminAqFeatureId.HOST_INFO}))
+        finally:
+            self.allocator.free(buffer)
+
+    def get_stats(self, kind=defs.AdminGetStatsType.BASIC):
+        """Statistics of the whole device."""
+        response = self.execute(defs.AdminAqGetStatsCmd(
+            type=kind, scope=defs.AdminGetStatsScope.ALL))
+        return getattr(response.u, f"{kind.name.lower()}_stats")
+
+    def alloc_uar(self):
+        """Allocates a UAR; returns its number."""
+        return self.execute(defs.AdminAllocUarCmd()).uar
+
+    def dealloc_uar(self, uar):
+        """Deallocates a UAR."""
+        self.execute(defs.AdminDeallocUarCmd(uar=uar))
+
+    def alloc_pd(self):
+        """Allocates a protection domain; returns its number."""
+        return self.execute(defs.AdminAllocPdCmd()).pd
+
+    def dealloc_pd(self, pd):
+        """Deallocates a protection domain."""
+        self.execute(defs.AdminDeallocPdCmd(pd=pd))
+
+    def create_eq(self, depth, vector, base):
+        """Creates an event queue; returns its number. The caller arms the queue."""
+        return self.execute(defs.AdminCreateEqCmd(
+            depth=depth, msix_vec=vector, entry_size_words=EQE_WORDS,
+            ba=mem_addr(base), completion_events=1)).eqn
+
+    def destroy_eq(self, number):
+        """Destroys an event queue."""
+        self.execute(defs.AdminDestroyEqCmd(eqn=number))
+
+    def create_cq(self, uar, depth, base, entry_bytes, eqn=None, set_src_addr=False,
+                  long_ids=False):
+        """Response of CREATE_CQ; eqn selects the event queue for completion events."""
+        return self.execute(defs.AdminCreateCqCmd(
+            interrupt_mode_enabled=eqn is not None, eqn=eqn or 0,
+            cq_entry_size_words=entry_bytes // 4, set_src_addr=set_src_addr,
+            sub_cq_depth=depth, cq_ba=mem_addr(base), uar=uar, sq_comp_64_bit_req_id=long_ids,
+            num_sub_cqs=self.queue_attr.sub_cqs_per_cq))
+
+    def destroy_cq(self, number):
+        """Destroys a completion queue."""
+        self.execute(defs.AdminDestroyCqCmd(cq_idx=number))
+
+    def create_qp(self, **fields):
+        """Response of CREATE_QP; fields are those of the command."""
+        return self.execute(defs.AdminCreateQpCmd(**fields))
+
+    def modify_qp(self, handle, **attributes):
+        """Changes the named attributes: qp_state, cur_qp_state, qkey, sq_psn, rnr_retry."""
+        request = defs.AdminModifyQpCmd(qp_handle=handle)
+        for name, value in attributes.items():
+            setattr(request, name, value)
+            setattr(request, f"modify_mask__{name}", 1)
+        self.execute(request)
+
+    def query_qp(self, handle):
+        """Response of QUERY_QP."""
+        return self.execute(defs.AdminQueryQpCmd(qp_handle=handle))
+
+    def destroy_qp(self, handle):
+        """Destroys a queue pair."""
+        self.execute(defs.AdminDestroyQpCmd(qp_handle=handle))
+
+    def create_ah(self, pd, gid):
+        """Creates an address handle for a GID; returns its number."""
+        return self.execute(defs.AdminCreateAhCmd(dest_addr=gid, pd=pd)).ah
+
+    def destroy_ah(self, pd, ah):
+        """Destroys an address handle."""
+        self.execute(defs.AdminDestroyAhCmd(ah=ah, pd=pd))
+
+    def reg_mr(self, pd, iova, length, pages, page_shift, access=LOCAL_ACCESS):
+        """Response of REG_MR; the page list is inline up to four pages, else in memory."""
+        request = defs.AdminRegMrCmd(
+            pd=pd, iova=iova, mr_length=length, phys_page_size_shift=page_shift,
+            local_write_enable=access.local_write, remote_write_enable=access.remote_write,
+            remote_read_enable=access.remote_read)
+        if len(pages) <= INLINE_PAGES:
+            request.pbl.inline_pbl_array = pages
+            return self.execute(request)
+        page_list = PageList(self.memory, self.allocator, pages, self.list_bytes)
+        request.aq_common.ctrl_data = 1
+        request.aq_common.ctrl_data_indirect = page_list.indirect
+        request.pbl.pbl = page_list.start
+        try:
+            return self.execute(request)
+        finally:
+            page_list.free()
+
+    def reg_mr_physical(self, pd, access=LOCAL_ACCESS):
+        """Response of REG_MR for all host memory: the IOVA is the DMA address."""
+        return self.execute(defs.AdminRegMrCmd(
+            pd=pd, mr_length=1 << self.dma_width, mem_addr_phy_mode_en=1,
+            local_write_enable=access.local_write))
+
+    def alloc_mr(self, pd, max_pages):
+        """Response of ALLOC_MR: a region to be registered later by a work request."""
+        return self.execute(defs.AdminAllocMrCmd(pd=pd, max_pages=max_pages))
+
+    def dereg_mr(self, l_key):
+        """Deregisters a memory region."""
+        self.execute(defs.AdminDeregMrCmd(l_key=l_key))
+
+    def create_event_counter(self, uar, address):
+        """Creates an event counter in the eight bytes at a DMA address; returns its handle."""
+        return self.execute(
+            defs.AdminCreateEventCounterCmd(uar=uar, paddr=address)).cntr_handle
+
+    def destroy_event_counter(self, handle):
+        """Destroys an event counter that is not attached."""
+        self.execute(defs.AdminDestroyEventCounterCmd(cntr_handle=handle))
+
+    def attach_event_counter(self, handle, qp_handle, events):
+        """Attaches a counter to events of a QP; events is a bit mask."""
+        self.execute(_attachment(Op.ATTACH_EVENT_COUNTER, handle, qp_handle, events))
+
+    def detach_event_counter(self, handle, qp_handle, events):
+        """Detaches a counter from events of a QP; events is a bit mask."""
+        self.execute(_attachment(Op.DETACH_EVENT_COUNTER, handle, qp_handle, events))
+
+    def modify_event_counter(self, handle, operation, value):
+        """Sets a counter or adds to it, according to the operation."""
+        self.execute(defs.AdminModifyEventCounterCmd(
+            cntr_handle=handle, operation=operation, value=value))
+
+
+def _attachment(opcode, handle, qp_handle, events):
+    request = defs.COMMANDS[opcode][0](
+        cntr_handle=handle,
+        attach_type=defs.AdminEventCounterAttachType.QP_EVENTS)
+    request.aq_common.opcode = opcode
+    request.u.qp_events = {"qp_handle": qp_handle, "events": events}
+    return request

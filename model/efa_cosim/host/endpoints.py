@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sets up processes and kernel drivers that send and receive; used by sweeps and system tests."""
+
+import random
+
+from efa_cosim.host.driver import Driver
+from efa_cosim.host.queue_pair import SendWr, Sge
+from efa_cosim.host.verbs import Context, gid_of
+from efa_cosim.layouts import defs
+
+UD, SRD = defs.AdminQpType.UD, defs.AdminQpType.SRD
+QKEY = 0x1234
+GRH = defs.LIMITS.grh_bytes
+BUFFER_BYTES = 1 << 18
+
+
+class Endpoint:
+    """One queue pair with its CQ and registered memory."""
+
+    def __init__(self, node, kind=SRD, depth=64, entry_bytes=32, events=False, cq=None, **options):
+        self.node, self.kind, self.depth = node, kind, depth
+        self.context, self.pd = node.context, node.pd
+        self.cq = cq or node.context.create_cq(4 * depth, entry_bytes=entry_bytes, events=events)
+        self.qp = node.pd.create_qp(
+            self.cq, self.cq, kind, max_send_wr=depth, max_recv_wr=depth, **options
+        ).to_rts(QKEY)
+        self.buffer = node.pd.reg_mr(BUFFER_BYTES, scattered=True)
+        self.skip = GRH if kind == UD else 0
+
+    def towards(self, peer):
+        """Destination arguments of a send to a peer endpoint."""
+        return {
+            "ah": self.node.ah_of(peer.node.backend.node_id),
+            "dest_qp": peer.qp.number,
+            "qkey": QKEY,
+        }
+
+    def sge(self, offset, length):
+        """A range of the registered buffer."""
+        return Sge(self.buffer.addr + offset, length, self.buffer.l_key)
+
+    def send(self, peer, data, wr_id=0, offset=0, split=None, inline=False, imm=None):
+        """Sends one message from the buffer, in one or two ranges, or inline."""
+        if inline:
+            self.qp.post_send(SendWr(**self.towards(peer), inline=data, wr_id=wr_id, imm=imm))
+            return
+        self.buffer.write(offset, data)
+        cut = len(data) if split is None else split
+        pieces = [self.sge(offset, cut)]
+        if split is not None:
+            pieces.append(self.sge(offset + cut, len(data) - cut))
+        self.qp.post_send(SendWr(**self.towards(peer), sges=pieces, wr_id=wr_id, imm=imm))
+
+    def receive(self, size, wr_id=0, offset=0, split=None):
+        """Posts a receive for so many payload bytes."""
+        space = self.skip + size
+        cut = space if split is None else split
+        pieces = [self.sge(offset, cut)]
+        if split is not None:
+            pieces.append(self.sge(offset + cut, space - cut))
+        self.qp.post_recv(pieces, wr_id=wr_id)
+
+
+class Node:
+    """A kernel driver and one process on a device; buffer is that of its CPU (wc.py)."""
+
+    def __init__(self, backend, buffer=None, seed=1, provider=None, **options):
+        self.backend = backend
+        self.driver = Driver(backend, seed=seed, **options).probe()
+        self.context = Context(self.driver, buffer, seed, provider)
+        self.use(self.context.alloc_pd())
+        self.random = random.Random(seed)
+
+    def ah_of(self, node_id):
+        """Number of the address handle of a node; created at first use."""
+        if node_id not in self._ahs:
+            self._ahs[node_id] = self.pd.create_ah(gid_of(node_id))
+        return self._ahs[node_id].number
+
+    def destroy_ah_of(self, node_id):
+        """Destroys the address handle of a node."""
+        self._ahs.pop(node_id).destroy()
+
+    def use(self, pd):
+        """Creates later endpoints and address handles in another protection domain."""
+        self.pd, self._ahs = pd, {}
+
+
+def create_all_handles(nodes):
+    """Creates handles of all nodes on all nodes: every receive completion then has a valid AH."""
+    for node in nodes:
+        for other in nodes:
+            node.ah_of(other.backend.node_id)
+
+
+def pattern(size, seed):
+    """Pseudo-random bytes that identify a message."""
+    return random.Random(seed).randbytes(size)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds a registered buffer: its host pages and its keys."""
+
+from efa_cosim.host.alloc import PAGE_BYTES
+
+# A typical user-space address, as the software's target machines have.
+FIRST_IOVA = 0x7F00_0000_0000
+PAGE_SHIFT = PAGE_BYTES.bit_length() - 1
+
+
+class MemoryRegion:
+    """A user buffer with its page list; `write` and `read` act as the program itself."""
+
+    def __init__(self, memory, pages, iova, length):
+        self.memory, self.pages = memory, pages
+        self.iova, self.length = iova, length
+        self.l_key = self.r_key = None
+
+    @property
+    def addr(self):
+        """First address, as used by the program and by work requests."""
+        return self.iova
+
+    def pieces(self, offset, size):
+        """Host addresses and sizes of a range, ascending; ValueError outside the buffer."""
+        if offset < 0 or offset + size > self.length:
+            raise ValueError(f"range of {size} bytes at offset {offset} is outside the "
+                             f"{self.length}-byte memory region")
+        start, end = self.iova % PAGE_BYTES + offset, self.iova % PAGE_BYTES + offset + size
+        while start < end:
+            page, inside = divmod(start, PAGE_BYTES)
+            take = min(PAGE_BYTES - inside, end - start)
+            yield self.pages[page] + inside, take
+            start += take
+
+    def write(self, offset, data):
+        """Writes bytes into the buffer."""
+        done = 0
+        for address, size in self.pieces(offset, len(data)):
+            self.memory.write(address, bytes(data[done : done + size]))
+            done += size
+
+    def read(self, offset, size):
+        """Reads bytes of the buffer."""
+        return b"".join(self.memory.read(a, n) for a, n in self.pieces(offset, size))

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A queue pair: posts sends to LLQ memory or a host ring, receives to a ring in host memory."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from efa_cosim.host.completion_queue import COUNTER_MASK, VerbsError, round_up_pow2
+from efa_cosim.host.work_queue import WorkQueue
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.codec import set_column
+
+State = defs.AdminQpState
+WQE = {64: defs.IoTxWqe, 128: defs.IoTxWqe128}
+INLINE_64 = defs.EFA_IO_TX_DESC_INLINE_MAX_SIZE
+MAX_DESCRIPTOR_BYTES = 0xFFFF
+
+
+@dataclass
+class Sge:
+    """A range of registered memory."""
+
+    addr: int
+    length: int
+    l_key: int
+
+
+@dataclass
+class SendWr:
+    """One SEND work request: inline bytes, or up to two memory ranges."""
+
+    ah: int
+    dest_qp: int
+    qkey: int
+    sges: list[Sge] = field(default_factory=list)
+    inline: bytes | None = None
+    imm: int | None = None
+    wr_id: int = 0
+
+
+class QueuePair:
+    """One QP; `max_inline` above 32 selects 128-byte WQEs. As in libefa, request ids have 64 bits
+    if the device supports that, unless `long_ids` is false.
+
+    If the device fetches send WQEs from host memory, the send ring lies there and starts
+    `ring_offset` bytes into its first page.
+    """
+
+    def __init__(self, pd, send_cq, recv_cq, kind=defs.AdminQpType.SRD, max_send_wr=64,
+                 max_recv_wr=64, max_recv_sge=1, max_inline=INLINE_64, ring_offset=0,
+                 long_ids=True):
+        self.pd, self.context, self.driver = pd, pd.context, pd.driver
+        self.send_cq, self.recv_cq = send_cq, recv_cq
+        if max_inline > self.driver.inline_bytes:
+            raise VerbsError(
+                f"max_inline is {max_inline} bytes, the device supports at most "
+                f"{self.driver.inline_bytes}: reduce max_inline")
+        self.kind, self.max_recv_sge, self.max_inline = kind, max_recv_sge, max_inline
+        self.long_ids = long_ids and self.driver.long_ids
+        self.wqe = WQE[64 if max_inline <= INLINE_64 else 128]
+        sq_depth = round_up_pow2(max(max_send_wr, self.driver.queue_attr.min_sq_depth))
+        self.rq_descriptors = round_up_pow2(max(1, max_recv_wr * max_recv_sge))
+        self._rq_bytes = self.rq_descriptors * defs.IoRxDesc.SIZE
+        self._rq_base = self.driver.allocator.alloc(self._rq_bytes)
+        self._sq_block = None
+        if self.context.backend.sq_host:
+            self._sq_block = self.driver.allocator.alloc(ring_offset + sq_depth * self.wqe.SIZE)
+        self.sq_base = 0 if self._sq_block is None else self._sq_block + ring_offset
+        try:
+            response = self._create(send_cq, recv_cq, sq_depth)
+        except Exception:
+            self.free_rings()
+            raise
+        self.number, self.handle = response.qp_num, response.qp_handle
+        self.sq_db, self.rq_db = response.sq_db_offset, response.rq_db_offset
+        self.llq = response.llq_descriptors_offset
+        self.state = State.RESET
+        generation = self.number
+        self.sq_depth = sq_depth
+        self.sq = self.context.provider.work_queue(sq_depth, generation, self.long_ids)
+        self.rq = WorkQueue(max(1, self.rq_descriptors // max_recv_sge), generation)
+        self.first_phase = 0
+        self.batch = self.driver.queue_attr.max_tx_batch * 64 // self.wqe.SIZE or sq_depth
+        self.context.qps[self.number] = self
+
+    @property
+    def receive_ring(self):
+        """Address of the receive ring in host memory."""
+        return self._rq_base
+
+    def _create(self, send_cq, recv_cq, sq_depth):
+        return self.driver.create_qp(
+            pd=self.pd.number, qp_type=self.kind, uar=self.context.uar,
+            send_cq_idx=send_cq.number, recv_cq_idx=recv_cq.number,
+            sq_base_addr=self.sq_base, rq_base_addr=self._rq_base,
+            sq_64_bit_req_id=self.long_ids,
+            qp_alloc_size={
+                "send_queue_ring_size": sq_depth * self.wqe.SIZE, "send_queue_depth": sq_depth,
+                "recv_queue_ring_size": self._rq_bytes,
+                "recv_queue_depth": self.rq_descriptors // self.max_recv_sge})
+
+    def destroy(self):
+        """Destroys the queue pair; outstanding work is cancelled without completions."""
+        self.context.enter_kernel()
+        self.driver.destroy_qp(self.handle)
+        del self.context.qps[self.number]
+        self.free_rings()
+
+    def free_rings(self):
+        """Frees the rings of a queue pair that the device has destroyed."""
+        self.driver.allocator.free(self._rq_base)
+        if self._sq_block is not None:
+            self.driver.allocator.free(self._sq_block)
+
+    # States
+
+    def modify(self, state, **attributes):
+        """Changes the state; the command carries the current state, as in every verbs call."""
+        self.context.enter_kernel()
+        self.driver.modify_qp(self.handle, qp_state=state, cur_qp_state=self.state, **attributes)
+        self.state = state
+        if state == State.RESET:
+            # As in libefa, the phase continues over a reset; only the indices restart.
+            self.first_phase = (self.first_phase + self.sq.produced // self.sq_depth) % 2
+            self.sq.clear()
+            self.rq.clear()
+
+    def to_rts(self, qkey, sq_psn=0):
+        """Moves from RESET through INIT and RTR to RTS."""
+        self.modify(State.INIT, qkey=qkey)
+        self.modify(State.RTR)
+        self.modify(State.RTS, sq_psn=sq_psn)
+        return self
+
+    def query(self):
+        """The QUERY_QP response of the device."""
+        return self.driver.query_qp(self.handle)
+
+    # Sending
+
+    def post_send(self, *requests):
+        """Posts SENDs, each a SendWr, in one call."""
+        entries = [self._entry(request) for request in requests]
+        wqes = np.frombuffer(b"".join(entries), self.wqe.DTYPE).copy()
+        self.post_wqes(wqes, np.array([request.wr_id for request in requests], "u8"))
+
+    def _entry(self, request):
+        inline = request.inline is not None
+        if inline and len(request.inline) > self.max_inline:
+            raise VerbsError(f"{len(request.inline)} inline bytes exceed the {self.max_inline} of "
+                             f"QP {self.number}: create it with a larger max_inline")
+        most = 0 if inline else self.driver.queue_attr.max_wr_send_sges
+        if len(request.sges) > most:
+            raise VerbsError(f"{len(request.sges)} memory pieces, a work request has at most "
+                             f"{most}: use fewer SGEs, none with inline data")
+        entry = self.wqe(meta=meta_desc(
+            ah=request.ah, dest_qp_num=request.dest_qp, qkey=request.qkey,
+            has_imm=request.imm is not None, immediate_data=request.imm or 0, inline_msg=inline,
+            length=len(request.inline) if inline else len(request.sges)))
+        if inline:
+            entry.data.inline_data = request.inline
+        else:
+            entry.data.sgl = [
+                {"length": sge.length, "lkey": sge.l_key, "buf_addr_lo": sge.addr & 0xFFFF_FFFF,
+                 "buf_addr_hi": sge.addr >> 32} for sge in request.sges]
+        return entry.pack()
+
+    def sends(self, count, ah, dest_qp, qkey, inline=None, sges=(), imm=None):
+        """Builds an array of WQEs for count SENDs; each value is a scalar or an array.
+
+        inline is one bytes value or an array of rows; sges are up to two of (addr, length, l_key).
+        """
+        wqes = np.zeros(count, self.wqe.DTYPE)
+        wqes[:] = np.frombuffer(self.wqe(meta=meta_desc()).pack(), self.wqe.DTYPE)
+        columns = {"ah": ah, "dest_qp_num": dest_qp, "qkey": qkey, "length": len(sges)}
+        if imm is not None:
+            columns |= {"has_imm": 1, "immediate_data": imm}
+        if inline is not None:
+            if isinstance(inline, bytes):
+                inline = np.frombuffer(inline, "u1")
+            rows = np.atleast_2d(inline)
+            if rows.shape[1] > self.max_inline:
+                raise VerbsError(f"{rows.shape[1]} inline bytes exceed the {self.max_inline} of "
+                                 f"QP {self.number}: create it with a larger max_inline")
+            columns |= {"inline_msg": 1, "length": rows.shape[1]}
+            wqes["data"]["inline_data"][:, : rows.shape[1]] = rows
+        for name, values in columns.items():
+            set_column(self.wqe, wqes, f"meta.{name}", np.broadcast_to(values, count))
+        for index, (addr, length, l_key) in enumerate(sges):
+            piece = wqes["data"]["sgl"][:, index]
+            addr = np.broadcast_to(np.asarray(addr, "u8"), count)
+            piece["length"], piece["lkey"] = length, l_key
+            piece["buf_addr_lo"], piece["buf_addr_hi"] = addr & 0xFFFF_FFFF, addr >> np.uint64(32)
+        return wqes
+
+    def post_send_many(self, wr_ids, **values):
+        """Posts one SEND per wr_id; values are those of sends()."""
+        self.post_wqes(self.sends(len(wr_ids), **values), np.asarray(wr_ids, "u8"))
+
+    def post_wqes(self, wqes, wr_ids):
+        """Copies WQEs into the ring; writes a doorbell after each batch the device allows."""
+        if self.state not in (State.RTS, State.SQD):
+            raise VerbsError(f"QP {self.number} is in {self.state.name}, it cannot send: "
+                             "move it to RTS")
+        if len(wqes):
+            self.name(wqes, wr_ids)
+            self.context.provider.post(self, wqes)
+        self.context.push()
+
+    def name(self, wqes, wr_ids):
+        """Sets the request ids of WQEs, 64 bits wide if the device supports that."""
+        words = self.sq.take(wr_ids).astype("<u8").view("<u2").reshape(-1, 4)
+        meta = wqes["meta"]
+        meta["req_id"], meta["req_id_ex"]["w"] = words[:, 0], words[:, 1:]
+
+    # Receiving
+
+    def post_recv(self, sges, wr_id=0):
+        """Posts one receive of up to max_recv_sge memory ranges."""
+        if not 0 < len(sges) <= self.max_recv_sge:
+            raise VerbsError(f"{len(sges)} memory pieces, QP {self.number} takes 1 to "
+                             f"{self.max_recv_sge}: create it with a larger max_recv_sge")
+        descriptors = np.zeros(len(sges), defs.IoRxDesc.DTYPE)
+        for name in ("addr", "length", "l_key"):
+            values = np.array([getattr(sge, name) for sge in sges], "u8")
+            self._fill(descriptors, name, values)
+        flags = np.zeros(len(sges), "u4")
+        flags[0] = 1
+        set_column(defs.IoRxDesc, descriptors, "first", flags)
+        set_column(defs.IoRxDesc, descriptors, "last", flags[::-1])
+        descriptors["req_id"][0] = self._take_receives(np.array([wr_id], "u8"))[0]
+        self.post_descriptors(descriptors)
+
+    def post_recv_many(self, wr_ids, addrs, lengths, l_keys):
+        """Posts one receive of one memory range per wr_id."""
+        descriptors = np.zeros(len(wr_ids), defs.IoRxDesc.DTYPE)
+        for name, values in (("addr", addrs), ("length", lengths), ("l_key", l_keys)):
+            self._fill(descriptors, name, np.broadcast_to(np.asarray(values, "u8"), len(wr_ids)))
+        for name in ("first", "last"):
+            set_column(defs.IoRxDesc, descriptors, name, np.ones(len(wr_ids), "u4"))
+        descriptors["req_id"] = self._take_receives(np.asarray(wr_ids, "u8"))
+        self.post_descriptors(descriptors)
+
+    def _take_receives(self, wr_ids):
+        if self.state in (State.RESET, State.ERR):
+            raise VerbsError(f"QP {self.number} is in {self.state.name}, it cannot receive: "
+                             "move it to INIT, RTR or RTS")
+        return self.rq.take(wr_ids)
+
+    @staticmethod
+    def _fill(descriptors, name, values):
+        if name == "addr":
+            descriptors["buf_addr_lo"] = values & np.uint64(0xFFFF_FFFF)
+            descriptors["buf_addr_hi"] = values >> np.uint64(32)
+        elif name == "length":
+            # The length field has 16 bits; libefa truncates larger buffers.
+            descriptors["length"] = np.minimum(values, MAX_DESCRIPTOR_BYTES)
+        else:
+            set_column(defs.IoRxDesc, descriptors, "lkey", values)
+
+    def post_descriptors(self, descriptors):
+        """Writes receive descriptors (an array of IoRxDesc) to the ring and rings the doorbell."""
+        data, size = descriptors.tobytes(), defs.IoRxDesc.SIZE
+        slot = self.rq.produced % self.rq_descriptors
+        first = min(len(descriptors), self.rq_descriptors - slot)
+        self.driver.memory.write(self._rq_base + slot * size, data[: first * size])
+        if first < len(descriptors):
+            self.driver.memory.write(self._rq_base, data[first * size :])
+        self.rq.produced += len(descriptors)
+        self.context.ring(self.rq_db, self.rq.produced & COUNTER_MASK)
+        self.context.push()
+
+
+def meta_desc(**values):
+    """The metadata of a WQE, with the flags that libefa always sets."""
+    return defs.IoTxMetaDesc(
+        op_type=defs.IoSendOpType.SEND, meta_desc=1, first=1, last=1, comp_req=1, **values)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Provider half of the host software: what libefa does in user space, without the kernel.
+
+A Context is one process that opened the device. It owns a UAR and one store buffer; all objects
+of the process belong to it.
+"""
+
+from efa_cosim.host.alloc import PAGE_BYTES
+from efa_cosim.host.completion_counter import CompletionCounter
+from efa_cosim.host.completion_queue import CompletionQueue
+from efa_cosim.host.driver_objects import LOCAL_ACCESS
+from efa_cosim.host.memory_region import FIRST_IOVA, PAGE_SHIFT, MemoryRegion
+from efa_cosim.host.provider import Provider
+from efa_cosim.host.queue_pair import QueuePair
+from efa_cosim.host.wc import StoreBuffer, WcBuffer
+from efa_cosim.layouts import defs
+
+
+def gid_of(node_id):
+    """The GID of a fabric node."""
+    prefix = defs.LIMITS.gid_prefix
+    return prefix + node_id.to_bytes(len(defs.AdminCreateAhCmd().dest_addr) - len(prefix), "big")
+
+
+class Context:
+    """One opened device.
+
+    `buffer` selects how the CPU combines stores (wc.StoreBuffer or its text; None: the
+    backend's default) and `seed` its random choices; `provider` converts WQEs into stores.
+    """
+
+    def __init__(self, driver, buffer=None, seed=0, provider=None):
+        self.driver, self.backend = driver, driver.backend
+        self.provider = provider or Provider()
+        self.qps = {}
+        self._posted, self._cpus = [], []
+        self.buffer = StoreBuffer.of(buffer or self.backend.store_buffer)
+        self.wc = self.cpu(seed)
+        self._next_iova = FIRST_IOVA
+        self.uar = driver.alloc_uar()
+
+    def alloc_pd(self):
+        """Allocates a protection domain."""
+        return ProtectionDomain(self)
+
+    def create_cq(self, depth, **options):
+        """Creates a completion queue with at least depth entries in each sub-queue."""
+        return CompletionQueue(self, depth, **options)
+
+    def create_counter(self):
+        """Creates a completion counter, not attached to a queue pair."""
+        return CompletionCounter(self)
+
+    def close(self):
+        """Closes the device; all its objects must be destroyed before."""
+        self.driver.dealloc_uar(self.uar)
+
+    def new_iova(self, length, offset):
+        """Allocates a unique user address range, offset bytes into a page."""
+        iova = self._next_iova + offset
+        pages = -(-(offset + length) // PAGE_BYTES)
+        self._next_iova += (pages + 1) * PAGE_BYTES
+        return iova
+
+    # Stores: collected during a call, posted together at its end.
+
+    def cpu(self, seed):
+        """Adds a CPU that runs this process; returns its store buffer."""
+        self._cpus.append(WcBuffer(self._posted.extend, self.buffer, seed))
+        return self._cpus[-1]
+
+    def enter_kernel(self):
+        """System call: flushes the CPUs' store buffers before the kernel acts on a queue."""
+        for cpu in self._cpus:
+            cpu.flush()
+        self.push()
+
+    def ring(self, offset, value):
+        """Writes a doorbell: a 32-bit store to uncached memory."""
+        self.wc.uncached(self.driver.db_bar, offset, value.to_bytes(4, "little"))
+
+    def push(self):
+        """Posts the collected stores to the bus."""
+        if self._posted:
+            items, self._posted[:] = list(self._posted), []
+            self.backend.stores(items)
+
+
+class ProtectionDomain:
+    """Protection domain: owns memory regions, address handles and queue pairs."""
+
+    def __init__(self, context):
+        self.context, self.driver = context, context.driver
+        self.number = self.driver.alloc_pd()
+
+    def dealloc(self):
+        """Deallocates the domain."""
+        self.driver.dealloc_pd(self.number)
+
+    def reg_mr(self, length, access=LOCAL_ACCESS, offset=0, scattered=False):
+        """Allocates and registers a buffer; it starts offset bytes into its first page."""
+        allocator = self.driver.allocator
+        count = max(1, -(-(offset + length) // PAGE_BYTES))
+        if scattered:
+            pages = allocator.scattered(count)
+            blocks = list(pages)
+        else:
+            base = allocator.alloc(count * PAGE_BYTES)
+            pages = [base + i * PAGE_BYTES for i in range(count)]
+            blocks = [base]
+        iova = self.context.new_iova(length, offset)
+        region = RegisteredRegion(self.driver, blocks, pages, iova, length)
+        region.register(self.number, access)
+        return region
+
+    def create_ah(self, gid):
+        """Creates an address handle for a GID."""
+        return AddressHandle(self, gid)
+
+    def create_qp(self, send_cq, recv_cq, kind=defs.AdminQpType.SRD, **options):
+        """Creates a queue pair in state RESET; options are those of QueuePair."""
+        return QueuePair(self, send_cq, recv_cq, kind, **options)
+
+
+class RegisteredRegion(MemoryRegion):
+    """A buffer registered by the driver, which frees it on deregistration."""
+
+    def __init__(self, driver, blocks, pages, iova, length):
+        super().__init__(driver.memory, pages, iova, length)
+        self._driver, self._blocks = driver, blocks
+
+    def register(self, pd, access):
+        """Executes REG_MR; frees the memory if the registration is refused."""
+        try:
+            response = self._driver.reg_mr(
+                pd, self.iova, self.length, self.pages, PAGE_SHIFT, access)
+        except Exception:
+            self.free()
+            raise
+        self.l_key, self.r_key = response.l_key, response.r_key
+
+    def dereg(self):
+        """Executes DEREG_MR and frees the memory."""
+        self._driver.dereg_mr(self.l_key)
+        self.free()
+
+    def free(self):
+        """Frees the memory of a region that the device has deregistered."""
+        for block in self._blocks:
+            self._driver.allocator.free(block)
+
+
+class AddressHandle:
+    """Address handle: destination of a send."""
+
+    def __init__(self, pd, gid):
+        self._pd = pd
+        self.gid = gid
+        self.number = pd.driver.create_ah(pd.number, gid)
+
+    def destroy(self):
+        """Destroys the handle."""
+        self._pd.driver.destroy_ah(self._pd.number, self.number)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fast access to generated layouts: one precompiled struct for the fields of a hot path."""
+
+from struct import Struct
+
+from efa_cosim.layouts.layout import BitField, Number
+
+_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+def _place(cls, path):
+    """Offset, size and format of a field; dots in the path descend into nested layouts."""
+    offset = 0
+    *outer, last = path.split(".")
+    for name in outer:
+        offset += cls.FIELDS[name].offset
+        cls = cls.FIELDS[name].cls
+    field = cls.FIELDS[last]
+    code = _CODES[field.size] if isinstance(field, Number) else f"{field.size}s"
+    return offset + field.offset, field.size, code
+
+
+def precompiled(cls, *paths, size=None):
+    """A struct.Struct of these fields, in ascending order; other bytes are padding."""
+    text, end = "<", 0
+    for path in paths:
+        offset, field_bytes, code = _place(cls, path)
+        if offset < end:
+            raise ValueError(f"{cls.NAME}.{path} must follow the field named before it")
+        text += f"{offset - end}x{code}"
+        end = offset + field_bytes
+    return Struct(f"{text}{(size or cls.SIZE) - end}x")
+
+
+def mask(field):
+    """Mask of a bit field within its container number."""
+    assert isinstance(field, BitField)
+    return field.mask << field.lsb

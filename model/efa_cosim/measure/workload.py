@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps message size and queue count with the project's own driver; measures by events.
+
+The data or the completion of every message is checked. Times are device cycles from the device's
+events, not from the host's clock.
+"""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa_cosim.layouts import defs
+from efa_cosim.measure.latencies import latencies, rate
+
+FLIT_BYTES = 64
+HEADER_BYTES = defs.PktHdr.SIZE
+INLINE_BYTES = defs.LIMITS.inline_64
+LATENCY_SIZES = (0, 8, 32, 33, 64, 256, 1024, 2048, 4096)
+RATE_SIZES = (8, 32, 64, 256, 1024, 4096)
+HOST_READ_LATENCY = 125
+QUEUES = (1, 2, 4, 8, 16)
+MESSAGES = 8
+# The burst is long enough that the latency of its first message has little effect.
+LEAST_PER_QUEUE, MOST_PER_QUEUE, BURST = 128, 512, 1024
+
+
+class Mismatch(Exception):
+    """A message did not arrive as sent, or a rate exceeds the port limit."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measurement, in `unit`, over `messages` messages.
+
+    limit: the theoretical limit, None if unknown. size in bytes, host_read_latency in cycles. Host
+    parameters, if chosen: depth, outstanding messages per queue; batch, WQEs per doorbell;
+    store_buffer, policy of the CPU's store buffer; sq_host, 1 with send queues in host memory."""
+
+    name: str
+    value: float
+    unit: str
+    messages: int
+    limit: float | None = None
+    kind: str = ""
+    size: int = 0
+    queues: int = 1
+    host_read_latency: int = HOST_READ_LATENCY
+    seed: int = 1
+    depth: int = 0
+    batch: int = 0
+    store_buffer: str = ""
+    backend: str = ""
+    sq_host: int = 0
+
+    def as_dict(self):
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def flits(size):
+    """64-byte beats of a data packet."""
+    return -(-(HEADER_BYTES + size) // FLIT_BYTES)
+
+
+def rate_limit(kind, size, batch, sq_host=0):
+    """Messages per cycle that the busiest port permits if both ends are the same device.
+
+    m_net carries data and, for SRD, a one-flit acknowledgement. m_dma_wr carries the payload (the
+    GRH of a datagram is a separate write) and two CQEs. s_mmio carries a WQE, unless it is in host
+    memory, and its share of a doorbell."""
+    srd = kind == SRD
+    net = flits(size) + (1 if srd else 0)
+    writes = -(-size // FLIT_BYTES) + (0 if srd else 1) + 2
+    mmio = (0 if sq_host else 1) + 1 / batch
+    return 1 / max(net, writes, mmio)
+
+
+def latency_point(node, kind, size, count=MESSAGES):
+    """Median latency in cycles of one message at a time on an idle device; raises Mismatch."""
+    backend, (a, b) = node.backend, (Endpoint(node, kind), Endpoint(node, kind))
+    backend.settle()
+    backend.events()
+    for number in range(count):
+        data = pattern(size, number)
+        b.receive(size, wr_id=number)
+        backend.settle()
+        a.send(b, data, wr_id=number, inline=size <= INLINE_BYTES)
+        got, sent = b.cq.wait_for(1)[0], a.cq.wait_for(1)[0]
+        if got["status"] or sent["status"] or b.buffer.read(b.skip, size) != data:
+            raise Mismatch(f"latency, {kind.name}, {size} bytes: message {number} of {count}: "
+                           f"expected status 0 and equal data, got status {sent['status']} (send) "
+                           f"and {got['status']} (receive), or other data")
+    backend.settle()
+    cycles = latencies(backend.events(), index_of(a), index_of(b), kind == SRD)
+    destroy(a, b)
+    return Measurement("latency", float(np.median(cycles)), "cycles", count, None, kind.name, size)
+
+
+def latency_sweep(node, sizes=LATENCY_SIZES, kinds=(UD, SRD), progress=None):
+    """Measurements of latency_point for each QP type and size."""
+    measurements = []
+    for kind in kinds:
+        for size in sizes:
+            _report(progress, f"latency, {kind.name}, {size} bytes")
+            measurements.append(latency_point(node, kind, size))
+    return measurements
+
+
+def per_queue_of(queues):
+    """Number of messages that each queue posts at once."""
+    return max(LEAST_PER_QUEUE, min(MOST_PER_QUEUE, BURST // queues))
+
+
+def rate_point(node, kind, size, queues):
+    """Message rate of queues that send to their neighbours, all messages posted at once."""
+    backend, per_queue = node.backend, per_queue_of(queues)
+    ends = [Endpoint(node, kind, depth=2 * per_queue) for _ in range(queues)]
+    ids = np.arange(per_queue)
+    for end in ends:
+        end.buffer.write(0, pattern(size, 1))
+        end.qp.post_recv_many(ids, end.buffer.addr + 8192, end.skip + size, end.buffer.l_key)
+    backend.settle()
+    backend.events()
+    for end, peer in zip(ends, ends[1:] + ends[:1], strict=True):
+        how = {"inline": pattern(size, 1)} if size <= INLINE_BYTES else {
+            "sges": [(end.buffer.addr, size, end.buffer.l_key)]}
+        end.qp.post_send_many(ids, **end.towards(peer), **how)
+    what = f"rate, {kind.name}, {size} bytes, {queues} queues"
+    for end in ends:
+        done = end.cq.wait_for(2 * per_queue)
+        if done["status"].any():
+            raise Mismatch(f"{what}: completions with status {sorted(set(done['status']) - {0})}, "
+                           "expected 0")
+    backend.settle()
+    value, messages = rate(backend.events())
+    if messages != queues * per_queue:
+        raise Mismatch(f"{what}: {messages} messages arrived, {queues * per_queue} were sent")
+    if any(end.buffer.read(8192 + end.skip, size) != pattern(size, 1) for end in ends):
+        raise Mismatch(f"{what}: data differs from the data sent")
+    destroy(*ends)
+    limit = rate_limit(kind, size, node.driver.queue_attr.max_tx_batch)
+    if value > limit:
+        raise Mismatch(f"{what}: {value:.6f} messages per cycle, the ports allow {limit:.6f}")
+    return Measurement(
+        "message rate", value, "messages/cycle", messages, limit, kind.name, size, queues
+    )
+
+
+def rate_sweep(node, sizes=RATE_SIZES, queues=QUEUES, kinds=(UD, SRD), progress=None):
+    """Rates against size with the most queues, and against queues at 32 bytes."""
+    most = max(queues)
+    points = [(kind, size, most) for kind in kinds for size in sizes]
+    points += [(kind, INLINE_BYTES, count) for kind in kinds for count in queues if count != most]
+    measurements = []
+    for kind, size, count in points:
+        _report(progress, f"rate, {kind.name}, {size} bytes, {count} queues")
+        measurements.append(rate_point(node, kind, size, count))
+    return measurements
+
+
+def _report(progress, text):
+    if progress:
+        progress(text)
+
+
+def new_node(backend, seed=1):
+    """Creates a driver and one process on a backend."""
+    return Node(backend, seed=seed)
+
+
+def index_of(end):
+    """Index of a queue pair, as in events."""
+    return end.qp.number & ((1 << defs.LIMITS.qpn_w) - 1)
+
+
+def destroy(*ends):
+    """Destroys the endpoints."""
+    for end in ends:
+        end.qp.destroy()
+        end.cq.destroy()
+        end.buffer.dereg()

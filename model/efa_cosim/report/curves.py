@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws the pictures of a sweep with host parameters: a panel for each varied parameter.
+
+All other parameters of a panel are fixed, as its title says. Lines: type of queue pair and
+location of its send queue. The RTL is drawn as rings on the line of the cycle model if both were
+measured. Dashed: the theoretical limit. Module crossover compares LLQ and host memory.
+"""
+
+import statistics
+
+from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
+
+from efa_cosim.host.wc import POLICIES
+from efa_cosim.report.plots import GREY, axes_of, headed, log_axis, svg
+from efa_cosim.sweep.grid import CYCLE
+
+COLOURS = {("SRD", 0): "#059669", ("UD", 0): "#2563eb", ("SRD", 1): "#d97706", ("UD", 1): "#9333ea"}
+WORDS = {"size": "message size, bytes", "queues": "queues", "depth": "outstanding messages per "
+         "queue", "batch": "WQEs per doorbell", "host_read_latency": "host read latency, cycles",
+         "store_buffer": "store buffer of the CPU"}  # fmt: skip
+UNITS = {"size": "{} bytes", "queues": "queues: {}", "depth": "depth {}", "batch": "batch {}",
+         "host_read_latency": "read {}", "store_buffer": "{}"}  # fmt: skip
+MOST_COLUMNS, PANEL = 3, (4.0, 3.3)
+ZERO_AT = 4
+USUAL_SIZE = 64
+
+
+def rates(measurements):
+    """Draws closed-loop message rates against each varied parameter."""
+    return _picture(measurements, "Message rate in a closed loop", "messages per cycle",
+                    "limit of ports and outstanding messages")  # fmt: skip
+
+
+def latency(measurements):
+    """Draws the latency of one message at a time."""
+    return _picture(measurements, "Latency of one message on an idle device",
+                    "latency, cycles, median", "host and fabric only")  # fmt: skip
+
+
+def loaded(measurements):
+    """Draws closed-loop latencies; thin lines: the 99th percentile."""
+    return _picture(measurements, "Latency in a closed loop",
+                    "latency, cycles, median (thin: 99 %)", "host and fabric only",
+                    thin="loaded latency, 99 %")  # fmt: skip
+
+
+def varied(measurements):
+    """Names of the parameters with more than one value."""
+    return [name for name in WORDS if len({f[name] for f in measurements}) > 1] or ["size"]
+
+
+def usual(measurements):
+    """The fixed value of each parameter in the panels of other parameters."""
+    values = {name: sorted({f[name] for f in measurements}) for name in WORDS}
+    # The middle, where the rate depends on the outstanding messages and on the ports.
+    found = {name: values[name][(len(values[name]) - 1) // 2]
+             for name in ("queues", "depth", "batch")}
+    found["size"] = min(values["size"], key=lambda size: abs(size - USUAL_SIZE))
+    found["host_read_latency"] = values["host_read_latency"][0]
+    found["store_buffer"] = min(values["store_buffer"], key=_policy)
+    return found
+
+
+def _policy(name):
+    return list(POLICIES).index(name) if name in POLICIES else len(POLICIES)
+
+
+def _picture(measurements, title, unit, limit, thin=None):
+    main = [f for f in measurements if f["name"] != thin]
+    axes, at = varied(main), usual(main)
+    rows = -(-len(axes) // MOST_COLUMNS)
+    columns = -(-len(axes) // rows)
+    figure, panels = axes_of(PANEL[0] * max(columns, 2), PANEL[1] * rows + 0.5, columns, rows)
+    for panel, over in zip(panels, axes, strict=False):
+        still = {name: value for name, value in at.items() if name != over}
+        drawn = [f for f in measurements if all(_stands(f, name, still[name]) for name in still)]
+        text = [UNITS[name].format(still[name]) for name in axes if name != over]
+        panel.set_title(", ".join(text), fontsize=8, color=GREY)
+        _panel(panel, drawn, over, limit, thin)
+        panel.set_ylabel(unit)
+        if thin:
+            _log_cycles(panel)
+        else:
+            panel.set_ylim(bottom=0)
+    for panel in panels[len(axes):]:
+        panel.set_visible(False)
+    messages = sum(f["messages"] for f in main)
+    same = [UNITS[name].format(value) for name, value in at.items() if name not in axes]
+    text = f"{title}: {messages:,} messages" + (f", all with {', '.join(same)}" if same else "")
+    headed(figure, text)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
+                  fontsize=8, frameon=False)
+    return svg(figure)
+
+
+def _panel(panel, measurements, over, limit, thin):
+    order = _policy if over == "store_buffer" else None
+    values = sorted({f[over] for f in measurements}, key=order)
+    place = {value: n if over == "store_buffer" else max(value, ZERO_AT if over == "size" else 0)
+             for n, value in enumerate(values)}
+    backends = sorted({f["backend"] for f in measurements}, key=lambda name: name == CYCLE)
+    several = {f["sq_host"] for f in measurements} == {0, 1}
+    for kind, sq_host in sorted({(f["kind"], f["sq_host"]) for f in measurements}):
+        colour, limits = COLOURS[kind, sq_host], []
+        name = f"{kind}, {'host memory' if sq_host else 'LLQ'}" if several else kind
+        for backend in backends:
+            mine = [f for f in measurements
+                    if (f["kind"], f["sq_host"], f["backend"]) == (kind, sq_host, backend)]
+            if over == "store_buffer" and sq_host:
+                # Send WQEs in host memory pass no store buffer: the result is the same for each.
+                mine = [{**f, over: policy} for f in mine for policy in values]
+            main = _median([f for f in mine if f["name"] != thin], over, "value")
+            rings = len(backends) > 1 and backend != CYCLE
+            panel.plot([place[x] for x in main], list(main.values()), color=colour, marker="o",
+                       label=name if len(backends) == 1 else f"{name}, {_device(backend)}",
+                       linewidth=0 if rings else 1.5, markersize=6 if rings else 3,
+                       markerfacecolor="none" if rings else None)
+            tail = _median([f for f in mine if f["name"] == thin], over, "value")
+            if tail and not rings:
+                panel.plot([place[x] for x in tail], list(tail.values()), linewidth=0.7,
+                           color=colour)
+            limits = limits or [f for f in mine if f["name"] != thin and f["limit"] is not None]
+        best = _median(limits, over, "limit")
+        panel.plot([place[x] for x in best], list(best.values()), "--", linewidth=1.1, alpha=0.7,
+                   color=colour, label=f"{name}, {limit}")
+    if over == "store_buffer":
+        panel.set_xticks(range(len(values)), values, rotation=20, fontsize=8)
+        panel.set_xlabel(WORDS[over])
+    else:
+        log_axis(panel, [place[value] for value in values], values, WORDS[over])
+
+
+def _log_cycles(panel):
+    """Plain numbers on a logarithmic axis, with space below the lowest line."""
+    panel.set_yscale("log")
+    panel.set_ylim(bottom=0.7 * panel.dataLim.ymin)
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panel.yaxis.set_major_formatter(ScalarFormatter())
+    panel.yaxis.set_minor_locator(NullLocator())
+
+
+def _stands(measurement, name, value):
+    """True if a measurement has this value; a batch is limited to the depth."""
+    return measurement[name] == (min(value, measurement["depth"]) if name == "batch" else value)
+
+
+def _device(backend):
+    return "cycle model" if backend == CYCLE else f"RTL ({backend})"
+
+
+def _median(measurements, over, what):
+    """Place to the median over the seeds."""
+    return {x: statistics.median(f[what] for f in measurements if f[over] == x)
+            for x in sorted({f[over] for f in measurements}, key=_order)}
+
+
+def _order(value):
+    return (_policy(value), 0) if isinstance(value, str) else (0, value)

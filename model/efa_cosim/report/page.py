@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the report of a run: summary.json, a self-contained index.html, tables and pictures.
+
+All files are written to a temporary folder, which replaces the target at the end, so the target is
+never incomplete.
+"""
+
+import csv
+import html
+import io
+import json
+import math
+import os
+import shutil
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+
+from efa_cosim.jobs.files import atomic_write
+from efa_cosim.measure.workload import Measurement
+
+SUMMARY, PAGE = "summary.json", "index.html"
+TABLE, COLUMNS = "measurements.csv", "measurements.parquet"
+PICTURES = ("queues", "latency", "loaded", "rates", "alone", "waterfall")
+PARTS = {SUMMARY, PAGE, TABLE, COLUMNS, *(f"{name}.svg" for name in PICTURES)}
+CLOCK_MHZ = 250
+TITLE = "RTL against reference model"
+STYLE = """
+:root{color-scheme:light dark;--ink:#0f172a;--dim:#475569;--paper:#ffffff;--line:#cbd5e1}
+@media (prefers-color-scheme:dark){
+:root{--ink:#e2e8f0;--dim:#94a3b8;--paper:#0f172a;--line:#334155}}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);
+max-width:60rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem;margin-bottom:0}h2{font-size:1.15rem;margin-top:2rem}
+p.verdict{font-size:1.1rem;font-weight:600}.passed{color:#059669}.failed{color:#dc2626}
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+th,td{text-align:right;padding:.25rem .6rem;border-bottom:1px solid var(--line)}
+th:first-child,td:first-child{text-align:left}th{color:var(--dim);font-weight:600}
+figure{margin:1rem 0;background:#fff;border:1px solid var(--line);border-radius:8px;padding:.5rem}
+figcaption{color:#475569;font-size:.85rem;padding:0 .5rem .3rem}svg{width:100%;height:auto}
+code{font-size:.9em}.dim{color:var(--dim)}
+"""
+
+
+class ReportError(Exception):
+    """The report cannot be written or read; the text names path and reason."""
+
+
+def write_report(folder, summary):
+    """Writes summary, tables, pictures and page; replaces the whole folder."""
+    folder = Path(folder)
+    check_target(folder)
+    pictures = draw(summary)
+    files = {SUMMARY: json.dumps(summary, indent=2) + "\n", TABLE: _csv(summary["measurements"]),
+             COLUMNS: _parquet(summary["measurements"]), PAGE: render(summary, pictures)}
+    files |= {f"{name}.svg": text for name, text in pictures.items()}
+    part = None
+    try:
+        part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        part.chmod(0o755)
+        for name, content in files.items():
+            atomic_write(part / name, content)
+        _replace(part, folder)
+    except OSError as error:
+        raise _not_written(folder, error) from error
+    finally:
+        if part is not None and part.exists():
+            shutil.rmtree(part, ignore_errors=True)
+    return folder / PAGE
+
+
+def check_target(folder):
+    """Refuses a folder that a report must not replace; called before and after the work.
+
+    A replacement deletes all content, so the folder may contain only files of a report."""
+    folder = Path(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        held = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        # A test of permissions is not sufficient: some file systems refuse in other ways.
+        Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent)).rmdir()
+    except OSError as error:
+        raise _not_written(folder, error) from error
+    strange = sorted(held - PARTS)
+    if strange:
+        raise ReportError(f"{folder}: report not written: the folder holds {strange[0]}, "
+                          "which is not part of a report; name another folder")
+
+
+def _not_written(folder, error):
+    return ReportError(f"{folder}: report not written: {error.strerror or error}; "
+                       "free space or name another folder")
+
+
+def _csv(measurements):
+    stream = io.StringIO()
+    if measurements:
+        table = csv.DictWriter(stream, fieldnames=measurements[0], lineterminator="\n")
+        table.writeheader()
+        table.writerows(measurements)
+    return stream.getvalue()
+
+
+def _parquet(measurements):
+    """The table for programs: columns and types are those of Measurement."""
+    # This import takes half a second, which help and refusals avoid.
+    import pyarrow
+    import pyarrow.parquet
+
+    types = {float: pyarrow.float64(), int: pyarrow.int64(), str: pyarrow.string()}
+    schema = pyarrow.schema([
+        (field.name, types.get(field.type, pyarrow.float64())) for field in fields(Measurement)
+    ])
+    stream = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(measurements, schema), stream)
+    return stream.getvalue()
+
+
+def _replace(part, folder):
+    """Renames the new folder to the target; deletes the old folder last."""
+    if not folder.exists():
+        os.rename(part, folder)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    pending = old / "old"
+    try:
+        os.rename(folder, pending)
+        os.rename(part, folder)
+    finally:
+        # If the second rename failed, the old report is restored.
+        if pending.exists() and not folder.exists():
+            os.rename(pending, folder)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def read_summary(folder):
+    """summary.json of a report folder; raises ReportError if missing or invalid."""
+    path = Path(folder) / SUMMARY
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReportError(f"{path}: {error.strerror}; `efa-cosim run` writes one") from error
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f"{path}: no JSON: {error}; `efa-cosim run` writes one") from error
+    wrong = _fault(summary, {"verdict": str, "sessions": list, "measurements": list})
+    shapes = {"sessions": {"name": str}, "measurements": MEASUREMENT, "waterfall": SHOWN}
+    for name, shape in shapes.items():
+        rows = summary.get(name, []) if wrong is None else []
+        if not isinstance(rows, list):
+            wrong = f"{name} is no list"
+            continue
+        faults = ((number, _fault(row, shape)) for number, row in enumerate(rows))
+        wrong = wrong or next((f"{name} {number}: {fault}" for number, fault in faults if fault),
+                              None)
+    wrong = wrong or _fault_inside(summary.get("waterfall", ()))
+    if wrong:
+        raise ReportError(f"{path}: not the summary of a run: {wrong}; `efa-cosim run` writes one")
+    return summary
+
+
+NUMBER = (int, float)
+MEASUREMENT = {"name": str, "kind": str, "unit": str, "value": NUMBER, "size": int, "queues": int,
+          "messages": int, "limit": (*NUMBER, type(None))}
+SHOWN = {"name": str, "setting": str, "messages": int, "of": list}
+MESSAGE = {"message": int, "latency": int, "stages": list}
+STAGE = {"stage": str, "place": str, "service": int, "wait": int, "waits": dict}
+
+
+def _fault_inside(shown):
+    """Why the messages of a waterfall cannot be drawn, None if they can."""
+    for number, one in enumerate(shown):
+        if not one["of"]:
+            return f"waterfall {number}: no message"
+        for message in one["of"]:
+            faults = [_fault(message, MESSAGE)]
+            if faults[0] is None:
+                faults += [_fault(stage, STAGE) for stage in message["stages"]]
+            for fault in faults:
+                if fault:
+                    return f"waterfall {number}: {fault}"
+    return None
+
+
+def _fault(row, shape):
+    """Why a row does not have the expected fields, None if it has."""
+    if not isinstance(row, dict):
+        return "no object"
+    for name, kind in shape.items():
+        value = row.get(name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return f"{name} is missing or wrong"
+        if isinstance(value, NUMBER) and not (math.isfinite(value) and value >= 0):
+            return f"{name} is {value}"
+    return None
+
+
+def draw(summary):
+    """The pictures that the measurements of a summary allow, as SVG text by name."""
+    # This import takes a second, which help and refusals avoid.
+    from efa_cosim.report import crossover, curves, plots
+
+    measurements = summary["measurements"]
+    data = {
+        "queues": measurements if crossover.both(measurements) else [],
+        "latency": [f for f in measurements if f["name"] == "latency"],
+        "loaded": [f for f in measurements if f["name"].startswith("loaded latency")],
+        "rates": [f for f in measurements if f["name"] == "message rate"],
+    }
+    usual = curves if has_host_parameters(measurements) else plots
+    drawn = {name: getattr(crossover if name == "queues" else usual, name)(data[name])
+             for name in PICTURES if data.get(name)}
+    # First a single message, then messages under load.
+    for name, one in zip(("alone", "waterfall"), summary.get("waterfall", ()), strict=False):
+        drawn[name] = plots.waterfall(one, "RTL on verilator")
+    return drawn
+
+
+def has_host_parameters(measurements):
+    """True for measurements of workloads with chosen host parameters."""
+    return any(f.get("depth") for f in measurements)
+
+
+def render(summary, pictures):
+    """The page as HTML text."""
+    verdict, measurements = summary["verdict"], summary["measurements"]
+    parts = [
+        "<!doctype html><html lang=en><meta charset=utf-8><title>efa-cosim run</title>",
+        f"<style>{STYLE}</style><h1>{html.escape(summary.get('title', TITLE))}</h1>",
+        f"<p class='verdict {html.escape(verdict)}'>{html.escape(verdict)}: "
+        f"{html.escape(summary.get('text', ''))}</p>",
+        _differences(summary.get("differences", ())),
+    ]  # fmt: skip
+    if summary["sessions"]:
+        parts += ["<h2>Recorded sessions</h2>", _sessions(summary["sessions"])]
+    posted = ("`depth` outstanding messages per queue, a doorbell per `batch`"
+              if has_host_parameters(measurements) else "all messages posted at once")
+    captions = {
+        "queues": ("Send queue in LLQ memory or in host memory",
+                   "The same device fetches its send WQEs by DMA. A single message waits for one "
+                   "more host read. With enough outstanding messages, or with WQEs that reach LLQ "
+                   "memory in pieces, the rates are equal."),
+        "latency": ("Latency of one message",
+                    "One message at a time on an idle device, median: doorbell store to receive "
+                    "completion (UD) or to send completion (SRD). Up to 32 bytes are inline in the "
+                    "WQE, more are read from the host."),
+        "loaded": ("Latency under load",
+                   f"All queues of one device send to each other, {posted}; validated doorbell to "
+                   "completion. The distance to the dashed line is the device and its queues."),
+        "rates": ("Message rate",
+                  f"All queues of one device send to each other, {posted}; first transmitted flit "
+                  "to last completion. Dashed: limit of the busiest port."),
+        "alone": ("One 64-byte SRD message",
+                  f"{_alone(summary)} cycles from the doorbell to the send completion on an idle "
+                  "device, exactly the sum of the stages."),
+        "waterfall": ("64-byte SRD messages under load",
+                      "Two messages of one run. Solid: service, as on an idle device; hatched: "
+                      "waits, the longest with its name. Every message of the run is attributed to "
+                      "the cycle; `efa-cosim waterfall` shows more."),
+    }  # fmt: skip
+    for name in PICTURES:
+        if name in pictures:
+            heading, caption = captions[name]
+            parts += [f"<h2>{heading}</h2>", f"<figure>{pictures[name]}<figcaption>"
+                      f"{html.escape(caption)}</figcaption></figure>"]
+    parts += ["<h2>All measurements</h2>", _table(measurements), _colophon(summary)]
+    return "\n".join(parts) + "\n"
+
+
+def _alone(summary):
+    """Latency in cycles of the single message on an idle device."""
+    shown = summary.get("waterfall")
+    return shown[0]["of"][0]["latency"] if shown else 0
+
+
+def _differences(texts):
+    return "".join(f"<p class=failed>{html.escape(text)}</p>" for text in texts[1:])
+
+
+def _sessions(sessions):
+    columns = ("name", "backend", "verdict", "stores", "dma_writes", "packets", "interrupts")
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(str(s.get(c, '')))}</td>" for c in columns) + "</tr>"
+        for s in sessions
+    )
+    head = "".join(f"<th>{c.replace('_', ' ')}</th>" for c in columns)
+    return f"<table><tr>{head}</tr>{rows}</table>"
+
+
+def _table(measurements):
+    columns = ("name", "backend", "sq_host", "kind", "size", "queues", "depth", "batch",
+               "store_buffer", "host_read_latency", "seed", "value", "unit", "limit", "messages")
+    # Parameters without a value in any row have no column.
+    columns = [name for name in columns if any(row.get(name) for row in measurements)]
+    rows = []
+    for measurement in measurements:
+        cells = []
+        for name in columns:
+            value = measurement.get(name)
+            shown = "" if value is None else f"{value:.4g}" if isinstance(value, float) else value
+            cells.append(f"<td>{html.escape(str(shown))}</td>")
+        rows.append("<tr>" + "".join(cells) + "</tr>")
+    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in columns)
+    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _colophon(summary):
+    facts = [f"{name} {value}" for name, value in summary.get("made_with", {}).items()]
+    if "seed" in summary:
+        facts.insert(0, f"seed {summary['seed']}")
+    note = "".join(f", {html.escape(fact)}" for fact in facts)
+    return (f"<p class=dim>Made by <code>{html.escape(summary.get('command', ''))}</code>{note}. "
+            f"Cycles at {CLOCK_MHZ} MHz nominal; the numbers are in {SUMMARY} and {TABLE}.</p>")

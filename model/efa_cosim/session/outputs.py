@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collects all output of a device during a session and compares the output of two devices.
+
+Rules of the comparison, where timing is free:
+
+- register responses: all, in order; of repeated reads of DEV_STS during a reset, the last;
+- rings: entry n of a ring is in the same slot with the same phase. Admin responses agree per
+  command id (they may pass each other), completions per queue pair and direction in order (SRD
+  sends in any order: acknowledgements may pass each other), events per ring;
+- payload: every byte of host memory is written equally often, with the same values in the same
+  order. The split into writes and the order of addresses are free;
+- packets: per opcode, sender and receiver in order, except psn, msg_id and path, which the device
+  chooses (decision 0002). The psn of SRD increments by one per destination node;
+- interrupts: the number per vector. The player waits at each recorded step for all its effects, so
+  the recording determines which events share a message;
+- host memory at the end: every page that host or device wrote, byte for byte, except rings, which
+  are compared per entry.
+"""
+
+from collections import Counter, defaultdict
+
+from efa_cosim.layouts import defs
+from efa_cosim.session.expectation import ADMIN_RESPONSE, COMPLETION, EVENT, REGISTER_RESPONSE
+
+PAGE_BYTES = 4096
+SHOWN_BYTES = 16
+_PHASE_AT = {ADMIN_RESPONSE: 3, COMPLETION: 3, EVENT: 0}
+_RESPONSE = defs.AdminMmioReqReadLessResp
+
+
+class Outputs:
+    """Output of one device; `line` is the session line at which it was collected."""
+
+    def __init__(self, name):
+        self.name = name
+        self.writes = 0
+        self.responses = []
+        self.rings = {}
+        self.payload = defaultdict(bytearray)
+        self.packets = []
+        self.interrupts = Counter()
+        self.memory = {}
+        self._touched, self._regions = set(), []
+
+    def write(self, line, address, data, parts):
+        """Adds a DMA write; `parts` is its split by Regions.split."""
+        self.writes += 1
+        self.touch(address, len(data))
+        for region, start, at, part in parts:
+            if region is None:
+                for number, value in enumerate(part, start):
+                    self.payload[number].append(value)
+            elif region.kind == REGISTER_RESPONSE:
+                self._respond(line, start + at, part)
+            else:
+                self._ring(region).append((line, start + at, bytes(part)))
+
+    def touch(self, address, size):
+        """Marks a range written by host or device, for the comparison at the end."""
+        self._touched.update(range(address // PAGE_BYTES, (address + size - 1) // PAGE_BYTES + 1))
+
+    def packet(self, line, packet):
+        """Adds a transmitted packet."""
+        self.packets.append((line, bytes(packet)))
+
+    def interrupt(self, vector):
+        """Adds an MSI-X message."""
+        self.interrupts[vector] += 1
+
+    def finish(self, memory):
+        """Copies the marked pages of host memory, without the rings."""
+        for number in sorted(self._touched):
+            base = number * PAGE_BYTES
+            image = bytearray(memory.read(base, PAGE_BYTES))
+            for region in self._regions:
+                first, end = max(region.base, base), min(region.end, base + PAGE_BYTES)
+                if first < end:
+                    image[first - base : end - base] = bytes(end - first)
+            self.memory[base] = bytes(image)
+
+    def counts(self):
+        """The number of DMA writes, packets and interrupts to compare."""
+        return {"dma_writes": self.writes, "packets": len(self.packets),
+                "interrupts": self.interrupts.total()}
+
+    def _respond(self, line, address, part):
+        response = (address, bytes(part))
+        if self.responses and self.responses[-1][1] == address and len(part) == _RESPONSE.SIZE:
+            before, now = (
+                _RESPONSE.unpack(image) for image in (self.responses[-1][2], response[1])
+            )
+            if (before.req_id, before.reg_off) == (now.req_id, defs.Reg.DEV_STS):
+                self.responses.pop()
+        self.responses.append((line, *response))
+
+    def _ring(self, region):
+        """Entries of a ring; a new ring at the same address is a separate ring."""
+        known = next((at for at, one in enumerate(self._regions) if one is region), None)
+        if known is None:
+            known = len(self._regions)
+            self._regions.append(region)
+            same = sum(one.base == region.base and one.kind == region.kind
+                       for one in self._regions)
+            self.rings[known] = (region.kind, region.base, same), []
+        return self.rings[known][1]
+
+
+def differences(wanted, came):
+    """Texts of the first difference of each kind, with place and both values."""
+    checks = (_responses, _rings, _payload, _packets, _psn, _interrupts, _memory)
+    found = (check(wanted, came) for check in checks)
+    return [text for text in found if text is not None]
+
+
+def _reported(what, wanted, value, came, other):
+    return f"{what}: {wanted.name} {_shown(value)}, {came.name} {_shown(other)}"
+
+
+def _shown(value):
+    if value is None:
+        return "nothing"
+    if not isinstance(value, bytes):
+        return str(value)
+    more = f"... ({len(value)} bytes)" if len(value) > SHOWN_BYTES else ""
+    return value[:SHOWN_BYTES].hex() + more
+
+
+def _in_order(what, wanted, came, first, second):
+    """The first difference of two lists of (line, bytes or text), as text."""
+    for number in range(max(len(first), len(second))):
+        a, b = (some[number] if number < len(some) else None for some in (first, second))
+        if a is not None and b is not None and a[1] == b[1]:
+            continue
+        where = f"{what} {number}, session line {(a or b)[0]}"
+        shown = [None if one is None else one[1] for one in (a, b)]
+        if all(isinstance(one, bytes) for one in shown):
+            at, shown = _from_first_byte(*shown)
+            where += f", byte {at}"
+        return _reported(where, wanted, shown[0], came, shown[1])
+    return None
+
+
+def _from_first_byte(first, second):
+    """Offset of the first differing byte, and both images from there on."""
+    at = next((i for i, (x, y) in enumerate(zip(first, second, strict=False)) if x != y),
+              min(len(first), len(second)))
+    return at, [image[at:] for image in (first, second)]
+
+
+def _responses(wanted, came):
+    for what, at in (("address of register response", 1), ("register response", 2)):
+        text = _in_order(
+            what,
+            wanted,
+            came,
+            *(
+                [
+                    (response[0], hex(response[1]) if at == 1 else response[2])
+                    for response in one.responses
+                ]
+                for one in (wanted, came)
+            ),
+        )
+        if text is not None:
+            return text
+    return None
+
+
+def _rings(wanted, came):
+    rings = [dict(one.rings.values()) for one in (wanted, came)]
+    srd = _srd_senders(wanted) | _srd_senders(came)
+    for place in sorted(rings[0].keys() | rings[1].keys()):
+        kind, base, _ = place
+        entries = [one.get(place, []) for one in rings]
+        if len(entries[0]) != len(entries[1]):
+            return _reported(f"number of entries of {kind} ring {base:#x}", wanted, len(entries[0]),
+                         came, len(entries[1]))
+        slots = [[(line, _slot(kind, at, image)) for line, at, image in some]
+                 for some in entries]
+        text = _in_order(f"{kind} ring {base:#x}: slot and phase of entry", wanted, came, *slots)
+        sorted_by = [_by_owner(kind, some, srd) for some in entries]
+        for owner in sorted(sorted_by[0].keys() | sorted_by[1].keys(), key=repr):
+            text = text or _in_order(f"{kind} ring {base:#x}: entry of {owner}", wanted, came,
+                                     *(some.get(owner, []) for some in sorted_by))
+        if text is not None:
+            return text
+    return None
+
+
+def _srd_senders(outputs):
+    heads = (defs.PktHdr.unpack(packet) for _, packet in outputs.packets)
+    return {head.src_qpn for head in heads if head.opcode == defs.PktOpcode.SRD_SEND}
+
+
+def _slot(kind, address, image):
+    phase_at = _PHASE_AT.get(kind)
+    phase = image[phase_at] & 1 if phase_at is not None and len(image) > phase_at else 0
+    return f"{address:#x}, {len(image)} bytes, phase {phase}"
+
+
+def _by_owner(kind, entries, srd):
+    """Entries without phase and checksum, grouped by their owner."""
+    found = defaultdict(list)
+    for line, _, image in entries:
+        image = bytearray(image)
+        if kind in _PHASE_AT and len(image) > _PHASE_AT[kind]:
+            image[_PHASE_AT[kind]] &= 0xFE
+        owner = "the ring"
+        if kind == ADMIN_RESPONSE and len(image) == defs.AdminAcqEntry.SIZE:
+            # The checksum covers the phase; the player has already checked it.
+            head = defs.AdminAcqCommonDesc.over(image)
+            head.checksum = 0
+            owner = f"command {head.command_id:#x}"
+        elif kind == COMPLETION and len(image) >= defs.IoCdescCommon.SIZE:
+            head = defs.IoCdescCommon.unpack(image)
+            sends = head.q_type != defs.IoQueueType.RECV_QUEUE
+            owner = f"queue pair {head.qp_num:#x}, {'sends' if sends else 'receives'}"
+            if sends and head.qp_num in srd:
+                owner += f", {bytes(image).hex()}"
+        found[owner].append((line, bytes(image)))
+    return found
+
+
+def _payload(wanted, came):
+    for address in sorted(wanted.payload.keys() | came.payload.keys()):
+        values = [bytes(one.payload.get(address, b"")) for one in (wanted, came)]
+        if values[0] != values[1]:
+            at, shown = _from_first_byte(*values)
+            return _reported(f"payload byte at {address:#x}, write {at}", wanted, shown[0] or None,
+                         came, shown[1] or None)
+    return None
+
+
+def _packets(wanted, came):
+    queues = []
+    for one in (wanted, came):
+        by_queue = defaultdict(list)
+        for line, packet in one.packets:
+            image = bytearray(packet)
+            head = defs.PktHdr.over(image)
+            head.psn = head.msg_id = head.path = 0
+            key = int(head.opcode), head.src_qpn, head.dst_node, head.dst_qpn
+            by_queue[key].append((line, bytes(image)))
+        queues.append(by_queue)
+    for key in sorted(queues[0].keys() | queues[1].keys()):
+        opcode, source, node, target = key
+        text = _in_order(f"packet (opcode {opcode}, queue pair {source:#x} to {target:#x} of node "
+                         f"{node})", wanted, came, *(one.get(key, []) for one in queues))
+        if text is not None:
+            return text
+    return None
+
+
+def _psn(wanted, came):
+    for one in (wanted, came):
+        following = {}
+        for line, packet in one.packets:
+            head = defs.PktHdr.unpack(packet)
+            if head.opcode != defs.PktOpcode.SRD_SEND:
+                continue
+            due = following.get(head.dst_node, 0)
+            # The psn restarts after a reset.
+            if head.psn not in (due, 0):
+                return (f"psn to node {head.dst_node}, session line {line}: {one.name} "
+                        f"{head.psn}, expected {due}")
+            following[head.dst_node] = head.psn + 1 & 0xFFFFFFFF
+    return None
+
+
+def _interrupts(wanted, came):
+    for vector in sorted(wanted.interrupts.keys() | came.interrupts.keys()):
+        if wanted.interrupts[vector] != came.interrupts[vector]:
+            return _reported(f"interrupts of vector {vector}", wanted, wanted.interrupts[vector],
+                         came, came.interrupts[vector])
+    return None
+
+
+def _memory(wanted, came):
+    for base in sorted(wanted.memory.keys() | came.memory.keys()):
+        pages = [one.memory.get(base) for one in (wanted, came)]
+        if pages[0] == pages[1]:
+            continue
+        if None in pages:
+            return _reported(f"host memory page {base:#x} was written by one device only", wanted,
+                         pages[0], came, pages[1])
+        at = next(i for i in range(PAGE_BYTES) if pages[0][i] != pages[1][i])
+        return _reported(f"host memory at the end, {base + at:#x}", wanted, pages[0][at:],
+                     came, pages[1][at:])
+    return None

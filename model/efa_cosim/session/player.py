@@ -1,0 +1,502 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plays a recorded session on a backend and compares the device's output with the recording."""
+
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from efa_cosim.boundary.backend import DeviceTimeout
+from efa_cosim.layouts import defs
+from efa_cosim.session.expectation import (
+    ADMIN_RESPONSE,
+    ASYNC_EVENT,
+    COMPLETION,
+    EVENT,
+    REGISTER_RESPONSE,
+    Region,
+    Regions,
+    Slot,
+    completion_matches,
+    decode_completion,
+    expect,
+)
+from efa_cosim.session.recording import read_session
+from efa_cosim.session.translation import Translation, Unplayable
+
+Reg = defs.Reg
+Op = defs.AdminAqOpcode
+STATUS_POLLS = 1_000
+STATUS_POLL_CYCLES = 1_000
+MAX_BATCH = 256
+
+
+class PlayError(Exception):
+    """The device differs from the recorded one, or the session cannot be played."""
+
+    def __init__(self, path, line, text):
+        super().__init__(f"{path}:{line}: {text}")
+        self.path, self.line, self.text = path, line, text
+
+
+class _Difference(Exception):
+    def __init__(self, line, text):
+        super().__init__(text)
+        self.line = line
+
+
+@dataclass
+class PlayResult:
+    """Counts of what was played and compared."""
+
+    name: str
+    backend: str
+    control_only: bool = False
+    stores: int = 0
+    skipped: int = 0
+    register_responses: int = 0
+    admin_responses: int = 0
+    completions: int = 0
+    events: int = 0
+    interrupts: int = 0
+    payload_bytes: int = 0
+    packets: int = 0
+    cycles: int = 0
+    seconds: float = 0.0
+
+    def as_dict(self):
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def play(path, backend, control_only=False, progress=None, outputs=None, steps=None):
+    """Plays a session; raises SessionError or PlayError. The backend must record its writes.
+
+    `steps` are those of the file if already read. `control_only` plays the register BAR only.
+    `progress(done, total)` is called at intervals. `outputs` (outputs.Outputs) receives all
+    output of the device, for a comparison with another device.
+    """
+    player = _Player(Path(path), backend, control_only, progress, outputs)
+    return player.run(read_session(path) if steps is None else steps)
+
+
+class _Player:
+    def __init__(self, path, backend, control_only, progress, outputs):
+        self.path, self.backend = path, backend
+        self.control_only, self.progress, self.outputs = control_only, progress, outputs
+        self.result = PlayResult(path.name, backend.name, control_only)
+        self.translation = Translation()
+        self.regions = Regions()
+        self.registers = Counter()
+        self.aq_base = self.aq_depth = self.aq_produced = 0
+        self.admin_vector = 0
+        # Output of the device not yet matched with a step.
+        self.slots, self.payload = {}, []
+        self.interrupts = Counter()
+        self.own_events = 0
+        self.batch, self.batch_memory = [], {}
+        self.line = 0
+
+    def run(self, steps):
+        """Plays the whole session."""
+        started, start_cycles = time.monotonic(), self.backend.cycles
+        try:
+            for number, step in enumerate(steps):
+                self.line = step.line
+                self._play(step)
+                if self.progress and number % 64 == 0:
+                    self.progress(number, len(steps))
+            self._flush()
+            self.backend.settle()
+            self._collect()
+            self._check_nothing_left()
+            if self.outputs is not None:
+                self.outputs.finish(self.backend.memory)
+        except _Difference as error:
+            raise PlayError(self.path, error.line, str(error)) from None
+        except Unplayable as error:
+            raise PlayError(self.path, self.line, f"cannot be played: {error}") from None
+        self.result.cycles = self.backend.cycles - start_cycles
+        self.result.seconds = time.monotonic() - started
+        return self.result
+
+    # One step
+
+    def _play(self, step):
+        if step.data is None:
+            self.backend.flr()
+            self._cancel()
+            return
+        store = self._translated(step)
+        wanted = expect(step, self.regions, self._is_played, self.admin_vector)
+        if store is None:
+            self.result.skipped += 1
+        else:
+            self._put_memory(step)
+            self.batch.append(store)
+            self.result.stores += 1
+        if wanted:
+            self._flush()
+            self._await(step, wanted)
+            if self._status_differs(wanted):
+                self._poll_status(step, store, wanted)
+            self._accept(wanted)
+        elif len(self.batch) >= MAX_BATCH:
+            self._flush()
+
+    def _is_played(self, kind, vector):
+        if not self.control_only:
+            return True
+        return kind in (REGISTER_RESPONSE, ADMIN_RESPONSE) or vector == self.admin_vector
+
+    def _cancel(self):
+        self.translation.reset()
+        self.regions.clear()
+        self.registers.clear()
+        self.aq_base = self.aq_depth = self.aq_produced = 0
+
+    def _put_memory(self, step):
+        memory = self._commands(step) if self._rings_aq(step) else []
+        own = {address for address, _ in memory}
+        for line, address, data in step.memory:
+            if address not in own and not self._in_aq(address):
+                self.line = line
+                memory.append((address, self.translation.memory(address, data)))
+        for address, data in memory:
+            if self.batch_memory.get(address, data) != data:
+                self._flush()
+        for address, data in memory:
+            self.batch_memory[address] = data
+            self.backend.memory.write(address, data)
+            if self.outputs is not None:
+                self.outputs.touch(address, len(data))
+
+    def _flush(self):
+        """Posts the collected stores to the device, LLQ pieces with translated numbers."""
+        entries, items = {}, []
+        for store in self.batch:
+            if len(store) == 3:
+                items.append(store)
+                continue
+            ring, start, size = store[:3]
+            first = start - start % ring.entry.SIZE
+            if (id(ring), first) not in entries:
+                entries[id(ring), first] = self.translation.work_request(ring, first)
+            entry = entries[id(ring), first]
+            data = entry[start - first : start - first + size]
+            items.append((defs.EFA_MEM_BAR, ring.ours + start, data))
+        self.batch, self.batch_memory = [], {}
+        if items:
+            self.backend.stores(items)
+
+    # Stores
+
+    def _translated(self, step):
+        """The store for the current device, None if it is not played.
+
+        A piece of a send WQE is (ring, start, size, None); its bytes are filled in later, when the
+        whole WQE is known.
+        """
+        if step.bar == defs.EFA_REG_BAR:
+            return self._register(step)
+        if self.control_only:
+            return None
+        doorbell = self.translation.doorbells.get((step.bar, step.offset))
+        if doorbell is not None:
+            return (*doorbell, step.data)
+        if step.bar != defs.EFA_MEM_BAR:
+            raise Unplayable(f"store to BAR {step.bar} offset {step.offset:#x}: the session has "
+                             "no doorbell there")
+        ring = self.translation.send_ring(step.offset)
+        start = step.offset - ring.recorded
+        ring.image[start : start + len(step.data)] = step.data
+        return (ring, start, len(step.data), None)
+
+    def _register(self, step):
+        """Tracks the effect of a register store on ring addresses; returns the store."""
+        if len(step.data) != 4 or step.offset not in Reg._value2member_map_:
+            return (step.bar, step.offset, step.data)
+        register, value = Reg(step.offset), step.value
+        previous, self.registers[register] = self.registers[register], value
+        if register == Reg.AENQ_CONS_DB and value:
+            return None
+        if register in (Reg.MMIO_RESP_LO, Reg.MMIO_RESP_HI):
+            self._region(REGISTER_RESPONSE, Reg.MMIO_RESP_LO, Reg.MMIO_RESP_HI,
+                         defs.AdminMmioReqReadLessResp.SIZE, 1)
+        elif register == Reg.AQ_CAPS:
+            caps = defs.REG_BITS.AQ_CAPS.unpack(value)
+            if caps.AQ_ENTRY_SIZE != defs.AdminAqEntry.SIZE:
+                raise Unplayable(f"admin queue entries of {caps.AQ_ENTRY_SIZE} bytes, only "
+                                 f"{defs.AdminAqEntry.SIZE} are supported")
+            self.aq_base = self._address(Reg.AQ_BASE_LO, Reg.AQ_BASE_HI)
+            self.aq_depth, self.aq_produced = caps.AQ_DEPTH, 0
+        elif register == Reg.ACQ_CAPS:
+            caps = defs.REG_BITS.ACQ_CAPS.unpack(value)
+            self.admin_vector = caps.ACQ_MSIX_VECTOR
+            self._region(ADMIN_RESPONSE, Reg.ACQ_BASE_LO, Reg.ACQ_BASE_HI, caps.ACQ_ENTRY_SIZE,
+                         caps.ACQ_DEPTH)
+        elif register == Reg.AENQ_CAPS:
+            caps = defs.REG_BITS.AENQ_CAPS.unpack(value)
+            self._region(ASYNC_EVENT, Reg.AENQ_BASE_LO, Reg.AENQ_BASE_HI, caps.AENQ_ENTRY_SIZE,
+                         caps.AENQ_DEPTH)
+        elif register == Reg.DEV_CTL and defs.REG_BITS.DEV_CTL.unpack(value).DEV_RESET:
+            self._cancel()
+        elif register == Reg.AQ_PROD_DB:
+            self.registers[register] = value
+            self.aq_produced = previous
+        elif register == Reg.EQ_DB:
+            arm = defs.REG_BITS.EQ_DB.unpack(value)
+            value = defs.REG_BITS.EQ_DB.pack(
+                EQN=self.translation.number("eq", arm.EQN), ARM=arm.ARM)
+        return (step.bar, step.offset, value.to_bytes(4, "little"))
+
+    def _address(self, low, high):
+        return self.registers[high] << 32 | self.registers[low]
+
+    def _region(self, kind, low, high, entry_bytes, count):
+        self.regions.remove(kind)
+        self.regions.add(Region(kind, self._address(low, high), entry_bytes, count))
+
+    @staticmethod
+    def _rings_aq(step):
+        return step.bar == defs.EFA_REG_BAR and step.offset == Reg.AQ_PROD_DB
+
+    def _in_aq(self, address):
+        return self.aq_base <= address < self.aq_base + self.aq_depth * defs.AdminAqEntry.SIZE
+
+    def _commands(self, step):
+        """The posted commands with translated numbers, as (address, bytes)."""
+        if not self.aq_depth:
+            raise Unplayable("AQ doorbell received before AQ_CAPS enabled the admin queue")
+        size = defs.AdminAqEntry.SIZE
+        recorded = {address: (line, data) for line, address, data in step.memory}
+        commands = []
+        for count in range(self.aq_produced, step.value):
+            address = self.aq_base + count % self.aq_depth * size
+            line, data = recorded.get(address, (step.line, b""))
+            if len(data) != size:
+                raise _Difference(line, f"the admin command at {address:#x} is not in the session")
+            self.line = line
+            commands.append((address, self.translation.command(data)))
+        return commands
+
+    # Output of the device
+
+    def _collect(self):
+        """Collects the output of the device since the last call."""
+        writes = [(address, data, list(self.regions.split(address, data)))
+                  for address, data in self.backend.writes()]
+        for _, _, parts in writes:
+            for region, start, at, part in parts:
+                if region is None:
+                    self.payload.append((start, part))
+                    continue
+                slot = self.slots.setdefault(start, Slot(region, start))
+                slot.put(at, part)
+                if region.kind == ASYNC_EVENT and not slot.missing:
+                    del self.slots[start]
+                    self.own_events += 1
+        interrupts, packets = self.backend.interrupts(), self.backend.packets()
+        self.interrupts.update(interrupts)
+        self.result.packets += len(packets)
+        if self.outputs is not None:
+            for address, data, parts in writes:
+                self.outputs.write(self.line, address, data, parts)
+            for vector in interrupts:
+                self.outputs.interrupt(vector)
+            for packet in packets:
+                self.outputs.packet(self.line, packet)
+
+    def _arrived(self, wanted):
+        self._collect()
+        return (
+            all(a in self.slots and not self.slots[a].missing for a in wanted.slots)
+            and all(self.interrupts[v] >= n for v, n in wanted.interrupts.items())
+            and sum(len(d) for _, d in self.payload) >= sum(p.left for p in wanted.payload))
+
+    def _await(self, step, wanted):
+        try:
+            self.backend.wait(lambda: self._arrived(wanted))
+        except DeviceTimeout as error:
+            self._report_missing(step, wanted, error)
+
+    def _report_missing(self, step, wanted, error):
+        for address, slot in wanted.slots.items():
+            came = self.slots.get(address)
+            if came is None or came.missing:
+                shown = came.image.hex() if came else "nothing"
+                raise _Difference(slot.line, f"{slot.region.kind} at {address:#x} did not arrive: "
+                                  f"expected {slot.image.hex()}, got {shown} ({error})")
+            self._compare(slot, came)
+        for vector, count in wanted.interrupts.items():
+            if self.interrupts[vector] < count:
+                line = next(n for n, v in step.interrupts if v == vector)
+                raise _Difference(line, f"interrupt {vector}: expected {count}, "
+                                  f"got {self.interrupts[vector]} ({error})")
+        self._compare_payload(wanted)
+        raise _Difference(step.line, str(error))
+
+    def _accept(self, wanted):
+        """Compares and removes the effects of a step; any other output is a difference."""
+        datagrams = 0
+        for address, slot in sorted(wanted.slots.items(), key=lambda item: item[1].line):
+            came = self.slots.pop(address)
+            self._compare(slot, came)
+            if slot.region.kind == COMPLETION:
+                datagrams += self._is_datagram(slot.image)
+        self._check_slots()
+        self._compare_payload(wanted, defs.LIMITS.grh_bytes * datagrams)
+        self.interrupts -= wanted.interrupts
+        self.result.interrupts += wanted.interrupts.total()
+        self._check_nothing_left()
+
+    def _check_slots(self):
+        for slot in self.slots.values():
+            raise _Difference(self.line, f"{slot.region.kind} at {slot.address:#x} was not "
+                              f"expected here: got {slot.image.hex()}")
+
+    def _check_nothing_left(self):
+        self._check_slots()
+        for address, data in self.payload:
+            raise _Difference(self.line, f"write of {len(data)} bytes at {address:#x} was not "
+                              f"expected here: got {_short(data)}")
+        for vector, count in self.interrupts.items():
+            allowed = self.own_events if vector == self.admin_vector else 0
+            if count > allowed:
+                raise _Difference(self.line, f"interrupt {vector} was not expected here: "
+                                  f"got {count}, {allowed} allowed")
+
+    # Comparing
+
+    def _compare(self, expected, came):
+        image = self._with_our_numbers(expected)
+        kind = expected.region.kind
+        if kind == ADMIN_RESPONSE:
+            self._compare_response(expected, bytes(came.image))
+            self.result.admin_responses += 1
+            return
+        if kind == REGISTER_RESPONSE:
+            layout = defs.AdminMmioReqReadLessResp
+            want, got = layout.unpack(image), layout.unpack(came.image)
+            same = (want.req_id, want.reg_off) == (got.req_id, got.reg_off)
+            shown = (repr(want), repr(got))
+            self.result.register_responses += 1
+        elif kind == COMPLETION:
+            same = completion_matches(image, came.image)
+            shown = (decode_completion(image), decode_completion(came.image))
+            self.result.completions += 1
+        else:
+            same = image == came.image
+            shown = (repr(defs.AdminEqe.unpack(image)), repr(defs.AdminEqe.unpack(came.image)))
+            self.result.events += 1
+        if not same:
+            raise _Difference(expected.line, f"{kind} at {expected.address:#x}: "
+                              f"expected {image.hex()} {shown[0]}, "
+                              f"got {came.image.hex()} {shown[1]}")
+
+    def _with_our_numbers(self, slot):
+        """The recorded entry as the current device should write it."""
+        image, maps = bytearray(slot.image), self.translation.maps
+        if slot.region.kind == COMPLETION:
+            common = defs.IoCdescCommon.over(image)
+            common.qp_num = self.translation.number("qp_num", common.qp_num)
+            if common.q_type == defs.IoQueueType.RECV_QUEUE:
+                entry = defs.IoRxCdesc.over(image)
+                entry.src_qp_num = maps["qp_num"].get(entry.src_qp_num, entry.src_qp_num)
+        elif slot.region.kind == EVENT:
+            event = defs.AdminEqe.over(image).u.comp_event
+            event.cqn = self.translation.number("cq", event.cqn)
+        return image
+
+    def _compare_response(self, expected, came):
+        recorded = bytes(expected.image)
+        command_id = defs.AdminAcqCommonDesc.unpack(recorded).command_id
+        pending = self.translation.pending.get(command_id)
+        differences = self.translation.response_differences(recorded, came)
+        if differences:
+            raise _Difference(
+                expected.line, f"response to {pending.opcode.name}: {'; '.join(differences)}; "
+                f"expected {recorded.hex()}, got {came.hex()}; the command was {pending.ours!r}")
+        self._follow(self.translation.learn(recorded, came))
+
+    def _follow(self, pending):
+        """Adds the host rings that a completed command created."""
+        command = pending.recorded
+        if pending.opcode == Op.CREATE_CQ:
+            words = command.cq_entry_size_words
+            base = command.cq_ba.mem_addr_high << 32 | command.cq_ba.mem_addr_low
+            self.regions.add(Region(COMPLETION, base, words * 4,
+                                    command.sub_cq_depth * command.num_sub_cqs, base))
+        elif pending.opcode == Op.CREATE_EQ:
+            base = command.ba.mem_addr_high << 32 | command.ba.mem_addr_low
+            self.regions.add(Region(EVENT, base, defs.AdminEqe.SIZE, command.depth, base))
+
+    def _is_datagram(self, image):
+        common = defs.IoCdescCommon.unpack(image)
+        return (common.q_type == defs.IoQueueType.RECV_QUEUE and not common.status
+                and self.translation.qp_kind(common.qp_num) == defs.AdminQpType.UD)
+
+    def _compare_payload(self, wanted, header_bytes=0):
+        """Each expected byte arrived once and equal; other bytes may only be datagram headers."""
+        beyond = 0
+        for address, data in self.payload:
+            at = 0
+            while at < len(data):
+                target = next((p for p in wanted.payload
+                               if p.address <= address + at < p.address + len(p.data)), None)
+                if target is None:
+                    beyond += 1
+                    at += 1
+                    continue
+                start = address + at - target.address
+                part = target.data[start : start + len(data) - at]
+                came = data[at : at + len(part)]
+                if came != part:
+                    raise _Difference(target.line, f"payload at {address + at:#x}: expected "
+                                      f"{_short(part)}, got {_short(came)}")
+                target.left -= len(part)
+                at += len(part)
+        for target in wanted.payload:
+            if target.left:
+                raise _Difference(target.line, f"payload at {target.address:#x}: {target.left} of "
+                                  f"{len(target.data)} bytes are missing or were written twice")
+            self.result.payload_bytes += len(target.data)
+        if beyond != header_bytes:
+            raise _Difference(self.line, f"{beyond} bytes were written outside rings and payload, "
+                              f"{header_bytes} of datagram headers were expected")
+        self.payload = []
+
+    # Device status: the only register value that determines the next step of the host
+
+    def _status_differs(self, wanted):
+        for address, slot in wanted.slots.items():
+            if slot.region.kind != REGISTER_RESPONSE:
+                continue
+            layout = defs.AdminMmioReqReadLessResp
+            want, got = layout.unpack(slot.image), layout.unpack(self.slots[address].image)
+            if want.reg_off == got.reg_off == Reg.DEV_STS:
+                bits = defs.REG_BITS.DEV_STS
+                want, got = bits.unpack(want.reg_val), bits.unpack(got.reg_val)
+                return (want.READY, want.RESET_IN_PROGRESS) != (got.READY, got.RESET_IN_PROGRESS)
+        return False
+
+    def _poll_status(self, step, store, wanted):
+        """Repeats the status read until it matches the recording, as the driver does."""
+        for _ in range(STATUS_POLLS):
+            try:
+                self.backend.wait(lambda: False, timeout_cycles=STATUS_POLL_CYCLES)
+            except DeviceTimeout:
+                self.slots.clear()
+            self.backend.stores([store])
+            self._await(step, wanted)
+            if not self._status_differs(wanted):
+                return
+        address, slot = next(iter(wanted.slots.items()))
+        raise _Difference(slot.line, f"DEV_STS did not reach the recorded value: expected "
+                          f"{slot.image.hex()}, got {self.slots[address].image.hex()} after "
+                          f"{STATUS_POLLS} reads")
+
+
+def _short(data):
+    text = data[:32].hex()
+    return text if len(data) <= 32 else f"{text}... ({len(data)} bytes)"

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps: grids of jobs, their processes and their cache."""

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads sweep files: a grid of values in YAML, expanded to independent jobs.
+
+Every error names file, line and key, and the permitted values.
+"""
+
+import difflib
+import itertools
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import yaml
+
+from efa_cosim.host.wc import POLICIES
+from efa_cosim.layouts import defs
+
+MOST_FILE_BYTES = 1 << 20
+MOST_JOBS = 1000
+LATENCY, RATE = "latency", "rate"
+CYCLE = "cycle"
+# Host parameters. A grid with one of these, with several backends or with the cycle model runs
+# efa_cosim.cycle.workload on each backend; else the driver posts all messages at once.
+HOST_DEFAULTS = {"depth": 64, "batch": 16, "store_buffer": "ideal", "sq_host": 0}
+MOST_BURST_QUEUES = 16
+MOST_MODEL_JOBS = 20_000
+
+
+class GridError(Exception):
+    """The file is not a valid sweep; the text names file, line and error."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job: a message size on one device, host and seed.
+
+    size in bytes, host_read_latency in cycles; `queues` are the queue counts of the rates. depth 0:
+    all messages are posted at once, without batch and store buffer. sq_host 1: the build with send
+    queues in host memory."""
+
+    backend: str
+    kind: str
+    size: int
+    host_read_latency: int
+    seed: int
+    queues: tuple
+    measure: tuple
+    depth: int = 0
+    batch: int = 0
+    store_buffer: str = ""
+    sq_host: int = 0
+
+    @property
+    def kind_number(self):
+        """The queue pair type as the device's number."""
+        return defs.AdminQpType[self.kind]
+
+    def __str__(self):
+        host = ""
+        if self.depth:
+            host = f", depth {self.depth}, batch {self.batch}, {self.store_buffer}"
+            host += ", send queues in host memory" if self.sq_host else ""
+        device = "cycle model, " if self.backend == CYCLE else ""
+        return (f"{device}{self.kind}, {self.size} bytes, host read latency "
+                f"{self.host_read_latency}, seed {self.seed}{host}")
+
+    def as_dict(self):
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Permitted whole numbers, from least to most."""
+
+    least: int
+    most: int
+
+    def __str__(self):
+        return f"a whole number, {self.least} to {self.most}"
+
+    def read(self, node):
+        """The value of a YAML scalar; raises ValueError if not permitted."""
+        value = int(node.value, 0) if node.tag.endswith(":int") else None
+        if value is None or not self.least <= value <= self.most:
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Permitted words."""
+
+    words: tuple
+
+    def __str__(self):
+        return f"one of {', '.join(self.words)}"
+
+    def read(self, node):
+        """The value of a YAML scalar; raises ValueError if not permitted."""
+        if node.value not in self.words:
+            raise ValueError
+        return node.value
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The values of a sweep; every combination is measured."""
+
+    sizes: tuple
+    queues: tuple = (1,)
+    kinds: tuple = ("UD", "SRD")
+    host_read_latency: tuple = (125,)
+    seeds: tuple = (1,)
+    measure: tuple = (LATENCY, RATE)
+    backend: tuple = ("verilator",)
+    depth: tuple = ()
+    batch: tuple = ()
+    store_buffer: tuple = ()
+    sq_host: tuple = ()
+
+    def jobs(self):
+        """One Job per combination of values; queue counts share a job."""
+        found = []
+        chosen = itertools.product(*(getattr(self, name) or (usual,)
+                                     for name, usual in HOST_DEFAULTS.items()))
+        # A batch is limited to the depth; WQEs in host memory pass no store buffer.
+        ideal = HOST_DEFAULTS["store_buffer"]
+        host = dict.fromkeys((depth, min(batch, depth), ideal if sq_host else cpu, sq_host)
+                             for depth, batch, cpu, sq_host in chosen)
+        for backend, kind, wait, size, seed, more in itertools.product(
+                self.backend, self.kinds, self.host_read_latency, self.sizes, self.seeds,
+                host if self.has_host_parameters else [()]):
+            # A rate is measured by payload beats, so there is no rate at 0 bytes.
+            measure = tuple(what for what in self.measure if size or what == LATENCY)
+            if measure:
+                found.append(Job(backend, kind, size, wait, seed, self.queues, measure, *more))
+        return found
+
+    @property
+    def has_host_parameters(self):
+        """True if host parameters are part of the sweep."""
+        several = len(self.backend) > 1 or CYCLE in self.backend
+        return several or any(getattr(self, name) for name in HOST_DEFAULTS)
+
+
+ALLOWED = {
+    "sizes": Range(0, 4096),
+    "queues": Range(1, 64),
+    "kinds": Choice(("UD", "SRD")),
+    "host_read_latency": Range(1, 10_000),
+    "seeds": Range(0, (1 << 31) - 1),
+    "measure": Choice((LATENCY, RATE)),
+    "backend": Choice(("verilator", "icarus", CYCLE)),
+    "depth": Range(1, 1024),
+    "batch": Range(1, 16),
+    "store_buffer": Choice(tuple(POLICIES)),
+    "sq_host": Range(0, 1),
+}
+
+
+def read_grid(path):
+    """The Grid of a file; raises GridError."""
+    path = Path(path)
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(MOST_FILE_BYTES + 1)
+    except OSError as error:
+        raise GridError(f"{path}: {error.strerror or error}") from None
+    if len(text) > MOST_FILE_BYTES:
+        raise GridError(f"{path}: more than {MOST_FILE_BYTES} bytes: not a sweep file")
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else 1
+        what = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise GridError(f"{path}:{line}: no YAML: {what}") from None
+    return _grid(path, root)
+
+
+def _grid(path, root):
+    if not isinstance(root, yaml.MappingNode):
+        line = root.start_mark.line + 1 if root else 1
+        raise GridError(f"{path}:{line}: expected a mapping of `key: values`, such as "
+                        "`sizes: [8, 64]`")
+    values = {}
+    for key, node in root.value:
+        name = key.value if isinstance(key, yaml.ScalarNode) else "a nested value"
+        line = key.start_mark.line + 1
+        if name not in ALLOWED:
+            close = difflib.get_close_matches(name, ALLOWED, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(ALLOWED)}"
+            raise GridError(f"{path}:{line}: unknown key {name[:40]!r}; {hint}")
+        if name in values:
+            raise GridError(f"{path}:{line}: {name!r} a second time")
+        values[name] = _values(path, name, node)
+    needed = [field.name for field in fields(Grid) if field.name == "sizes"]
+    missing = [name for name in needed if name not in values]
+    if missing:
+        raise GridError(f"{path}:1: {missing[0]!r} is missing, such as `{missing[0]}: [8, 64]`")
+    grid = Grid(**values)
+    if not grid.has_host_parameters and max(grid.queues) > MOST_BURST_QUEUES:
+        raise GridError(f"{path}:1: queues: at most {MOST_BURST_QUEUES} where all is posted at "
+                        f"once; with one of {', '.join(HOST_DEFAULTS)} up to "
+                        f"{ALLOWED['queues'].most}")
+    count = len(grid.jobs())
+    if not count:
+        raise GridError(f"{path}:1: nothing to measure: there is no rate at 0 bytes; add a size "
+                        "above 0 or measure latency")
+    most = MOST_MODEL_JOBS if grid.backend == (CYCLE,) else MOST_JOBS
+    if count > most:
+        raise GridError(f"{path}:1: {count} jobs, at most {most} are allowed; "
+                        "split the grid into several files")
+    return grid
+
+
+def _values(path, name, node):
+    """The values of a key, given as a list or as a single value."""
+    allowed = ALLOWED[name]
+    items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+    values = []
+    for item in items:
+        line = item.start_mark.line + 1
+        try:
+            if not isinstance(item, yaml.ScalarNode):
+                raise ValueError
+            value = allowed.read(item)
+        except ValueError:
+            shown = item.value[:40] if isinstance(item, yaml.ScalarNode) else "a nested value"
+            raise GridError(f"{path}:{line}: {name}: {shown!r} is not allowed, "
+                            f"must be {allowed}") from None
+        if value in values:
+            raise GridError(f"{path}:{line}: {name}: {value!r} a second time")
+        values.append(value)
+    if not values:
+        raise GridError(f"{path}:{node.start_mark.line + 1}: {name}: the list is empty, "
+                        f"must hold {allowed}")
+    return tuple(values)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one job of a sweep in its own process and prints its measurements as JSON.
+
+    python -m efa_cosim.sweep.point '{"backend": "verilator", "kind": "SRD", "size": 64, ...}'
+
+`{"jobs": [...]}` is a group of short jobs: prints the measurements or the error of each.
+"""
+
+import json
+import signal
+import sys
+from dataclasses import replace
+
+from efa_cosim.backends import open_backend
+from efa_cosim.boundary.backend import BackendUnavailable
+from efa_cosim.host.endpoints import SRD, UD
+from efa_cosim.measure.failures import DEVICE_WRONG, one_line
+from efa_cosim.measure.workload import latency_point, new_node, rate_point
+from efa_cosim.sweep.grid import CYCLE, LATENCY, RATE, Job
+
+KINDS = {"UD": UD, "SRD": SRD}
+
+
+def measure(job):
+    """The measurements of a job; raises an error of DEVICE_WRONG, or BackendUnavailable."""
+    if job.depth:
+        return _with_host_parameters(job)
+    wait, kind, found = job.host_read_latency, KINDS[job.kind], []
+    with open_backend(job.backend, seed=job.seed, rd_latency_min=wait,
+                      rd_latency_max=wait) as backend:
+        node = new_node(backend, job.seed)
+        if LATENCY in job.measure:
+            found.append(latency_point(node, kind, job.size))
+        if RATE in job.measure:
+            found += [rate_point(node, kind, job.size, queues) for queues in job.queues]
+    return [replace(measurement, host_read_latency=wait, seed=job.seed, backend=job.backend)
+            for measurement in found]
+
+
+def _with_host_parameters(job):
+    """The workloads with host parameters, on the cycle model or in a separate RTL simulation."""
+    # The import of the cycle model's compiler takes a second: other jobs avoid it.
+    from efa_cosim.sweep.workloads import measure as of_workloads
+    from efa_cosim.sweep.workloads import on_backend
+
+    if job.backend == CYCLE:
+        return of_workloads(job)
+    return of_workloads(job, on_backend(job.backend, job.seed))
+
+
+def _each(several):
+    """The measurements or the error of each job."""
+    for values in several:
+        try:
+            yield {"measurements": [one.as_dict() for one in measure(Job(**values))]}
+        except DEVICE_WRONG as error:
+            yield {"reason": one_line(error)}
+
+
+def main(argument):
+    """Prints the measurements; returns the exit code."""
+    values = json.loads(argument)
+    try:
+        if "jobs" in values:
+            text = list(_each(values["jobs"]))
+        else:
+            text = [measurement.as_dict() for measurement in measure(Job(**values))]
+    except BackendUnavailable as error:
+        print(one_line(error), file=sys.stderr)
+        return 2
+    except (*DEVICE_WRONG, OSError) as error:
+        print(one_line(error), file=sys.stderr)
+        return 1
+    json.dump(text, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    # The sweep ends its jobs with SIGTERM; exit by exception also ends the simulator.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    sys.exit(main(sys.argv[1]))

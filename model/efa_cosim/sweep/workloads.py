@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a sweep job with host parameters: the same workloads on the cycle model and on the RTL.
+
+    measurements = measure(job)                  # the cycle model, milliseconds
+    measurements = measure(job, on_the_rtl)      # timelines of Workloads from another source
+"""
+
+import numpy as np
+
+from efa_cosim.backends import run_workloads
+from efa_cosim.cycle.network import simulate
+from efa_cosim.cycle.timelines import TimelineError, from_events
+from efa_cosim.cycle.workload import Workload
+from efa_cosim.layouts import defs
+from efa_cosim.measure.workload import MESSAGES, Measurement, flits, rate_limit
+from efa_cosim.sweep.grid import LATENCY, RATE
+
+# A receive ring can hold the smaller number even if one queue gets all messages.
+SMALL, LARGE, LARGE_BYTES = defs.LIMITS.max_rq_depth, 1024, 1024
+
+
+def simulated(works):
+    """Returns the MessageTimelines of Workloads from the cycle model."""
+    return [simulate(work) for work in works]
+
+
+def on_backend(name, seed):
+    """Returns a function like `simulated` for a backend with time, such as the RTL on a simulator;
+    it raises RuntimeError or BackendUnavailable."""
+
+    def timelines_of(works):
+        try:
+            return [
+                from_events(work, run.events, run.timestamps, run.queues, run.numbers)
+                for work, run in zip(works, run_workloads(name, works, seed), strict=True)
+            ]
+        except TimelineError as error:
+            raise RuntimeError(str(error)) from error
+
+    return timelines_of
+
+
+def measure(job, timelines_of=simulated):
+    """Measures a Job of grid.py: latency of one message at a time; per queue count, rate and
+    latency in a closed loop with `depth` outstanding messages per queue and `batch` WQEs per
+    doorbell.
+
+    timelines_of returns the MessageTimelines of a list of Workloads.
+    """
+    works = workloads(job)
+    found = []
+    for work, timelines in zip(works, timelines_of(works), strict=True):
+        if work.depth == 1 and work.messages == MESSAGES:
+            values = [
+                ("latency", float(np.median(timelines.latency)), "cycles", least_latency(work))
+            ]
+        else:
+            cycles = int(timelines.end.max()) - int(timelines["tx_first"].min()) + 1
+            least = least_latency(work)
+            values = [
+                ("message rate", work.total / cycles, "messages/cycle", most_rate(job, work)),
+                ("loaded latency", float(np.median(timelines.latency)), "cycles", least),
+                (
+                    "loaded latency, 99 %",
+                    float(np.percentile(timelines.latency, 99)),
+                    "cycles",
+                    least,
+                ),
+            ]
+        found += [
+            Measurement(name, value, unit, work.total, limit, job.kind, job.size, work.queues,
+                   job.host_read_latency, job.seed, work.depth, work.batch, job.store_buffer,
+                   job.backend, job.sq_host)
+            for name, value, unit, limit in values
+        ]
+    return found
+
+
+def workloads(job):
+    """Returns the Workloads of a job; the workload of the latency comes first."""
+    same = {"kind": job.kind, "size": job.size, "read_latency": job.host_read_latency,
+            "policy": job.store_buffer, "seed": job.seed, "sq_host": job.sq_host}  # fmt: skip
+    found = [Workload(**same, messages=MESSAGES)] if LATENCY in job.measure else []
+    messages = LARGE if job.size >= LARGE_BYTES else SMALL
+    if RATE in job.measure:
+        found += [
+            Workload(**same, queues=queues, depth=job.depth, batch=job.batch,
+                     messages=max(messages, queues * job.batch))
+            for queues in job.queues
+        ]  # fmt: skip
+    return found
+
+
+def least_latency(work):
+    """Returns the lower limit of a message's latency in cycles, from host and fabric only: the
+    reads of its WQE and payload, the packet over the fabric, and for SRD the way back."""
+    return least_departure(work) + (2 if work.kind == "SRD" else 1) * work.net_latency
+
+
+def least_departure(work):
+    """Returns the lower limit in cycles until the last flit is sent, when the send of a datagram
+    completes."""
+    reads = (0 if work.inline else 1) + work.sq_host
+    return reads * work.read_latency + flits(work.size) - 1
+
+
+def most_rate(job, work):
+    """Returns the upper limit of messages per cycle, from the busiest port and the host's window.
+    """
+    complete = least_latency(work) if work.kind == "SRD" else least_departure(work)
+    round_trip = complete + work.write_latency
+    return min(rate_limit(job.kind_number, work.size, work.batch, work.sq_host),
+               work.queues * work.depth / round_trip)  # fmt: skip

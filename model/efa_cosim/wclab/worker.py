@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one laboratory job in its own process and prints its runs as JSON.
+
+    python -m efa_cosim.wclab.worker '{"backend": "model", "bug": "no_fence", "rows": [...]}'
+"""
+
+import json
+import signal
+import sys
+from contextlib import ExitStack
+
+from efa_cosim.backends import open_backend
+from efa_cosim.boundary.backend import BackendUnavailable
+from efa_cosim.measure.failures import DEVICE_WRONG, one_line
+from efa_cosim.wclab.bench import run
+from efa_cosim.wclab.cost import costs
+from efa_cosim.wclab.matrix import Job, buffer_of, repeat
+
+
+def work(job):
+    """Returns the runs of a job as dictionaries, or its cost rows."""
+    with ExitStack() as stack:
+        if job.backend == "model":
+            # The model has no start-up time: each run gets a new device.
+            def device():
+                return open_backend("model", record=True)
+        else:
+            backend = stack.enter_context(open_backend(job.backend, record=True))
+
+            def device():
+                return backend
+
+        if job.cost:
+            return costs(device())
+        return [one(device, job.bug, buffer_of(job.bug, *row, seed), seed)
+                for row in job.rows for seed in range(job.first, job.end)]
+
+
+def one(device, bug, buffer, seed):
+    """Executes one run; if its bug is not observable, also compares its trace with that of correct
+    code."""
+    try:
+        text = run(device(), bug, buffer, seed)
+        record = text.as_dict() | {"hidden": text.hidden, "right": text.right, "identical": False}
+        if bug and text.hidden:
+            record["identical"] = run(device(), None, buffer, seed).digest == text.digest
+    except DEVICE_WRONG as error:
+        text = {"bug": bug, "buffer": str(buffer), "seed": seed, "backend": device().name}
+        raise RuntimeError(f"{one_line(error)}; repeat: {repeat(text)}") from error
+    return record
+
+
+def main(argument):
+    """Prints the runs; returns the exit code."""
+    try:
+        found = work(Job(**json.loads(argument)))
+    except BackendUnavailable as error:
+        print(one_line(error), file=sys.stderr)
+        return 2
+    except (*DEVICE_WRONG, OSError) as error:
+        print(one_line(error), file=sys.stderr)
+        return 1
+    json.dump(found, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    # The laboratory ends its jobs with SIGTERM; exit by exception also ends the simulator.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    sys.exit(main(sys.argv[1]))
