@@ -289,7 +289,7 @@ def run(
         failed, _, reason = wrong[0].partition(": ")
         end = five_lines(
             named(reason.removeprefix("failure ").removeprefix("error "), failed),
-            ", ".join(_waves_in(folder)) or "none; WAVES=1 in front of the command writes them",
+            ", ".join(waves_in(folder)) or "none; WAVES=1 in front of the command writes them",
             repeat_line(kind, name, sim, seed, parameters, test) + options,
         )
         raise RunFailed(
@@ -460,11 +460,11 @@ def report(outcome: Outcome) -> str:
     return (
         f"{outcome.name} on {outcome.sim}, seed {outcome.seed}: {len(outcome.tests)} tests passed "
         f"in {outcome.seconds:.1f} s ({outcome.log.relative_to(ROOT)})"
-        + "".join(f"\nwaves: {path}" for path in _waves_in(outcome.folder))
+        + "".join(f"\nwaves: {path}" for path in waves_in(outcome.folder))
     )
 
 
-def _waves_in(folder: Path) -> list[str]:
+def waves_in(folder: Path) -> list[str]:
     """Returns the waves of a run."""
     found = sorted(path for path in folder.glob("dump.*") if path.suffix in (".fst", ".vcd"))
     return [str(path.relative_to(ROOT)) for path in found]

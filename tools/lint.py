@@ -27,7 +27,7 @@ BIN = Path(sys.executable).parent
 TOP = "efa_nic"
 INCLUDES = ["-Irtl/gen", "-Irtl/include"]
 NETLISTS = Path("sim/out/lint")
-PYTHON = ["model", "tb", "tools"]
+PYTHON = ["examples", "model", "tb", "tools"]
 # Builds of the top that are linted: the default one, and builds that contain other blocks.
 BUILDS = ({}, {"SQ_HOST": 1})
 

@@ -276,7 +276,7 @@ class MappedMemory:
 class OuterLink(Link):
     """Drives a simulation in another process, served by tb/system/serve_tests.py."""
 
-    def __init__(self, sim, seed, params, devices, knobs):
+    def __init__(self, sim, seed, params, devices, knobs, waves=False):
         super().__init__(devices)
         self._connection = None
         with tempfile.TemporaryDirectory(prefix="efa-", ignore_cleanup_errors=True) as folder:
@@ -284,7 +284,7 @@ class OuterLink(Link):
             with socket.socket(socket.AF_UNIX) as listener:
                 listener.bind(address)
                 listener.listen(1)
-                self._simulation = Simulation(sim, seed, params, address)
+                self._simulation = Simulation(sim, seed, params, address, waves)
                 try:
                     self._connection = self._accept(listener)
                     self.restart(seed, devices, knobs)
@@ -348,6 +348,8 @@ class OuterLink(Link):
             text = self._simulation.failure()
         if text is not None:
             raise RuntimeError(text)
+        for path in self._simulation.waves:
+            print(f"waves: {path}")
 
     def abort(self):
         if self._connection is not None:
@@ -356,16 +358,28 @@ class OuterLink(Link):
 
 
 def open_simulator(
-    sim, profile="default", record=False, nodes=1, node_id=1, seed=1, params=None, **knobs
+    sim,
+    profile="default",
+    record=False,
+    nodes=1,
+    node_id=1,
+    seed=1,
+    params=None,
+    waves=False,
+    **knobs,
 ):
-    """Opens a simulated device for software of this process; returns a list for several nodes."""
+    """Opens a simulated device for software of this process; returns a list for several nodes.
+
+    `waves` writes the waves of the run and prints their path at the end; this build is a separate
+    one.
+    """
     reason = simulator_missing(sim)
     if reason is not None:
         raise BackendUnavailable(reason)
     knobs = {"profile": int(profile == "recorded"), **knobs}
     params = {**({"DEVICES": nodes} if nodes > 1 else {}), **(params or {})}
     link = OuterLink(
-        sim, seed, params, nodes, [{"node": node_id + d, **knobs} for d in range(nodes)]
+        sim, seed, params, nodes, [{"node": node_id + d, **knobs} for d in range(nodes)], waves
     )
     link.record = record
     backends = [RtlBackend(link, sim, d, node_id + d, record) for d in range(nodes)]

@@ -30,10 +30,12 @@ MOST_CHARACTERS = 300
 class Simulation:
     """Builds and runs tb/system/serve_tests.py, which connects to the socket at `address`."""
 
-    def __init__(self, sim, seed, params, address):
-        self.sim = sim
+    def __init__(self, sim, seed, params, address, waves=False):
+        self.sim, self.waves = sim, []  # files of a run that has ended
         self._reported = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - stays open
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        if waves:
+            environment["WAVES"] = "1"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tb.lib.simulation", json.dumps([sim, seed, params, address])],
             cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -54,9 +56,10 @@ class Simulation:
             return f"{self.sim}: the simulation did not end within {seconds:.0f} s"
         # The process id may be reused from now on.
         self._end.detach()
-        if code == 0:
-            return None
         self._reported.seek(0)
+        if code == 0:
+            self.waves = self._reported.read().split()
+            return None
         return brief(self._reported.read()) or f"{self.sim}: the simulation ended with code {code}"
 
     def end(self):
@@ -97,12 +100,13 @@ def _end_group(process):
 
 def main(argument):
     """Builds, runs, and prints a failure on standard error."""
-    from tb.runner import RunFailed
+    from tb.runner import RunFailed, waves_in
     from tb.system_run import run_system
 
     sim, seed, params, address = json.loads(argument)
     try:
-        run_system("tb.system.serve_tests", sim, seed, params, env={"EFA_SOCKET": address})
+        done = run_system("tb.system.serve_tests", sim, seed, params, env={"EFA_SOCKET": address})
+        print("\n".join(waves_in(done.folder)), file=sys.stderr)
     except (RunFailed, SimulatorMissing, OSError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -4,6 +4,7 @@
 from efa_cosim.boundary.backend import (
     DEFAULT_TIMEOUT_CYCLES,
     Backend,
+    BackendUnavailable,
     DeviceTimeout,
     msix_table_stores,
 )
@@ -112,8 +113,12 @@ def _drain(items):
     return consumed
 
 
-def open_model(nodes=1, **options):
-    """Model backends; several nodes are a list that shares one fabric."""
+def open_model(nodes=1, waves=False, **options):
+    """Model backends; several nodes are a list that shares one fabric.
+
+    Raises BackendUnavailable if waves are wanted."""
+    if waves:
+        raise BackendUnavailable("the reference model has no waves: open verilator or icarus")
     if nodes == 1:
         return ModelBackend(**options)
     fabric = Fabric()

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from efa_cosim.boundary.backend import DeviceTimeout
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import get_column
 
@@ -228,7 +229,10 @@ class CompletionQueue:
         return at, PHASE, 0 if wrap % 2 else PHASE
 
     def wait_for(self, count, **limits):
-        """Polls until count completions have arrived; returns an array of WC_DTYPE."""
+        """Polls until count completions have arrived; returns an array of WC_DTYPE.
+
+        Raises DeviceTimeout if the device has nothing more to do or the time limit has passed.
+        """
         parts, have = [], 0
 
         def enough():
@@ -239,5 +243,11 @@ class CompletionQueue:
                 have += len(part)
             return have >= count
 
-        self.driver.wait(enough, word=lambda: self._phase_word(count - have), **limits)
+        try:
+            self.driver.wait(enough, word=lambda: self._phase_word(count - have), **limits)
+        except DeviceTimeout as error:
+            raise DeviceTimeout(
+                f"CQ {self.number}: {have} of {count} completions arrived; {error}. A packet "
+                "with a wrong Q_Key or queue pair is dropped: driver.get_stats() counts them"
+            ) from error
         return np.concatenate(parts) if parts else np.zeros(0, WC_DTYPE)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds a registered buffer: its host pages and its keys."""
 
+from efa_cosim.host import arguments
 from efa_cosim.host.alloc import PAGE_BYTES
 
 # A typical user-space address, as the software's target machines have.
@@ -34,10 +35,10 @@ class MemoryRegion:
             start += take
 
     def write(self, offset, data):
-        """Writes bytes into the buffer."""
-        done = 0
+        """Writes bytes into the buffer; raises ValueError outside of it, VerbsError for a text."""
+        data, done = arguments.content("data", data), 0
         for address, size in self.pieces(offset, len(data)):
-            self.memory.write(address, bytes(data[done : done + size]))
+            self.memory.write(address, data[done : done + size])
             done += size
 
     def read(self, offset, size):

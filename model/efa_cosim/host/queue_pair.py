@@ -2,13 +2,18 @@
 """A queue pair: posts sends to LLQ memory or a host ring, receives to a ring in host memory."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from efa_cosim.host import arguments
 from efa_cosim.host.completion_queue import COUNTER_MASK, VerbsError, round_up_pow2
 from efa_cosim.host.work_queue import WorkQueue
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import set_column
+
+if TYPE_CHECKING:
+    from efa_cosim.host.verbs import AddressHandle
 
 State = defs.AdminQpState
 WQE = {64: defs.IoTxWqe, 128: defs.IoTxWqe128}
@@ -27,9 +32,12 @@ class Sge:
 
 @dataclass
 class SendWr:
-    """One SEND work request: inline bytes, or up to two memory ranges."""
+    """One SEND work request: inline bytes, or up to two memory ranges.
 
-    ah: int
+    `ah` is an address handle or its number, `dest_qp` the number of the receiving queue pair and
+    `qkey` its Q_Key."""
+
+    ah: "AddressHandle | int"
     dest_qp: int
     qkey: int
     sges: list[Sge] = field(default_factory=list)
@@ -126,8 +134,9 @@ class QueuePair:
             self.rq.clear()
 
     def to_rts(self, qkey, sq_psn=0):
-        """Moves from RESET through INIT and RTR to RTS."""
-        self.modify(State.INIT, qkey=qkey)
+        """Moves from RESET through INIT and RTR to RTS; returns itself. A sender must name this
+        Q_Key."""
+        self.modify(State.INIT, qkey=arguments.whole("qkey", qkey, 32))
         self.modify(State.RTR)
         self.modify(State.RTS, sq_psn=sq_psn)
         return self
@@ -139,30 +148,33 @@ class QueuePair:
     # Sending
 
     def post_send(self, *requests):
-        """Posts SENDs, each a SendWr, in one call."""
+        """Posts SENDs, each a SendWr, in one call; raises VerbsError for a wrong argument."""
         entries = [self._entry(request) for request in requests]
         wqes = np.frombuffer(b"".join(entries), self.wqe.DTYPE).copy()
         self.post_wqes(wqes, np.array([request.wr_id for request in requests], "u8"))
 
     def _entry(self, request):
         inline = request.inline is not None
-        if inline and len(request.inline) > self.max_inline:
+        sges = arguments.ranges(request.sges)
+        if inline and len(arguments.content("inline", request.inline)) > self.max_inline:
             raise VerbsError(f"{len(request.inline)} inline bytes exceed the {self.max_inline} of "
                              f"QP {self.number}: create it with a larger max_inline")
         most = 0 if inline else self.driver.queue_attr.max_wr_send_sges
-        if len(request.sges) > most:
-            raise VerbsError(f"{len(request.sges)} memory pieces, a work request has at most "
+        if len(sges) > most:
+            raise VerbsError(f"{len(sges)} memory pieces, a work request has at most "
                              f"{most}: use fewer SGEs, none with inline data")
         entry = self.wqe(meta=meta_desc(
-            ah=request.ah, dest_qp_num=request.dest_qp, qkey=request.qkey,
-            has_imm=request.imm is not None, immediate_data=request.imm or 0, inline_msg=inline,
-            length=len(request.inline) if inline else len(request.sges)))
+            ah=arguments.handle(request.ah),
+            dest_qp_num=arguments.whole("dest_qp", request.dest_qp, 16),
+            qkey=arguments.whole("qkey", request.qkey, 32), has_imm=request.imm is not None,
+            immediate_data=arguments.whole("imm", request.imm or 0, 32), inline_msg=inline,
+            length=len(request.inline) if inline else len(sges)))
         if inline:
             entry.data.inline_data = request.inline
         else:
             entry.data.sgl = [
                 {"length": sge.length, "lkey": sge.l_key, "buf_addr_lo": sge.addr & 0xFFFF_FFFF,
-                 "buf_addr_hi": sge.addr >> 32} for sge in request.sges]
+                 "buf_addr_hi": sge.addr >> 32} for sge in sges]
         return entry.pack()
 
     def sends(self, count, ah, dest_qp, qkey, inline=None, sges=(), imm=None):
@@ -216,8 +228,9 @@ class QueuePair:
     # Receiving
 
     def post_recv(self, sges, wr_id=0):
-        """Posts one receive of up to max_recv_sge memory ranges."""
-        if not 0 < len(sges) <= self.max_recv_sge:
+        """Posts one receive of up to max_recv_sge memory ranges, a list of Sge; raises VerbsError
+        for a wrong argument."""
+        if not 0 < len(arguments.ranges(sges)) <= self.max_recv_sge:
             raise VerbsError(f"{len(sges)} memory pieces, QP {self.number} takes 1 to "
                              f"{self.max_recv_sge}: create it with a larger max_recv_sge")
         descriptors = np.zeros(len(sges), defs.IoRxDesc.DTYPE)

@@ -5,6 +5,7 @@ A Context is one process that opened the device. It owns a UAR and one store buf
 of the process belong to it.
 """
 
+from efa_cosim.host import arguments
 from efa_cosim.host.alloc import PAGE_BYTES
 from efa_cosim.host.completion_counter import CompletionCounter
 from efa_cosim.host.completion_queue import CompletionQueue
@@ -98,7 +99,10 @@ class ProtectionDomain:
         self.driver.dealloc_pd(self.number)
 
     def reg_mr(self, length, access=LOCAL_ACCESS, offset=0, scattered=False):
-        """Allocates and registers a buffer; it starts offset bytes into its first page."""
+        """Allocates and registers a buffer of length bytes; it starts offset bytes into its first
+        page. Raises VerbsError for a wrong argument, DriverError if the device refuses."""
+        length = arguments.whole("the length of the memory region", length, 64)
+        access = arguments.access(access)
         allocator = self.driver.allocator
         count = max(1, -(-(offset + length) // PAGE_BYTES))
         if scattered:
@@ -114,12 +118,14 @@ class ProtectionDomain:
         return region
 
     def create_ah(self, gid):
-        """Creates an address handle for a GID."""
-        return AddressHandle(self, gid)
+        """Creates an address handle for a GID of 16 bytes, as gid_of returns it; raises VerbsError
+        for anything else."""
+        return AddressHandle(self, arguments.gid(gid))
 
     def create_qp(self, send_cq, recv_cq, kind=defs.AdminQpType.SRD, **options):
-        """Creates a queue pair in state RESET; options are those of QueuePair."""
-        return QueuePair(self, send_cq, recv_cq, kind, **options)
+        """Creates a queue pair in state RESET; options are those of QueuePair. Raises VerbsError
+        for an unknown type."""
+        return QueuePair(self, send_cq, recv_cq, arguments.kind(kind), **options)
 
 
 class RegisteredRegion(MemoryRegion):
