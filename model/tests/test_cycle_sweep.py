@@ -86,7 +86,7 @@ def test_more_of_a_value_is_drawn_against_that_value_alone():
 
     rows = [row(64, 1, 1, 0.1), row(64, 8, 8, 0.2), row(8, 8, 8, 0.3)]
     assert curves.varied(rows) == ["size", "depth", "batch"]
-    assert curves.usual(rows) == {"queues": 1, "depth": 1, "batch": 1, "size": 64,
+    assert curves.usual(rows) == {"queues": 1, "depth": 1, "batch": 8, "size": 64,
                                   "host_read_latency": 125, "store_buffer": "ideal"}
     # With one outstanding message, a batch of eight equals a batch of one.
     assert curves._stands(rows[0], "batch", 8) and not curves._stands(rows[1], "batch", 1)

@@ -5,6 +5,8 @@
 import json
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from efa_cosim.backends.model import ModelBackend, open_model
 from efa_cosim.boundary.backend import DeviceTimeout
@@ -12,6 +14,7 @@ from efa_cosim.cli import run
 from efa_cosim.cli.main import main
 from efa_cosim.jobs import files
 from efa_cosim.report import page as report
+from efa_cosim.report import plots
 from efa_cosim.report.page import (
     ReportError,
     check_target,
@@ -20,6 +23,8 @@ from efa_cosim.report.page import (
     render,
     write_report,
 )
+from efa_cosim.sweep.grid import Grid
+from efa_cosim.sweep.point import measure
 
 
 def shown(*latencies):
@@ -50,7 +55,7 @@ def summary():
 
 
 def page_of(text):
-    return render(text, draw(text))
+    return render(text, *draw(text))
 
 
 def test_page_is_self_contained_and_reports_every_measurement():
@@ -215,3 +220,41 @@ def test_sweep_refuses_sizes_out_of_range(capsys):
         main(["sweep", "--sizes", "9000"])
     assert caught.value.code == 2
     assert "must be 0 to 4096" in capsys.readouterr().err
+
+
+def test_a_picture_that_fails_is_named_and_the_rest_stands(tmp_path, monkeypatch, capsys):
+    def fails(_measurements):
+        raise ValueError("no space for <labels>")
+
+    monkeypatch.setattr(plots, "rates", fails)
+    path = write_report(tmp_path / "run", summary())
+    assert "picture rates is not drawn: ValueError: no space" in capsys.readouterr().err
+    assert "picture rates is not drawn: ValueError: no space for &lt;labels&gt;" in path.read_text()
+    assert path.read_text().count("<svg") == 3
+    assert read_summary(tmp_path / "run")["measurements"] == summary()["measurements"]
+
+
+@st.composite
+def grids(draw):
+    """Draws a small legal grid of the cycle model."""
+    def some(values, most=2):
+        chosen = draw(st.lists(st.sampled_from(values), min_size=1, max_size=most, unique=True))
+        return tuple(sorted(chosen))
+
+    return Grid(
+        sizes=some((0, 32, 64, 512, 4096)), queues=some((1, 2, 4)), kinds=some(("SRD", "UD")),
+        host_read_latency=some((125, 500)), depth=some((1, 4, 16), 3), batch=some((1, 4), 2),
+        store_buffer=some(("ideal", "adversarial")), sq_host=some((0, 1)), backend=("cycle",),
+        measure=draw(st.sampled_from((("latency",), ("rate",), ("latency", "rate")))),
+    )
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(grid=grids())
+def test_any_grid_ends_in_a_report_with_every_picture(grid):
+    rows = [row.as_dict() for job in grid.jobs() for row in measure(job)]
+    pictures, missing = draw({**summary(), "measurements": rows, "waterfall": []})
+    assert missing == {}
+    assert ("queues" in pictures) == (len(grid.sq_host) == 2)
+    assert ("latency" in pictures) == ("latency" in grid.measure)
+    assert ("rates" in pictures) == ("rate" in grid.measure)

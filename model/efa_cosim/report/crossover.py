@@ -22,8 +22,9 @@ LLQ = ("#059669", "#65a30d", "#0d9488", "#84cc16", "#14b8a6")
 
 
 def both(measurements):
-    """True if both builds were measured."""
-    return {f.get("sq_host") for f in measurements} >= {0, 1}
+    """True if both builds were measured, with one type of queue pair."""
+    kind = _kind(measurements)
+    return {f.get("sq_host") for f in measurements if f["kind"] == kind} >= {0, 1}
 
 
 def savings(measurements):
@@ -47,20 +48,27 @@ def _by(measurements, sq_host):
 
 
 def queues(measurements):
-    """Draws six panels: latency against size, saving beyond one host read, and rates against
-    outstanding messages, WQEs per doorbell, host read latency and size."""
+    """Draws up to six panels: latency against size and saving beyond one host read, if single
+    messages were measured; rates against outstanding messages, WQEs per doorbell, host read latency
+    and size, if rates were."""
     kind = _kind(measurements)
     mine = [f for f in measurements if f["kind"] == kind]
     rates = [f for f in mine if f["name"] == "message rate"]
-    figure, axes = axes_of(13.0, 7.4, 3, 2)
-    _latencies(axes[0], mine)
-    text = _beyond(axes[1], mine)
-    for axis, over in zip(axes[2:], ("open", "batch", "host_read_latency", "size"), strict=True):
-        _rates(axis, rates, over)
+    alone, loaded = bool(savings(mine)), both(rates)
+    panels = 2 * alone + 4 * loaded
+    figure, axes = axes_of(13.0, 7.4 if panels > 3 else 3.7, min(panels, 3) if panels != 4 else 2,
+                           2 if panels > 3 else 1)  # fmt: skip
+    axes, text = list(axes), "rates"
+    if alone:
+        _latencies(axes.pop(0), mine)
+        text = _beyond(axes.pop(0), mine)
+    if loaded:
+        for axis, over in zip(axes, ("open", "batch", "host_read_latency", "size"), strict=True):
+            _rates(axis, rates, over)
     messages = sum(f["messages"] for f in mine if not f["name"].startswith("loaded"))
     headed(figure, f"Send queue in LLQ memory or in host memory, {kind}: {text}; "
                    f"{messages:,} messages on {_backends(mine)}")  # fmt: skip
-    handles, labels = axes[2].get_legend_handles_labels()
+    handles, labels = figure.axes[-4 if loaded else 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
                   fontsize=8, frameon=False)
     return svg(figure)
@@ -83,7 +91,8 @@ def _latencies(axis, measurements):
                              and f["backend"] == backend], sq_host)
                 _draw(axis, {s: found[wait, s, backend] for s in sizes
                              if (wait, s, backend) in found},
-                      colour, style, backend, measurements)
+                      colour, style, backend, measurements,
+                      ("host memory" if sq_host else "LLQ") if wait == waits[0] else None)
             limits = {f["size"]: f["limit"] for f in alone
                       if f["host_read_latency"] == wait and f["sq_host"] == sq_host}
             axis.plot(sorted(limits), [limits[s] for s in sorted(limits)], "--", linewidth=0.8,
@@ -152,10 +161,12 @@ def _rates(axis, measurements, over):
 
 def _standing(measurements, over):
     """The measurements of a panel and the text of its fixed values: the smallest batch, and a
-    middle depth (the largest depth for the panel over batches)."""
+    middle depth (the largest depth for the panel over batches).
+
+    A batch is recorded as at most its depth, so only the largest depth shows all batches."""
     values = {name: sorted({f[name] for f in measurements}) for name in STILL}
     at = {name: found[(len(found) - 1) // 2] for name, found in values.items()}
-    at["host_read_latency"], at["batch"] = values["host_read_latency"][0], values["batch"][0]
+    at["host_read_latency"], at["batch"] = values["host_read_latency"][0], batches(measurements)[0]
     if over == "open":
         del at["depth"]
     elif over in at:
@@ -166,6 +177,12 @@ def _standing(measurements, over):
         f[name] == (min(value, f["depth"]) if name == "batch" else value)
         for name, value in at.items())]  # fmt: skip
     return chosen, ", ".join(STILL[name].format(value) for name, value in at.items())
+
+
+def batches(measurements):
+    """The values of the batch, ascending: those recorded with the largest depth."""
+    depth = max(f["depth"] for f in measurements)
+    return sorted({f["batch"] for f in measurements if f["depth"] == depth})
 
 
 def _place(measurement, over):

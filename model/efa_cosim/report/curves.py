@@ -11,6 +11,7 @@ import statistics
 from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
 from efa_cosim.host.wc import POLICIES
+from efa_cosim.report.crossover import batches
 from efa_cosim.report.plots import GREY, axes_of, headed, log_axis, svg
 from efa_cosim.sweep.grid import CYCLE
 
@@ -53,6 +54,7 @@ def usual(measurements):
     """The fixed value of each parameter in the panels of other parameters."""
     values = {name: sorted({f[name] for f in measurements}) for name in WORDS}
     # The middle, where the rate depends on the outstanding messages and on the ports.
+    values["batch"] = batches(measurements)
     found = {name: values[name][(len(values[name]) - 1) // 2]
              for name in ("queues", "depth", "batch")}
     found["size"] = min(values["size"], key=lambda size: abs(size - USUAL_SIZE))

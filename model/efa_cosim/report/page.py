@@ -12,6 +12,7 @@ import json
 import math
 import os
 import shutil
+import sys
 import tempfile
 from dataclasses import fields
 from pathlib import Path
@@ -47,13 +48,18 @@ class ReportError(Exception):
 
 
 def write_report(folder, summary):
-    """Writes summary, tables, pictures and page; replaces the whole folder."""
+    """Writes summary, tables, pictures and page; replaces the whole folder.
+
+    A picture that cannot be drawn is named in the page and on standard error; all else is written.
+    """
     folder = Path(folder)
     check_target(folder)
-    pictures = draw(summary)
+    pictures, missing = draw(summary)
     files = {SUMMARY: json.dumps(summary, indent=2) + "\n", TABLE: _csv(summary["measurements"]),
-             COLUMNS: _parquet(summary["measurements"]), PAGE: render(summary, pictures)}
+             COLUMNS: _parquet(summary["measurements"]), PAGE: render(summary, pictures, missing)}
     files |= {f"{name}.svg": text for name, text in pictures.items()}
+    for name, reason in missing.items():
+        print(f"efa-cosim: picture {name} is not drawn: {reason}", file=sys.stderr)
     part = None
     try:
         part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -195,24 +201,32 @@ def _fault(row, shape):
 
 
 def draw(summary):
-    """The pictures that the measurements of a summary allow, as SVG text by name."""
+    """Returns the pictures that the measurements of a summary allow, as SVG text by name, and why
+    a picture could not be drawn, by its name."""
     # This import takes a second, which help and refusals avoid.
     from efa_cosim.report import crossover, curves, plots
 
     measurements = summary["measurements"]
     data = {
-        "queues": measurements if crossover.both(measurements) else [],
+        "queues": measurements if measurements and crossover.both(measurements) else [],
         "latency": [f for f in measurements if f["name"] == "latency"],
         "loaded": [f for f in measurements if f["name"].startswith("loaded latency")],
         "rates": [f for f in measurements if f["name"] == "message rate"],
     }
     usual = curves if has_host_parameters(measurements) else plots
-    drawn = {name: getattr(crossover if name == "queues" else usual, name)(data[name])
-             for name in PICTURES if data.get(name)}
+    work = {name: (getattr(crossover if name == "queues" else usual, name), data[name])
+            for name in PICTURES if data.get(name)}
     # First a single message, then messages under load.
     for name, one in zip(("alone", "waterfall"), summary.get("waterfall", ()), strict=False):
-        drawn[name] = plots.waterfall(one, "RTL on verilator")
-    return drawn
+        work[name] = plots.waterfall, one, "RTL on verilator"
+    drawn, missing = {}, {}
+    for name, (picture, *arguments) in work.items():
+        # A picture is the last step of hours of measuring: the numbers and the others stay.
+        try:
+            drawn[name] = picture(*arguments)
+        except Exception as error:  # noqa: BLE001
+            missing[name] = f"{type(error).__name__}: {error}"
+    return drawn, missing
 
 
 def has_host_parameters(measurements):
@@ -220,8 +234,8 @@ def has_host_parameters(measurements):
     return any(f.get("depth") for f in measurements)
 
 
-def render(summary, pictures):
-    """The page as HTML text."""
+def render(summary, pictures, missing=None):
+    """The page as HTML text; missing: why a picture could not be drawn, by its name."""
     verdict, measurements = summary["verdict"], summary["measurements"]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>efa-cosim run</title>",
@@ -262,6 +276,8 @@ def render(summary, pictures):
             heading, caption = captions[name]
             parts += [f"<h2>{heading}</h2>", f"<figure>{pictures[name]}<figcaption>"
                       f"{html.escape(caption)}</figcaption></figure>"]
+    parts += [f"<p class=failed>The picture {html.escape(name)} is not drawn: {html.escape(reason)}"
+              "</p>" for name, reason in (missing or {}).items()]
     parts += ["<h2>All measurements</h2>", _table(measurements), _colophon(summary)]
     return "\n".join(parts) + "\n"
 
