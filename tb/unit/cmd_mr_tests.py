@@ -143,7 +143,8 @@ async def lists_in_chunks(dut, slow):
     await unit.start()
     pages = [unit.rng.getrandbits(52) << 12 for _ in range(1023)]
     memory = {}
-    for at, words in ((LIST, (0x5A3C_4618_ADCB_A008, 0x7_0000_0FF0)), (0x5A3C_4618_ADCB_A008, pages[:512]),
+    for at, words in ((LIST, (0x5A3C_4618_ADCB_A008, 0x7_0000_0FF0)),
+                      (0x5A3C_4618_ADCB_A008, pages[:512]),
                       (0x7_0000_0FF0, pages[512:])):  # fmt: skip
         image = b"".join(word.to_bytes(8, "little") for word in words)
         memory.update({at + i: byte for i, byte in enumerate(image)})
