@@ -298,7 +298,7 @@ module efa_admin #(
       .m_wr_data({m_wr_adm_data[`EFA_DMA_WR__ADDR], m_wr_adm_data[`EFA_DMA_WR__DATA]})
   );
 
-  efa_admin_anomaly u_host_anomaly (
+  efa_admin_anomaly u_admin_anomaly (
       .clk(clk),
       .rst(rst),
       .s_ring_valid(anomaly_ring_valid),

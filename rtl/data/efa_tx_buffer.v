@@ -120,7 +120,7 @@ module efa_tx_buffer #(
       .WIDTH (512),
       .ADDR_W(ROW_W),
       .LANES (64)
-  ) u_host_anomaly (
+  ) u_odd (
       .clk(clk),
       .wr_en(stored),
       .wr_lanes(odd ? c1_lanes_q[63:0] : c1_lanes_q[127:64]),

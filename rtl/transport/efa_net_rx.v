@@ -276,7 +276,7 @@ module efa_net_rx (
   efa_ram #(
       .WIDTH (512),
       .ADDR_W(LINE_W - 1)
-  ) u_host_anomaly (
+  ) u_odd (
       .clk(clk),
       .wr_en(store && wr_q[0]),
       .wr_addr(wr_q[LINE_W-1:1]),
@@ -314,7 +314,7 @@ module efa_net_rx (
   assign ev_anomaly_net_data = anomaly_data;
 
   wire unused_bits = &{1'b0, shifted[1023:512], pkt_level[0], ack_level[0], pkt_space, ack_space,
-                       front_level,                       win_next[0], start[LINE_W]};
+                       front_level, win_next[0], start[LINE_W]};
 
   `EFA_CHECK(!(store_end && !pkt_space), "efa_net_rx: no space for a packet")
   `EFA_CHECK(used <= LINES[LINE_W:0] && slots <= SLOTS[SLOT_W:0],

@@ -4,7 +4,8 @@
 // In    psn_rd_en, psn_rd_addr: a peer; s_take: a packet to the peer read last uses its number
 // Out   psn_rd_data: next number of the peer read last, unchanged while neither input is active
 // Time  read latency 1 cycle; a number that was taken is one higher in the next cycle, also for a
-//       read in the cycle of s_take; after a reset, an init sweep of one cycle per peer
+//       read in the cycle of s_take; after a reset, an init sweep restarts one peer per cycle, in
+//       ascending order
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"

@@ -48,7 +48,8 @@ class Bench:
         fields, msg = self.message()
         for number in range(count):
             last = int(number == count - 1)
-            byte_count = self.rng.randrange(32, 65) if last else 64
+            least = 1 if number else 32  # the first flit contains the header
+            byte_count = self.rng.randrange(least, 65) if last else 64
             flit = {
                 "data": self.rng.getrandbits(512),
                 "last": last,
