@@ -304,7 +304,7 @@ def test_cached_measurements_are_of_this_job_and_these_sources(monkeypatch, tmp_
 
 def test_any_source_counts_but_those_that_only_show(monkeypatch, tmp_path):
     for name in ("spec/limits.yaml", "rtl/queue/efa_sq_sched.v", "model/efa_cosim/device/send.py",
-                 "model/efa_cosim/report/plots.py"):
+                 "model/efa_cosim/report/plots.py", "model/efa_cosim/cli/sweep.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1")
     monkeypatch.setattr(cache, "ROOT", tmp_path)
@@ -315,6 +315,7 @@ def test_any_source_counts_but_those_that_only_show(monkeypatch, tmp_path):
 
     before = trees()
     (tmp_path / "model/efa_cosim/report/plots.py").write_text("2")
+    (tmp_path / "model/efa_cosim/cli/sweep.py").write_text("2")
     assert trees() == before
     (tmp_path / "rtl/queue/efa_sq_sched.v").write_text("2")
     device = trees()

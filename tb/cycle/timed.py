@@ -10,6 +10,7 @@ import json
 import shutil
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -55,30 +56,6 @@ class Timed:
     numbers: np.ndarray
     seconds: float
     cycles: int
-
-
-def run_workloads(works, seed, sim):
-    """Returns a Timed for each Workload: serves run_workloads of efa_cosim.backends.
-
-    Raises BackendUnavailable if the simulator is missing, RuntimeError if a workload fails.
-    """
-    reason = simulator_missing(sim)
-    if reason is not None:
-        raise BackendUnavailable(reason)
-    try:
-        return run_timed(works, sim, seed)
-    except RunFailed as error:
-        raise RuntimeError(brief(str(error))) from error
-
-
-def run_on_verilator(works, seed):
-    """Entry point: run_workloads on Verilator."""
-    return run_workloads(works, seed, "verilator")
-
-
-def run_on_icarus(works, seed):
-    """Entry point: run_workloads on Icarus."""
-    return run_workloads(works, seed, "icarus")
 
 
 def run_timed(works, sim="verilator", seed=1, again=False):
@@ -137,3 +114,22 @@ def _kept(sim, params):
     for old in others[CACHED_DIGESTS:]:
         shutil.rmtree(old, ignore_errors=True)
     return folder
+
+
+def run_workloads(sim, works, seed):
+    """Returns a Timed for each Workload: serves run_workloads of efa_cosim.backends.
+
+    Raises BackendUnavailable if the simulator is missing, RuntimeError if a workload fails.
+    """
+    reason = simulator_missing(sim)
+    if reason is not None:
+        raise BackendUnavailable(reason)
+    try:
+        return run_timed(works, sim, seed)
+    except RunFailed as error:
+        raise RuntimeError(brief(str(error))) from error
+
+
+# Entry points of efa_cosim.workloads.
+run_on_verilator = partial(run_workloads, "verilator")
+run_on_icarus = partial(run_workloads, "icarus")

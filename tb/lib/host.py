@@ -14,6 +14,7 @@ import mmap
 import os
 import socket
 import tempfile
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -348,8 +349,8 @@ class OuterLink(Link):
             text = self._simulation.failure()
         if text is not None:
             raise RuntimeError(text)
-        for path in self._simulation.waves:
-            print(f"waves: {path}")
+        for line in self._simulation.waves:
+            print(line)
 
     def abort(self):
         if self._connection is not None:
@@ -388,11 +389,6 @@ def open_simulator(
     return backends[0] if nodes == 1 else backends
 
 
-def open_verilator(**options):
-    """Entry point: open_simulator on Verilator."""
-    return open_simulator("verilator", **options)
-
-
-def open_icarus(**options):
-    """Entry point: open_simulator on Icarus."""
-    return open_simulator("icarus", **options)
+# Entry points of efa_cosim.backends.
+open_verilator = partial(open_simulator, "verilator")
+open_icarus = partial(open_simulator, "icarus")

@@ -24,6 +24,7 @@ GENTLE_SECONDS = 5.0
 POLL_SECONDS = 0.02
 TELLING = re.compile(r"%Error|\berror\b|No space left", re.IGNORECASE)
 LOG = re.compile(r"^log: (\S+)$", re.MULTILINE)
+WAVES = re.compile(r"^waves: .*$", re.MULTILINE)
 MOST_CHARACTERS = 300
 
 
@@ -31,7 +32,7 @@ class Simulation:
     """Builds and runs tb/system/serve_tests.py, which connects to the socket at `address`."""
 
     def __init__(self, sim, seed, params, address, waves=False):
-        self.sim, self.waves = sim, []  # files of a run that has ended
+        self.sim, self.waves = sim, []  # lines about the waves of a run that has ended
         self._reported = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - stays open
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         if waves:
@@ -58,7 +59,7 @@ class Simulation:
         self._end.detach()
         self._reported.seek(0)
         if code == 0:
-            self.waves = self._reported.read().split()
+            self.waves = WAVES.findall(self._reported.read())
             return None
         return brief(self._reported.read()) or f"{self.sim}: the simulation ended with code {code}"
 
@@ -106,7 +107,8 @@ def main(argument):
     sim, seed, params, address = json.loads(argument)
     try:
         done = run_system("tb.system.serve_tests", sim, seed, params, env={"EFA_SOCKET": address})
-        print("\n".join(waves_in(done.folder)), file=sys.stderr)
+        for path in waves_in(done.folder):
+            print(f"waves: {path}", file=sys.stderr)
     except (RunFailed, SimulatorMissing, OSError) as error:
         print(error, file=sys.stderr)
         return 1

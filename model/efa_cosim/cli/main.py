@@ -93,4 +93,3 @@ def _parser():
     for name in COMMANDS:
         import_module(f"efa_cosim.cli.{name}").add_command(commands)
     return parser
-

@@ -55,9 +55,8 @@ def queues(measurements):
     mine = [f for f in measurements if f["kind"] == kind]
     rates = [f for f in mine if f["name"] == "message rate"]
     alone, loaded = bool(savings(mine)), both(rates)
-    panels = 2 * alone + 4 * loaded
-    figure, axes = axes_of(13.0, 7.4 if panels > 3 else 3.7, min(panels, 3) if panels != 4 else 2,
-                           2 if panels > 3 else 1)  # fmt: skip
+    rows = 2 if loaded else 1
+    figure, axes = axes_of(13.0, 3.7 * rows, 3 if alone and loaded else 2, rows)
     axes, text = list(axes), "rates"
     if alone:
         _latencies(axes.pop(0), mine)

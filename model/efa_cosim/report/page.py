@@ -208,7 +208,7 @@ def draw(summary):
 
     measurements = summary["measurements"]
     data = {
-        "queues": measurements if measurements and crossover.both(measurements) else [],
+        "queues": measurements if crossover.both(measurements) else [],
         "latency": [f for f in measurements if f["name"] == "latency"],
         "loaded": [f for f in measurements if f["name"].startswith("loaded latency")],
         "rates": [f for f in measurements if f["name"] == "message rate"],
@@ -234,7 +234,7 @@ def has_host_parameters(measurements):
     return any(f.get("depth") for f in measurements)
 
 
-def render(summary, pictures, missing=None):
+def render(summary, pictures, missing):
     """The page as HTML text; missing: why a picture could not be drawn, by its name."""
     verdict, measurements = summary["verdict"], summary["measurements"]
     parts = [
@@ -277,7 +277,7 @@ def render(summary, pictures, missing=None):
             parts += [f"<h2>{heading}</h2>", f"<figure>{pictures[name]}<figcaption>"
                       f"{html.escape(caption)}</figcaption></figure>"]
     parts += [f"<p class=failed>The picture {html.escape(name)} is not drawn: {html.escape(reason)}"
-              "</p>" for name, reason in (missing or {}).items()]
+              "</p>" for name, reason in missing.items()]
     parts += ["<h2>All measurements</h2>", _table(measurements), _colophon(summary)]
     return "\n".join(parts) + "\n"
 

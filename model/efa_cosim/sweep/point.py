@@ -6,15 +6,12 @@
 `{"jobs": [...]}` is a group of short jobs: prints the measurements or the error of each.
 """
 
-import json
-import signal
-import sys
 from dataclasses import replace
 
 from efa_cosim.backends import open_backend
-from efa_cosim.boundary.backend import BackendUnavailable
 from efa_cosim.host.endpoints import SRD, UD
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
+from efa_cosim.measure.process import answer, serve
 from efa_cosim.measure.workload import latency_point, new_node, rate_point
 from efa_cosim.sweep.grid import CYCLE, LATENCY, RATE, Job
 
@@ -58,24 +55,15 @@ def _each(several):
 
 
 def main(argument):
-    """Prints the measurements; returns the exit code."""
-    values = json.loads(argument)
-    try:
-        if "jobs" in values:
-            text = list(_each(values["jobs"]))
-        else:
-            text = [measurement.as_dict() for measurement in measure(Job(**values))]
-    except BackendUnavailable as error:
-        print(one_line(error), file=sys.stderr)
-        return 2
-    except (*DEVICE_WRONG, OSError) as error:
-        print(one_line(error), file=sys.stderr)
-        return 1
-    json.dump(text, sys.stdout)
-    return 0
+    """Prints the measurements of a job or of a group; returns the exit code."""
+    return answer(_measured, argument)
+
+
+def _measured(values):
+    if "jobs" in values:
+        return list(_each(values["jobs"]))
+    return [measurement.as_dict() for measurement in measure(Job(**values))]
 
 
 if __name__ == "__main__":
-    # The sweep ends its jobs with SIGTERM; exit by exception also ends the simulator.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    sys.exit(main(sys.argv[1]))
+    serve(main)

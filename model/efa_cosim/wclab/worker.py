@@ -4,14 +4,11 @@
     python -m efa_cosim.wclab.worker '{"backend": "model", "bug": "no_fence", "rows": [...]}'
 """
 
-import json
-import signal
-import sys
 from contextlib import ExitStack
 
 from efa_cosim.backends import open_backend
-from efa_cosim.boundary.backend import BackendUnavailable
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
+from efa_cosim.measure.process import answer, serve
 from efa_cosim.wclab.bench import run
 from efa_cosim.wclab.cost import costs
 from efa_cosim.wclab.matrix import Job, buffer_of, repeat
@@ -52,19 +49,8 @@ def one(device, bug, buffer, seed):
 
 def main(argument):
     """Prints the runs; returns the exit code."""
-    try:
-        found = work(Job(**json.loads(argument)))
-    except BackendUnavailable as error:
-        print(one_line(error), file=sys.stderr)
-        return 2
-    except (*DEVICE_WRONG, OSError) as error:
-        print(one_line(error), file=sys.stderr)
-        return 1
-    json.dump(found, sys.stdout)
-    return 0
+    return answer(lambda values: work(Job(**values)), argument)
 
 
 if __name__ == "__main__":
-    # The laboratory ends its jobs with SIGTERM; exit by exception also ends the simulator.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    sys.exit(main(sys.argv[1]))
+    serve(main)
