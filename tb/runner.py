@@ -82,7 +82,7 @@ def closure(top: str, extra: tuple[str, ...] = ()) -> list[Path]:
         if name in found:
             continue
         found[name] = by_name[name]
-        text = re.sub(r"//.*", "", by_name[name].read_text())
+        text = re.sub(r"//.*|`include .*", "", by_name[name].read_text())
         text = text.replace("`EFA_STREAM", "efa_stream_check")
         waiting += [word for word in set(re.findall(r"\befa_\w+", text)) if word in by_name]
     return [found[name] for name in sorted(found)]

@@ -8,7 +8,7 @@ import pytest
 
 from tb import choices
 from tb.bench_sim import baseline
-from tb.runner import planned_tests
+from tb.runner import closure, planned_tests
 from tb.simulators import ROOT, simulator_missing
 from tb.unit.units import BENCHES, UNITS
 
@@ -20,6 +20,11 @@ AREAS = ", ".join(
 
 def declared_by(module):
     return ", ".join(planned_tests(module))
+
+
+def test_an_include_is_no_instance():
+    """efa_cmd_pd includes efa_admin.vh; the module efa_admin is not below it."""
+    assert [path.stem for path in closure("efa_cmd_pd")] == ["efa_cmd_pd"]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import cocotb
 import yaml
 from cocotb.triggers import ClockCycles, RisingEdge
 
+from efa_cosim.layouts.codec import crc16
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, span
-from tb.unit.admin_bench import crc16
 
 BASE = 0x12_3456_7000
 SOURCES = 7

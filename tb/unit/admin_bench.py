@@ -14,6 +14,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from efa_cosim.host.page_list import mem_addr
+from efa_cosim.layouts.codec import crc16
 from efa_cosim.layouts.defs import (
     INTERNAL,
     REG_BITS,
@@ -30,17 +31,9 @@ from tb.lib.waits import high, until
 AQ, ACQ, FREE = 0x10_0000, 0x18_0000, 0x20_0000
 MEMORY = 0x40_0000
 BROKEN = 0x1_0000_0000  # reads from this address fail
-ENGINES = ("queue_op_send", "queue_op_recv", "drain_send", "drain_recv", "drain_cpl")
+DRAINS = ("drain_send", "drain_recv", "drain_cpl")
+ENGINES = ("queue_op_send", "queue_op_recv", *DRAINS)
 TABLES = {"cqc": "cqn", "eqc": "eqn", "mr": "index", "mtt": "index", "ah": "index"}
-
-
-def crc16(data: bytes) -> int:
-    crc = 0xFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0xA001 if crc & 1 else 0)
-    return crc ^ 0xFFFF
 
 
 def settings(feature):
@@ -180,7 +173,9 @@ class AdminBench:
             setattr(header, name, value)
         size = 64 << self.wide
         place = AQ + size * (self.produced % self.depth)
-        self.memory[place : place + size] = self.image(command.pack(64))
+        body = command.pack()
+        # The device ignores the bytes behind a command.
+        self.memory[place : place + size] = self.image(body + self.rng.randbytes(64 - len(body)))
         self.produced = (self.produced + 1) % 65536
         number, self.next_id = self.next_id, (self.next_id + 1) % 4096
         self.posted.append((int(opcode), number))
@@ -277,10 +272,15 @@ class AdminBench:
                     waiting.remove(read)
 
     async def _writes(self):
-        dut, ready = self.dut, 0
+        dut, ready, waiting = self.dut, 0, None
         while True:
             await RisingEdge(dut.clk)
-            if ready and dut.m_wr_adm_valid.value == 1:
+            valid, offered = dut.m_wr_adm_valid.value == 1, None
+            if valid:
+                offered = int(dut.m_wr_adm_addr.value), int(dut.m_wr_adm_data.value)
+            assert waiting in (None, offered), "a write changes while it waits for ready"
+            waiting = None if ready else offered
+            if ready and valid:
                 assert dut.m_wr_adm_last.value == 1 and int(dut.m_wr_adm_len.value) == 64
                 place = int(dut.m_wr_adm_addr.value) ^ self.far
                 assert place < MEMORY and place % 64 == 0, hex(place)
@@ -380,6 +380,8 @@ class AdminBench:
                             INTERNAL, {"mr": "mrc", "ah": "ahc"}.get(name, name)
                         ).unpack(value)
                     self.reported.append((name, index, value))
+            drains = [name for name in DRAINS if getattr(dut, f"m_{name}_valid").value == 1]
+            assert len(drains) < 2, f"{drains} are requested at once"
             if dut.ev_anomaly_admin_valid.value == 1:
                 self.anomaly_data.append(int(dut.ev_anomaly_admin_data.value))
             if dut.ev_aqcmd_valid.value == 1:

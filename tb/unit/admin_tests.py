@@ -186,8 +186,8 @@ class AdminAqEntryCommand:
         self.entry = AdminAqEntry()
         self.aq_common = self.entry.aq_common_descriptor
 
-    def pack(self, size):
-        return self.entry.pack(size)
+    def pack(self):
+        return self.entry.pack()
 
 
 @cocotb.test(timeout_time=2000, timeout_unit="us")
@@ -260,6 +260,24 @@ async def illegal_doorbells_change_nothing(dut):
     await bench.store(Reg.AQ_PROD_DB, 3)
     await ClockCycles(dut.clk, 5)
     assert bench.anomaly[-1] == 1
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def a_wrong_entry_is_reported_beside_illegal_doorbells(dut):
+    """admin.admin_anomaly.turn: an AQE with a wrong phase, found while every cycle has an illegal
+    doorbell, is reported after the last doorbell."""
+    bench = AdminBench(dut)
+    await bench.start()
+    dut = bench.dut
+    number = bench.produced
+    bench.post(AdminAllocPdCmd(), Op.ALLOC_PD, phase=0)
+    await bench.ring()
+    doorbells = [0x8000 + value for value in range(400)]
+    for value in doorbells:
+        await bench.store(Reg.AQ_PROD_DB, value)
+    await bench.completion()
+    await ClockCycles(dut.clk, 5)
+    assert bench.anomaly_data == [*(1 | value << 4 for value in doorbells), 3 | number << 4]
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")

@@ -4,11 +4,11 @@
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
+from efa_cosim.layouts.codec import crc16
 from efa_cosim.layouts.defs import AdminAqEntryV2
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive
-from tb.unit.admin_bench import crc16
 
 
 def wide_entry(rng, version=0, wrong=0):

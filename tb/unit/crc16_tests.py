@@ -4,9 +4,9 @@
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from efa_cosim.layouts.codec import crc16
 from tb.lib.stream import rng_for, start_clock
 from tb.lib.timing import timing
-from tb.unit.admin_bench import crc16
 
 
 @cocotb.test()
