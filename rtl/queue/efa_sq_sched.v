@@ -2,7 +2,8 @@
 // efa_sq_sched - schedules send queues and consumes their WQEs in order, by deficit round robin.
 //
 // In    s_work_* queues with a new doorbell; s_again queues to schedule again; s_fence requests a
-//       fence; s_clear_* a queue that restarts, without a WQE in flight; contexts, LLQ lines;
+//       fence; s_clear_* a queue that restarts, without a WQE in flight, its context live from the
+//       third cycle after on; contexts, LLQ lines;
 //       prod_rd_data, consumed_rd_data, halted_rd_data, flush_ok_rd_data: counts of the queue of
 //       qpc_rd_addr, whether it is halted and may be flushed, one cycle later; s_credit_*: message
 //       contexts freed

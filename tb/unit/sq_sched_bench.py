@@ -233,6 +233,8 @@ class Bench:
         self.flush_ok &= ~(1 << queue.qpn)
         self.queues[queue.qpn] = queue
         await pulse(self.dut, "s_clear_valid", s_clear_qpn=queue.qpn)
+        # A context is live from the third cycle after the clear on.
+        await ClockCycles(self.dut.clk, 2)
         queue.state = state
 
     def space(self, queue):
