@@ -18,7 +18,8 @@ from pathlib import Path
 import cocotb_tools.runner as cocotb_runner
 from cocotb_tools.runner import Icarus, Verilator
 
-ROOT = Path(__file__).resolve().parent.parent
+from efa_cosim.tree import ROOT
+
 SIMULATORS = ("verilator", "icarus")
 # Variables of the caller's environment that are passed on.
 KEPT = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "CCACHE_DIR", "LD_LIBRARY_PATH")

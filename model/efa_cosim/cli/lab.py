@@ -15,7 +15,7 @@ from efa_cosim.host.wc import OVERTAKING, POLICIES, StoreBuffer
 from efa_cosim.jobs.files import atomic_write
 from efa_cosim.jobs.pool import Pool
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
-from efa_cosim.tree import ROOT
+from efa_cosim.tree import REPORTS
 from efa_cosim.wclab import matrix
 from efa_cosim.wclab.bugs import BUGS
 
@@ -56,7 +56,7 @@ def add_command(commands):
                         help="seeds per cell on the RTL, correct code included (default: 3)")
     parser.add_argument("--jobs", type=number(1, MOST_JOBS), metavar="N",
                         help="parallel processes (default: number of cores, at most 4)")
-    parser.add_argument("--out", type=Path, default=ROOT / "reports/wc_lab", metavar="FOLDER",
+    parser.add_argument("--out", type=Path, default=REPORTS / "wc_lab", metavar="FOLDER",
                         help="output folder of summary.json and pictures (default: reports/wc_lab)")
     parser.add_argument("--seed", type=seed_of, default=0,
                         help="first seed, or with --one the seed of the run (default: 0)")

@@ -19,7 +19,7 @@ from efa_cosim.report.page import ReportError, check_target, write_report
 from efa_cosim.session.outputs import Outputs, differences
 from efa_cosim.session.player import PlayError, play
 from efa_cosim.session.recording import SessionError, read_session
-from efa_cosim.tree import ROOT
+from efa_cosim.tree import REPORTS
 
 TEXT = """\
 The main job. Plays the recorded pingpong of unmodified EFA software on the RTL and on the reference
@@ -44,7 +44,7 @@ def add_command(commands):
     parser.add_argument("--session", action="append", choices=known,
                         help="session of model/tests/data/sessions, may be repeated "
                              "(default: pingpong)")
-    parser.add_argument("--out", type=Path, default=ROOT / "reports/run", metavar="FOLDER",
+    parser.add_argument("--out", type=Path, default=REPORTS / "run", metavar="FOLDER",
                         help="output folder of the report (default: reports/run)")
     parser.add_argument("--seed", type=seed, default=1,
                         help="seed of every random choice (default: %(default)s)")

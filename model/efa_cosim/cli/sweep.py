@@ -20,7 +20,7 @@ from efa_cosim.report.page import ReportError, check_target, write_report
 from efa_cosim.sweep import cache
 from efa_cosim.sweep.grid import CYCLE, Grid, GridError, read_grid
 from efa_cosim.sweep.point import measure
-from efa_cosim.tree import ROOT
+from efa_cosim.tree import REPORTS
 
 MOST_BYTES, MOST_QUEUES, MOST_WAIT, MOST_JOBS = 4096, 16, 10_000, 64
 MODELLED = "of the cycle model"
@@ -88,7 +88,7 @@ def add_command(commands):
 def work(options):
     """Runs the sweep, writes the report, returns the exit code."""
     name = f"sweep-{options.file.stem}" if options.file else "sweep"
-    folder = options.out or ROOT / "reports" / name
+    folder = options.out or REPORTS / name
     try:
         _check_together(options)
         check_target(folder)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from efa_cosim.cli.options import seed
-from efa_cosim.tree import ROOT
+from efa_cosim.tree import INSTALLED, ROOT
 
 NOTHING_SELECTED = 5
 
@@ -22,6 +22,10 @@ def add_command(commands):
 
 def work(options):
     """Runs pytest on the project; returns 0 if passed, 1 if failed, 2 for wrong usage."""
+    if INSTALLED:
+        print("efa-cosim: an installed package has no tests; use a checkout of the project",
+              file=sys.stderr)
+        return 2
     command = [sys.executable, "-m", "pytest", "-q", "--sim", options.sim, "model/tests", "tb"]
     command += ["-k", options.what] if options.what else ["--plan"]
     command += ["--seed", str(options.seed)] if options.seed is not None else []

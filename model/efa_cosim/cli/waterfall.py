@@ -12,10 +12,10 @@ from efa_cosim.cli.options import RTL, number, numbers, say, seed
 from efa_cosim.jobs.files import atomic_write
 from efa_cosim.measure.failures import one_line
 from efa_cosim.report.page import STYLE
-from efa_cosim.tree import ROOT
+from efa_cosim.tree import REPORTS
 
 CYCLE = "cycle"
-OUT = ROOT / "reports/waterfall"
+OUT = REPORTS / "waterfall"
 TEXT = """\
 Runs workloads on the RTL or on the cycle model, with send queues in LLQ memory and in host memory,
 and attributes the cycles of every message: service, from the timing table, and named waits. Each
