@@ -6,7 +6,8 @@ no test failed or was skipped. A simulator that ends early, a filter without a m
 that fails to load are failures here, although each of them exits with 0 elsewhere.
 
     python -m tb.runner unit fifo --sim icarus --seed 7 [--test name]
-    python -m tb.runner system smoke --sim verilator --seed 7
+    python -m tb.runner system send --sim verilator --seed 7
+    python -m tb.runner system examples/own_test.py
 """
 
 import argparse
@@ -252,7 +253,7 @@ def run(
     """
     parameters = parameters or {}
     planned = planned_tests(module, test)
-    title = "-".join([name, *(f"{key}{value}" for key, value in parameters.items())])
+    title = "-".join([Path(name).stem, *(f"{key}{value}" for key, value in parameters.items())])
     folder = OUT / "run" / f"{title}-{sim}-{seed}-{os.getpid()}-{time.monotonic_ns() % 10**9}"
     folder.mkdir(parents=True, exist_ok=True)
     results, log = folder / "results.xml", folder / "run.log"
@@ -394,7 +395,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tb.runner", description=__doc__.split("\n")[0])
     parser.add_argument("kind", choices=("unit", "system"))
     parser.add_argument(
-        "name", help="unit of tb/unit/units.py, or module of tb/system without _tests"
+        "name", help="unit of tb/unit/units.py, module of tb/system without _tests, or a file of"
+        " system tests"
     )
     parser.add_argument("--sim", choices=SIMULATORS, default="verilator")
     parser.add_argument("--seed", type=int, default=None)
@@ -430,7 +432,7 @@ def main(argv: list[str] | None = None) -> int:
         else:
             from tb.system_run import run_system
 
-            module = f"tb.system.{args.name}_tests"
+            module = system_module(args.name)
             planned_tests(module, args.test)
             print(report(run_system(module, args.sim, seed, params, args.test,
                                   store_buffer=args.store_buffer)))  # fmt: skip
@@ -441,6 +443,29 @@ def main(argv: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def system_module(name: str) -> str:
+    """Returns the module of an area of tb/system, or of a file of tests anywhere (*.py).
+
+    The folder of a file becomes part of the module search path. Raises NoSuchRun if the file does
+    not exist.
+    """
+    path = Path(name).resolve()
+    if path.suffix != ".py":
+        return f"tb.system.{name}_tests"
+    if not path.is_file():
+        raise NoSuchRun(f"no file {name}; expected a file of tests, such as examples/own_test.py")
+    sys.path.insert(0, str(path.parent))
+    return path.stem
+
+
+def system_name(module: str) -> str:
+    """Returns the name by which the command line accepts a module of system tests."""
+    if module.startswith("tb.system."):
+        return module.removeprefix("tb.system.").removesuffix("_tests")
+    path = Path(importlib.util.find_spec(module).origin)
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 def parameters_of(text: str) -> dict[str, int]:

@@ -20,6 +20,7 @@ from tb.runner import (
     counting,
     random_unknowns,
     run,
+    system_name,
     waves_flags,
     waves_wanted,
     write_once,
@@ -110,12 +111,12 @@ def run_system(
     params = params or {}
     buffer = store_buffer or StoreBuffer.drawn(seed)
     folder, test_args = build_system(sim, params, extra, plain)
-    name = test_module.rsplit(".", 1)[-1].removesuffix("_tests")
+    name = system_name(test_module)
     wanted = {"EFA_SIM": sim, "EFA_PARAMS": json.dumps(params), "EFA_STORE_BUFFER": str(buffer),
               **(env or {})}  # fmt: skip
     if "EFA_COVERAGE" in os.environ:
         wanted["EFA_COVERAGE"] = os.environ["EFA_COVERAGE"]
-    plusargs = (random_unknowns(seed) if plain else []) + code_coverage.arguments(name)
+    plusargs = (random_unknowns(seed) if plain else []) + code_coverage.arguments(Path(name).stem)
     if sim == "icarus":
         wanted["EFA_NATIVE"] = str(Path(test_args[0][2:]) / "efa.vpi")
     return run(

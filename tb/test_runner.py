@@ -8,7 +8,7 @@ import pytest
 
 from tb import choices
 from tb.bench_sim import baseline
-from tb.runner import closure, planned_tests
+from tb.runner import closure, planned_tests, system_module, system_name
 from tb.simulators import ROOT, simulator_missing
 from tb.unit.units import BENCHES, UNITS
 
@@ -32,6 +32,10 @@ def test_an_include_is_no_instance():
     [
         ("unit absent", "no unit absent in tb/unit/units.py; expected one of " + UNIT_NAMES),
         ("system nowhere", "no test module tb.system.nowhere_tests; expected one of " + AREAS),
+        (
+            "system examples/absent.py",
+            "no file examples/absent.py; expected a file of tests, such as examples/own_test.py",
+        ),
         ("unit cq --params DEPTH", "--params DEPTH: write NAME=NUMBER"),
         ("unit cq --params DEPTH=much", "--params DEPTH=much: write NAME=NUMBER"),
         (
@@ -56,6 +60,13 @@ def test_a_run_that_is_not_there_is_reported_in_a_line(arguments, message):
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr.strip()) == (2, message)
+
+
+def test_a_run_is_named_as_the_command_line_accepts_it(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("send", "examples/own_test.py"):
+        assert system_name(system_module(name)) == name
 
 
 NO_SETUP = ("-o", "simulators", "-o", ".venv/.installed")
