@@ -36,7 +36,7 @@ $(STAMP): requirements.lock pyproject.toml
 simulators: $(STAMP)
 	@$(BIN)/python tools/simulators.py
 
-gen: $(STAMP) ## write headers, codecs and reference pages from spec/
+gen: $(STAMP) ## write headers, codecs and reference pages from spec/ and docstrings
 	$(BIN)/python tools/gen.py
 
 lint: $(STAMP) simulators ## generated files fresh, RTL through four tools, Python through two

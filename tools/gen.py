@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generates headers, Python layouts and reference pages from spec/, rtl/ and formal/; --check lists
-stale files."""
+"""Generates headers, Python layouts and reference pages from spec/, rtl/, formal/ and docstrings;
+--check lists stale files."""
 
 import argparse
 import sys
 from pathlib import Path
 
 import formal_claims
+import gen_api
 import gen_c
 import gen_docs
 import gen_modules
@@ -36,6 +37,8 @@ def generate(root):
     texts = {path: make(spec) for path, make in OUTPUTS.items()}
     if (root / "rtl/files.f").exists():
         texts["docs/modules.md"] = gen_modules.page(root)
+    if (root / "examples").exists():
+        texts["docs/api.md"] = gen_api.page(root)
     if (root / "formal").exists():
         texts["docs/proofs.md"] = formal_claims.page(root / "formal")
     return texts

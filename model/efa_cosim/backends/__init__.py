@@ -24,9 +24,27 @@ def backend_names(group: str = BACKENDS) -> tuple[str, ...]:
 
 
 def open_backend(name: str, **options: Any) -> Backend | list[Backend]:
-    """Opens a backend by name.
+    """Opens a device by the name of its backend: `model`, `verilator`, `icarus`.
 
-    Raises BackendUnavailable with the reason if there is no such backend or it cannot run here.
+    `with open_backend(...) as device:` closes the device at the end. The options are those of
+    `open_model` for `model`, and those of `open_simulator` for `verilator` and `icarus`. Both have
+    these:
+
+    - `nodes`: number of devices on one fabric; above 1 the result is a list with a Backend for each
+    - `node_id`: number of a single device in the fabric, default 1
+    - `profile`: attributes that the device reports, `default` or `recorded` (those of the device of
+      the recorded sessions)
+    - `record`: keep DMA writes and packets for `writes()` and `packets()`, default False
+
+    The options of the simulators besides these:
+
+    - `seed`: seed of every random choice, default 1
+    - `params`: parameters of the build by name, such as `{"SQ_HOST": 1}`
+    - `waves`: write the waves of the run and print their path at the end, default False
+    - knobs of host and fabric, such as `rd_latency_min` and `rd_latency_max` in cycles: EFA_KNOBS
+      in `tb/native/common.h`
+
+    Raises BackendUnavailable if there is no such backend or it cannot run here.
     """
     return _loaded(BACKENDS, name)(**options)
 

@@ -21,7 +21,20 @@ class HostView:
 
 
 class ModelBackend(Backend):
-    """The reference model: without time; its fabric moves only during a wait."""
+    """The reference model of one device, without time; its fabric moves only during a wait.
+
+    - `node_id`, `profile`, `record`: as for `open_backend`
+    - `memory`: the HostMemory of the device, by default a new `Memory`
+    - `fabric`: the `Fabric` of the device, by default a new one
+    - `limits`: limits of the build that differ from `spec/limits.yaml`, by name
+    - `straps`: `interface`, the minor interface version (0: that of the profile), and `moderated`,
+      True for interrupt moderation
+
+    Attributes besides those of Backend: `device_memory`, the memory as the device reads it, with
+    `fail` and `heal`; `fabric`; `device`, the model itself.
+
+    Raises ValueError for an unknown limit.
+    """
 
     name = "model"
     max_rounds = 100_000
@@ -114,9 +127,10 @@ def _drain(items):
 
 
 def open_model(nodes=1, waves=False, **options):
-    """Model backends; several nodes are a list that shares one fabric.
+    """Opens the reference model; several nodes are a list that shares one fabric.
 
-    Raises BackendUnavailable if waves are wanted."""
+    `options` are those of `ModelBackend`. Raises BackendUnavailable if waves are requested.
+    """
     if waves:
         raise BackendUnavailable("the reference model has no waves: open verilator or icarus")
     if nodes == 1:

@@ -16,7 +16,7 @@ DEFAULT_TIMEOUT_CYCLES = 1_000_000
 
 
 class DeviceTimeout(Exception):
-    """The condition that the host waited for did not become true in time."""
+    """The condition that the host waits for did not become true in time."""
 
 
 class BackendUnavailable(Exception):
@@ -24,9 +24,17 @@ class BackendUnavailable(Exception):
 
 
 class Backend(ABC):
-    """One device and its host memory.
+    """One device and its host memory; `open_backend` returns it.
 
-    `memory` offers read(address, size), write(address, data) and view(address, size).
+    Attributes:
+
+    - `name`: name of the backend
+    - `memory`: host memory as the CPU sees it, with read(address, size) and write(address, data);
+      on the RTL also with fail(address, size) and heal(), as in `HostMemory`
+    - `node_id`: number of the device in the fabric
+    - `store_buffer`: how the CPUs of this host combine stores, a `StoreBuffer` or its text
+    - `sq_host`: True if the device fetches send WQEs from host memory (build option SQ_HOST); host
+      software cannot discover it
     """
 
     name = "backend"
@@ -39,18 +47,24 @@ class Backend(ABC):
 
     @abstractmethod
     def stores(self, items):
-        """Executes posted host stores (bar, offset, bytes) in order, each in one 64-byte line."""
+        """Executes posted host stores (bar, offset, bytes) in order; each is inside one 64-byte
+        line."""
 
     @abstractmethod
     def load(self, bar, offset, size):
-        """Reads bytes of a BAR."""
+        """Returns `size` bytes of a BAR at `offset`."""
 
     @abstractmethod
     def wait(self, condition, timeout_cycles=DEFAULT_TIMEOUT_CYCLES, word=None):
-        """Runs the device until condition() is true; raises DeviceTimeout.
+        """Runs the device until condition() is true.
 
-        word() may name a host memory word (address, mask, value) that must match before
-        condition() can be true; a backend that watches the word calls condition() less often.
+        - `timeout_cycles`: limit in device cycles; the model counts rounds of its fabric instead
+        - `word`: function that returns a word of host memory (address, mask, value) that must match
+          before condition() can be true, or None; a backend that watches the word calls condition()
+          less often
+
+        Raises DeviceTimeout at the limit, or when the device is idle and condition() is still
+        false.
         """
 
     @abstractmethod
@@ -59,27 +73,29 @@ class Backend(ABC):
 
     @abstractmethod
     def interrupts(self):
-        """The MSI-X vectors that arrived since the last call, in order."""
+        """Returns the MSI-X vectors that arrived since the last call, in order."""
 
     @abstractmethod
     def writes(self):
-        """The DMA writes (address, bytes) since the last call, interrupts aside, in order."""
+        """Returns the DMA writes (address, bytes) since the last call, in order and without
+        interrupts; none unless the backend records."""
 
     @abstractmethod
     def packets(self):
-        """The packets that left the device since the last call."""
+        """Returns the packets that left the device since the last call, as bytes; none unless the
+        backend records."""
 
     @abstractmethod
     def flr(self):
-        """Function-level reset; the PCI core then initializes the MSI-X table again."""
+        """Does a function-level reset; the PCI core then initializes the MSI-X table again."""
 
     @abstractmethod
     def set_bus_master(self, on):
-        """Bus-master enable of the PCI command register."""
+        """Sets or clears bus master enable of the PCI command register."""
 
     @abstractmethod
     def set_function_mask(self, on):
-        """Function mask of the MSI-X capability; the device must be idle."""
+        """Sets or clears the function mask of the MSI-X capability; the device must be idle."""
 
     @property
     @abstractmethod
@@ -87,7 +103,7 @@ class Backend(ABC):
         """Device cycles so far; 0 for a backend without time."""
 
     def store(self, bar, offset, data):
-        """Executes one posted host store of 1 to 64 bytes."""
+        """Executes one posted host store of 1 to 64 bytes inside one 64-byte line."""
         self.stores([(bar, offset, data)])
 
     def close(self):  # noqa: B027 - most backends hold nothing

@@ -8,7 +8,7 @@ _ADDRESS_MASK = (1 << 64) - 1
 
 
 class HostReadError(Exception):
-    """A read touched a range with an injected failure."""
+    """A device read touched a range with an injected failure; has `address` and `size`."""
 
     def __init__(self, address, size):
         super().__init__(f"read of {size} bytes at {address:#x} failed")
@@ -16,14 +16,18 @@ class HostReadError(Exception):
 
 
 class HostMemory:
-    """Base class of host memories; subclasses implement peek and poke."""
+    """Base class of host memories; reads of chosen ranges fail for the device.
+
+    `on_write` is None or a function that is called as on_write(address, data) after each write.
+    Subclasses implement `peek` and `poke`.
+    """
 
     def __init__(self):
         self._failing = []
         self.on_write = None
 
     def read(self, address, size):
-        """Bytes as a device reads them; raises HostReadError in a failing range."""
+        """Returns bytes as a device reads them; raises HostReadError in a failing range."""
         if self._failing:
             end = address + size
             for start, stop in self._failing:
@@ -32,13 +36,13 @@ class HostMemory:
         return self.peek(address, size)
 
     def write(self, address, data):
-        """Stores bytes, then calls the hook on_write(address, data) if set."""
+        """Stores bytes, then calls on_write(address, data) if set."""
         self.poke(address, data)
         if self.on_write is not None:
             self.on_write(address, data)
 
     def fail(self, address, size):
-        """Makes every read of the range fail until heal()."""
+        """Makes every device read that touches the range fail until heal()."""
         self._failing.append((address, address + size))
 
     def heal(self):
@@ -46,16 +50,16 @@ class HostMemory:
         self._failing.clear()
 
     def peek(self, address, size):
-        """Reads bytes without failures and hooks."""
+        """Returns bytes without failures."""
         raise NotImplementedError
 
     def poke(self, address, data):
-        """Stores bytes without the hook."""
+        """Stores bytes without a call of on_write."""
         raise NotImplementedError
 
 
 class Memory(HostMemory):
-    """Sparse memory: pages are allocated by the first write, other addresses read as zero."""
+    """Sparse host memory: the first write allocates a page, all other addresses read as zero."""
 
     def __init__(self):
         super().__init__()
@@ -87,7 +91,7 @@ class Memory(HostMemory):
         page[start : start + size] = data
 
     def pages(self):
-        """Addresses of all pages ever written, ascending."""
+        """Returns the addresses of all pages ever written, ascending."""
         return [number << _PAGE_SHIFT for number in sorted(self._pages)]
 
 

@@ -10,7 +10,13 @@ _DESTINATION = precompiled(defs.PktHdr, "dst_node")
 
 
 class Fabric:
-    """A lossless fabric without time; `dropped` counts packets to nodes that do not exist."""
+    """A lossless fabric without time, for devices of the reference model.
+
+    Attributes:
+
+    - `dropped`: number of packets to nodes that do not exist
+    - `on_packet`: None or a function that is called with each packet (bytes) before its delivery
+    """
 
     def __init__(self, devices=()):
         self._devices = {}
@@ -29,7 +35,7 @@ class Fabric:
         device.on_packet = self._packets.append
 
     def run(self, limit=None):
-        """Delivers packets until none is left, or up to limit; returns their number."""
+        """Delivers packets until none is left, or at most `limit`; returns their number."""
         count = 0
         while self._packets and count != limit:
             packet = self._packets.popleft()

@@ -14,7 +14,10 @@ def _mask(names):
 
 
 class CompletionCounter:
-    """Two event counters in host memory: successful and failed work requests."""
+    """Two event counters in host memory: successful and failed work requests.
+
+    Context.create_counter creates it. The methods raise DriverError if the device refuses.
+    """
 
     def __init__(self, context):
         self._driver = driver = context.driver

@@ -27,7 +27,15 @@ class VerbsError(Exception):
 
 
 class Completion(NamedTuple):
-    """One completed work request."""
+    """One completed work request.
+
+    - `wr_id`: number of the work request
+    - `status`: OK or the error
+    - `receive`: True for a receive, False for a send
+    - `qp_num`: number of the queue pair
+    - `src_qp`, `ah`, `byte_len`, `imm`: of a receive: the sender's queue pair and address handle,
+      the bytes received (UD: GRH included) and the immediate data; else 0, `imm` None
+    """
 
     wr_id: int
     status: defs.IoCompStatus
@@ -51,7 +59,16 @@ class _SubQueue:
 
 
 class CompletionQueue:
-    """Consecutive sub-queues in host memory; `events=True` binds the CQ to an event queue."""
+    """A completion queue in host memory; Context.create_cq creates it.
+
+    - `depth`: entries of each sub-queue, rounded up to a power of two
+    - `entry_bytes`: size of a CQE, 16 or 32
+    - `events`: binds the CQ to an event queue, for req_notify() and get_event()
+    - `with_source`: a receive CQE carries the GID of a sender that has no address handle
+    - `eq`: index of the event queue in `driver.eqs`
+
+    `number` is its number. Sub-queues lie one after the other in host memory.
+    """
 
     def __init__(self, context, depth, entry_bytes=32, events=False, with_source=False, eq=0):
         driver = context.driver
@@ -79,7 +96,7 @@ class CompletionQueue:
         self._command_sn = 0
 
     def destroy(self):
-        """Destroys the queue and frees its memory."""
+        """Destroys the queue and frees its memory; raises DriverError if a queue pair uses it."""
         self.driver.destroy_cq(self.number)
         self.driver.cq_events.pop(self.number, None)
         self.driver.allocator.free(self.base)
@@ -92,7 +109,11 @@ class CompletionQueue:
     # Polling
 
     def poll(self, limit=16):
-        """Up to limit completions as a list; empty if there is no new one."""
+        """Returns up to `limit` completions as a list of `Completion`; empty if there is no new
+        one.
+
+        Raises VerbsError if a CQE matches no outstanding work request; that CQE is consumed.
+        """
         result = []
         for row in self.poll_array(limit):
             result.append(Completion(
@@ -103,7 +124,10 @@ class CompletionQueue:
         return result
 
     def poll_array(self, limit=256):
-        """Up to limit completions as an array of WC_DTYPE."""
+        """Returns up to `limit` completions as an array: the fields of `Completion`, and `has_imm`.
+
+        Raises VerbsError as poll() does.
+        """
         parts, left = [], limit
         count = len(self._subs)
         for turn in range(count):
@@ -207,14 +231,18 @@ class CompletionQueue:
             self.context.push()
 
     def req_notify(self):
-        """Arms the queue: requests one event at the next completion."""
+        """Arms the queue: requests one event at the next completion. Raises VerbsError without a
+        doorbell."""
         if self._db_offset is None:
             raise VerbsError(f"CQ {self.number} has no doorbell (db_valid is 0 in the response of "
                              "CREATE_CQ): poll it instead")
         self._ring(arm=1)
 
     def get_event(self, **limits):
-        """Waits for a completion event of this queue and consumes it."""
+        """Waits for a completion event of this queue and consumes it; the CQE remains to be polled.
+
+        `limits` are those of Driver.wait. Raises DeviceTimeout.
+        """
         events = self.driver.cq_events
         self.driver.wait(lambda: events[self.number] > 0, **limits)
         events[self.number] -= 1
@@ -229,9 +257,10 @@ class CompletionQueue:
         return at, PHASE, 0 if wrap % 2 else PHASE
 
     def wait_for(self, count, **limits):
-        """Polls until count completions have arrived; returns an array of WC_DTYPE.
+        """Polls until `count` completions have arrived; returns an array as poll_array() does.
 
-        Raises DeviceTimeout if the device has nothing more to do or the time limit has passed.
+        `limits` are those of Driver.wait. Raises DeviceTimeout if the device has nothing more to do
+        or the time limit has passed, VerbsError as poll() does.
         """
         parts, have = [], 0
 

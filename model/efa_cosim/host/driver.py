@@ -40,9 +40,21 @@ class EventQueue:
 class Driver(DriverObjects):
     """Drives one device through a backend as the Linux driver does.
 
-    `flavour` selects how admin interrupts are masked during probe, and the admin entry format;
-    `cpus` limits the number of vectors. `list_bytes` is the longest contiguous page list of this
-    kernel: longer lists are passed in chunks.
+    - `backend`: the device
+    - `flavour`: the driver version, `newest` or `3.1.0`; they differ in the mask of admin
+      interrupts during the probe and in the format of admin entries
+    - `cpus`: number of CPUs; the driver uses one MSI-X vector for each and one for admin, if the
+      device has as many
+    - `allocator`: allocator of host memory, by default a new HostAllocator
+    - `seed`: seed of the addresses of scattered pages
+
+    Attributes after probe(): `device_attr`, `queue_attr`, `queue_attr_2` and `event_queue_attr`
+    (features as the device reports them), `gid`, `mtu` in bytes, `inline_bytes`, `db_bar` (BAR of
+    the doorbells), `eqs` (event queues), `cq_events` (completion events by CQ number, not yet
+    consumed), `async_events` (entries of the AENQ except keep-alive).
+
+    `list_bytes` is the longest contiguous page list of this kernel: longer lists are passed in
+    chunks. Raises ValueError for an unknown flavour.
     """
 
     list_bytes = 8 * PAGE_BYTES
@@ -70,11 +82,12 @@ class Driver(DriverObjects):
     # Registers
 
     def write_register(self, register, value):
-        """Writes one 32-bit register."""
+        """Writes one 32-bit register (defs.Reg)."""
         self.backend.store(defs.EFA_REG_BAR, int(register), value.to_bytes(4, "little"))
 
     def read_register(self, register):
-        """Reads a register without an MMIO read: the device writes the value to host memory."""
+        """Reads a register without an MMIO read: the device writes the value to host memory.
+        Returns EFA_MMIO_READ_INVALID without a response."""
         self._sequence = self._sequence + 1 & SEQUENCE_MASK
         response = defs.AdminMmioReqReadLessResp
         stale = self._sequence + STALE_SEQUENCE_STEP & SEQUENCE_MASK
@@ -108,7 +121,11 @@ class Driver(DriverObjects):
     # Life cycle
 
     def probe(self):
-        """Initializes the device, from bus master enable until it is ready for objects."""
+        """Initializes the device, from bus master enable until it is ready for objects; returns
+        itself.
+
+        Raises DriverError if the device does not respond, is too old or lacks a required feature.
+        """
         self.backend.set_bus_master(True)
         self.set_response_address()
         self.reset(defs.RegsResetReasonTypes.NORMAL)
@@ -127,7 +144,7 @@ class Driver(DriverObjects):
         return self
 
     def reset(self, reason=defs.RegsResetReasonTypes.NORMAL):
-        """Resets the device and waits for the handshake; DriverError on timeout."""
+        """Resets the device and waits for the handshake; raises DriverError if it does not end."""
         if not self._read_bits(defs.Reg.DEV_STS).READY:
             raise DriverError("DEV_STS.READY is 0, expected 1: the device cannot be reset")
         polls = self._read_bits(defs.Reg.CAPS).RESET_TIMEOUT
@@ -255,7 +272,8 @@ class Driver(DriverObjects):
                 raise
 
     def remove(self, reason=defs.RegsResetReasonTypes.NORMAL):
-        """Unbinds the driver: destroys event queues, resets the device, frees the rings."""
+        """Unbinds the driver: destroys event queues, resets the device, frees the rings. Raises
+        DriverError."""
         for eq in self.eqs:
             self.destroy_eq(eq.number)
         self.reset(reason)
@@ -263,7 +281,7 @@ class Driver(DriverObjects):
         self._free_rings()
 
     def shutdown(self):
-        """System shutdown: remove() with the shutdown reset reason."""
+        """Does remove() with the shutdown reset reason."""
         self.remove(defs.RegsResetReasonTypes.SHUTDOWN)
 
     def _free_rings(self):
@@ -311,7 +329,10 @@ class Driver(DriverObjects):
         self._arm_eq(eq.number)
 
     def wait(self, condition, **limits):
-        """Waits for a condition and services interrupts meanwhile."""
+        """Waits for condition() and services interrupts meanwhile.
+
+        `limits` are `timeout_cycles` and `word` of Backend.wait. Raises DeviceTimeout.
+        """
         def look():
             self.service()
             return condition()
@@ -319,7 +340,7 @@ class Driver(DriverObjects):
         self.backend.wait(look, **limits)
 
     def pause(self, cycles):
-        """Lets the device run for so many cycles."""
+        """Lets the device run for so many cycles; on the model, until it is idle."""
         try:
             self.wait(lambda: False, timeout_cycles=cycles)
         except DeviceTimeout:
@@ -328,7 +349,12 @@ class Driver(DriverObjects):
     # Admin commands
 
     def submit(self, request, corrupt=None):
-        """Submits a command; waits only while the admin queue is full."""
+        """Submits a command (defs.Admin...Cmd) and returns it; waits only while the admin queue is
+        full.
+
+        `corrupt` inverts the entry's byte at that offset after the checksum was computed. Raises
+        DriverError if the admin queue is stopped.
+        """
         if self._dead or self.admin is None:
             raise DriverError("the admin queue is stopped: probe the device first, or reset and "
                               "probe again after a lost completion")
@@ -337,12 +363,14 @@ class Driver(DriverObjects):
         return self.admin.submit(request, corrupt)
 
     def finish(self, command):
-        """Waits for a submitted command; returns its response or raises DriverError."""
+        """Waits for a submitted command; returns its response, raises DriverError if it is refused
+        or lost."""
         self._await(lambda: command.done, command.name)
         return command.result()
 
     def execute(self, request):
-        """Submits a command and waits for its response."""
+        """Submits a command and waits for its response; raises DriverError if it is refused or
+        lost."""
         return self.finish(self.submit(request))
 
     def _await(self, condition, what):

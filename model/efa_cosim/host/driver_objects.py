@@ -24,7 +24,10 @@ LOCAL_ACCESS = Access()
 
 
 class DriverObjects:
-    """Object commands on top of `execute`; a mixin of the driver, which owns queue and memory."""
+    """Object commands of the driver; each raises DriverError if the device refuses it.
+
+    A mixin on top of `execute`; the driver owns queue and memory. The verbs call these commands.
+    """
 
     def supports(self, feature):
         """True if the device reports a feature id as supported."""
@@ -36,19 +39,19 @@ class DriverObjects:
         return bool(self.device_attr.sq_64_bit_req_id)
 
     def get_feature(self, feature):
-        """The descriptor of a feature."""
+        """Returns the descriptor of a feature (defs.AdminAqFeatureId)."""
         request = defs.AdminGetFeatureCmd(feature_common={"feature_id": feature})
         response = self.execute(request)
         return defs.FEATURES[feature][0].unpack(bytes(response.u.image))
 
     def set_aenq_groups(self, groups):
-        """Enables asynchronous event groups."""
+        """Enables asynchronous event groups, a mask of bits (defs.AdminAenqGroup)."""
         self.execute(defs.AdminSetFeatureCmd(
             feature_common={"feature_id": defs.AdminAqFeatureId.AENQ_CONFIG},
             u=defs.AdminSetFeatureCmdU(aenq={"enabled_groups": groups})))
 
     def set_host_info(self, info):
-        """Sends host information to the device through a control buffer."""
+        """Sends host information (defs.AdminHostInfo) to the device through a control buffer."""
         buffer = self.allocator.alloc(info.SIZE)
         self.memory.write(buffer, info.pack())
         try:
@@ -60,7 +63,7 @@ class DriverObjects:
             self.allocator.free(buffer)
 
     def get_stats(self, kind=defs.AdminGetStatsType.BASIC):
-        """Statistics of the whole device."""
+        """Returns statistics of the whole device, of a kind (defs.AdminGetStatsType)."""
         response = self.execute(defs.AdminAqGetStatsCmd(
             type=kind, scope=defs.AdminGetStatsScope.ALL))
         return getattr(response.u, f"{kind.name.lower()}_stats")
@@ -82,7 +85,8 @@ class DriverObjects:
         self.execute(defs.AdminDeallocPdCmd(pd=pd))
 
     def create_eq(self, depth, vector, base):
-        """Creates an event queue; returns its number. The caller arms the queue."""
+        """Creates an event queue of `depth` entries at the DMA address `base`; returns its number.
+        The caller arms the queue."""
         return self.execute(defs.AdminCreateEqCmd(
             depth=depth, msix_vec=vector, entry_size_words=EQE_WORDS,
             ba=mem_addr(base), completion_events=1)).eqn
@@ -93,7 +97,8 @@ class DriverObjects:
 
     def create_cq(self, uar, depth, base, entry_bytes, eqn=None, set_src_addr=False,
                   long_ids=False):
-        """Response of CREATE_CQ; eqn selects the event queue for completion events."""
+        """Creates a CQ of `depth` entries at the DMA address `base`; returns the response. `eqn`
+        selects the event queue for completion events."""
         return self.execute(defs.AdminCreateCqCmd(
             interrupt_mode_enabled=eqn is not None, eqn=eqn or 0,
             cq_entry_size_words=entry_bytes // 4, set_src_addr=set_src_addr,
@@ -105,7 +110,7 @@ class DriverObjects:
         self.execute(defs.AdminDestroyCqCmd(cq_idx=number))
 
     def create_qp(self, **fields):
-        """Response of CREATE_QP; fields are those of the command."""
+        """Creates a QP; fields are those of defs.AdminCreateQpCmd. Returns the response."""
         return self.execute(defs.AdminCreateQpCmd(**fields))
 
     def modify_qp(self, handle, **attributes):
@@ -117,7 +122,7 @@ class DriverObjects:
         self.execute(request)
 
     def query_qp(self, handle):
-        """Response of QUERY_QP."""
+        """Returns the response of QUERY_QP: state, Q_Key, sequence number and others."""
         return self.execute(defs.AdminQueryQpCmd(qp_handle=handle))
 
     def destroy_qp(self, handle):
@@ -125,7 +130,7 @@ class DriverObjects:
         self.execute(defs.AdminDestroyQpCmd(qp_handle=handle))
 
     def create_ah(self, pd, gid):
-        """Creates an address handle for a GID; returns its number."""
+        """Creates an address handle for a GID of 16 bytes; returns its number."""
         return self.execute(defs.AdminCreateAhCmd(dest_addr=gid, pd=pd)).ah
 
     def destroy_ah(self, pd, ah):
@@ -133,7 +138,8 @@ class DriverObjects:
         self.execute(defs.AdminDestroyAhCmd(ah=ah, pd=pd))
 
     def reg_mr(self, pd, iova, length, pages, page_shift, access=LOCAL_ACCESS):
-        """Response of REG_MR; the page list is inline up to four pages, else in memory."""
+        """Registers pages (DMA addresses) of 2^page_shift bytes; returns the response with both
+        keys. The page list is inline up to four pages, else in memory."""
         request = defs.AdminRegMrCmd(
             pd=pd, iova=iova, mr_length=length, phys_page_size_shift=page_shift,
             local_write_enable=access.local_write, remote_write_enable=access.remote_write,
@@ -151,13 +157,13 @@ class DriverObjects:
             page_list.free()
 
     def reg_mr_physical(self, pd, access=LOCAL_ACCESS):
-        """Response of REG_MR for all host memory: the IOVA is the DMA address."""
+        """Registers all host memory, with the DMA address as IOVA; returns the response."""
         return self.execute(defs.AdminRegMrCmd(
             pd=pd, mr_length=1 << self.dma_width, mem_addr_phy_mode_en=1,
             local_write_enable=access.local_write))
 
     def alloc_mr(self, pd, max_pages):
-        """Response of ALLOC_MR: a region to be registered later by a work request."""
+        """Creates a region to be registered later by a work request; returns the response."""
         return self.execute(defs.AdminAllocMrCmd(pd=pd, max_pages=max_pages))
 
     def dereg_mr(self, l_key):

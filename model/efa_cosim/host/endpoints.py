@@ -15,7 +15,17 @@ BUFFER_BYTES = 1 << 18
 
 
 class Endpoint:
-    """One queue pair with its CQ and registered memory."""
+    """One queue pair in RTS with its CQ and 256 KiB of registered memory.
+
+    - `node`: the `Node` that it belongs to
+    - `kind`: SRD or UD
+    - `depth`: outstanding sends, and outstanding receives
+    - `entry_bytes`, `events`, `cq`: the CQ, a new one by default
+    - `options`: as for `QueuePair`
+
+    Attributes: `qp`, `cq`, `buffer` (a `RegisteredRegion`), `skip` (bytes before the payload of a
+    receive: 40 for UD, else 0).
+    """
 
     def __init__(self, node, kind=SRD, depth=64, entry_bytes=32, events=False, cq=None, **options):
         self.node, self.kind, self.depth = node, kind, depth
@@ -28,7 +38,7 @@ class Endpoint:
         self.skip = GRH if kind == UD else 0
 
     def towards(self, peer):
-        """Destination arguments of a send to a peer endpoint."""
+        """Returns the destination arguments of a send to a peer endpoint: ah, dest_qp, qkey."""
         return {
             "ah": self.node.ah_of(peer.node.backend.node_id),
             "dest_qp": peer.qp.number,
@@ -36,11 +46,14 @@ class Endpoint:
         }
 
     def sge(self, offset, length):
-        """A range of the registered buffer."""
+        """Returns the `Sge` of a range of the registered buffer."""
         return Sge(self.buffer.addr + offset, length, self.buffer.l_key)
 
     def send(self, peer, data, wr_id=0, offset=0, split=None, inline=False, imm=None):
-        """Sends one message from the buffer, in one or two ranges, or inline."""
+        """Sends one message (bytes) from the buffer at `offset`, in one or two ranges, or inline.
+
+        `split` is the size of the first range. Raises as QueuePair.post_send does.
+        """
         if inline:
             self.qp.post_send(SendWr(**self.towards(peer), inline=data, wr_id=wr_id, imm=imm))
             return
@@ -52,7 +65,8 @@ class Endpoint:
         self.qp.post_send(SendWr(**self.towards(peer), sges=pieces, wr_id=wr_id, imm=imm))
 
     def receive(self, size, wr_id=0, offset=0, split=None):
-        """Posts a receive for so many payload bytes."""
+        """Posts a receive for so many payload bytes at `offset` of the buffer; `split` is the size
+        of the first range."""
         space = self.skip + size
         cut = space if split is None else split
         pieces = [self.sge(offset, cut)]
@@ -62,7 +76,13 @@ class Endpoint:
 
 
 class Node:
-    """A kernel driver and one process on a device; buffer is that of its CPU (wc.py)."""
+    """A driver and one process on a device.
+
+    - `buffer`, `seed`, `provider`: as for `Context`
+    - `options`: as for `Driver`
+
+    Attributes: `backend`, `driver`, `context`, `pd`. Raises DriverError if the device refuses.
+    """
 
     def __init__(self, backend, buffer=None, seed=1, provider=None, **options):
         self.backend = backend
@@ -72,7 +92,7 @@ class Node:
         self.random = random.Random(seed)
 
     def ah_of(self, node_id):
-        """Number of the address handle of a node; created at first use."""
+        """Returns the number of the address handle of a fabric node; creates it at first use."""
         if node_id not in self._ahs:
             self._ahs[node_id] = self.pd.create_ah(gid_of(node_id))
         return self._ahs[node_id].number
@@ -94,5 +114,5 @@ def create_all_handles(nodes):
 
 
 def pattern(size, seed):
-    """Pseudo-random bytes that identify a message."""
+    """Returns pseudo-random bytes that identify a message."""
     return random.Random(seed).randbytes(size)

@@ -10,7 +10,10 @@ PAGE_SHIFT = PAGE_BYTES.bit_length() - 1
 
 
 class MemoryRegion:
-    """A user buffer with its page list; `write` and `read` act as the program itself."""
+    """A user buffer with its page list; `write` and `read` act as the program itself.
+
+    `pages` are DMA addresses, `iova` is the first user address, `length` is in bytes.
+    """
 
     def __init__(self, memory, pages, iova, length):
         self.memory, self.pages = memory, pages
@@ -19,11 +22,12 @@ class MemoryRegion:
 
     @property
     def addr(self):
-        """First address, as used by the program and by work requests."""
+        """First user address, as the program and work requests use it."""
         return self.iova
 
     def pieces(self, offset, size):
-        """Host addresses and sizes of a range, ascending; ValueError outside the buffer."""
+        """Yields DMA address and size of each contiguous piece of a range, ascending; raises
+        ValueError outside the buffer."""
         if offset < 0 or offset + size > self.length:
             raise ValueError(f"range of {size} bytes at offset {offset} is outside the "
                              f"{self.length}-byte memory region")
@@ -35,12 +39,13 @@ class MemoryRegion:
             start += take
 
     def write(self, offset, data):
-        """Writes bytes into the buffer; raises ValueError outside of it, VerbsError for a text."""
+        """Writes bytes into the buffer; raises ValueError outside of it, VerbsError for anything
+        but bytes."""
         data, done = arguments.content("data", data), 0
         for address, size in self.pieces(offset, len(data)):
             self.memory.write(address, data[done : done + size])
             done += size
 
     def read(self, offset, size):
-        """Reads bytes of the buffer."""
+        """Returns `size` bytes of the buffer; raises ValueError outside of it."""
         return b"".join(self.memory.read(a, n) for a, n in self.pieces(offset, size))

@@ -23,7 +23,12 @@ MAX_DESCRIPTOR_BYTES = 0xFFFF
 
 @dataclass
 class Sge:
-    """A range of registered memory."""
+    """A range of registered memory.
+
+    - `addr`: first user address
+    - `length`: bytes
+    - `l_key`: local key of the memory region
+    """
 
     addr: int
     length: int
@@ -34,8 +39,13 @@ class Sge:
 class SendWr:
     """One SEND work request: inline bytes, or up to two memory ranges.
 
-    `ah` is an address handle or its number, `dest_qp` the number of the receiving queue pair and
-    `qkey` its Q_Key."""
+    - `ah`: an address handle or its number
+    - `dest_qp`, `qkey`: number and Q_Key of the receiving queue pair
+    - `sges`: memory ranges, at most the MTU in sum
+    - `inline`: the message itself, at most `max_inline` bytes, instead of `sges`
+    - `imm`: immediate data of 32 bits, None without
+    - `wr_id`: number of 64 bits that the completion returns
+    """
 
     ah: "AddressHandle | int"
     dest_qp: int
@@ -47,11 +57,20 @@ class SendWr:
 
 
 class QueuePair:
-    """One QP; `max_inline` above 32 selects 128-byte WQEs. As in libefa, request ids have 64 bits
-    if the device supports that, unless `long_ids` is false.
+    """A queue pair; ProtectionDomain.create_qp creates it in state RESET.
 
-    If the device fetches send WQEs from host memory, the send ring lies there and starts
-    `ring_offset` bytes into its first page.
+    - `send_cq`, `recv_cq`: completion queues of sends and receives; one may be both
+    - `kind`: AdminQpType.SRD or AdminQpType.UD
+    - `max_send_wr`, `max_recv_wr`: outstanding work requests, rounded up to a power of two
+    - `max_recv_sge`: memory ranges of a receive
+    - `max_inline`: inline bytes of a send, by default 32; above 32 WQEs have 128 bytes
+    - `ring_offset`: bytes into its first page at which a send ring in host memory starts; only for
+      a device that fetches send WQEs from there
+    - `long_ids`: request ids of 64 bits if the device supports them, as in libefa
+
+    Attributes: `number`, `handle`, `state` (defs.AdminQpState), `sq_depth` in WQEs,
+    `rq_descriptors` (size of the receive ring), `sq_db` and `rq_db` (offsets in the doorbell BAR),
+    `llq` (offset of its LLQ memory), `sq` and `rq` (outstanding work requests).
     """
 
     def __init__(self, pd, send_cq, recv_cq, kind=defs.AdminQpType.SRD, max_send_wr=64,
@@ -93,7 +112,7 @@ class QueuePair:
 
     @property
     def receive_ring(self):
-        """Address of the receive ring in host memory."""
+        """DMA address of the receive ring."""
         return self._rq_base
 
     def _create(self, send_cq, recv_cq, sq_depth):
@@ -108,7 +127,8 @@ class QueuePair:
                 "recv_queue_depth": self.rq_descriptors // self.max_recv_sge})
 
     def destroy(self):
-        """Destroys the queue pair; outstanding work is cancelled without completions."""
+        """Destroys the queue pair; outstanding work is cancelled without completions. Raises
+        DriverError."""
         self.context.enter_kernel()
         self.driver.destroy_qp(self.handle)
         del self.context.qps[self.number]
@@ -123,7 +143,13 @@ class QueuePair:
     # States
 
     def modify(self, state, **attributes):
-        """Changes the state; the command carries the current state, as in every verbs call."""
+        """Changes the state; the command carries the current state, as in every verbs call.
+
+        - `state`: defs.AdminQpState
+        - `attributes`: `qkey`, `sq_psn`, `rnr_retry`
+
+        Raises DriverError if the device refuses.
+        """
         self.context.enter_kernel()
         self.driver.modify_qp(self.handle, qp_state=state, cur_qp_state=self.state, **attributes)
         self.state = state
@@ -134,21 +160,29 @@ class QueuePair:
             self.rq.clear()
 
     def to_rts(self, qkey, sq_psn=0):
-        """Moves from RESET through INIT and RTR to RTS; returns itself. A sender must name this
-        Q_Key."""
+        """Moves from RESET through INIT and RTR to RTS; returns itself.
+
+        - `qkey`: Q_Key of 32 bits that a sender must name
+        - `sq_psn`: sequence number of the first packet
+
+        Raises VerbsError for a wrong argument, DriverError if the device refuses.
+        """
         self.modify(State.INIT, qkey=arguments.whole("qkey", qkey, 32))
         self.modify(State.RTR)
         self.modify(State.RTS, sq_psn=sq_psn)
         return self
 
     def query(self):
-        """The QUERY_QP response of the device."""
+        """Returns the QUERY_QP response of the device, with `qp_state`; raises DriverError."""
         return self.driver.query_qp(self.handle)
 
     # Sending
 
     def post_send(self, *requests):
-        """Posts SENDs, each a SendWr, in one call; raises VerbsError for a wrong argument."""
+        """Posts SENDs in one call, each a `SendWr`.
+
+        Raises VerbsError for a wrong argument, a full queue, or a state other than RTS and SQD.
+        """
         entries = [self._entry(request) for request in requests]
         wqes = np.frombuffer(b"".join(entries), self.wqe.DTYPE).copy()
         self.post_wqes(wqes, np.array([request.wr_id for request in requests], "u8"))
@@ -178,9 +212,13 @@ class QueuePair:
         return entry.pack()
 
     def sends(self, count, ah, dest_qp, qkey, inline=None, sges=(), imm=None):
-        """Builds an array of WQEs for count SENDs; each value is a scalar or an array.
+        """Returns an array of WQEs for `count` SENDs; each value is a scalar or an array.
 
-        inline is one bytes value or an array of rows; sges are up to two of (addr, length, l_key).
+        - `inline`: one bytes value or an array of rows
+        - `sges`: up to two of (addr, length, l_key)
+        - other values: as in `SendWr`
+
+        Raises VerbsError if `inline` is too long.
         """
         wqes = np.zeros(count, self.wqe.DTYPE)
         wqes[:] = np.frombuffer(self.wqe(meta=meta_desc()).pack(), self.wqe.DTYPE)
@@ -206,11 +244,16 @@ class QueuePair:
         return wqes
 
     def post_send_many(self, wr_ids, **values):
-        """Posts one SEND per wr_id; values are those of sends()."""
+        """Posts one SEND per wr_id; values are those of sends(). Raises VerbsError as post_send
+        does."""
         self.post_wqes(self.sends(len(wr_ids), **values), np.asarray(wr_ids, "u8"))
 
     def post_wqes(self, wqes, wr_ids):
-        """Copies WQEs into the ring; writes a doorbell after each batch the device allows."""
+        """Posts WQEs of any content (an array, as sends() returns it); writes a doorbell after each
+        batch that the device allows.
+
+        Raises VerbsError for a full queue, or a state other than RTS and SQD.
+        """
         if self.state not in (State.RTS, State.SQD):
             raise VerbsError(f"QP {self.number} is in {self.state.name}, it cannot send: "
                              "move it to RTS")
@@ -228,8 +271,11 @@ class QueuePair:
     # Receiving
 
     def post_recv(self, sges, wr_id=0):
-        """Posts one receive of up to max_recv_sge memory ranges, a list of Sge; raises VerbsError
-        for a wrong argument."""
+        """Posts one receive of 1 to max_recv_sge memory ranges, a list of `Sge`.
+
+        The receive of a datagram (UD) begins with the GRH of 40 bytes. Raises VerbsError for a
+        wrong argument, a full queue, or in RESET and ERR.
+        """
         if not 0 < len(arguments.ranges(sges)) <= self.max_recv_sge:
             raise VerbsError(f"{len(sges)} memory pieces, QP {self.number} takes 1 to "
                              f"{self.max_recv_sge}: create it with a larger max_recv_sge")
@@ -245,7 +291,8 @@ class QueuePair:
         self.post_descriptors(descriptors)
 
     def post_recv_many(self, wr_ids, addrs, lengths, l_keys):
-        """Posts one receive of one memory range per wr_id."""
+        """Posts one receive of one memory range per wr_id; addresses, lengths and keys are scalars
+        or arrays. Raises VerbsError as post_recv does."""
         descriptors = np.zeros(len(wr_ids), defs.IoRxDesc.DTYPE)
         for name, values in (("addr", addrs), ("length", lengths), ("l_key", l_keys)):
             self._fill(descriptors, name, np.broadcast_to(np.asarray(values, "u8"), len(wr_ids)))
@@ -272,7 +319,8 @@ class QueuePair:
             set_column(defs.IoRxDesc, descriptors, "lkey", values)
 
     def post_descriptors(self, descriptors):
-        """Writes receive descriptors (an array of IoRxDesc) to the ring and rings the doorbell."""
+        """Writes receive descriptors (an array of defs.IoRxDesc) to the ring and writes the
+        doorbell."""
         data, size = descriptors.tobytes(), defs.IoRxDesc.SIZE
         slot = self.rq.produced % self.rq_descriptors
         first = min(len(descriptors), self.rq_descriptors - slot)

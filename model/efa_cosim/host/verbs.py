@@ -18,16 +18,21 @@ from efa_cosim.layouts import defs
 
 
 def gid_of(node_id):
-    """The GID of a fabric node."""
+    """Returns the GID of a fabric node, 16 bytes."""
     prefix = defs.LIMITS.gid_prefix
     return prefix + node_id.to_bytes(len(defs.AdminCreateAhCmd().dest_addr) - len(prefix), "big")
 
 
 class Context:
-    """One opened device.
+    """One opened device: a process with its UAR and its store buffer.
 
-    `buffer` selects how the CPU combines stores (wc.StoreBuffer or its text; None: the
-    backend's default) and `seed` its random choices; `provider` converts WQEs into stores.
+    - `driver`: the driver, after probe()
+    - `buffer`: how the CPU combines stores, a `StoreBuffer` or its text; None: the default of the
+      backend
+    - `seed`: seed of the random choices of the store buffer
+    - `provider`: converts WQEs into stores; by default the correct one
+
+    Attributes: `driver`, `backend`, `uar`, `qps` (queue pairs by number).
     """
 
     def __init__(self, driver, buffer=None, seed=0, provider=None):
@@ -41,15 +46,18 @@ class Context:
         self.uar = driver.alloc_uar()
 
     def alloc_pd(self):
-        """Allocates a protection domain."""
+        """Allocates a protection domain; returns a `ProtectionDomain`."""
         return ProtectionDomain(self)
 
     def create_cq(self, depth, **options):
-        """Creates a completion queue with at least depth entries in each sub-queue."""
+        """Creates a `CompletionQueue` with at least `depth` entries in each sub-queue.
+
+        The options are those of CompletionQueue. Raises VerbsError or DriverError.
+        """
         return CompletionQueue(self, depth, **options)
 
     def create_counter(self):
-        """Creates a completion counter, not attached to a queue pair."""
+        """Creates a `CompletionCounter`, not attached to a queue pair; raises DriverError."""
         return CompletionCounter(self)
 
     def close(self):
@@ -77,7 +85,8 @@ class Context:
         self.push()
 
     def ring(self, offset, value):
-        """Writes a doorbell: a 32-bit store to uncached memory."""
+        """Writes a doorbell: a 32-bit store to uncached memory at an offset of the doorbell BAR.
+        push() posts it."""
         self.wc.uncached(self.driver.db_bar, offset, value.to_bytes(4, "little"))
 
     def push(self):
@@ -88,7 +97,8 @@ class Context:
 
 
 class ProtectionDomain:
-    """Protection domain: owns memory regions, address handles and queue pairs."""
+    """A protection domain: owns memory regions, address handles and queue pairs. `number` is its
+    number."""
 
     def __init__(self, context):
         self.context, self.driver = context, context.driver
@@ -99,8 +109,16 @@ class ProtectionDomain:
         self.driver.dealloc_pd(self.number)
 
     def reg_mr(self, length, access=LOCAL_ACCESS, offset=0, scattered=False):
-        """Allocates and registers a buffer of length bytes; it starts offset bytes into its first
-        page. Raises VerbsError for a wrong argument, DriverError if the device refuses."""
+        """Allocates and registers a buffer; returns a `RegisteredRegion`.
+
+        - `length`: bytes
+        - `access`: access rights, an `Access`
+        - `offset`: bytes into its first page at which the buffer starts
+        - `scattered`: single pages in random order instead of contiguous ones
+
+        Raises VerbsError for a wrong argument, DriverError if the device refuses, OutOfHostMemory
+        if no host memory is left.
+        """
         length = arguments.whole("the length of the memory region", length, 64)
         access = arguments.access(access)
         allocator = self.driver.allocator
@@ -118,18 +136,27 @@ class ProtectionDomain:
         return region
 
     def create_ah(self, gid):
-        """Creates an address handle for a GID of 16 bytes, as gid_of returns it; raises VerbsError
-        for anything else."""
+        """Creates an `AddressHandle` for a GID of 16 bytes, as gid_of returns it.
+
+        Raises VerbsError for anything else, DriverError if the device refuses.
+        """
         return AddressHandle(self, arguments.gid(gid))
 
     def create_qp(self, send_cq, recv_cq, kind=defs.AdminQpType.SRD, **options):
-        """Creates a queue pair in state RESET; options are those of QueuePair. Raises VerbsError
-        for an unknown type."""
+        """Creates a `QueuePair` in state RESET; options are those of QueuePair.
+
+        Raises VerbsError for an unknown type or too many inline bytes, DriverError if the device
+        refuses.
+        """
         return QueuePair(self, send_cq, recv_cq, arguments.kind(kind), **options)
 
 
 class RegisteredRegion(MemoryRegion):
-    """A buffer registered by the driver, which frees it on deregistration."""
+    """A buffer registered by the driver; ProtectionDomain.reg_mr returns it.
+
+    `addr` is its first address in work requests, `length` its size in bytes; `l_key` and `r_key`
+    are its keys.
+    """
 
     def __init__(self, driver, blocks, pages, iova, length):
         super().__init__(driver.memory, pages, iova, length)
@@ -157,7 +184,7 @@ class RegisteredRegion(MemoryRegion):
 
 
 class AddressHandle:
-    """Address handle: destination of a send."""
+    """The destination of a send; ProtectionDomain.create_ah returns it. `number` is its number."""
 
     def __init__(self, pd, gid):
         self._pd = pd

@@ -53,7 +53,15 @@ POLICIES = {
 
 @dataclass(frozen=True)
 class StoreBuffer:
-    """The buffer of one CPU: policy, number of lines, and whether uncached stores overtake it."""
+    """The store buffer of one CPU: eviction policy, number of lines, order of uncached stores.
+
+    - `policy`: `ideal`, `in_order`, `random`, `pressure` or `adversarial`
+    - `lines`: number of 64-byte lines, 1 to 64
+    - `overtakes`: uncached stores (doorbells) overtake the collected ones
+
+    The text of a buffer is POLICY or POLICY/LINES/overtakes or POLICY/LINES/drains. Raises
+    ValueError for another policy or number of lines.
+    """
 
     policy: str = "ideal"
     lines: int = 10
@@ -72,7 +80,7 @@ class StoreBuffer:
 
     @classmethod
     def of(cls, value):
-        """A StoreBuffer unchanged, or from text: POLICY or POLICY/LINES/overtakes|drains."""
+        """Returns a StoreBuffer unchanged, or one from its text; raises ValueError."""
         if isinstance(value, cls):
             return value
         policy, *more = value.split("/")
@@ -86,7 +94,7 @@ class StoreBuffer:
 
     @classmethod
     def drawn(cls, seed):
-        """A random buffer, determined by the seed."""
+        """Returns a random buffer, determined by the seed."""
         rng = random.Random(f"store buffer {seed}")
         return cls(rng.choice(list(POLICIES)), rng.choice((2, 4, 8, 12)), rng.random() < 0.5)
 

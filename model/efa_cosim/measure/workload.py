@@ -31,11 +31,14 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True)
 class Measurement:
-    """One measurement, in `unit`, over `messages` messages.
+    """One measurement.
 
-    limit: the theoretical limit, None if unknown. size in bytes, host_read_latency in cycles. Host
-    parameters, if chosen: depth, outstanding messages per queue; batch, WQEs per doorbell;
-    store_buffer, policy of the CPU's store buffer; sq_host, 1 with send queues in host memory."""
+    - `name`: what was measured, such as `latency` or `message rate`
+    - `value`, `unit`: in `cycles` or `messages/cycle`
+    - `messages`: number of messages that it covers
+    - `limit`: the theoretical limit in the same unit, None if unknown
+    - the other fields: as in `Job`
+    """
 
     name: str
     value: float
@@ -54,7 +57,7 @@ class Measurement:
     sq_host: int = 0
 
     def as_dict(self):
-        """Plain values for JSON."""
+        """Returns plain values for JSON, a record for a DataFrame."""
         return asdict(self)
 
 

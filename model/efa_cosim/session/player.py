@@ -32,7 +32,8 @@ MAX_BATCH = 256
 
 
 class PlayError(Exception):
-    """The device differs from the recorded one, or the session cannot be played."""
+    """The device differs from the recorded one, or the session cannot be played; has `path`, `line`
+    (of the session) and `text`."""
 
     def __init__(self, path, line, text):
         super().__init__(f"{path}:{line}: {text}")
@@ -47,7 +48,11 @@ class _Difference(Exception):
 
 @dataclass
 class PlayResult:
-    """Counts of what was played and compared."""
+    """Counts of what was played and compared.
+
+    `stores` of the host; `skipped` stores that were not played; `cycles` on the device and
+    `seconds` of this process; the others are compared outputs of the device.
+    """
 
     name: str
     backend: str
@@ -65,16 +70,23 @@ class PlayResult:
     seconds: float = 0.0
 
     def as_dict(self):
-        """Plain values for JSON."""
+        """Returns plain values for JSON."""
         return asdict(self)
 
 
 def play(path, backend, control_only=False, progress=None, outputs=None, steps=None):
-    """Plays a session; raises SessionError or PlayError. The backend must record its writes.
+    """Plays a recorded session and compares the output of the device; returns a `PlayResult`.
 
-    `steps` are those of the file if already read. `control_only` plays the register BAR only.
-    `progress(done, total)` is called at intervals. `outputs` (outputs.Outputs) receives all
-    output of the device, for a comparison with another device.
+    - `path`: the session (.jsonl.gz)
+    - `backend`: a device opened with `record=True`, and with `profile="recorded"` for equal
+      attributes
+    - `control_only`: play the register BAR only
+    - `progress`: called as progress(done, total) at intervals
+    - `outputs`: receives all output of the device for a comparison with another device
+      (`efa_cosim.session.outputs`)
+    - `steps`: steps of the file if already read
+
+    Raises SessionError for a file that is no session, PlayError at the first difference.
     """
     player = _Player(Path(path), backend, control_only, progress, outputs)
     return player.run(read_session(path) if steps is None else steps)

@@ -18,12 +18,19 @@ BARS = range(6)
 
 
 class SessionError(Exception):
-    """The file is not a recorded session; the text names file and line."""
+    """The file is no recorded session; the text names file and line."""
 
 
 @dataclass(slots=True)
 class Step:
-    """A host store, or a reset if data is None, with the resulting output of the device."""
+    """A host store, or a reset if `data` is None, with the output of the device that follows.
+
+    - `line`: line of the session
+    - `bar`, `offset`, `data`: the store
+    - `memory`: host memory read by the device, as (line, address, bytes)
+    - `writes`: DMA writes of the device, as (line, address, bytes)
+    - `interrupts`: as (line, vector)
+    """
 
     line: int
     bar: int = 0
@@ -40,7 +47,8 @@ class Step:
 
 
 def read_session(path):
-    """The steps of a session; raises SessionError with file and line."""
+    """Returns the steps of a session (.jsonl.gz) as a list of `Step`; raises SessionError with file
+    and line."""
     path = Path(path)
     steps = []
     number = 0

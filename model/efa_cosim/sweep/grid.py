@@ -26,16 +26,26 @@ MOST_MODEL_JOBS = 20_000
 
 
 class GridError(Exception):
-    """The file is not a valid sweep; the text names file, line and error."""
+    """The file is no valid sweep; the text names file, line and error."""
 
 
 @dataclass(frozen=True)
 class Job:
     """One job: a message size on one device, host and seed.
 
-    size in bytes, host_read_latency in cycles; `queues` are the queue counts of the rates. depth 0:
-    all messages are posted at once, without batch and store buffer. sq_host 1: the build with send
-    queues in host memory."""
+    - `backend`: `verilator`, `icarus` or `cycle`, the cycle model
+    - `kind`: `UD` or `SRD`
+    - `size`: bytes
+    - `host_read_latency`: cycles
+    - `seed`: seed of every random choice
+    - `queues`: queue counts of the rates
+    - `measure`: `latency`, `rate` or both
+    - `depth`: outstanding messages per queue; 0: all messages are posted at once, without batch and
+      store buffer
+    - `batch`: WQEs per doorbell
+    - `store_buffer`: eviction policy of the CPU's store buffer
+    - `sq_host`: 1: the build with send queues in host memory
+    """
 
     backend: str
     kind: str
@@ -51,7 +61,7 @@ class Job:
 
     @property
     def kind_number(self):
-        """The queue pair type as the device's number."""
+        """The queue pair type as the number of the device."""
         return defs.AdminQpType[self.kind]
 
     def __str__(self):
@@ -64,7 +74,7 @@ class Job:
                 f"{self.host_read_latency}, seed {self.seed}{host}")
 
     def as_dict(self):
-        """Plain values for JSON."""
+        """Returns plain values for JSON."""
         return asdict(self)
 
 
@@ -104,7 +114,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Grid:
-    """The values of a sweep; every combination is measured."""
+    """The values of a sweep; every combination is measured.
+
+    The fields are the keys of a sweep file and those of `Job`, each with several values; `efa-cosim
+    sweep --help` lists the permitted ones.
+    """
 
     sizes: tuple
     queues: tuple = (1,)
@@ -119,7 +133,7 @@ class Grid:
     sq_host: tuple = ()
 
     def jobs(self):
-        """One Job per combination of values; queue counts share a job."""
+        """Returns one `Job` per combination of values; queue counts share a job."""
         found = []
         chosen = itertools.product(*(getattr(self, name) or (usual,)
                                      for name, usual in HOST_DEFAULTS.items()))
@@ -159,7 +173,7 @@ ALLOWED = {
 
 
 def read_grid(path):
-    """The Grid of a file; raises GridError."""
+    """Returns the `Grid` of a sweep file (YAML); raises GridError."""
     path = Path(path)
     try:
         with path.open("rb") as stream:

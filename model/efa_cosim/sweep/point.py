@@ -19,7 +19,12 @@ KINDS = {"UD": UD, "SRD": SRD}
 
 
 def measure(job):
-    """The measurements of a job; raises an error of DEVICE_WRONG, or BackendUnavailable."""
+    """Runs a `Job` in this process; returns a list of `Measurement`.
+
+    Raises BackendUnavailable if the backend cannot run here. A wrong device is a Mismatch,
+    DeviceTimeout, DriverError, VerbsError, EventsMissing, RuntimeError or AssertionError
+    (DEVICE_WRONG in `efa_cosim.measure.failures`).
+    """
     if job.depth:
         return _with_host_parameters(job)
     wait, kind, found = job.host_read_latency, KINDS[job.kind], []
