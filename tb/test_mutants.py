@@ -2,6 +2,8 @@
 """Tests mutants: parsing of Yosys's list, a complete run, verdicts of survivors, wiring faults."""
 
 import json
+import shutil
+from pathlib import Path
 
 import mutant_runs
 import mutants
@@ -195,6 +197,20 @@ def test_a_block_benched_through_another_has_its_benches():
     found = mutate.blocks()
     assert found["efa_sq_reorder"] == found["efa_sq_fetch"] == ["sq_fetch"]
     assert all(found.values())
+
+
+def test_the_files_of_a_block_are_used_again_until_an_input_changes(monkeypatch):
+    def refuse(*commands, seconds=None):
+        raise mutants.YosysFailed("called")
+
+    monkeypatch.setattr(mutants, "OUT", Path("sim/out/mutate_test/again"))
+    shutil.rmtree(ROOT / mutants.OUT, ignore_errors=True)
+    first = mutants.make("efa_skid", {}, [], 5, 1)
+    monkeypatch.setattr(mutants, "yosys", refuse)
+    assert mutants.make("efa_skid", {}, [], 5, 1) == first
+    for change in (({"WIDTH": 9}, [], 5, 1), ({}, [], 6, 1), ({}, [], 5, 2)):
+        with pytest.raises(mutants.YosysFailed, match="called"):
+            mutants.make("efa_skid", *change)
 
 
 @pytest.fixture(scope="module")

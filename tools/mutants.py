@@ -154,12 +154,16 @@ def draw(mutants, count, seed):
 def make(top, parameters, others, count, seed):
     """Returns (drawn mutants, sources to build instead of the block's own, all possible mutants):
     `others` are the files below it. The netlist has one set of parameters; an instance with other
-    parameters does not build."""
+    parameters does not build. Files of an earlier call with the same inputs are used again."""
     folder = OUT / top
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
     file = next(path for path in sorted((ROOT / "rtl").rglob(f"{top}.v")))
     chparam = "".join(f" -chparam {name} {value}" for name, value in parameters.items())
     below = [str(path.relative_to(ROOT)) for path in others]
+    key, made = _inputs(file, others, parameters, count, seed), ROOT / folder / "made"
+    if made.exists() and made.read_text() == key:
+        return _drawn(folder, count, seed, top)
+    made.unlink(missing_ok=True)
     yosys(
         *([f"read_verilog -lib {FLAGS} {' '.join(below)}"] if below else []),
         # An array becomes registers: ports of a memory are cells whose clock no mutant may change.
@@ -172,10 +176,7 @@ def make(top, parameters, others, count, seed):
         f"write_rtlil {folder}/base.il",
         f"mutate -list {ALL} -ctrl mutsel {NUMBER_W} 0 -o {folder}/all.ys",
     )
-    lines = (ROOT / folder / "all.ys").read_text().splitlines()
-    found = [mutant for mutant in map(parse, lines) if mutant is not None]
-    possible = name_apart([mutant for mutant in found if not CLOCK.search(mutant.name)])
-    mutants = draw(possible, count, seed)
+    mutants, sources, possible = _drawn(folder, count, seed, top)
     commands = [f"mutate -ctrl mutsel {NUMBER_W} 0 -mode none", *(one.command for one in mutants)]
     (ROOT / folder / "list.ys").write_text("\n".join(commands) + "\n")
     yosys(
@@ -185,7 +186,26 @@ def make(top, parameters, others, count, seed):
     )
     write_proofs(folder, top, others, PROOFS)
     (ROOT / folder / f"{top}.v").write_text(wrapper(file.read_text(), parameters))
-    return mutants, [ROOT / folder / f"{top}.v", ROOT / folder / f"{top}_mutant.v"], possible
+    made.write_text(key)
+    return mutants, sources, possible
+
+
+def _inputs(file, others, parameters, count, seed):
+    """Returns the digest of everything that the files in the folder of a block depend on."""
+    tools, headers = [Path(__file__), ROOT / "requirements.lock"], (ROOT / "rtl").rglob("*.vh")
+    state = hashlib.sha256(repr((sorted(parameters.items()), count, seed)).encode())
+    for path in (*tools, file, *sorted(others), *sorted(headers)):
+        state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return state.hexdigest()
+
+
+def _drawn(folder, count, seed, top):
+    """Returns (drawn mutants, sources, all possible mutants) from the files of a block."""
+    lines = (ROOT / folder / "all.ys").read_text().splitlines()
+    found = [mutant for mutant in map(parse, lines) if mutant is not None]
+    possible = name_apart([mutant for mutant in found if not CLOCK.search(mutant.name)])
+    sources = [ROOT / folder / f"{top}.v", ROOT / folder / f"{top}_mutant.v"]
+    return draw(possible, count, seed), sources, possible
 
 
 def write_proofs(folder, top, others, names):
