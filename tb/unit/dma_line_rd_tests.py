@@ -43,6 +43,10 @@ class Host:
         dut, rng = self.dut, self.rng
         while True:
             if self.responses:
+                # Without valid, the fields of a completion carry don't-care bits.
+                for name in ("slot", "offset", "data", "bytes", "last", "err"):
+                    port = getattr(dut, f"s_rd_cpl_{name}")
+                    port.value = rng.getrandbits(len(port))
                 dut.s_rd_cpl_valid.value = 0
             self.most = max(self.most, len(self.open))
             if self.responses and self.open and rng.randrange(self.patience) == 0:

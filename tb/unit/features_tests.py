@@ -58,8 +58,10 @@ async def every_feature_as_the_spec_says(dut):
     known = 0
     for profile in (0, 1):
         for feature in range(256):
-            for node in {0, 0x1234, rng.getrandbits(16)} if feature < 16 else {1}:
-                groups = rng.getrandbits(32)
+            node, groups = rng.getrandbits(16), rng.getrandbits(32)
+            # Each bit has both values.
+            pairs = ((0, 0), (node, groups), (node ^ 0xFFFF, groups ^ 0xFFFF_FFFF))
+            for node, groups in pairs if feature < 16 else pairs[:1]:
                 dut.s_cfg_profile.value, dut.s_cfg_node_id.value = profile, node
                 dut.s_feature.value, dut.s_groups.value = feature, groups
                 await Timer(1, "ns")
