@@ -102,6 +102,20 @@ async def every_page_size(dut):
 
 
 @cocotb.test()
+async def every_bit_of_a_length_and_of_an_end(dut):
+    """admin.mr_geometry.bits: a length of each power of two is valid; an end beyond 2^64 by each
+    power of two is invalid."""
+    start_clock(dut.clk)
+    for bit in range(64):
+        for iova, length in ((0, 1 << bit), (TOP - 1, 1 + (1 << bit))):
+            cmd = AdminRegMrCmd(phys_page_size_shift=12, iova=iova, mr_length=length)
+            cmd.mem_addr_phy_mode_en = 1
+            dut.s_cmd.value, dut.s_cfg_profile.value = int.from_bytes(cmd.pack(64), "little"), 0
+            await ClockCycles(dut.clk, timing("efa_mr_geometry", "command").latency + 1)
+            assert int(dut.m_illegal.value) == invalid(cmd, 0) == (iova != 0), (iova, length)
+
+
+@cocotb.test()
 async def it_takes_three_cycles(dut):
     """admin.mr_geometry.time: the result is stable while the command is held, and changes with the
     specified latency."""
