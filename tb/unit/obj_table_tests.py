@@ -16,6 +16,7 @@ PD, UAR, AH, MR, EQ, CQ, QP, LLQ = range(8)
 OK, ABSENT, BUSY, NONE = range(4)
 BY_UAR = (CQ, QP, LLQ)
 UNITS = 5
+UAR_BITS = 10  # of a stored UAR, more than a UAR of the default build has
 
 
 class RefModel:
@@ -322,7 +323,8 @@ async def every_number_of_a_kind(dut):
             if rng.random() < 0.1:
                 assert await bench.find(kind) == number
             await bench.take(kind, number)
-        assert await bench.find(kind) is None
+        for log in (0, 1, 10, 11) if kind == LLQ else (0,):
+            assert await bench.find(kind, 0, log) is None
         if kind == UAR:
             continue  # a free starts a scan for each UAR
         for _ in range(6):
@@ -337,6 +339,26 @@ async def every_number_of_a_kind(dut):
 
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
+async def every_kind_has_its_own_hint(dut):
+    """admin.obj_table.hint: Allocations and frees of one kind leave the first number of the search
+    of every other kind unchanged."""
+    bench = Bench(dut)
+    await bench.start()
+    rng, ref = bench.rng, bench.ref
+    for kind, size in ref.sizes.items():
+        for number in range(size):
+            await bench.take(kind, number)
+    for _ in range(150):
+        kind = rng.choice(list(ref.sizes))
+        if rng.random() < 0.6 and ref.consumed[kind]:
+            await bench.free(kind, rng.choice(list(ref.consumed[kind])))
+        elif (number := await bench.find(kind)) is not None:
+            await bench.take(kind, number)
+        for other in ref.sizes:
+            await bench.find(other)
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
 async def a_scan_is_for_one_uar(dut):
     """admin.obj_table.scan: The scan for a freed UAR keeps numbers of a UAR that differs in one
     bit."""
@@ -344,17 +366,18 @@ async def a_scan_is_for_one_uar(dut):
     await bench.start()
     rng = bench.rng
     width = LIMITS.uar_w
-    for bit in range(width):
-        one = rng.getrandbits(width)
+    for bit in range(UAR_BITS):
+        one = rng.getrandbits(width) | 1 << bit >> width << width
         other, third = one ^ 1 << bit, one ^ 1 << (bit + 1) % width
-        for uar in (one, other):
+        uars = [uar for uar in (one, other) if uar < 1 << width]
+        for uar in uars:
             await bench.take(UAR, uar)
         for kind in BY_UAR:
             number = rng.choice((0, bench.ref.sizes[kind] - 1))
             await bench.take(kind, number, one)
             await bench.free(kind, number, one)
             await bench.find(kind, third)
-        for uar in (other, one):
+        for uar in reversed(uars):
             await bench.free(UAR, uar)
             for kind in BY_UAR:
                 assert await bench.find(kind, third) is not None
@@ -389,7 +412,7 @@ async def blocks_of_any_size(dut):
     await bench.start()
     rng, held = bench.rng, {}
     for _ in range(60):
-        log = rng.choice((0, 3, 5, 6, 7, 8, 9))
+        log = rng.choice((0, 3, 5, 6, 7, 8, 9, 10))
         number = await bench.find(LLQ, 1, log)
         if number is not None:
             await bench.take(LLQ, number, 1, log)
@@ -401,11 +424,11 @@ async def blocks_of_any_size(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def generations_of_queue_pairs(dut):
-    """admin.obj_table.generation: The generation of a queue pair exceeds the range of the
-    generation of a memory key."""
+    """admin.obj_table.generation: The generation of a queue pair uses all 16 bits, and no bit of it
+    changes the UAR or the references."""
     bench = Bench(dut)
     await bench.start()
-    wanted = (1 << 12) + 40
+    wanted = (1 << 15) + 40
     # One unit allocates number 0, the other frees it, alternately.
     dut.s_obj_op.value = TAKE | FREE << 3
     dut.s_obj_kind.value = QP | QP << 3
@@ -416,9 +439,15 @@ async def generations_of_queue_pairs(dut):
     await ClockCycles(dut.clk, 2 * timing("efa_obj_table", "request").interval * wanted)
     dut.s_obj_valid.value = 0
     await ClockCycles(dut.clk, 8)
-    assert await bench.request(CHECK, QP, 0) in (OK, ABSENT)
-    seen = int(bench.gen)
+    used = await bench.request(CHECK, QP, 0) == OK
+    seen = bench.ref.gens[QP, 0] = int(bench.gen)
     assert abs(seen - wanted) < 4
+    if used:
+        assert await bench.request(FREE, QP, 0) == OK
+    for _ in range(256):
+        await bench.take(QP, 0, bench.rng.getrandbits(UAR_BITS))
+        await bench.check(QP, 0)
+        await bench.free(QP, 0)
 
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
@@ -535,3 +564,19 @@ async def references_never_wrap(dut):
         assert await bench.request(CHECK, AH, 3) == OK and dut.m_obj_referenced.value == 1
         assert await bench.request(UNREF, AH, 3) == OK
     assert await bench.request(FREE, AH, 3) == OK
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def a_reset_in_a_request(dut):
+    """admin.obj_table.reset: A reset in any cycle of an allocation leaves the first number free."""
+    bench = Bench(dut)
+    await bench.start()
+    for cycles in range(1, 5):
+        kind = bench.rng.randrange(len(bench.ref.sizes))
+        dut.s_obj_op.value, dut.s_obj_kind.value, dut.s_obj_index.value = TAKE, kind, 0
+        dut.s_obj_valid.value = 1
+        await ClockCycles(dut.clk, cycles)
+        dut.s_obj_valid.value = 0
+        await reset(dut)
+        await bench.ready()
+        assert await bench.find(kind) == 0

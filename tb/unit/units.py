@@ -65,7 +65,8 @@ UNITS: dict[str, Unit] = {
     "admin_objects": Unit("efa_admin"),
     "admin_wires": Unit("efa_admin", long=True),
     "acq_write": Unit("efa_acq_write"),
-    "obj_table": Unit("efa_obj_table", [{"REF_W": 5}]),
+    # With 1,024 LLQ pages, page numbers use every address bit of the table.
+    "obj_table": Unit("efa_obj_table", [{"REF_W": 5, "LLQ_AW": 22}]),
     "cq": Unit("efa_cq", [{}, {"CQN_W": 11}]),
     "cq_rings": Unit("efa_cq"),
     "cq_engine": Unit("efa_cq_engine"),
