@@ -6,8 +6,10 @@ The variant with short chunks and list pages covers the sizes that a device of 2
 reaches.
 """
 
+from itertools import product
+
 import cocotb
-from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge
 
 from efa_cosim.host.page_list import mem_addr
 from efa_cosim.layouts.defs import LIMITS, AdminRegMrCmd
@@ -104,9 +106,11 @@ async def lists_of_any_length_and_place(dut, pace):
 
 
 class Chunked:
-    """Builds a chunked list: the addresses of its pointers, links and entries, in list order."""
+    """Builds a chunked list: the addresses of its pointers, links and entries, in list order. A
+    share `spread` of the parts has a random gap behind it; the next part begins at a line behind
+    the others."""
 
-    def __init__(self, dut, rng, pages, spread=True):
+    def __init__(self, dut, rng, pages, spread=1.0):
         self.pointers, self.entries = int(dut.POINTERS.value), int(dut.ENTRIES.value)
         self.memory, self.steps, self.free = {}, [], 64 * rng.getrandbits(58)
         self.rng, self.spread = rng, spread
@@ -127,7 +131,9 @@ class Chunked:
     def place(self, size):
         """Returns an address for that many bytes; other data may share its line."""
         at, size = self.free, -(-size // 8) * 8
-        self.free += size + (8 * self.rng.randrange(40) if self.spread else -size % 64)
+        gap = self.rng.random() < self.spread
+        self.free += size
+        self.free += 8 * self.rng.randrange(40) if gap else -self.free % 64
         return at
 
     def put(self, at, value, kind):
@@ -136,7 +142,7 @@ class Chunked:
         self.steps.append((kind, at, value))
 
 
-async def take_in_chunks(lister, count, fault=None, shift=12):
+async def take_in_chunks(lister, count, fault=None, shift=12, spread=1.0):
     """Loads a chunked list with at most one fault.
 
     `fault` is (kind, "anomaly" or "failed"), or None. Steps before the fault are done, steps behind
@@ -144,7 +150,7 @@ async def take_in_chunks(lister, count, fault=None, shift=12):
     """
     rng = lister.rng
     pages = [rng.getrandbits(64 - shift) << shift for _ in range(count)]
-    chunked = Chunked(lister.dut, rng, pages)
+    chunked = Chunked(lister.dut, rng, pages, spread)
     steps, stop, in_error = chunked.steps, None, None
     if fault is not None:
         kind, how = fault
@@ -233,15 +239,16 @@ async def each_bit_of_a_page(dut):
     stay high until done."""
     lister = Lister(dut)
     await clock_and_reset(dut)
-    for place, bit in ((place, bit) for place in range(4) for bit in range(13)):
-        pages = [4096 * n for n in range(4)]
-        pages[place] |= 1 << bit
-        lister.begin(pages, 12, 0, False)
+    # The smallest and the largest page.
+    for shift, place, bit in product((12, 33), range(4), range(34)):
+        pages = [n << shift for n in range(4)]
+        pages[place] ^= 1 << bit
+        lister.begin(pages, shift, 0, False)
         for _ in range(9):
             await RisingEdge(dut.clk)
             if dut.m_done.value == 1:
                 break
-        assert (dut.m_done.value, dut.m_misaligned.value) == (1, int(bit < 12)), (place, bit)
+        assert (dut.m_done.value, dut.m_misaligned.value) == (1, int(bit < shift)), (place, bit)
         dut.s_start.value = 0
         await RisingEdge(dut.clk)
         assert len(lister.table.beats) == 4
@@ -254,7 +261,7 @@ async def many_reads_are_on_their_way(dut):
     pointer reads beside them."""
     lister = Lister(dut)
     await clock_and_reset(dut)
-    chunked = Chunked(dut, rng_for("flight"), [4096] * 200, spread=False)
+    chunked = Chunked(dut, rng_for("flight"), [4096] * 200, spread=0.0)
     lister.begin([4096] * 200, 12, 0, True, chunked.at, chunked)
     held, response = [], lister.lines.response
     lister.lines.reads.on_beat = lambda beat: (held.append if lister.lines.requested else response)(
@@ -326,7 +333,7 @@ async def the_cycles_of_chunks(dut):
         return
     lister = Lister(dut)
     await clock_and_reset(dut)
-    chunked = Chunked(dut, rng_for("time"), [4096] * 24, spread=False)
+    chunked = Chunked(dut, rng_for("time"), [4096] * 24, spread=0.0)
     chunked.memory[chunked.steps[18][1]] |= 1  # the last pointer
     lister.begin([4096] * 24, 12, 0, True, chunked.at, chunked)
     requests, lines, cycle = [], [], 0
@@ -357,7 +364,7 @@ async def a_list_that_ended_requests_no_more_pointers(dut):
     lister = Lister(dut)
     await clock_and_reset(dut)
     count = 8 * int(dut.POINTERS.value)
-    chunked = Chunked(dut, rng_for("stopped"), [4096] * count, spread=False)
+    chunked = Chunked(dut, rng_for("stopped"), [4096] * count, spread=0.0)
     pointers = [at for kind, at, _ in chunked.steps if kind == "pointer"]
     assert chunked.at % 64 == 0
     chunked.memory[pointers[7]] |= 1
@@ -369,6 +376,71 @@ async def a_list_that_ended_requests_no_more_pointers(dut):
 
 
 @cocotb.test()
+@cocotb.parametrize(misaligned=[0, 1])
+async def the_first_fault_is_reported(dut, misaligned):
+    """admin.pbl_load.first_fault: Of a misaligned pointer and a failed read of pointers, the first
+    one in list order is the reported cause."""
+    if int(dut.ENTRIES.value) != 8:
+        return
+    lister = Lister(dut)
+    await clock_and_reset(dut)
+    count = 8 * int(dut.POINTERS.value)
+    chunked = Chunked(dut, rng_for("first_fault"), [4096] * count, spread=0.0)
+    pointers = [at for kind, at, _ in chunked.steps if kind == "pointer"]
+    # The last pointer of the first piece and the first pointer of the second piece.
+    wrong, lister.lines.failed = pointers[7:9] if misaligned else pointers[8:6:-1]
+    chunked.memory[wrong] |= 1
+    lister.begin([4096] * count, 12, 0, True, chunked.at, chunked)
+    assert await lister.status(count) == (misaligned, 1 - misaligned)
+    # The next region has its pages in the command.
+    lister.table.beats.clear()
+    lister.lines.requested.clear()
+    await lister.take_in(4, 12, 0)
+
+
+@cocotb.test()
+async def the_largest_region(dut):
+    """admin.pbl_load.largest: A list in chunks of as many pages as a region may have is loaded."""
+    if int(dut.ENTRIES.value) != 8:
+        return
+    lister = Lister(dut)
+    await clock_and_reset(dut)
+    await take_in_chunks(lister, LIMITS.max_mr_pages)
+
+
+@cocotb.test()
+async def reads_one_by_one(dut):
+    """admin.pbl_load.single: Lists in chunks are loaded when a read is accepted only after the line
+    of the read before it, with don't-care bits between lines."""
+    if int(dut.ENTRIES.value) != 8:
+        return
+    lister = Lister(dut, stalls=periodic(11, 1))
+    rng = rng_for("single")
+    await clock_and_reset(dut)
+
+    async def between_lines():
+        while True:
+            await FallingEdge(dut.clk)
+            if dut.s_line_valid.value == 0:
+                dut.s_line_data.value = rng.getrandbits(512)
+                dut.s_line_err.value = rng.getrandbits(1)
+
+    cocotb.start_soon(between_lines())
+    # With this share, a link often replaces the link of the chunk before in the FIFO of reads.
+    await take_in_chunks(lister, 20 * 8 * int(dut.POINTERS.value), spread=0.4)
+
+
+@cocotb.test()
+async def a_read_is_valid_without_ready(dut):
+    """admin.pbl_load.valid: A read does not wait for ready."""
+    lister = Lister(dut, stalls=lambda: True)
+    await clock_and_reset(dut)
+    lister.begin([4096] * 8, 12, 0, True)
+    await ClockCycles(dut.clk, timing("efa_pbl_load", "read").latency + 1)
+    assert dut.m_line_valid.value == 1
+
+
+@cocotb.test()
 async def a_list_ends_behind_its_last_piece(dut):
     """admin.pbl_load.last: A stalled piece before the invalid pointer is read and loaded before
     done."""
@@ -377,7 +449,7 @@ async def a_list_ends_behind_its_last_piece(dut):
     stopped = True
     lister = Lister(dut, stalls=lambda: stopped and len(lister.lines.requested) == 1)
     await clock_and_reset(dut)
-    chunked = Chunked(dut, rng_for("last"), [4096] * 16, spread=False)
+    chunked = Chunked(dut, rng_for("last"), [4096] * 16, spread=0.0)
     chunked.memory[chunked.steps[9][1]] |= 1  # the second pointer
     lister.begin([4096] * 16, 12, 0, True, chunked.at, chunked)
     await RisingEdge(dut.clk)

@@ -44,6 +44,31 @@ async def put(dut, cmd, profile, state=0, srd=0):
     await Timer(1, "ns")
 
 
+async def creation(dut, cmd, profile):
+    """Checks the result of a CREATE_QP command against the rule; returns whether it is valid."""
+    await put(dut, cmd, profile)
+    depth = cmd.qp_alloc_size.send_queue_depth
+    ring = cmd.qp_alloc_size.send_queue_ring_size
+    rq = cmd.qp_alloc_size.recv_queue_ring_size
+    wrong = cmd.qp_type not in (AdminQpType.UD, AdminQpType.SRD)
+    wrong |= not is_depth(depth, LIMITS.max_sq_depth)
+    wrong |= ring not in (depth * IoTxWqe.SIZE, depth * 128)
+    if int(dut.SQ_HOST.value):
+        wrong |= cmd.sq_base_addr == 0 or cmd.sq_base_addr % 64 != 0
+    entries, rest = divmod(rq, IoRxDesc.SIZE)
+    ring_there = is_depth(entries, LIMITS.max_rq_depth) and rest == cmd.rq_base_addr % 64 == 0
+    wrong |= rq != 0 and not ring_there
+    wrong |= bool(cmd.unsolicited_write_recv and not caps(profile).unsolicited_write_recv)
+    wrong |= bool(cmd.sq_64_bit_req_id and not caps(profile).sq_64_bit_req_id)
+    assert dut.m_create_illegal.value == int(wrong), (profile, cmd)
+    if not wrong:
+        assert 1 << int(dut.m_sq_log.value) == depth
+        assert dut.m_wqe128.value == int(ring == 128 * depth)
+        assert 1 << int(dut.m_pages_log.value) == max(1, ring // LIMITS.llq_page_bytes)
+        assert not rq or 1 << int(dut.m_rq_log.value) == entries
+    return not wrong
+
+
 @cocotb.test()
 async def creation_by_the_rule(dut):
     """admin.qp_param_check.create: Random sizes around the valid ones, types and flags are accepted
@@ -68,26 +93,33 @@ async def creation_by_the_rule(dut):
         cmd.flags = rng.getrandbits(8) if rng.random() < 0.2 else 0
         host_base = rng.choice((0, 1 << rng.randrange(64), rng.getrandbits(58) << 6))
         cmd.sq_base_addr = host_base if rng.random() < 0.3 else 1 << rng.randrange(6, 64)
-        await put(dut, cmd, profile)
-        ring = sizes.send_queue_ring_size
-        wrong = cmd.qp_type not in (AdminQpType.UD, AdminQpType.SRD)
-        wrong |= not is_depth(depth, LIMITS.max_sq_depth)
-        wrong |= ring not in (depth * IoTxWqe.SIZE, depth * 128)
-        if int(dut.SQ_HOST.value):
-            wrong |= cmd.sq_base_addr == 0 or cmd.sq_base_addr % 64 != 0
-        entries, rest = divmod(rq, IoRxDesc.SIZE)
-        ring_there = is_depth(entries, LIMITS.max_rq_depth) and rest == cmd.rq_base_addr % 64 == 0
-        wrong |= rq != 0 and not ring_there
-        wrong |= bool(cmd.unsolicited_write_recv and not caps(profile).unsolicited_write_recv)
-        wrong |= bool(cmd.sq_64_bit_req_id and not caps(profile).sq_64_bit_req_id)
-        assert dut.m_create_illegal.value == int(wrong), (profile, cmd)
-        if not wrong:
-            valid += 1
-            assert 1 << int(dut.m_sq_log.value) == depth
-            assert dut.m_wqe128.value == int(ring == 128 * depth)
-            assert 1 << int(dut.m_pages_log.value) == max(1, ring // LIMITS.llq_page_bytes)
-            assert not rq or 1 << int(dut.m_rq_log.value) == entries
+        valid += await creation(dut, cmd, profile)
     assert 500 < valid < 3500
+
+
+@cocotb.test()
+async def every_bit_of_a_creation(dut):
+    """admin.qp_param_check.create_bits: A valid command with one changed bit of a size or an
+    address is accepted or refused by the rule, also if the ring size is that of the changed
+    depth."""
+    rng = rng_for("create_bits")
+    fields = {"send_queue_depth": 32, "send_queue_ring_size": 32, "recv_queue_ring_size": 32,
+              "rq_base_addr": 64, "sq_base_addr": 64}  # fmt: skip
+    for stride, (name, width) in product((64, 128), fields.items()):
+        for bit, fits in product(range(width), (0, 1)):
+            depth = 1 << rng.randrange(11)
+            sizes = {"send_queue_depth": depth, "send_queue_ring_size": depth * stride,
+                     "recv_queue_ring_size": 16 << rng.randrange(13),
+                     "rq_base_addr": rng.getrandbits(58) << 6,
+                     "sq_base_addr": (rng.getrandbits(57) << 1 | 1) << 6}  # fmt: skip
+            sizes[name] ^= 1 << bit
+            if fits:
+                sizes["send_queue_ring_size"] = sizes["send_queue_depth"] * stride & 0xFFFF_FFFF
+            cmd = AdminCreateQpCmd(qp_type=2)
+            for field, value in sizes.items():
+                part = cmd if field.endswith("addr") else cmd.qp_alloc_size
+                setattr(part, field, value)
+            await creation(dut, cmd, rng.getrandbits(1))
 
 
 @cocotb.test()
