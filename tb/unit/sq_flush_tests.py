@@ -378,7 +378,7 @@ async def events_of_two_queues_do_not_collide(dut):
 @cocotb.test()
 async def an_error_meets_its_report(dut):
     """queue.sq_flush.repeat: A second error of a queue, at any distance from the first, is in the
-    report of the first or gets its own."""
+    report of the first or gets its own, also while another report stalls the scan pointer."""
     account = await start(dut)
     rng, count = rng_for("repeat"), queues_of(dut)
     for first, second in product(ERRORS, ERRORS):
@@ -393,6 +393,20 @@ async def an_error_meets_its_report(dut):
             await account.rest()
             assert len(account.reports) in (1, 2)
         await clear(dut, 9)
+    # A report that is not accepted stalls the scan pointer at the queue of both errors.
+    for first, second in product(ERRORS, ERRORS):
+        for gap in some(rng, range(1, 5), 4 if count < 1024 else 2):
+            account.held.add("m_qperr_ready")
+            await pulse(dut, "s_posted_err_valid", s_posted_err_qpn=8)
+            await until(dut, high(dut.m_qperr_valid), "a report", count + 2)
+            await pulse(dut, f"s_{first}_err_valid", **{f"s_{first}_err_qpn": 9})
+            await ClockCycles(dut.clk, gap - 1)
+            await pulse(dut, f"s_{second}_err_valid", **{f"s_{second}_err_qpn": 9})
+            await ClockCycles(dut.clk, 3)
+            account.held.clear()
+            await account.rest()
+            assert account.reports[-1][1] == 9
+            await clear(dut, 8, 9)
 
 
 @cocotb.test()
