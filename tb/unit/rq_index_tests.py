@@ -6,7 +6,7 @@ from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from tb.lib.stream import clock_and_reset, cycle, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import high, pulse, until, zero
+from tb.lib.waits import drive, high, pulse, until, zero
 from tb.unit.queue_bench import Pulses, RefCounts, lanes
 
 DOORBELL, READ = (timing("efa_rq_index", path) for path in ("doorbell", "read"))
@@ -112,6 +112,9 @@ async def clear(dut, qpn, log=None, live=1):
     dut.s_clear_sized.value, dut.s_clear_live.value = int(log is not None), live
     dut.s_clear_log.value = log or 0
     await pulse(dut, "s_clear_valid", s_clear_qpn=qpn)
+    # Without valid the other fields are don't-care.
+    rng = rng_for(f"cleared{qpn}")
+    drive(dut, s_clear_sized=1, s_clear_live=rng.getrandbits(1), s_clear_log=rng.randrange(13))
     await RisingEdge(dut.clk)
 
 

@@ -117,7 +117,10 @@ class Env:
             dut.prod_rd_data.value = ring.prod % 65536
             dut.cons_rd_data.value = ring.reported % 65536
         ring = self.rings.get(int(at)) if at.is_resolvable else None
-        dut.failed_rd_data.value = ring.failed if ring else 0
+        # The descriptors of a ring without packets are don't-care.
+        dut.failed_rd_data.value = ring.failed if ring else self.rng.getrandbits(1)
+        dut.desc_rd_data.value = self.rng.getrandbits(256)
+        dut.desc_rd_present.value = self.rng.getrandbits(2)
         if ring and head.is_resolvable:
             first = ring.cons + (int(head) - ring.cons + 32768) % 65536 - 32768
             words = [ring.descs.get(first + n, self.rng.getrandbits(128)) for n in (0, 1)]

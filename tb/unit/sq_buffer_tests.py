@@ -84,8 +84,9 @@ async def a_ring_is_cleared_and_no_other(dut):
             waited.append(int(dut.m_waits.value))
 
     cocotb.start_soon(watch())
-    for line, log, wide in ((64, 0, 0), (256, 3, 1), (512, 5, 0), (2048, 10, 1)):
-        size = 1 << log + wide
+    for total in range(12):
+        size, wide = 1 << total, min(max(rng.getrandbits(1), total - 10), total)
+        line, log = rng.randrange(1, 1 << 12), total - wide
         near = {line - 1, line + size, line, line + size - 1, line + size // 2}
         for place in near:
             await fill(dut, place, 0, rng.getrandbits(512))
@@ -132,8 +133,9 @@ async def fills_go_first_and_all_others_follow(dut):
             # In the cycle after the end of the ring no client is granted.
             idle += left == 0
             left -= left > 0
+        assert left == 0 or busy + left - ring in (0, 1), "clears and voids do not alternate"
         if ended:
-            assert left == 0 and abs(busy - ring) < 4, "clears and voids do not alternate"
+            assert left == 0
             dut.s_op_valid.value = 0
         if left == 0 and busy > 3 * ring:
             break
@@ -180,12 +182,14 @@ async def a_fill_and_a_read_each_cycle(dut):
     rng = rng_for("cycles")
     await start(dut)
     lines = [(rng.getrandbits(512), rng.getrandbits(1)) for _ in range(24)]
+    places = rng.sample(range(1 << len(dut.s_fill_line)), len(lines))
     lag = filled.latency + 1
     for at in range(len(lines) + lag + looked.latency):
-        data, parity = lines[min(at, len(lines) - 1)]
-        drive(dut, s_fill_valid=at < len(lines), s_fill_line=at, s_fill_data=data,
+        now = min(at, len(lines) - 1)
+        data, parity = lines[now]
+        drive(dut, s_fill_valid=at < len(lines), s_fill_line=places[now], s_fill_data=data,
               s_fill_parity=parity, line_rd_en=0 <= at - lag < len(lines),
-              line_rd_addr=max(at - lag, 0))  # fmt: skip
+              line_rd_addr=places[min(max(at - lag, 0), now)])  # fmt: skip
         await RisingEdge(dut.clk)
         shown = at - lag - looked.latency
         if shown >= 0:

@@ -415,7 +415,8 @@ async def counts_wrap(dut):
                 if env.rng.random() < 0.9 and not env.chgs:
                     env.to(queue, STATES.RTS)
                 else:
-                    env.ring(queue, queue.space())
+                    # The counts stop at multiples of the ring and anywhere between them.
+                    env.ring(queue, env.rng.choice((queue.space(), env.rng.randint(1, 1023))))
 
     for _ in range(400):
         await env.cycles(100, step)
@@ -600,7 +601,7 @@ async def a_full_host_holds_nothing_else_up(dut):
 @cocotb.test()
 async def whoever_waits_gets_a_cycle(dut):
     """queue.sq_fetch.waits: While `s_waits` requests a cycle without beats, reads stop; they resume
-    afterwards."""
+    afterwards. Clears that are accepted stop no reads."""
     env = Env(dut, 1.0, 1.0, reorder=False)
     await env.start()
     queues = [Queue(n, n + 1 << 24, 6, 0, page=2 * n) for n in range(8)]
@@ -623,6 +624,18 @@ async def whoever_waits_gets_a_cycle(dut):
     env.waits = False
     await env.cycles(100, step)
     assert len(env.times["read"]) > before + 4
+    env.responses = 0.5
+    env.queues[8] = Queue(8, 9 << 24, 6, 0, page=16)
+    inputs = env._inputs
+
+    def clear_again():
+        env.clear = env.queues[8], 1
+        inputs()
+
+    env._inputs = clear_again
+    await env.cycles(6 * WAITS.latency, step)
+    assert env.times["read"][-1] > cycle() - WAITS.latency
+    env._inputs = inputs
     await env.rest()
 
 
