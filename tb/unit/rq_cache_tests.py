@@ -70,12 +70,13 @@ class Ring:
         self.fetched, self.pieces = {}, []
 
     def read(self, bench):
-        """Requests more descriptors, up to the cache size; their beats may arrive in any order."""
+        """Requests more descriptors, up to the cache size; their beats begin at any descriptor and
+        may arrive in any order."""
         space = self.head + bench.slots - self.requested
         size = min(space, bench.rng.randrange(1, 9))
         at = 0
         while at < size:
-            piece = min(size - at, 4 - (self.requested + at) % 4)
+            piece = min(size - at, bench.rng.randrange(1, 5))
             words = [desc(bench.rng, bench.rng.getrandbits(1)) for _ in range(piece)]
             self.pieces.append((self.requested, at, words))
             at += piece

@@ -44,10 +44,10 @@ class Ring:
     def failed(self):
         return self.broken_at is not None
 
-    def offers(self, at):
-        """Returns whether a read or flush first offered at `at` may have begun before the ring
-        failed."""
-        return not self.failed or at <= self.broken_at + 2
+    def offers(self, at, cycles):
+        """Returns whether a read or flush first offered at `at`, `cycles` after its lookup, may
+        have begun before the ring failed."""
+        return not self.failed or at <= self.broken_at + cycles
 
     def context(self, state=None):
         state = self.state if state is None else state
@@ -163,7 +163,8 @@ class Env:
         dut.prod_rd_data.value, dut.cons_rd_data.value = ring.prod % 65536, ring.cons % 65536
         if head.is_resolvable:
             at = ring.cons + (int(head) - ring.cons + 32768) % 65536 - 32768
-            words = [ring.descs.get(at + n, self.rng.getrandbits(128)) for n in (0, 1)]
+            words = [ring.descs[at + n] if at + n in ring.fetched else self.rng.getrandbits(128)
+                     for n in (0, 1)]  # fmt: skip
             dut.desc_rd_data.value = words[1] << 128 | words[0]
             dut.desc_rd_present.value = sum((at + n in ring.fetched) << n for n in (0, 1))
 
@@ -179,7 +180,7 @@ class Env:
             self._read(ring)
         if dut.m_flush_valid.value == 1 and dut.m_flush_ready.value == 1:
             used = ring.entry()
-            assert used and ring.offers(self.offered)
+            assert used and ring.offers(self.offered, 2)
             # A look that began before the drain may still use the previous state.
             late = ring.state == STATES.RESET and dut.m_idle.value == 0
             assert ring.state == STATES.ERR or late
@@ -209,7 +210,7 @@ class Env:
         assert (dut.m_rd_addr.value, dut.m_rd_count.value) == (addr, ring.requested % 65536)
         assert size % 16 == 0 and 0 < number <= ring.next_read()
         assert ring.requested + number <= ring.cons + self.slots, "more than the cache holds"
-        assert ring.offers(self.offered)
+        assert ring.offers(self.offered, 1)
         read = (ring, ring.requested, number, int(dut.m_rd_epoch.value))
         self.out.append(read)
         ring.reads.append(number)
@@ -402,6 +403,15 @@ async def a_dead_queue_is_flushed(dut, flush):
     env = Env(dut, 0.3, flush=flush)
     await env.start()
     rings = [await env.ring(n, 5) for n in (1, 20, 63)]
+    # The heads move beyond 256, by a number of wraps of the rings.
+    for _ in range(env.rng.randrange(8, 16)):
+        for ring in rings:
+            env.post(ring, *[1] * 32)
+        await env.rest(quiet=12)
+        for ring in rings:
+            ring.cons = ring.prod
+            env.wants.append(ring.qpn)
+    await env.rest(quiet=12)
     for ring in rings:
         env.post(ring, *[env.rng.getrandbits(1) for _ in range(20)], 1)
         env.post(ring, 0)
@@ -482,6 +492,7 @@ async def every_ring_breaks_alone(dut):
         assert all(ring.failed for ring in group)
         await look()
         for ring in group[1::2] if group is not rings else rings:
+            env.claim = ring.qpn
             await env.clear(ring, STATES.RTS)
         await look()
     env.fail = set()
@@ -489,6 +500,41 @@ async def every_ring_breaks_alone(dut):
         env.post(ring, 1)
     await env.rest()
     assert all(ring.requested == 1 for ring in rings)
+    # A reset clears the state of each ring.
+    env.fail = set(range(count))
+    for ring in rings:
+        env.post(ring, 1)
+    await env.rest()
+    assert all(ring.failed for ring in rings)
+    zero(dut, *INPUTS)
+    await reset(dut)
+    await until(dut, high(dut.m_init_done))
+    for ring in rings:
+        ring.begin()
+    await look()
+
+
+@cocotb.test()
+async def a_read_that_fails_during_a_visit(dut):
+    """queue.rq_fetch.fails: A read that fails in any cycle of a visit of its ring stops the visit
+    from the next lookup on; the visit of another ring reads."""
+    env = Env(dut, 0.0)
+    await env.start()
+    for gap, own in itertools.product(range(6), (0, 1)):
+        bad, good = [await env.ring(qpn, 4) for qpn in env.rng.sample(range(1 << env.qpn_w), 2)]
+        env.fail = {bad.qpn}
+        env.post(bad, 1)
+        await env.cycles(12)
+        env.post(bad if own else good, *[1] * 8)
+        await env.cycles(gap)
+        env.responses = 1.0
+        await env.cycles(1)
+        env.responses = 0.0
+        await env.cycles(12)
+        assert bad.failed and good.requested == good.prod, (gap, own)
+        env.responses = 1.0
+        await env.rest()
+        env.responses = 0.0
 
 
 @cocotb.test()
@@ -520,22 +566,25 @@ async def a_flush_goes_on_while_reads_end(dut):
     """queue.rq_fetch.ends: A read completion in every cycle does not delay a flush."""
     env = Env(dut, 1.0)
     await env.start()
-    dead = await env.ring(33, 5)
-    env.post(dead, *[1] * 32)
-    await env.rest()
-    env.responses = 0.0
-    for ring in [await env.ring(n, 6) for n in range(8)]:
-        for _ in range(32):
-            env.post(ring, 1)
-            await env.cycles(READ.latency + 2)
-    assert len(env.out) > 100
-    env.state(dead, STATES.ERR)
-    env.responses = 1.0
-    await env.rest()
-    assert dead.flushed == 32
-    env.drain(True)
-    await env.cycles(5)
-    assert env.drained
+    # The second time the reads have the epoch after a drain.
+    for qpn in (33, 34):
+        dead = await env.ring(qpn, 5)
+        env.post(dead, *[1] * 32)
+        await env.rest()
+        env.responses = 0.0
+        for ring in [await env.ring(n, 6) for n in range(9)]:
+            for _ in range(32):
+                env.post(ring, 1)
+                await env.cycles(READ.latency + 2)
+        assert len(env.out) > 256
+        env.state(dead, STATES.ERR)
+        env.responses = 1.0
+        await env.rest(quiet=100)
+        assert dead.flushed == 32
+        env.drain(True)
+        await env.cycles(5)
+        assert env.drained
+        env.drain(False)
 
 
 @cocotb.test()
@@ -805,7 +854,8 @@ async def looks_reads_and_flushes_take_their_time(dut):
     await env.cycles(20)
     assert env.times["read"][0] - started == READ.latency
     # Looks that find nothing, back to back; the last one finds a read.
-    others = [await env.ring(n, 3) for n in range(8)]
+    states = (STATES.ERR, STATES.RTS)
+    others = [await env.ring(n, 3, states[n % 2]) for n in range(8)]
     await env.cycles(2)
     env.times["read"].clear()
     env.moves.extend(one.qpn for one in others[:-1])
