@@ -42,11 +42,14 @@ class Bench:
         await until(self.dut, high(self.dut.m_init_done))
 
     async def watch(self, ready):
-        rng = rng_for("notice")
+        rng, done = rng_for("notice"), False
         while True:
             await RisingEdge(self.dut.clk)
             if self.dut.rst.value == 1:
+                done = False
                 continue
+            assert self.dut.m_init_done.value == 1 or not done, "init_done fell without a reset"
+            done = self.dut.m_init_done.value == 1
             for side in SIDES:
                 consumed = getattr(self.dut, f"m_qpchg_{side}_ready")
                 if getattr(self.dut, f"m_qpchg_{side}_valid").value == 1 and consumed.value == 1:
@@ -229,17 +232,18 @@ async def the_lock_holds_errors_off(dut):
     bench = Bench(dut)
     dut = bench.dut
     await bench.start()
-    await bench.write(4, live=1, state=AdminQpState.RTS)
-    await bench.settle()
-    dut.s_qpc_admin_lock.value = 1
-    task = cocotb.start_soon(bench.error("send", 4, 3))
-    await bench.settle()
-    assert not task.done()
-    await bench.write(4, live=1, state=AdminQpState.SQD)
-    dut.s_qpc_admin_lock.value = 0
-    await bench.settle()
-    assert task.done() and bench.errors == [(4, 3)]
-    await bench.read(4, state=AdminQpState.ERR)
+    for number, side in enumerate(SIDES):
+        await bench.write(4, live=1, state=AdminQpState.RTS)
+        await bench.settle()
+        dut.s_qpc_admin_lock.value = 1
+        task = cocotb.start_soon(bench.error(side, 4, 3))
+        await bench.settle()
+        assert not task.done()
+        await bench.write(4, live=1, state=AdminQpState.SQD)
+        dut.s_qpc_admin_lock.value = 0
+        await bench.settle()
+        assert task.done() and bench.errors == [(4, 3)] * (number + 1)
+        await bench.read(4, state=AdminQpState.ERR)
 
 
 @cocotb.test()

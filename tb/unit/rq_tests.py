@@ -666,3 +666,43 @@ async def reset_in_the_middle_of_traffic(dut):
         for ring in env.rings.values():
             await take_all(env, ring)
             assert ring.cons == 16
+
+
+@cocotb.test()
+async def changes_are_kept_beside_doorbells(dut):
+    """queue.rq.changes: A QP that enters ERR in any cycle of a burst of doorbells is flushed."""
+    env = Env(dut, 1.0, 1.0, 1.0)
+    await env.start()
+    others = [await env.make(qpn, 3) for qpn in range(8, 24)]
+    for gap in range(8):
+        ring = await env.make(40 + gap, 3)
+        env.post(ring, 1, 1, 1, 1)
+        await env.rest(cycles=20)
+        for other in others:
+            env.post(other, 1)
+        await env.cycles(gap)
+        env.to(ring, STATES.ERR)
+        await env.rest(cycles=80)
+        assert ring.cons == ring.prod, gap
+
+
+@cocotb.test()
+async def counts_reach_their_upper_bits(dut):
+    """queue.rq.counts: A ring is flushed beyond 8,192 descriptors, and another ring is claimed
+    beyond 4,096 until it is empty each time."""
+    env = Env(dut, 1.0, 1.0, 1.0)
+    await env.start()
+    dead, busy = await env.make(3, 6, STATES.ERR), await env.make(60, 6)
+
+    def step():
+        if dead.space() >= 32:
+            env.post(dead, *[0, 1] * 16)
+        if busy.space() == 64:
+            env.post(busy, *[0, 1] * 32)
+        env.check(busy, 1.0)
+
+    for _ in range(600):
+        await env.cycles(100, step)
+        if dead.cons > 8_300 and busy.cons > 4_300:
+            break
+    assert dead.cons > 8_300 and busy.cons > 4_300
