@@ -171,6 +171,39 @@ def test_a_changed_payload_in_host_memory_is_found(tmp_path):
     assert error.value.line == target + 1
 
 
+@pytest.mark.parametrize("byte", [0, 700, 1023])
+def test_a_changed_payload_byte_is_shown_with_offset_and_both_values(tmp_path, byte):
+    rows = rows_of("pingpong")
+    index = first(rows, lambda row, rows, i: row[0] == "d" and len(row[2]) == 2048)
+    _, address, text = rows[index]
+    rows[index][2] = flip(text, byte)
+    came, expected = (bytes.fromhex(one)[byte] for one in (text, rows[index][2]))
+    with pytest.raises(PlayError) as error:
+        play(written(tmp_path, rows), model())
+    assert error.value.text == (
+        f"payload at {address:#x}, byte {byte} of 1024, address {address + byte:#x}: "
+        f"expected {expected:#04x}, got {came:#04x}")
+
+
+ZEROS = {
+    "admin response": ("pingpong", 3, "bytes 0 to 2"),
+    "checksum of a response": ("pingpong", 1, "byte 3"),
+    "completion": ("pingpong", 28, "bytes 4 to 31"),
+}
+
+
+@pytest.mark.parametrize("what", ZEROS)
+def test_a_deleted_line_of_zeros_is_found(tmp_path, what):
+    name, size, missing = ZEROS[what]
+    rows = rows_of(name)
+    index = first(rows, lambda row, rows, i: row[0] == "d" and row[2] == "00" * size)
+    del rows[index]
+    with pytest.raises(PlayError, match="is incomplete: expected") as error:
+        play(written(tmp_path, rows), model())
+    assert f"found no 'd' line for {missing}; " in error.value.text
+    assert abs(error.value.line - index) <= 2
+
+
 def test_a_missing_interrupt_counts_as_one_too_many(tmp_path):
     rows = rows_of("probe")
     index = first(rows, lambda row, rows, i: row[0] == "i")

@@ -148,6 +148,7 @@ class _Player:
             self.batch.append(store)
             self.result.stores += 1
         if wanted:
+            self._check_complete(wanted)
             self._flush()
             self._await(step, wanted)
             if self._status_differs(wanted):
@@ -380,6 +381,17 @@ class _Player:
 
     # Comparing
 
+    @staticmethod
+    def _check_complete(wanted):
+        """Refuses a recorded entry without some of its bytes: they would count as zeros."""
+        for slot in wanted.slots.values():
+            if slot.missing:
+                missing = ", ".join(_spans(sorted(slot.missing)))
+                raise _Difference(slot.line, f"the recorded {slot.region.kind} at "
+                                  f"{slot.address:#x} is incomplete: expected "
+                                  f"{slot.region.entry_bytes} bytes, found no 'd' line for "
+                                  f"{missing}; record the session again or restore the line")
+
     def _compare(self, expected, came):
         image = self._with_our_numbers(expected)
         kind = expected.region.kind
@@ -464,8 +476,11 @@ class _Player:
                 part = target.data[start : start + len(data) - at]
                 came = data[at : at + len(part)]
                 if came != part:
-                    raise _Difference(target.line, f"payload at {address + at:#x}: expected "
-                                      f"{_short(part)}, got {_short(came)}")
+                    wrong = next(i for i in range(len(part)) if part[i] != came[i])
+                    raise _Difference(
+                        target.line, f"payload at {target.address:#x}, byte {start + wrong} of "
+                        f"{len(target.data)}, address {address + at + wrong:#x}: expected "
+                        f"{part[wrong]:#04x}, got {came[wrong]:#04x}")
                 target.left -= len(part)
                 at += len(part)
         for target in wanted.payload:
@@ -507,6 +522,18 @@ class _Player:
         raise _Difference(slot.line, f"DEV_STS did not reach the recorded value: expected "
                           f"{slot.image.hex()}, got {self.slots[address].image.hex()} after "
                           f"{STATUS_POLLS} reads")
+
+
+def _spans(numbers):
+    """Ranges of ascending byte numbers in words, such as `bytes 4 to 7`."""
+    spans = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return [f"bytes {first} to {last}" if first < last else f"byte {first}"
+            for first, last in spans]
 
 
 def _short(data):
