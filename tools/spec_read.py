@@ -81,6 +81,33 @@ KEYS = {
     "command": {"name", "opcode", "request", "response", "used_for"} | TEXT,
     "feature": {"name", "id", "get", "set"} | TEXT,
     "status": {"when", "tests"},
+    "pci": {
+        "vendor_id", "device_ids", "class_code", "revision_and_subsystem", "bars", "msix"} | TEXT,
+    "device id": {"id"} | TEXT,
+    "class code": {"value"} | TEXT,
+    "bar": {"index", "name", "mapping", "min_size", "required"} | TEXT,
+    "msix": {"admin_vector", "eq_vectors", "requested"} | TEXT,
+    "crc16": {
+        "poly", "reflected", "init", "xorout", "check_123456789", "over", "zero_64B",
+        "zero_128B"} | TEXT,
+    "source": {"repo", "path"} | TEXT,
+    "path": {"latency", "interval", "depth"} | TEXT,
+    "parameter": {"value"} | TEXT,
+    "milestone": {"name", "event", "early"} | TEXT,
+    "stage": {"from", "to", "when", "place", "cost", "each", "early", "wait", "first"} | TEXT,
+    "cost per item": {"path", "of"},
+    "feature of the plan": {"id", "shows", "tests", "bins", "by"},
+    "unit of the plan": {"id", "module", "shows", "also", "by"},
+}  # fmt: skip
+
+# Mappings of the sections that the generator copies or that other tools read: where they are, `*`
+# for each item, and their kind in KEYS.
+PLACES = {
+    "pci": "pci", "pci.device_ids.*": "device id", "pci.class_code": "class code",
+    "pci.bars.*": "bar", "pci.msix": "msix", "crc16": "crc16", "sources.*": "source",
+    "modules.*.*": "path", "parameters.*": "parameter", "milestones.*": "milestone",
+    "stages.*": "stage", "stages.*.each.*": "cost per item", "plan.*": "feature of the plan",
+    "units.*": "unit of the plan",
 }  # fmt: skip
 
 
@@ -114,6 +141,24 @@ def read_yaml(path, label):
         loader.dispose()
 
 
+def mappings(node, path):
+    """Yields (place, mapping) of each mapping at a path of keys, in which `*` is every item."""
+    if not path:
+        if isinstance(node, dict):
+            yield (), node
+        return
+    key, *rest = path
+    if isinstance(node, list):
+        items = [(row.get("id", row.get("name", number)) if isinstance(row, dict) else number, row)
+                 for number, row in enumerate(node)]  # fmt: skip
+    else:
+        items = list(node.items()) if isinstance(node, dict) else []
+    for name, row in items:
+        if key in ("*", name):
+            for place, found in mappings(row, rest):
+                yield (name, *place), found
+
+
 class _Reader:
     def __init__(self):
         self.spec = Spec()
@@ -144,6 +189,9 @@ class _Reader:
     def section(self, label, data):
         spec = self.spec
         self.check_keys(data, "file", label)
+        for path, kind in PLACES.items():
+            for place, found in mappings(data, path.split(".")):
+                self.check_keys(found, kind, label, *place)
         for raw in data.get("enums") or []:
             self.put(spec.enums, self.enum(label, raw))
         for raw in data.get("structs") or []:
@@ -357,6 +405,20 @@ class _Reader:
         for enum in spec.enums.values():
             enum.widths.sort(reverse=True)
 
+    def check_profiles(self):
+        """Refuses a key that not every profile has."""
+        profiles = {}
+        for name, profile in self.spec.profiles.items():
+            if isinstance(profile, dict):
+                profiles[name] = profile
+            else:
+                self.refuse("spec/limits.yaml", "profiles", name, f"{profile} is no mapping")
+        common = set.intersection(*map(set, profiles.values())) if profiles else set()
+        for name, profile in profiles.items():
+            for key in sorted(set(profile) - common):
+                self.refuse("spec/limits.yaml", "profiles", name, f"unknown key {key}, not in "
+                            f"every profile; a profile has {', '.join(sorted(common))}")
+
     def check_statuses(self):
         """Checks that the statuses of a command name existing commands and statuses, with a reason.
         """
@@ -366,11 +428,19 @@ class _Reader:
         statuses = [value.short for value in enum.values] if enum else []
         for name, rows in spec.command_statuses.items():
             if name != EVERY_COMMAND and name not in commands:
-                self.refuse(label, name, "is no command")
+                known = ", ".join([EVERY_COMMAND, *commands])
+                self.refuse(label, name, f"is no command; expected one of {known}")
+            if not isinstance(rows, dict):
+                self.refuse(label, name, f"{rows} is no mapping of statuses")
+                continue
             for status, row in rows.items():
+                if not isinstance(row, dict):
+                    self.refuse(label, name, status, f"{row} is no mapping of when and tests")
+                    continue
                 self.check_keys(row, "status", label, name, status)
                 if status not in statuses:
-                    self.refuse(label, name, status, "is no status")
+                    known = ", ".join(statuses)
+                    self.refuse(label, name, status, f"is no status; expected one of {known}")
                 elif status != "SUCCESS" and not row.get("when"):
                     self.refuse(label, name, status, "says not when")
 
@@ -412,6 +482,7 @@ def check(parsed):
         except (KeyError, TypeError, AttributeError) as error:
             reader.refuse(label, f"not in the expected form ({type(error).__name__}: {error})")
     reader.check_links()
+    reader.check_profiles()
     reader.check_statuses()
     if reader.problems:
         raise SpecError("\n".join(reader.problems))

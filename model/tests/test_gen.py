@@ -6,8 +6,10 @@ from pathlib import Path
 
 import gen
 import pytest
+import spec_read
 import yaml
 from facts import macros
+from spec_model import SpecError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -161,6 +163,11 @@ REFUSED = {
         "KIND_B, value: 1, code: 2",
         "efa_toy_kind: EFA_TOY_KIND_B: unknown key code",
     ),
+    "unknown key of an item of a list": (
+        "internal_structs:",
+        "stages:\n  - {each: [{path: a, of: b, at: 1}]}\ninternal_structs:",
+        "stages: 0: each: 0: unknown key at; a cost per item has of, path",
+    ),
     "engine of an event": ("engine: toy, ", "", "not in the expected form (KeyError: 'engine')"),
     "events of two engines": (
         "  - {name: toy_seen, engine: toy, fields: [{name: what, bits: 4}]}\n",
@@ -182,6 +189,51 @@ def test_contradiction_is_refused_and_named(toy, capsys, old, new, message):
     assert run(root) == 1
     assert f"spec/toy.yaml: {message}" in capsys.readouterr().err
     assert not (root / "rtl").exists()
+
+
+@pytest.fixture(scope="module")
+def documents():
+    return spec_read.documents(ROOT / "spec")
+
+
+# One mapping of each kind that no struct or enum contains: where it is, and how a message names it.
+MAPPINGS = {
+    "regs.yaml pci": "pci: unknown key zzz; a pci has bars, class_code, desc, device_ids, doc",
+    "regs.yaml pci.device_ids.0": "pci: device_ids: 61344: unknown key zzz; a device id has",
+    "regs.yaml pci.class_code": "pci: class_code: unknown key zzz; a class code has",
+    "regs.yaml pci.bars.1": "pci: bars: llq_memory: unknown key zzz; a bar has",
+    "regs.yaml pci.msix": "pci: msix: unknown key zzz; a msix has admin_vector",
+    "regs.yaml sources.K": "sources: K: unknown key zzz; a source has",
+    "regs.yaml registers": "registers: unknown key zzz; a registers has",
+    "admin.yaml crc16": "crc16: unknown key zzz; a crc16 has check_123456789",
+    "admin.yaml commands.0": "CREATE_QP: unknown key zzz; a command has",
+    "admin.yaml pbl_chunk": "efa_pbl_chunk: unknown key zzz; a struct has",
+    "timing.yaml modules.efa_fifo.large": "modules: efa_fifo: large: unknown key zzz; a path has",
+    "stages.yaml parameters.bus": "parameters: bus: unknown key zzz; a parameter has",
+    "stages.yaml milestones.0": "milestones: bell: unknown key zzz; a milestone has",
+    "stages.yaml stages.0": "stages: 0: unknown key zzz; a stage has cost",
+    "testplan.yaml plan.0": "plan: bringup.probe: unknown key zzz; a feature of the plan has bins",
+    "testplan.yaml units.0": "units: common.ram: unknown key zzz; a unit of the plan has",
+    "limits.yaml profiles.default": "profiles: default: unknown key zzz, not in every profile; a",
+    "limits.yaml profiles.recorded": "profiles: recorded: unknown key zzz, not in every profile; a",
+    "statuses.yaml command_statuses.CREATE_QP": "CREATE_QP: zzz: 1 is no mapping of when and tests",
+    "statuses.yaml command_statuses": "zzz: is no command; expected one of every, CREATE_QP",
+}
+
+
+@pytest.mark.parametrize("place", MAPPINGS)
+def test_an_unknown_key_of_this_description_is_named(documents, place):
+    file, _, path = place.partition(" ")
+    node = documents[f"spec/{file}"]
+    for key in path.split("."):
+        node = node[int(key) if isinstance(node, list) else key]
+    node["zzz"] = 1
+    try:
+        with pytest.raises(SpecError) as error:
+            spec_read.check(documents)
+    finally:
+        del node["zzz"]
+    assert f"spec/{file}: {MAPPINGS[place]}" in str(error.value)
 
 
 def test_same_struct_in_two_files_is_refused(toy, capsys):
