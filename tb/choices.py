@@ -8,6 +8,7 @@ python -m tb.choices unit cq
 import re
 import sys
 
+import interrupt
 import testplan
 
 from tb.simulators import ROOT
@@ -45,6 +46,7 @@ def wrong_names(kind: str, expression: str) -> str | None:
 
 def main(arguments: list[str]) -> int:
     """Returns 2 with a line on standard error for a wrong name."""
+    interrupt.leave_on_interrupt("choices")
     error = wrong_names(*arguments)
     if error:
         print(error, file=sys.stderr)

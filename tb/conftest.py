@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 import testplan
+from interrupt import INTERRUPTED
 
 from tb import results
 from tb.runner import OUT, new_seed, planned_tests
@@ -15,6 +16,7 @@ SEED = pytest.StashKey[int]()
 FOUND = pytest.StashKey[dict]()
 REPORTED = pytest.StashKey[list]()
 VERDICT = pytest.StashKey[str]()
+INTERRUPT = pytest.StashKey[bool]()
 WRONG_USAGE = 2
 # pytest_runtest_logreport does not receive the configuration.
 _found: list[dict] = []
@@ -79,7 +81,8 @@ def pytest_collection_modifyitems(items):
 
 
 class Begun:
-    """Prints the long tests when they start, since their dots follow minutes later."""
+    """Prints the long tests when they start, since their dots follow minutes later; notes an
+    interrupt."""
 
     def __init__(self, config):
         self.config = config
@@ -89,6 +92,10 @@ class Begun:
             reporter = self.config.pluginmanager.get_plugin("terminalreporter")
             reporter.ensure_newline()
             reporter.write_line(f"running {nodeid.partition('::')[2]}")
+
+    def pytest_keyboard_interrupt(self, excinfo):
+        # A collection error and pytest.exit() call this hook, too, with other types.
+        self.config.stash[INTERRUPT] = excinfo.type is KeyboardInterrupt
 
 
 @pytest.fixture
@@ -182,6 +189,12 @@ def unused_simulators(config, counts):
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
     if hasattr(session.config, "workerinput"):
+        return
+    if session.config.stash.get(INTERRUPT, False):
+        # An incomplete run has no verdict and no report.
+        session.exitstatus = INTERRUPTED
+        if FOUND in session.config.stash:
+            shutil.rmtree(os.environ.pop(results.FOLDER), ignore_errors=True)
         return
     counts = counts_by_simulator(session.config)
     if counts and not results.simulators_used(counts) and session.exitstatus == 0:

@@ -15,7 +15,7 @@ least one. --fresh proves all blocks without earlier results and compares with f
 which it does not write; any other complete run of a block writes that file. Results:
 reports/formal/summary.json and claims.md, traces in sim/out/formal. Exit status 1 if a property
 fails, a cover is not reached, a planted bug survives, or formal/proven.json differs from the result
-of --fresh; 2 if a job cannot run.
+of --fresh; 2 if a job cannot run; 130 after an interrupt.
 """
 
 import argparse
@@ -29,6 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import formal_claims  # noqa: E402
+import interrupt  # noqa: E402
 import proven  # noqa: E402
 from formal_job import (  # noqa: E402
     BIN,
@@ -201,6 +202,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="proofs at a time (default 2)")
     parser.add_argument("--out", type=Path, default=ROOT / "reports/formal/summary.json")
     options = parser.parse_args()
+    interrupt.leave_on_interrupt("formal")
     names = sorted(path.stem for path in HOME.glob("*.yaml"))
     chosen = options.block or names
     if set(chosen) - set(names):

@@ -4,7 +4,8 @@
     tools/lint.py [--fix] [--only verilator]
 
 The tools accept different subsets of Verilog, so all of them run. Prints a line per step and the
-output of failed steps; exit status 1 if any step failed. --fix formats instead.
+output of failed steps; exit status 1 if any step failed, 130 after an interrupt. --fix formats
+instead.
 """
 
 import argparse
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import check_tree  # noqa: E402 - needs the path above
+import interrupt  # noqa: E402 - needs the path above
 import proven  # noqa: E402 - needs the path above
 import stream_rule  # noqa: E402 - needs the path above
 
@@ -163,6 +165,7 @@ def main():
     parser.add_argument("--fix", action="store_true", help="format Verilog and Python instead")
     parser.add_argument("--only", choices=STEPS, help="one step")
     options = parser.parse_args()
+    interrupt.leave_on_interrupt("lint")
     if options.fix:
         return fix()
     failed = []

@@ -12,6 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import interrupt  # noqa: E402 - needs the path above
+
 from tb.simulators import SIMULATORS, simulator_missing  # noqa: E402 - needs the path above
 
 PACKAGES = {"iverilog": "iverilog", "ccache": "ccache"}
@@ -31,6 +33,7 @@ def install(packages):
 
 
 def main():
+    interrupt.leave_on_interrupt("simulators")
     absent = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
     if absent and os.geteuid() == 0 and shutil.which("apt-get"):
         install(absent)
