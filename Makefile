@@ -60,7 +60,7 @@ test: lint formal-quick ## everything that must hold before a commit lands; repo
 	$(PYTEST) -n $(JOBS) --plan model/tests tb
 
 formal: $(STAMP) ## proofs of formal/, all or BLOCK=name; BUGS=1 plants a bug for each; reports/formal
-	$(BIN)/python tools/formal.py --jobs $(JOBS) $(if $(BLOCK),--block $(BLOCK)) $(if $(BUGS),--bugs)
+	$(BIN)/python tools/formal.py --jobs $(JOBS) $(foreach block,$(BLOCK),--block $(block)) $(if $(BUGS),--bugs)
 
 formal-fresh: $(STAMP) ## nightly: every proof and every planted bug from nothing, compared with formal/proven.json
 	$(BIN)/python tools/formal.py --jobs $(JOBS) --fresh
@@ -86,6 +86,7 @@ cover-control: $(STAMP) ## random admin commands on Verilator until every comman
 	$(BIN)/python tools/coverage.py sim/out/coverage_control nic.control nic.command.corrupted
 
 cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that unit benches reach, of the wiring system tests, too; UNIT=name
+	$(if $(UNIT),@$(CHOICES) unit '$(UNIT)')
 	@rm -rf sim/out/code_coverage && mkdir -p sim/out/code_coverage
 	EFA_CODE_COVERAGE=$(CURDIR)/sim/out/code_coverage $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim verilator \
 		--seed $(or $(SEED),3) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)',tb/system/test_system.py)

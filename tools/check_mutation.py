@@ -210,8 +210,11 @@ def main(arguments=None):
     chosen = [check for check in checks
               if any(fnmatch.fnmatch(check.id, one) for one in args.check or ["*"])]  # fmt: skip
     wrong = problems(chosen)
-    if not chosen:
-        wrong = [f"no check {' '.join(args.check)} in {LIST}"]
+    unknown = [one for one in args.check
+               if not any(fnmatch.fnmatch(check.id, one) for check in checks)]  # fmt: skip
+    if unknown:
+        wrong = [f"no check {', '.join(unknown)} in {LIST}; expected one of "
+                 f"{', '.join(check.id for check in checks)}"]  # fmt: skip
     reason = simulator_missing(args.sim)
     if wrong or reason:
         print("\n".join([*wrong, *([reason] if reason else [])]), file=sys.stderr)

@@ -121,10 +121,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     chosen = options.block or list(listed)
     if unknown := [name for name in chosen if name not in listed]:
-        print(f"no such block: {', '.join(unknown)}; expected one of {', '.join(listed)}")
+        print(f"no such block: {', '.join(unknown)}; expected one of {', '.join(listed)}",
+              file=sys.stderr)  # fmt: skip
         return 2
     if missing := [tool for tool in TOOLS if not (BIN / tool).exists()]:
-        print(f"{' and '.join(missing)} missing: run `make setup`")
+        print(f"{' and '.join(missing)} missing: run `make setup`", file=sys.stderr)
         return 2
     flows = {name: Flow(name, row.parameters) for name, row in listed.items()}
     failed = []

@@ -205,11 +205,13 @@ def main():
     interrupt.leave_on_interrupt("formal")
     names = sorted(path.stem for path in HOME.glob("*.yaml"))
     chosen = options.block or names
-    if set(chosen) - set(names):
-        print(f"no such block: {set(chosen) - set(names)}; known blocks: {', '.join(names)}")
+    unknown = sorted(set(chosen) - set(names))
+    if unknown:
+        print(f"no such block: {', '.join(unknown)}; expected one of {', '.join(names)}",
+              file=sys.stderr)  # fmt: skip
         return 2
     if not (BIN / "yices-smt2").exists():
-        print("yices is missing: run `make setup`")
+        print("yices is missing: run `make setup`", file=sys.stderr)
         return 2
     try:
         blocks = [read_block(HOME / f"{name}.yaml") for name in chosen]

@@ -85,6 +85,15 @@ def test_wrong_usage_exits_2(arguments, capsys):
     assert message.count("\n") == 1
 
 
+@pytest.mark.parametrize(("command", "known"), [
+    ("play", "data/sessions/pingpong.jsonl.gz"), ("sweep", "sim/sweeps/example.yaml")])
+def test_a_file_that_is_not_there_exits_2_with_the_files_that_are(command, known, capsys):
+    assert cli.main([command, "absent"]) == cli.UNUSABLE
+    message = capsys.readouterr().err
+    assert message.startswith("efa-cosim: absent: no such file; expected a file such as ")
+    assert known in message
+
+
 @pytest.mark.parametrize(("arguments", "text"), [
     (["--help"], "exit codes: 0 passed, 1 failed, 2 usage"), (["play", "--help"], "--control")])
 def test_help_teaches(arguments, text, capsys):

@@ -140,7 +140,7 @@ def test_the_target_is_half_more_than_the_start(start, waiver, mhz, wanted):
 
 def test_an_unknown_block_lists_the_known_ones(capsys):
     assert fmax.main(["--block", "efa_cq", "efa_cqq"]) == 2
-    printed = capsys.readouterr().out
+    printed = capsys.readouterr().err
     assert printed.startswith("no such block: efa_cqq; expected one of ")
     assert " efa_cq," in printed and "efa_nic" not in printed
 

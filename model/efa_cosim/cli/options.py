@@ -3,7 +3,7 @@
 
 import argparse
 
-from efa_cosim.tree import ROOT
+from efa_cosim.tree import INSTALLED, ROOT
 
 SESSIONS = ROOT / "model/tests/data/sessions"
 RTL = "verilator"
@@ -37,6 +37,14 @@ def numbers(least, most):
         return sorted({one(part) for part in text.split(",")})
 
     return parse
+
+
+def absent(path, known):
+    """Returns an error for a file that is not there, which lists the paths `known`, else None."""
+    if path.exists():
+        return None
+    names = ", ".join(str(one if INSTALLED else one.relative_to(ROOT)) for one in sorted(known))
+    return f"{path}: no such file; expected a file such as {names}"
 
 
 seed = number(0, MOST_SEED)

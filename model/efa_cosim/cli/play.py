@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from efa_cosim.backends import backend_names, open_backend
+from efa_cosim.cli.options import SESSIONS, absent
 from efa_cosim.jobs.files import atomic_write
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 from efa_cosim.session.player import PlayError, play
@@ -51,7 +52,7 @@ def add_command(commands):
 
 def work(options):
     """Plays the session, prints the result, returns the exit code."""
-    refusal = _json_refusal(options.json)
+    refusal = absent(options.file, SESSIONS.glob("*.gz")) or _json_refusal(options.json)
     if refusal:
         print(f"efa-cosim: {refusal}", file=sys.stderr)
         return 2

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from efa_cosim.backends import open_backend
 from efa_cosim.boundary.backend import BackendUnavailable
-from efa_cosim.cli.options import RTL, number, numbers, say, seed
+from efa_cosim.cli.options import RTL, absent, number, numbers, say, seed
 from efa_cosim.host.endpoints import SRD, UD
 from efa_cosim.jobs.pool import Group, Pool
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
@@ -20,7 +20,7 @@ from efa_cosim.report.page import ReportError, check_target, write_report
 from efa_cosim.sweep import cache
 from efa_cosim.sweep.grid import CYCLE, Grid, GridError, read_grid
 from efa_cosim.sweep.point import measure
-from efa_cosim.tree import REPORTS
+from efa_cosim.tree import REPORTS, ROOT
 
 MOST_BYTES, MOST_QUEUES, MOST_WAIT, MOST_JOBS = 4096, 16, 10_000, 64
 MODELLED = "of the cycle model"
@@ -87,6 +87,10 @@ def add_command(commands):
 
 def work(options):
     """Runs the sweep, writes the report, returns the exit code."""
+    refusal = options.file and absent(options.file, (ROOT / "sim/sweeps").glob("*.yaml"))
+    if refusal:
+        print(f"efa-cosim: {refusal}", file=sys.stderr)
+        return 2
     name = f"sweep-{options.file.stem}" if options.file else "sweep"
     folder = options.out or REPORTS / name
     try:
