@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from efa_cosim import tree
 from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
 from efa_cosim.cli import main as cli
 from efa_cosim.cli import play
@@ -92,6 +94,28 @@ def test_a_file_that_is_not_there_exits_2_with_the_files_that_are(command, known
     message = capsys.readouterr().err
     assert message.startswith("efa-cosim: absent: no such file; expected a file such as ")
     assert known in message
+
+
+@pytest.mark.parametrize(("git", "shown"), [
+    ("echo 1234abc", " (commit 1234abc)"), ("exit 128", ""), (None, "")])
+def test_the_version_is_shown_with_the_commit(git, shown, tmp_path, monkeypatch, capsys):
+    (tmp_path / ".git").touch()
+    if git:
+        (tmp_path / "git").write_text(f"#!/bin/sh\n{git}\n")
+        (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(tree, "ROOT", tmp_path)
+    with pytest.raises(SystemExit) as error:
+        cli.main(["--version"])
+    assert error.value.code == 0
+    assert capsys.readouterr().out == f"efa-cosim {version('efa-cosim')}{shown}\n"
+
+
+def test_a_tree_without_git_has_no_commit(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tree, "ROOT", tmp_path)
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert capsys.readouterr().out == f"efa-cosim {version('efa-cosim')}\n"
 
 
 @pytest.mark.parametrize(("arguments", "text"), [

@@ -85,10 +85,38 @@ class _Parser(argparse.ArgumentParser):
         self.exit(UNUSABLE, f"efa-cosim: {message}; run `{self.prog} --help` for usage\n")
 
 
+class _Version(argparse.Action):
+    """Prints the version; git runs only when the option is given."""
+
+    def __call__(self, parser, *_):
+        from importlib.metadata import version
+
+        print(f"efa-cosim {version('efa-cosim')}{_commit()}")
+        parser.exit()
+
+
+def _commit():
+    """Returns ` (commit ...)` of a git checkout, marked if it has changes; else an empty text."""
+    import subprocess
+
+    from efa_cosim.tree import ROOT
+
+    if not (ROOT / ".git").exists():
+        return ""
+    command = ["git", "describe", "--always", "--dirty=, changed", "--exclude=*"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return f" (commit {done.stdout.strip()})" if done.returncode == 0 else ""
+
+
 def _parser():
     parser = _Parser(
         prog="efa-cosim", description=__doc__, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action=_Version, nargs=0,
+                        help="print version and commit of the source tree, and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in COMMANDS:
         import_module(f"efa_cosim.cli.{name}").add_command(commands)
