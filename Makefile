@@ -12,21 +12,32 @@ $(error SIM=$(SIM): $(or $(SIM_UNKNOWN),nothing) is no simulator; expected veril
 endif
 JOBS ?= 2
 PYTEST := $(BIN)/pytest -q -rs --dist load --maxschedchunk 1 --sim $(SIM) $(if $(SEED),--seed $(SEED))
+QUICK := $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim verilator $(if $(SEED),--seed $(SEED))
 CHOICES := PYTHONPATH=model:tools $(BIN)/python -m tb.choices
 
 .DEFAULT_GOAL := help
 # A failure prints the line that repeats it.
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 
-help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 15
+# `make help` prints the lines `##@` as headings and the text behind `##` of each target. [quick]: up to two minutes on
+# two cores; [long]: more, the rough time where known.
+
+##@ First use
+
+help: ## [quick] this list
+	@awk -F ':.*## ' '/^##@ / { print "\n" substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  [quick] up to two minutes on two cores, [long] more"
 	@echo "  options: SIM=verilator|icarus  SEED=7  JOBS=2  WAVES=1  UNIT=cq  TEST=send  BLOCK=fifo  FILE=session.jsonl.gz"
 
-setup: $(STAMP) ## .venv with everything the project uses, Verilator included
+setup: $(STAMP) ## [long] .venv with everything the project uses, Verilator included
 
 $(STAMP): requirements.lock pyproject.toml
-	@command -v g++ >/dev/null && command -v perl >/dev/null || \
-		{ echo "needed: g++ and perl (Debian: apt install g++ make perl)"; exit 2; }
+	@case "$$PWD" in *[[:space:]]*) echo "setup: the path '$$PWD' contains a space, which Verilator's makefiles and" \
+		"the programs of .venv cannot use: move the tree to a path without spaces, then make setup"; exit 2;; esac
+	@missing=; for program in g++ perl; do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+		test -z "$$missing" || { echo "setup: not installed:$$missing (Debian: apt install$$missing)"; exit 2; }
 	@echo "setting up .venv"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.lock
@@ -36,33 +47,61 @@ $(STAMP): requirements.lock pyproject.toml
 simulators: $(STAMP)
 	@$(BIN)/python tools/simulators.py
 
-gen: $(STAMP) ## write headers, codecs and reference pages from spec/ and docstrings
-	$(BIN)/python tools/gen.py
+run: $(STAMP) ## [long] the main job: sessions and sweeps on RTL and model; reports/run/index.html
+	$(BIN)/efa-cosim run
 
-lint: $(STAMP) simulators ## generated files fresh, RTL through four tools, Python through two
+play: $(STAMP) ## [long] play a recorded session: FILE=... [BACKEND=verilator]
+	$(BIN)/efa-cosim play $(FILE) --backend $(or $(BACKEND),verilator)
+
+report: $(STAMP) ## [quick] render reports/run again from its data
+	$(BIN)/efa-cosim report reports/run
+
+##@ Before a commit
+
+quick: $(STAMP) simulators ## [quick] before each commit: lint without Yosys, fast model tests, unit benches of changed blocks
+	$(BIN)/python tools/lint.py --quick
+	$(QUICK) -n $(JOBS) -m 'not slow' model/tests $$($(BIN)/python -m tb.changed)
+
+test: lint formal-quick ## [long] everything that must hold before a commit lands; reports/test: the plan's verdicts
+	$(PYTEST) -n $(JOBS) --plan model/tests tb
+
+lint: $(STAMP) simulators ## [quick] generated files fresh, RTL through four tools, Python through two
 	$(BIN)/python tools/lint.py
 
-fmt: $(STAMP) ## format Verilog and Python
+fmt: $(STAMP) ## [quick] format Verilog and Python
 	$(BIN)/python tools/lint.py --fix
 
-model: $(STAMP) ## tests of the model, the host's software and the generator
+gen: $(STAMP) ## [quick] write headers, codecs and reference pages from spec/ and docstrings
+	$(BIN)/python tools/gen.py
+
+##@ Tests
+
+model: $(STAMP) ## [long] tests of the model, the host's software and the generator
 	$(BIN)/pytest -q -n $(JOBS) model/tests tb/tests
 
-unit: $(STAMP) simulators ## unit benches, all or UNIT=name
+unit: $(STAMP) simulators ## [long] unit benches, all or UNIT=name
 	$(if $(UNIT),@$(CHOICES) unit '$(UNIT)')
 	$(PYTEST) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)')
 
-system: $(STAMP) simulators ## the whole device, all areas or TEST=area
+system: $(STAMP) simulators ## [long] the whole device, all areas or TEST=area
 	$(if $(TEST),@$(CHOICES) system '$(TEST)')
 	$(PYTEST) -n $(JOBS) tb/system $(if $(TEST),-k '$(TEST)')
 
-test: lint formal-quick ## everything that must hold before a commit lands; reports/test: the plan's verdicts
-	$(PYTEST) -n $(JOBS) --plan model/tests tb
+icarus: $(STAMP) simulators ## [long] unit benches and the whole device on Icarus, what takes minutes too
+	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/unit tb/system
 
-formal: $(STAMP) ## proofs of formal/, all or BLOCK=name; BUGS=1 plants a bug for each; reports/formal
+isolation-fuzz: $(STAMP) ## [long] an untrusted tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/isolation_fuzz
+	$(BIN)/python -m tb.isolation_fuzz --stores $(or $(STORES),1000000) --backend $(or $(BACKEND),model) --seed $(or $(SEED),1)
+
+reset-soak: $(STAMP) ## [long, three to four minutes] a thousand device sessions on Verilator, each ended by a reset at a random moment
+	$(BIN)/python -m tb.runner system reset_soak_long --sim verilator --seed $(or $(SEED),1)
+
+##@ Proofs
+
+formal: $(STAMP) ## [long] proofs of formal/, all or BLOCK=name; BUGS=1 plants a bug for each; reports/formal
 	$(BIN)/python tools/formal.py --jobs $(JOBS) $(foreach block,$(BLOCK),--block $(block)) $(if $(BUGS),--bugs)
 
-formal-fresh: $(STAMP) ## nightly: every proof and every planted bug from nothing, compared with formal/proven.json
+formal-fresh: $(STAMP) ## [long] nightly: every proof and every planted bug from nothing, compared with formal/proven.json
 	$(BIN)/python tools/formal.py --jobs $(JOBS) --fresh
 	$(BIN)/python tools/formal.py --jobs $(JOBS) --bugs
 
@@ -70,81 +109,69 @@ formal-quick: $(STAMP)
 	@$(BIN)/python tools/formal.py --jobs $(JOBS) --quick
 	@$(BIN)/python tools/formal.py --jobs $(JOBS) --changed 120
 
-icarus: $(STAMP) simulators ## unit benches and the whole device on Icarus, what takes minutes too
-	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/unit tb/system
+##@ Strength of the tests
 
-cover: cover-system cover-code ## functional coverage of the system tests, code coverage of the RTL
+cover: cover-system cover-code ## [long] functional coverage of the system tests, code coverage of the RTL
 
-cover-system: $(STAMP) ## what scenarios the system tests reached on Verilator, holes listed
+cover-system: $(STAMP) ## [long] what scenarios the system tests reached on Verilator, holes listed
 	@rm -rf sim/out/coverage && mkdir -p sim/out/coverage
 	EFA_COVERAGE=$(CURDIR)/sim/out/coverage $(BIN)/pytest -q --sim verilator $(if $(SEED),--seed $(SEED)) -n $(JOBS) tb/system/test_system.py
 	$(BIN)/python tools/coverage.py sim/out/coverage
 
-cover-control: $(STAMP) ## random admin commands on Verilator until every command x status x ring place x version was hit
+cover-control: $(STAMP) ## [long] random admin commands on Verilator until every command x status x ring place x version was hit
 	@rm -rf sim/out/coverage_control && mkdir -p sim/out/coverage_control
 	EFA_COVERAGE=$(CURDIR)/sim/out/coverage_control $(BIN)/python -m tb.runner system control_long --sim verilator --seed $(or $(SEED),1)
 	$(BIN)/python tools/coverage.py sim/out/coverage_control nic.control nic.command.corrupted
 
-cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that unit benches reach, of the wiring system tests, too; UNIT=name
+cover-code: $(STAMP) ## [long] lines, branches, expressions, bits of the RTL that unit benches reach, of the wiring system tests, too; UNIT=name
 	$(if $(UNIT),@$(CHOICES) unit '$(UNIT)')
 	@rm -rf sim/out/code_coverage && mkdir -p sim/out/code_coverage
 	EFA_CODE_COVERAGE=$(CURDIR)/sim/out/code_coverage $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim verilator \
 		--seed $(or $(SEED),3) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)',tb/system/test_system.py)
 	$(BIN)/python tools/code_coverage.py sim/out/code_coverage $(if $(UNIT),--some)
 
-mutate: $(STAMP) ## planted faults: blocks under unit benches, the wiring under system tests; BLOCK='efa_llq efa_nic.wiring' N=200 SEED=1; reports/mutate
+mutate: $(STAMP) ## [long] planted faults: blocks under unit benches, the wiring under system tests; BLOCK='efa_llq efa_nic.wiring' N=200 SEED=1; reports/mutate
 	$(BIN)/python tools/mutate.py $(if $(BLOCK),--block $(BLOCK)) $(if $(N),--count $(N)) --seed $(or $(SEED),1) --jobs $(JOBS)
 
-check-mutation: $(STAMP) ## each protection check of tb/check_mutations.yaml taken out by itself: its test must fail; CHECK='doorbell.*'; reports/check_mutation
+check-mutation: $(STAMP) ## [long, three to ten minutes] each protection check of tb/check_mutations.yaml taken out by itself: its test must fail; CHECK='doorbell.*'; reports/check_mutation
 	$(BIN)/python tools/check_mutation.py $(if $(CHECK),--check $(CHECK)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS)
 
-run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run/index.html
-	$(BIN)/efa-cosim run
-
-play: $(STAMP) ## play a recorded session: FILE=... [BACKEND=verilator]
-	$(BIN)/efa-cosim play $(FILE) --backend $(or $(BACKEND),verilator)
-
-sweep: $(STAMP) ## sweep sizes and queues on the RTL, or a grid: FILE=sim/sweeps/host.yaml
-	$(BIN)/efa-cosim sweep $(if $(FILE),$(FILE) --jobs $(JOBS))
-
-waterfall: $(STAMP) ## where the cycles of every message went, by service and named waits; reports/waterfall/index.html
-	$(BIN)/efa-cosim waterfall $(if $(BACKEND),--backend $(BACKEND)) $(if $(SEED),--seed $(SEED))
-
-wc-lab: $(STAMP) ## planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
-	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
-
-isolation-fuzz: $(STAMP) ## an untrusted tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/isolation_fuzz
-	$(BIN)/python -m tb.isolation_fuzz --stores $(or $(STORES),1000000) --backend $(or $(BACKEND),model) --seed $(or $(SEED),1)
-
-reset-soak: $(STAMP) ## a thousand device sessions on Verilator, each ended by a reset at a random moment
-	$(BIN)/python -m tb.runner system reset_soak_long --sim verilator --seed $(or $(SEED),1)
-
-report: $(STAMP) ## render reports/run again from its data
-	$(BIN)/efa-cosim report reports/run
-
-synth: $(STAMP) ## cells, RAM bits and logic depth of each block, reports/synth/summary.json
-	$(BIN)/python tools/synth.py --jobs $(JOBS)
-
-fmax: $(STAMP) ## MHz of each block, placed and routed between registers, all or BLOCK='efa_cq efa_eq'; RECORD=1 writes starts; reports/fmax
-	$(BIN)/python tools/fmax.py --jobs $(JOBS) $(if $(BLOCK),--block $(BLOCK)) $(if $(RECORD),--record)
-
-perf: $(STAMP) ## rates and latencies against their targets, all rows or ROW='inline*'; reports/perf/index.html
-	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)')
-
-golden: $(STAMP) ## write the golden cycle counts anew (tb/perf/golden.yaml) and print the differences
-	$(BIN)/python -m tb.perf.golden
-
-cycle-grid: $(STAMP) ## cycle model against RTL over a grid, or DRAWN=50 points of SEED; reports/cycle/summary.json
-	$(BIN)/python -m tb.cycle.grid $(if $(DRAWN),--drawn $(DRAWN)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS)
-
-bench-sim: $(STAMP) ## cycles per second of the whole device with everything checked
-	$(BIN)/python -m tb.bench_sim
-
-lock: ## pin what is installed in .venv
-	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
-
-flips: $(STAMP) ## change each value of spec/ by itself: the golden values must notice; reports/flips/summary.json
+flips: $(STAMP) ## [long] change each value of spec/ by itself: the golden values must notice; reports/flips/summary.json
 	$(BIN)/python model/tests/flips.py
 
-clean: ## forget builds and runs; .venv stays
+##@ Measurements
+
+perf: $(STAMP) ## [long, a few minutes] rates and latencies against their targets, all rows or ROW='inline*'; reports/perf/index.html
+	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)')
+
+waterfall: $(STAMP) ## [long] where the cycles of every message went, by service and named waits; reports/waterfall/index.html
+	$(BIN)/efa-cosim waterfall $(if $(BACKEND),--backend $(BACKEND)) $(if $(SEED),--seed $(SEED))
+
+sweep: $(STAMP) ## [long] sweep sizes and queues on the RTL, or a grid: FILE=sim/sweeps/host.yaml
+	$(BIN)/efa-cosim sweep $(if $(FILE),$(FILE) --jobs $(JOBS))
+
+wc-lab: $(STAMP) ## [long] planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
+	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
+
+cycle-grid: $(STAMP) ## [long] cycle model against RTL over a grid, or DRAWN=50 points of SEED; reports/cycle/summary.json
+	$(BIN)/python -m tb.cycle.grid $(if $(DRAWN),--drawn $(DRAWN)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS)
+
+golden: $(STAMP) ## [long] write the golden cycle counts anew (tb/perf/golden.yaml) and print the differences
+	$(BIN)/python -m tb.perf.golden
+
+bench-sim: $(STAMP) ## [long] cycles per second of the whole device with everything checked
+	$(BIN)/python -m tb.bench_sim
+
+synth: $(STAMP) ## [long] cells, RAM bits and logic depth of each block, reports/synth/summary.json
+	$(BIN)/python tools/synth.py --jobs $(JOBS)
+
+fmax: $(STAMP) ## [long] MHz of each block, placed and routed between registers, all or BLOCK='efa_cq efa_eq'; RECORD=1 writes starts; reports/fmax
+	$(BIN)/python tools/fmax.py --jobs $(JOBS) $(if $(BLOCK),--block $(BLOCK)) $(if $(RECORD),--record)
+
+##@ Upkeep
+
+lock: ## [quick] pin what is installed in .venv
+	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
+
+clean: ## [quick] forget builds and runs; .venv stays
 	rm -rf sim/out reports

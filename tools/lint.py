@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lints everything: generated files, tree, proof digests, RTL with four tools, Python with two.
 
-    tools/lint.py [--fix] [--only verilator]
+    tools/lint.py [--fix] [--only verilator] [--quick]
 
 The tools accept different subsets of Verilog, so all of them run. Prints a line per step and the
 output of failed steps; exit status 1 if any step failed, 130 after an interrupt. --fix formats
-instead.
+instead. --quick leaves out Yosys, which takes longer than the other steps together.
 """
 
 import argparse
@@ -147,6 +147,9 @@ STEPS = {
 }  # fmt: skip
 
 
+SLOW = ("yosys",)
+
+
 def fix():
     """Formats Verilog and Python in place."""
     for command in (
@@ -164,13 +167,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fix", action="store_true", help="format Verilog and Python instead")
     parser.add_argument("--only", choices=STEPS, help="one step")
+    parser.add_argument("--quick", action="store_true", help="without the slow steps")
     options = parser.parse_args()
     interrupt.leave_on_interrupt("lint")
     if options.fix:
         return fix()
     failed = []
     for name, step in STEPS.items():
-        if options.only not in (None, name):
+        if options.only not in (None, name) or (options.quick and name in SLOW):
             continue
         started = time.monotonic()
         status, text = step()

@@ -14,6 +14,8 @@ from efa_cosim.cycle.timelines import MILESTONES, MessageTimelines
 from efa_cosim.cycle.workload import Workload, WorkloadError, consumer_index, store_beats
 from efa_cosim.host.wc import POLICIES
 
+pytestmark = pytest.mark.slow
+
 SIZES = (0, 1, 32, 33, 64, 65, 512, 513, 1024, 4096)
 
 

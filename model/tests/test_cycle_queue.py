@@ -15,6 +15,8 @@ from efa_cosim.report import crossover
 from efa_cosim.sweep.grid import Job, read_grid
 from efa_cosim.sweep.workloads import measure
 
+pytestmark = pytest.mark.slow
+
 MOST_K = 8
 GRID = """\
 sizes: [32, 512]

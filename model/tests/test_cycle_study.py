@@ -16,6 +16,8 @@ from efa_cosim.layouts.defs import Perf, PerfStream
 from efa_cosim.report import plots
 from efa_cosim.report import waterfall_plots as pictures
 
+pytestmark = pytest.mark.slow
+
 WORK = Workload(size=64, queues=4, depth=4, batch=4, messages=256)
 
 

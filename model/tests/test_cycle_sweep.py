@@ -12,6 +12,8 @@ from efa_cosim.sweep import cache
 from efa_cosim.sweep.grid import Job
 from efa_cosim.sweep.workloads import measure, simulated, workloads
 
+pytestmark = pytest.mark.slow
+
 GRID = """\
 sizes: [32, 1024]
 queues: [1, 64]

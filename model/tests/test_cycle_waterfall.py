@@ -12,6 +12,8 @@ from efa_cosim.attribution.waterfall import WaterfallError, attribute
 from efa_cosim.cycle.network import recorded
 from efa_cosim.cycle.workload import Workload
 
+pytestmark = pytest.mark.slow
+
 BUSY = Workload(size=64, queues=4, depth=16, batch=4, gap=40, messages=1024)
 
 

@@ -7,6 +7,8 @@ import pytest
 from facts import as_golden, differences, read_golden
 from spec_read import check, documents
 
+pytestmark = pytest.mark.slow
+
 STEP = 61  # every STEP-th change; the first one differs per file
 
 

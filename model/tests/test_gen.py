@@ -292,6 +292,7 @@ def test_generated_files_of_this_tree_are_fresh():
     assert run(ROOT, "--check") == 0
 
 
+@pytest.mark.slow
 def test_output_does_not_depend_on_the_run():
     assert gen.generate(ROOT) == gen.generate(ROOT)
 

@@ -17,6 +17,8 @@ from efa_cosim.wclab.bugs import BUGS
 from efa_cosim.wclab.matrix import LINES, LINES_OF_BUGS, ROWS, buffer_of, outcome
 from efa_cosim.wclab.verdict import VERDICTS
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 3
 # Bugs that no store buffer hides: their trace differs from a correct trace under each policy.
 ALWAYS_SEEN = [bug for bug in BUGS if bug not in ("no_fence", "fence_early")]

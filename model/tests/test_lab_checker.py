@@ -22,6 +22,8 @@ from efa_cosim.wclab.explain import breach
 from efa_cosim.wclab.trace import DB, GONE, LLQ, SHOWN, WATCHED, Item, Shape
 from efa_cosim.wclab.verdict import name
 
+pytestmark = pytest.mark.slow
+
 BASE, DEPTH, DOORBELL = 4096, 8, 64
 SHAPE = Shape(3, BASE, DEPTH, 64, DOORBELL, 4)
 WHOLE = (0, 64)

@@ -26,6 +26,8 @@ from efa_cosim.report.page import (
 from efa_cosim.sweep.grid import Grid
 from efa_cosim.sweep.point import measure
 
+pytestmark = pytest.mark.slow
+
 
 def shown(*latencies):
     stage = {"stage": "to the receiver", "place": "fabric", "service": 51}

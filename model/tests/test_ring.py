@@ -19,6 +19,7 @@ def test_powers_of_two_have_a_largest(value, largest, response):
     assert is_power_of_two(value, largest) is response
 
 
+@pytest.mark.slow
 @given(DEPTHS, STEPS)
 def test_a_work_ring_follows_unbounded_counts(depth, steps):
     ring = WorkRing(depth)

@@ -11,6 +11,8 @@ import yaml
 
 from efa_cosim.layouts import defs
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "model/tests"
 SUCCESS = defs.AdminAqCompletionStatus.SUCCESS

@@ -12,6 +12,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import check_tree  # noqa: E402 - needs the path above
 
+pytestmark = pytest.mark.slow
+
 PLAN, UNITS, TIMING = "spec/testplan.yaml", "tb/unit/units.py", "spec/timing.yaml"
 STATUSES = "spec/statuses.yaml"
 
