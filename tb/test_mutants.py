@@ -105,11 +105,31 @@ def test_words_alone_leave_a_state_as_it_is():
         assert mutant_runs.plain(other) != mutant_runs.plain(same)
 
 
+def test_type_hints_leave_a_state_as_it_is():
+    bare = "class A:\n    b = None\n    def f(self, c, d=1):\n        e = c\n        return e\n"
+    hinted = (
+        "from __future__ import annotations\nfrom typing import Any, TypeAlias\n"
+        "from tb.lib import queue\nT: TypeAlias = list[queue]\nV = TypeVar('V')\n"
+        "class P(Protocol):\n    x: int\n"
+        "class A(Generic[V]):\n    b: Any = None\n    g: int\n"
+        "    @overload\n    def f(self, c: int) -> int: ...\n"
+        "    def f(self, c: T, d: int = 1) -> int:\n        e: T = c\n        return e\n"
+    )
+    assert mutant_runs.plain(hinted) == mutant_runs.plain(bare)
+    for old, new in (("= None", "= 0"), ("d: int = 1", "d: int = 2"), ("e: T = c", "e: T = d")):
+        assert mutant_runs.plain(hinted.replace(old, new)) != mutant_runs.plain(bare)
+    # The fields of a dataclass are its hints.
+    data = "@dataclass\nclass A:\n    a: int\n    b: int = 0\n"
+    assert mutant_runs.plain(data) == mutant_runs.plain(data.replace("int", "str"))
+    for other in (data.replace("    a: int\n", ""), data.replace("b: int", "b")):
+        assert mutant_runs.plain(other) != mutant_runs.plain(data)
+
+
 def test_the_place_of_a_module_leaves_a_state_as_it_is():
     own = "from tb.lib import queue\nfrom efa_cosim.host import wc, verbs as v\n"
-    message = f"import os\n{own}x = 1\n"
+    message = f"import os\n{own}x = queue, wc, v\n"
     moved = "from efa_cosim.wc import (\n    verbs as v,\n    wc,\n)\n"
-    moved = f"{moved}import os\nfrom tb import queue\nx = 1\n"
+    moved = f"{moved}import os\nfrom tb import queue\nx = queue, wc, v\n"
     assert mutant_runs.plain(message) == mutant_runs.plain(moved)
     for other in (message.replace(" as v", ""), message.replace("os", "re"),
                   message.replace("from tb.lib", "from os")):  # fmt: skip

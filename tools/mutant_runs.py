@@ -23,12 +23,10 @@ and the proof method only.
 import ast
 import hashlib
 import importlib.util
-import io
 import json
 import re
 import shutil
 import threading
-import tokenize
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from functools import cache
@@ -80,30 +78,91 @@ def _hash(*parts):
     return state.hexdigest()[:16]
 
 
+class _Code(ast.NodeTransformer):
+    """Removes from a module what no test depends on: docstrings, and all that only type hints need.
+    """
+
+    HINTS = ("__future__", "collections.abc", "typing")
+    FIELDS = ("NamedTuple", "dataclass")
+
+    def __init__(self):
+        self.fields = False
+
+    def visit_Expr(self, node):
+        value = node.value
+        text = isinstance(value, ast.Constant) and isinstance(value.value, str)
+        return None if text else self.generic_visit(node)
+
+    def visit_ImportFrom(self, node):
+        return None if node.module in self.HINTS else node
+
+    def visit_If(self, node):
+        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+    def visit_ClassDef(self, node):
+        outer, bases = self.fields, [ast.unparse(one) for one in node.bases]
+        if "Protocol" in bases:
+            return None
+        marks = [*bases, *(ast.unparse(mark).split("(")[0] for mark in node.decorator_list)]
+        self.fields = any(mark.split(".")[-1] in self.FIELDS for mark in marks)
+        found = [one.value if isinstance(one, ast.Subscript) else one for one in node.bases]
+        node.bases = [one for one in found if ast.unparse(one) != "Generic"]
+        self.generic_visit(node)
+        self.fields = outer
+        return node
+
+    def visit_FunctionDef(self, node):
+        if "overload" in map(ast.unparse, node.decorator_list):
+            return None
+        outer, self.fields, node.returns = self.fields, False, None
+        self.generic_visit(node)
+        self.fields = outer
+        return node
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_arg(self, node):
+        node.annotation = None
+        return node
+
+    def visit_Assign(self, node):
+        return None if ast.unparse(node.value).startswith("TypeVar(") else self.generic_visit(node)
+
+    def visit_AnnAssign(self, node):
+        """A hint makes a field of a dataclass or NamedTuple; elsewhere only the value counts."""
+        if ast.unparse(node.annotation) == "TypeAlias" or (node.value is None and not self.fields):
+            return None
+        if self.fields:
+            node.annotation = ast.Constant(None)
+            return self.generic_visit(node)
+        return self.generic_visit(ast.Assign([node.target], node.value))
+
+
+class _Imports(ast.NodeTransformer):
+    """Removes imports from OWN; `bound` collects their names."""
+
+    def __init__(self):
+        self.bound = {}
+
+    def visit_ImportFrom(self, node):
+        if (node.module or "").partition(".")[0] not in OWN:
+            return node
+        self.bound |= {one.asname or one.name: one.name for one in node.names}
+        return None
+
+
 @cache
 def plain(text):
-    """Returns the tokens of Python source, without comments, docstrings and empty lines.
+    """Returns the code of a Python module in one form, without what no test depends on (_Code).
 
-    An import from a module of this project counts by the names that it binds: the content of the
-    module counts by itself, and its place has no effect on a test.
+    An import from a module of this project counts by the names that it binds and the code uses: the
+    content of the module counts by itself, and its place has no effect on a test.
     """
-    kept, statement, bound = [], [], set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in (tokenize.COMMENT, tokenize.NL):
-            continue
-        if token.type in (tokenize.INDENT, tokenize.DEDENT):
-            kept.append("{" if token.type == tokenize.INDENT else "}")
-            continue
-        statement.append(token)
-        if token.type == tokenize.NEWLINE:
-            words = [one.string for one in statement]
-            if words[0] == "from" and words[1] in OWN:
-                names = " ".join(words[words.index("import") + 1 : -1]).strip("() ,")
-                bound |= {name.strip() for name in names.split(",")}
-            elif [one.type for one in statement] != [tokenize.STRING, tokenize.NEWLINE]:
-                kept += words
-            statement = []
-    return " ".join([*kept, *sorted(bound)])
+    imports = _Imports()
+    tree = imports.visit(_Code().visit(ast.parse(text)))
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    bound = sorted(f"{name} as {alias}" for alias, name in imports.bound.items() if alias in used)
+    return "\n".join([ast.dump(tree), *bound])
 
 
 def rtl_texts(top):
