@@ -65,7 +65,7 @@ quick: $(STAMP) simulators ## [quick] before each commit: lint without Yosys, fa
 test: lint formal-quick ## [long] everything that must hold before a commit lands; reports/test: the plan's verdicts
 	$(PYTEST) -n $(JOBS) --plan model/tests tb
 
-lint: $(STAMP) simulators ## [quick] generated files fresh, RTL through four tools, Python through two
+lint: $(STAMP) simulators ## [quick] generated files fresh, RTL through four tools, Python through three
 	$(BIN)/python tools/lint.py
 
 fmt: $(STAMP) ## [quick] format Verilog and Python

@@ -12,6 +12,7 @@ import gen_c
 import gen_docs
 import gen_modules
 import gen_python
+import gen_stub
 import gen_uvm
 import gen_verilog
 from formal_job import PlanFault
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUTPUTS = {
     "rtl/gen/efa_defs.vh": gen_verilog.header,
     "model/efa_cosim/layouts/defs.py": gen_python.module,
+    "model/efa_cosim/layouts/defs.pyi": gen_stub.module,
     "tb/native/efa_defs.h": gen_c.header,
     "tb/env/register_model.py": gen_uvm.registers,
     "docs/registers.md": gen_docs.registers,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lints everything: generated files, tree, proof digests, RTL with four tools, Python with two.
+"""Lints everything: generated files, tree, proof digests, RTL with four tools, Python with three.
 
     tools/lint.py [--fix] [--only verilator] [--quick]
 
@@ -141,9 +141,14 @@ def imports():
     return run([BIN / "lint-imports", "--no-cache"])
 
 
+def types():
+    return run([BIN / "mypy"])
+
+
 STEPS = {
     "generated files": generated, "tree": tree, "proofs": proofs, "verilator": verilator,
     "icarus": icarus, "yosys": yosys, "verible": verible, "ruff": ruff, "imports": imports,
+    "types": types,
 }  # fmt: skip
 
 

@@ -5,9 +5,18 @@ All backends offer the same synchronous calls; driver, verbs and player use no o
 device. Software calls `wait` to wait, never a loop of its own.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, Self, TypeAlias
 
 from efa_cosim.layouts import defs
+
+# BAR, offset, bytes.
+Store: TypeAlias = tuple[int, int, bytes]
+# Address, mask and value of a word of host memory, None if there is nothing to watch.
+Word: TypeAlias = "Callable[[], tuple[int, int, int] | None]"
 
 MSIX_ADDRESS = 0xFEE0_0000
 MSIX_ADDRESS_STEP = 16
@@ -38,24 +47,29 @@ class Backend(ABC):
     """
 
     name = "backend"
-    memory = None
-    node_id = 0
+    memory: Any = None
+    node_id: int = 0
     # How the CPUs of this host combine stores (efa_cosim.host.wc.StoreBuffer or its text).
-    store_buffer = "ideal"
+    store_buffer: Any = "ideal"
     # The device fetches send WQEs from host memory (build option SQ_HOST); not discoverable.
     sq_host = False
 
     @abstractmethod
-    def stores(self, items):
+    def stores(self, items: Iterable[Store]) -> None:
         """Executes posted host stores (bar, offset, bytes) in order; each is inside one 64-byte
         line."""
 
     @abstractmethod
-    def load(self, bar, offset, size):
+    def load(self, bar: int, offset: int, size: int) -> bytes:
         """Returns `size` bytes of a BAR at `offset`."""
 
     @abstractmethod
-    def wait(self, condition, timeout_cycles=DEFAULT_TIMEOUT_CYCLES, word=None):
+    def wait(
+        self,
+        condition: Callable[[], object],
+        timeout_cycles: int = DEFAULT_TIMEOUT_CYCLES,
+        word: Word | None = None,
+    ) -> None:
         """Runs the device until condition() is true.
 
         - `timeout_cycles`: limit in device cycles; the model counts rounds of its fabric instead
@@ -68,55 +82,55 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def settle(self):
+    def settle(self) -> None:
         """Runs device and fabric until nothing is outstanding."""
 
     @abstractmethod
-    def interrupts(self):
+    def interrupts(self) -> list[int]:
         """Returns the MSI-X vectors that arrived since the last call, in order."""
 
     @abstractmethod
-    def writes(self):
+    def writes(self) -> list[tuple[int, bytes]]:
         """Returns the DMA writes (address, bytes) since the last call, in order and without
         interrupts; none unless the backend records."""
 
     @abstractmethod
-    def packets(self):
+    def packets(self) -> list[bytes]:
         """Returns the packets that left the device since the last call, as bytes; none unless the
         backend records."""
 
     @abstractmethod
-    def flr(self):
+    def flr(self) -> None:
         """Does a function-level reset; the PCI core then initializes the MSI-X table again."""
 
     @abstractmethod
-    def set_bus_master(self, on):
+    def set_bus_master(self, on: bool) -> None:
         """Sets or clears bus master enable of the PCI command register."""
 
     @abstractmethod
-    def set_function_mask(self, on):
+    def set_function_mask(self, on: bool) -> None:
         """Sets or clears the function mask of the MSI-X capability; the device must be idle."""
 
     @property
     @abstractmethod
-    def cycles(self):
+    def cycles(self) -> int:
         """Device cycles so far; 0 for a backend without time."""
 
-    def store(self, bar, offset, data):
+    def store(self, bar: int, offset: int, data: bytes) -> None:
         """Executes one posted host store of 1 to 64 bytes inside one 64-byte line."""
         self.stores([(bar, offset, data)])
 
-    def close(self):  # noqa: B027 - most backends hold nothing
+    def close(self) -> None:  # noqa: B027 - most backends hold nothing
         """Releases the resources of the backend: a simulator, shared memory."""
 
-    def abort(self):
+    def abort(self) -> None:
         """Releases the resources at once, without a check for errors."""
         self.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind, *_exc):
+    def __exit__(self, kind: type[BaseException] | None, *_exc: object) -> None:
         if kind is None:
             self.close()
             return
@@ -127,7 +141,7 @@ class Backend(ABC):
             return
 
 
-def msix_table_stores(vectors=None):
+def msix_table_stores(vectors: int | None = None) -> list[Store]:
     """Stores of the PCI core software that initialize the MSI-X table, all vectors unmasked."""
     stores = []
     for vector in range(defs.LIMITS.msix_vectors if vectors is None else vectors):

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host memory as seen by a device: bytes at 64-bit addresses, with injected read failures."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 PAGE_BYTES = 4096
 _PAGE_SHIFT = PAGE_BYTES.bit_length() - 1
 _IN_PAGE = PAGE_BYTES - 1
@@ -10,7 +14,7 @@ _ADDRESS_MASK = (1 << 64) - 1
 class HostReadError(Exception):
     """A device read touched a range with an injected failure; has `address` and `size`."""
 
-    def __init__(self, address, size):
+    def __init__(self, address: int, size: int) -> None:
         super().__init__(f"read of {size} bytes at {address:#x} failed")
         self.address, self.size = address, size
 
@@ -22,11 +26,11 @@ class HostMemory:
     Subclasses implement `peek` and `poke`.
     """
 
-    def __init__(self):
-        self._failing = []
-        self.on_write = None
+    def __init__(self) -> None:
+        self._failing: list[tuple[int, int]] = []
+        self.on_write: Callable[[int, bytes], object] | None = None
 
-    def read(self, address, size):
+    def read(self, address: int, size: int) -> bytes:
         """Returns bytes as a device reads them; raises HostReadError in a failing range."""
         if self._failing:
             end = address + size
@@ -35,25 +39,25 @@ class HostMemory:
                     raise HostReadError(address, size)
         return self.peek(address, size)
 
-    def write(self, address, data):
+    def write(self, address: int, data: bytes) -> None:
         """Stores bytes, then calls on_write(address, data) if set."""
         self.poke(address, data)
         if self.on_write is not None:
             self.on_write(address, data)
 
-    def fail(self, address, size):
+    def fail(self, address: int, size: int) -> None:
         """Makes every device read that touches the range fail until heal()."""
         self._failing.append((address, address + size))
 
-    def heal(self):
+    def heal(self) -> None:
         """Removes all injected failures."""
         self._failing.clear()
 
-    def peek(self, address, size):
+    def peek(self, address: int, size: int) -> bytes:
         """Returns bytes without failures."""
         raise NotImplementedError
 
-    def poke(self, address, data):
+    def poke(self, address: int, data: bytes) -> None:
         """Stores bytes without a call of on_write."""
         raise NotImplementedError
 
@@ -61,11 +65,11 @@ class HostMemory:
 class Memory(HostMemory):
     """Sparse host memory: the first write allocates a page, all other addresses read as zero."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self._pages = {}
+        self._pages: dict[int, bytearray] = {}
 
-    def peek(self, address, size):
+    def peek(self, address: int, size: int) -> bytes:
         start = address & _IN_PAGE
         if start + size <= PAGE_BYTES:
             page = self._pages.get((address & _ADDRESS_MASK) >> _PAGE_SHIFT)
@@ -76,7 +80,7 @@ class Memory(HostMemory):
             for done in range(head, size, PAGE_BYTES)
         )
 
-    def poke(self, address, data):
+    def poke(self, address: int, data: bytes) -> None:
         start, size = address & _IN_PAGE, len(data)
         if start + size > PAGE_BYTES:
             head = PAGE_BYTES - start
@@ -90,7 +94,7 @@ class Memory(HostMemory):
             page = self._pages[number] = bytearray(PAGE_BYTES)
         page[start : start + size] = data
 
-    def pages(self):
+    def pages(self) -> list[int]:
         """Returns the addresses of all pages ever written, ascending."""
         return [number << _PAGE_SHIFT for number in sorted(self._pages)]
 
@@ -98,20 +102,20 @@ class Memory(HostMemory):
 class BufferMemory(HostMemory):
     """A window of host memory on a buffer with another owner, such as a simulator."""
 
-    def __init__(self, buffer, base=0):
+    def __init__(self, buffer: bytearray | memoryview, base: int = 0) -> None:
         super().__init__()
         self._view = memoryview(buffer).cast("B")
         self._base = base
 
-    def _place(self, address, size):
+    def _place(self, address: int, size: int) -> slice:
         start = address - self._base
         if start < 0 or start + size > len(self._view):
             raise IndexError(f"{size} bytes at {address:#x} are outside this memory, which has "
                              f"{len(self._view)} bytes at {self._base:#x}")
         return slice(start, start + size)
 
-    def peek(self, address, size):
+    def peek(self, address: int, size: int) -> bytes:
         return bytes(self._view[self._place(address, size)])
 
-    def poke(self, address, data):
+    def poke(self, address: int, data: bytes) -> None:
         self._view[self._place(address, len(data))] = data

@@ -5,7 +5,12 @@ A function takes the device and the decoded command. It returns its response lay
 a success without a body, or raises AdminError. The order of the checks is the priority of statuses.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
 from efa_cosim.device.admin_rules import (
+    Command,
     address_of,
     aligned,
     capable,
@@ -16,19 +21,25 @@ from efa_cosim.device.admin_rules import (
     well_formed,
 )
 from efa_cosim.device.features import attribute, statistics
-from efa_cosim.device.objects import Ah, Cq, Eq, Pd, Qp, Uar
+from efa_cosim.device.objects import Ah, Checked, Cq, Eq, Pd, Qp, Uar
 from efa_cosim.device.ring import EntryRing, WorkRing, is_power_of_two
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.layout import Struct
+
+if TYPE_CHECKING:
+    from efa_cosim.device.device import Device
 
 MAX_RNR_RETRY = 7
 RING_ALIGNMENT = 64
 EQE_WORDS = defs.AdminEqe.SIZE // 4
 
+_Body = TypeVar("_Body", defs.AdminGetFeatureResp, defs.AdminAcqGetStatsResp)
+
 _Opcode = defs.AdminAqOpcode
 _State = defs.AdminQpState
 _Feature = defs.AdminAqFeatureId
 
-_MOVES = {
+_MOVES: dict[int, set[defs.AdminQpState]] = {
     _State.RESET: {_State.INIT},
     _State.INIT: {_State.INIT, _State.RTR, _State.ERR},
     _State.RTR: {_State.RTS, _State.ERR},
@@ -39,12 +50,12 @@ _MOVES = {
 }
 
 # Opcode to the function that executes it.
-COMMANDS = {}
+COMMANDS: dict[int, Command] = {}
 command = commands(COMMANDS)
 
 
 @command(_Opcode.ALLOC_PD)
-def alloc_pd(device, cmd):
+def alloc_pd(device: Device, cmd: defs.AdminAllocPdCmd) -> defs.AdminAllocPdResp:
     pds = device.objects.pds
     number = granted(pds.free_number())
     pds.add(number, Pd(number))
@@ -52,7 +63,7 @@ def alloc_pd(device, cmd):
 
 
 @command(_Opcode.DEALLOC_PD)
-def dealloc_pd(device, cmd):
+def dealloc_pd(device: Device, cmd: defs.AdminDeallocPdCmd) -> None:
     objects = device.objects
     valid(objects.pds.get(cmd.pd))
     users = (objects.qps, objects.mrs, objects.ahs)
@@ -61,7 +72,7 @@ def dealloc_pd(device, cmd):
 
 
 @command(_Opcode.ALLOC_UAR)
-def alloc_uar(device, cmd):
+def alloc_uar(device: Device, cmd: defs.AdminAllocUarCmd) -> defs.AdminAllocUarResp:
     uars = device.objects.uars
     number = granted(uars.free_number())
     uars.add(number, Uar(number))
@@ -69,7 +80,7 @@ def alloc_uar(device, cmd):
 
 
 @command(_Opcode.DEALLOC_UAR)
-def dealloc_uar(device, cmd):
+def dealloc_uar(device: Device, cmd: defs.AdminDeallocUarCmd) -> None:
     objects = device.objects
     valid(objects.uars.get(cmd.uar))
     users = (objects.qps, objects.cqs, objects.counters)
@@ -79,7 +90,7 @@ def dealloc_uar(device, cmd):
 
 
 @command(_Opcode.CREATE_EQ)
-def create_eq(device, cmd):
+def create_eq(device: Device, cmd: defs.AdminCreateEqCmd) -> defs.AdminCreateEqResp:
     eqs, limits = device.objects.eqs, device.limits
     base = address_of(cmd.ba)
     valid(is_power_of_two(cmd.depth, limits.max_eq_depth))
@@ -92,16 +103,16 @@ def create_eq(device, cmd):
 
 
 @command(_Opcode.DESTROY_EQ)
-def destroy_eq(device, cmd):
+def destroy_eq(device: Device, cmd: defs.AdminDestroyEqCmd) -> None:
     objects = device.objects
-    eq = objects.eqs.get(cmd.eqn)
+    eq: Checked[Eq] = objects.eqs.get(cmd.eqn)
     valid(eq)
     unused(all(cq.eq is not eq for cq in objects.cqs.live.values()))
     objects.eqs.remove(cmd.eqn)
 
 
 @command(_Opcode.CREATE_CQ)
-def create_cq(device, cmd):
+def create_cq(device: Device, cmd: defs.AdminCreateCqCmd) -> defs.AdminCreateCqResp:
     objects, limits = device.objects, device.limits
     base = address_of(cmd.cq_ba)
     entry_bytes = 4 * cmd.cq_entry_size_words
@@ -132,16 +143,16 @@ def create_cq(device, cmd):
 
 
 @command(_Opcode.DESTROY_CQ)
-def destroy_cq(device, cmd):
+def destroy_cq(device: Device, cmd: defs.AdminDestroyCqCmd) -> None:
     objects = device.objects
-    cq = objects.cqs.get(cmd.cq_idx)
+    cq: Checked[Cq] = objects.cqs.get(cmd.cq_idx)
     valid(cq)
     unused(all(cq not in (qp.send_cq, qp.recv_cq) for qp in objects.qps.live.values()))
     objects.cqs.remove(cmd.cq_idx)
 
 
 @command(_Opcode.CREATE_AH)
-def create_ah(device, cmd):
+def create_ah(device: Device, cmd: defs.AdminCreateAhCmd) -> defs.AdminCreateAhResp:
     objects = device.objects
     valid(objects.pds.get(cmd.pd))
     ah = objects.ah_of.get((cmd.pd, cmd.dest_addr))
@@ -155,9 +166,9 @@ def create_ah(device, cmd):
 
 
 @command(_Opcode.DESTROY_AH)
-def destroy_ah(device, cmd):
+def destroy_ah(device: Device, cmd: defs.AdminDestroyAhCmd) -> None:
     objects = device.objects
-    ah = objects.ahs.get(cmd.ah)
+    ah: Checked[Ah] = objects.ahs.get(cmd.ah)
     valid(ah and ah.pd == cmd.pd)
     ah.refs -= 1
     if not ah.refs:
@@ -167,18 +178,21 @@ def destroy_ah(device, cmd):
 
 
 @command(_Opcode.CREATE_QP)
-def create_qp(device, cmd):
+def create_qp(device: Device, cmd: defs.AdminCreateQpCmd) -> defs.AdminCreateQpResp:
     objects, limits = device.objects, device.limits
     size = cmd.qp_alloc_size
     well_formed(not cmd.sq_virt and not cmd.rq_virt)
     valid(isinstance(cmd.qp_type, defs.AdminQpType))
     valid(objects.pds.get(cmd.pd))
     valid(objects.uars.get(cmd.uar))
-    send_cq, recv_cq = objects.cqs.get(cmd.send_cq_idx), objects.cqs.get(cmd.recv_cq_idx)
+    send_cq: Cq
+    recv_cq: Cq
+    # The next check excludes None.
+    send_cq, recv_cq = objects.cqs.get(cmd.send_cq_idx), objects.cqs.get(cmd.recv_cq_idx)  # type: ignore[assignment]
     valid(send_cq and recv_cq and send_cq.uar == recv_cq.uar == cmd.uar)
     depth, ring_bytes = size.send_queue_depth, size.send_queue_ring_size
     valid(is_power_of_two(depth, limits.max_sq_depth))
-    wqe_bytes = next(
+    wqe_bytes: Checked[int] = next(
         (n for n in (defs.IoTxWqe.SIZE, defs.IoTxWqe128.SIZE) if ring_bytes == n * depth), None
     )
     valid(wqe_bytes)
@@ -220,8 +234,8 @@ def create_qp(device, cmd):
 
 
 @command(_Opcode.MODIFY_QP)
-def modify_qp(device, cmd):
-    qp = device.objects.qp_by_number(cmd.qp_handle)
+def modify_qp(device: Device, cmd: defs.AdminModifyQpCmd) -> None:
+    qp: Checked[Qp] = device.objects.qp_by_number(cmd.qp_handle)
     valid(qp)
     moves = cmd.modify_mask__qp_state
     # A QP that failed is not in the state its driver holds: RESET and ERR are always permitted.
@@ -245,8 +259,8 @@ def modify_qp(device, cmd):
 
 
 @command(_Opcode.QUERY_QP)
-def query_qp(device, cmd):
-    qp = device.objects.qp_by_number(cmd.qp_handle)
+def query_qp(device: Device, cmd: defs.AdminQueryQpCmd) -> defs.AdminQueryQpResp:
+    qp: Checked[Qp] = device.objects.qp_by_number(cmd.qp_handle)
     valid(qp)
     return defs.AdminQueryQpResp(
         qp_state=qp.state,
@@ -258,9 +272,9 @@ def query_qp(device, cmd):
 
 
 @command(_Opcode.DESTROY_QP)
-def destroy_qp(device, cmd):
+def destroy_qp(device: Device, cmd: defs.AdminDestroyQpCmd) -> None:
     objects = device.objects
-    qp = objects.qp_by_number(cmd.qp_handle)
+    qp: Checked[Qp] = objects.qp_by_number(cmd.qp_handle)
     valid(qp)
     device.datapath.move(qp, _State.RESET)
     for counter in qp.counters.values():
@@ -270,14 +284,14 @@ def destroy_qp(device, cmd):
 
 
 @command(_Opcode.GET_FEATURE)
-def get_feature(device, cmd):
-    body = attribute(device, cmd.feature_common.feature_id)
+def get_feature(device: Device, cmd: defs.AdminGetFeatureCmd) -> defs.AdminGetFeatureResp:
+    body: Checked[Struct] = attribute(device, cmd.feature_common.feature_id)
     valid(body)
     return _with_body(defs.AdminGetFeatureResp, body)
 
 
 @command(_Opcode.SET_FEATURE)
-def set_feature(device, cmd):
+def set_feature(device: Device, cmd: defs.AdminSetFeatureCmd) -> None:
     feature = cmd.feature_common.feature_id
     host_info = feature == _Feature.HOST_INFO
     well_formed(not host_info or cmd.aq_common.ctrl_data)
@@ -292,12 +306,12 @@ def set_feature(device, cmd):
 
 
 @command(_Opcode.GET_STATS)
-def get_stats(device, cmd):
+def get_stats(device: Device, cmd: defs.AdminAqGetStatsCmd) -> defs.AdminAcqGetStatsResp:
     valid(cmd.scope == defs.AdminGetStatsScope.ALL)
     return _with_body(defs.AdminAcqGetStatsResp, statistics(device, cmd.type))
 
 
-def _with_body(response, body):
+def _with_body(response: type[_Body], body: Struct) -> _Body:
     """Returns a response whose union holds the body; the header is filled when it is posted."""
     result = response()
     start = response.u.offset

@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Admin commands of event counters: counters in host memory, incremented by completions."""
 
-from efa_cosim.device.admin_rules import aligned, commands, granted, unused, valid
-from efa_cosim.device.objects import Counter
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from efa_cosim.device.admin_rules import Command, aligned, commands, granted, unused, valid
+from efa_cosim.device.objects import Checked, Counter, Qp
 from efa_cosim.layouts import defs
+
+if TYPE_CHECKING:
+    from efa_cosim.device.device import Device
 
 COUNTER_BYTES = 8
 _MASK = (1 << 8 * COUNTER_BYTES) - 1
@@ -14,12 +21,14 @@ _Modify = defs.AdminEventCounterModifyOps
 _QP_EVENTS = defs.AdminEventCounterAttachType.QP_EVENTS
 
 # Opcode to the function that executes it.
-COMMANDS = {}
+COMMANDS: dict[int, Command] = {}
 command = commands(COMMANDS)
 
 
 @command(_Opcode.CREATE_EVENT_COUNTER)
-def create_event_counter(device, cmd):
+def create_event_counter(
+    device: Device, cmd: defs.AdminCreateEventCounterCmd
+) -> defs.AdminCreateEventCounterResp:
     objects = device.objects
     valid(objects.uars.get(cmd.uar))
     valid(aligned(cmd.paddr, COUNTER_BYTES))
@@ -29,16 +38,16 @@ def create_event_counter(device, cmd):
 
 
 @command(_Opcode.DESTROY_EVENT_COUNTER)
-def destroy_event_counter(device, cmd):
+def destroy_event_counter(device: Device, cmd: defs.AdminDestroyEventCounterCmd) -> None:
     counters = device.objects.counters
-    counter = counters.get(cmd.cntr_handle)
+    counter: Checked[Counter] = counters.get(cmd.cntr_handle)
     valid(counter)
     unused(not counter.attached)
     counters.remove(counter.index)
 
 
 @command(_Opcode.ATTACH_EVENT_COUNTER)
-def attach_event_counter(device, cmd):
+def attach_event_counter(device: Device, cmd: defs.AdminAttachDetachEventCounterCmd) -> None:
     counter, qp, events = _named(device, cmd)
     unused(all(qp.counters.get(event) in (None, counter) for event in events))
     for event in events:
@@ -47,7 +56,7 @@ def attach_event_counter(device, cmd):
 
 
 @command(_Opcode.DETACH_EVENT_COUNTER)
-def detach_event_counter(device, cmd):
+def detach_event_counter(device: Device, cmd: defs.AdminAttachDetachEventCounterCmd) -> None:
     counter, qp, events = _named(device, cmd)
     valid(all(qp.counters.get(event) is counter for event in events))
     for event in events:
@@ -56,15 +65,15 @@ def detach_event_counter(device, cmd):
 
 
 @command(_Opcode.MODIFY_EVENT_COUNTER)
-def modify_event_counter(device, cmd):
-    counter = device.objects.counters.get(cmd.cntr_handle)
+def modify_event_counter(device: Device, cmd: defs.AdminModifyEventCounterCmd) -> None:
+    counter: Checked[Counter] = device.objects.counters.get(cmd.cntr_handle)
     valid(counter)
     valid(isinstance(cmd.operation, _Modify))
     before = 0 if cmd.operation == _Modify.SET else counter.value
     change(device, counter, before + cmd.value)
 
 
-def change(device, counter, value):
+def change(device: Device, counter: Counter, value: int) -> None:
     """Sets a counter (modulo 2^64) and writes its value to host memory."""
     counter.value = value & _MASK
     if device.on_event is not None:
@@ -72,11 +81,14 @@ def change(device, counter, value):
     device.dma_write(counter.address, counter.value.to_bytes(COUNTER_BYTES, "little"))
 
 
-def _named(device, cmd):
+def _named(
+    device: Device, cmd: defs.AdminAttachDetachEventCounterCmd
+) -> tuple[Counter, Qp, list[int]]:
     """Counter, QP and events (bit numbers) of an attachment; refuses an invalid combination."""
     objects, named = device.objects, cmd.u.qp_events
     counter, qp = objects.counters.get(cmd.cntr_handle), objects.qp_by_number(named.qp_handle)
     valid(cmd.attach_type == _QP_EVENTS)
     valid(counter and qp and counter.uar == qp.uar)
     valid(named.events and not named.events & ~device.limits.event_counter_events)
-    return counter, qp, [bit for bit in range(32) if named.events >> bit & 1]
+    # The checks have excluded None.
+    return counter, qp, [bit for bit in range(32) if named.events >> bit & 1]  # type: ignore[return-value]

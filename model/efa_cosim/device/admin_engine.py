@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executes the admin queue: consumes commands, writes responses, raises their interrupts."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from efa_cosim.boundary.memory import HostReadError
 from efa_cosim.device import admin, admin_counters, admin_regions
 from efa_cosim.device.admin_rules import AdminError
@@ -8,6 +12,10 @@ from efa_cosim.device.async_events import AsyncEvents
 from efa_cosim.device.ring import EntryRing, WorkRing, is_power_of_two
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import crc16
+from efa_cosim.layouts.layout import Struct
+
+if TYPE_CHECKING:
+    from efa_cosim.device.device import Device
 
 ENTRY_BYTES = defs.AdminAqEntry.SIZE
 WIDE_ENTRY_BYTES = defs.AdminAqEntryV2.SIZE
@@ -23,26 +31,30 @@ _Status = defs.AdminAqCompletionStatus
 class AdminQueues:
     """AQ, ACQ and AENQ of a device, in the state after a reset."""
 
-    def __init__(self, device):
+    aq: WorkRing | None
+    acq: EntryRing | None
+    # Opcode and slot of the command in execution; the opcode is None if its read failed.
+    current: tuple[int | None, int]
+
+    def __init__(self, device: Device) -> None:
         self.device = device
         self.aq = self.acq = None
         self.aq_base = self.acq_base = self.acq_vector = 0
         self.aq_entry_bytes = ENTRY_BYTES
         self.masked = self.held = self.held_event = False
-        # Opcode and slot of the command in execution; the opcode is None if its read failed.
         self.current = (None, 0)
         self.events = AsyncEvents(device, self._report_event)
 
-    def _depth(self, depth, entry_bytes, *sizes):
+    def _depth(self, depth: int, entry_bytes: int, *sizes: int) -> int | None:
         """The depth of a valid ring, None for an invalid one."""
         valid = entry_bytes in sizes and is_power_of_two(depth, self.device.limits.max_aq_depth)
         return depth if valid else None
 
-    def _base(self, low, high):
+    def _base(self, low: int, high: int) -> int:
         """Ring base, aligned down to the entry size: the low bits are ignored."""
         return self.device.register_pair(low, high) & -ENTRY_BYTES
 
-    def configure_aq(self, value):
+    def configure_aq(self, value: int) -> None:
         """AQ_CAPS: enables the ring at its base address, or disables it."""
         caps = defs.REG_BITS.AQ_CAPS.unpack(value)
         depth = self._depth(caps.AQ_DEPTH, caps.AQ_ENTRY_SIZE, ENTRY_BYTES, WIDE_ENTRY_BYTES)
@@ -50,7 +62,7 @@ class AdminQueues:
         self.aq_entry_bytes = caps.AQ_ENTRY_SIZE
         self.aq_base = self._base(defs.Reg.AQ_BASE_LO, defs.Reg.AQ_BASE_HI)
 
-    def configure_acq(self, value):
+    def configure_acq(self, value: int) -> None:
         """ACQ_CAPS: enables or disables the ring; executes commands that were pending for it."""
         caps = defs.REG_BITS.ACQ_CAPS.unpack(value)
         depth = self._depth(caps.ACQ_DEPTH, caps.ACQ_ENTRY_SIZE, ENTRY_BYTES)
@@ -59,21 +71,21 @@ class AdminQueues:
         self.acq_vector = caps.ACQ_MSIX_VECTOR
         self.device.when_master(self._serve)
 
-    def configure_aenq(self, value):
+    def configure_aenq(self, value: int) -> None:
         """AENQ_CAPS: enables or disables the ring."""
         caps = defs.REG_BITS.AENQ_CAPS.unpack(value)
         depth = self._depth(caps.AENQ_DEPTH, caps.AENQ_ENTRY_SIZE, ENTRY_BYTES)
         base = self._base(defs.Reg.AENQ_BASE_LO, defs.Reg.AENQ_BASE_HI)
         self.events.configure(depth, base, caps.AENQ_MSIX_VECTOR)
 
-    def ring(self, value):
+    def ring(self, value: int) -> None:
         """AQ_PROD_DB: advances the producer index and executes the posted commands."""
         if self.aq is None or not self.aq.ring(value):
             self.device.event("anomaly_admin", what=_Anomaly.AQ_DOORBELL, detail=value)
         else:
             self.device.when_master(self._serve)
 
-    def mask(self, value):
+    def mask(self, value: int) -> None:
         """INTR_MASK: clearing the mask sends the messages that were held, one per vector."""
         self.masked = bool(defs.REG_BITS.INTR_MASK.unpack(value).EN)
         if not self.masked:
@@ -83,17 +95,17 @@ class AdminQueues:
             for vector in sorted(vectors):
                 self.device.interrupts.raise_vector(vector)
 
-    def snapshot(self):
+    def snapshot(self) -> dict[str, Any]:
         """State that commands and events change; the ring indices are left out."""
         return {"masked": self.masked, "events": self.events.snapshot()}
 
-    def _report_event(self):
+    def _report_event(self) -> None:
         if self.masked:
             self.held_event = True
         else:
             self.device.interrupts.raise_vector(self.events.vector)
 
-    def _serve(self):
+    def _serve(self) -> None:
         while self.aq is not None and self.acq is not None and self.aq.waiting:
             # The phase toggles at each wrap. A wrong phase is reported; the doorbell decides.
             phase = self.aq.consumed // self.aq.depth & 1 ^ 1
@@ -109,7 +121,7 @@ class AdminQueues:
                 continue
             self._execute(entry, phase, slot)
 
-    def _execute(self, entry, phase, slot):
+    def _execute(self, entry: bytes, phase: int, slot: int) -> None:
         device = self.device
         common = defs.AdminAqCommonDesc.unpack(entry)
         self.current = (common.opcode, slot)
@@ -131,7 +143,7 @@ class AdminQueues:
             status = _Status.UNKNOWN_ERROR
         self._respond(command_id, status, response)
 
-    def _narrowed(self, entry):
+    def _narrowed(self, entry: bytes) -> bytes:
         """The 64-byte form of a 128-byte entry; refuses a wrong checksum or payload version."""
         image = bytearray(entry)
         header = defs.AdminAqCommonDescV2.over(image)
@@ -143,8 +155,9 @@ class AdminQueues:
         common, wide = defs.AdminAqCommonDesc.SIZE, defs.AdminAqCommonDescV2.SIZE
         return entry[:common] + entry[wide : wide + ENTRY_BYTES - common]
 
-    def _respond(self, command_id, status, response):
-        slot, phase = self.acq.reserve()
+    def _respond(self, command_id: int, status: int, response: Struct | None) -> None:
+        # A command is executed only while the ACQ is enabled.
+        slot, phase = self.acq.reserve()  # type: ignore[union-attr]
         image = bytearray(response.pack(ENTRY_BYTES) if response else ENTRY_BYTES)
         header = defs.AdminAcqCommonDesc.over(image)
         header.command_id, header.status, header.phase = command_id, status, phase

@@ -6,7 +6,13 @@ addresses of list pages and a link to the next block. Chunk lengths are ignored,
 drivers set wrong ones.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
 from efa_cosim.device.admin_rules import (
+    Command,
     address_of,
     aligned,
     capable,
@@ -15,8 +21,11 @@ from efa_cosim.device.admin_rules import (
     valid,
     well_formed,
 )
-from efa_cosim.device.objects import Mr
+from efa_cosim.device.objects import Checked, Mr, Objects
 from efa_cosim.layouts import defs
+
+if TYPE_CHECKING:
+    from efa_cosim.device.device import Device
 
 LIST_ALIGNMENT = ADDRESS_BYTES = 8
 ADDRESS_SPACE = 1 << 64
@@ -27,12 +36,12 @@ ADDRESSES_PER_PAGE = defs.EFA_CHUNK_PAYLOAD_SIZE // ADDRESS_BYTES
 _Opcode = defs.AdminAqOpcode
 
 # Opcode to the function that executes it.
-COMMANDS = {}
+COMMANDS: dict[int, Command] = {}
 command = commands(COMMANDS)
 
 
 @command(_Opcode.REG_MR)
-def reg_mr(device, cmd):
+def reg_mr(device: Device, cmd: defs.AdminRegMrCmd) -> defs.AdminRegMrResp:
     objects, flags = device.objects, cmd.aq_common
     physical = bool(cmd.mem_addr_phy_mode_en)
     well_formed(not flags.ctrl_data_indirect or (flags.ctrl_data and not physical))
@@ -55,7 +64,7 @@ def reg_mr(device, cmd):
 
 
 @command(_Opcode.ALLOC_MR)
-def alloc_mr(device, cmd):
+def alloc_mr(device: Device, cmd: defs.AdminAllocMrCmd) -> defs.AdminAllocMrResp:
     """Allocates a region without pages: its key covers nothing until a fast registration."""
     objects = device.objects
     valid(objects.pds.get(cmd.pd))
@@ -69,16 +78,16 @@ def alloc_mr(device, cmd):
 
 
 @command(_Opcode.DEREG_MR)
-def dereg_mr(device, cmd):
+def dereg_mr(device: Device, cmd: defs.AdminDeregMrCmd) -> None:
     objects = device.objects
-    mr = objects.mr_by_key(cmd.l_key)
+    mr: Checked[Mr] = objects.mr_by_key(cmd.l_key)
     valid(mr)
     objects.mrs.remove(mr.index)
     if mr.translations:
         objects.translations.take_back(mr.first_translation)
 
 
-def _space(device, count):
+def _space(device: Device, count: int) -> tuple[int, int]:
     """A free region index and the start of `count` free translations."""
     objects = device.objects
     index = granted(objects.mrs.free_number())
@@ -86,7 +95,7 @@ def _space(device, count):
     return index, granted(objects.translations.find(count) if fits else None)
 
 
-def _added(objects, index, start, count, **values):
+def _added(objects: Objects, index: int, start: int, count: int, **values: Any) -> Mr:
     key = objects.next_key(index)
     objects.count_key(key)
     objects.translations.give(start, count)
@@ -95,7 +104,7 @@ def _added(objects, index, start, count, **values):
     return region
 
 
-def _page_count(device, cmd):
+def _page_count(device: Device, cmd: defs.AdminRegMrCmd) -> int:
     """Number of pages of a region; refuses a list that is too short for them."""
     flags, buffer = cmd.aq_common, cmd.pbl.pbl
     valid(device.profile.page_size_cap >> cmd.phys_page_size_shift & 1)
@@ -110,7 +119,7 @@ def _page_count(device, cmd):
     return count
 
 
-def _pages(device, cmd, count):
+def _pages(device: Device, cmd: defs.AdminRegMrCmd, count: int) -> tuple[int, ...]:
     """The page addresses, inline or from host memory; raises HostReadError if a read fails."""
     flags = cmd.aq_common
     if not flags.ctrl_data:
@@ -118,14 +127,14 @@ def _pages(device, cmd, count):
     address = address_of(cmd.pbl.pbl.address)
     if not flags.ctrl_data_indirect:
         return _addresses(device, address, count)
-    pages = []
+    pages: list[int] = []
     for pointer in _list_pages(device, address, -(-count // ADDRESSES_PER_PAGE)):
         valid(aligned(pointer, LIST_ALIGNMENT))
         pages += _addresses(device, pointer, min(ADDRESSES_PER_PAGE, count - len(pages)))
     return tuple(pages)
 
 
-def _list_pages(device, chunk, count):
+def _list_pages(device: Device, chunk: int, count: int) -> Iterator[int]:
     """Addresses of the list pages; reads each chunk only when needed."""
     while count:
         valid(aligned(chunk, LIST_ALIGNMENT))
@@ -137,7 +146,7 @@ def _list_pages(device, chunk, count):
             chunk = address_of(link.address)
 
 
-def _addresses(device, start, count):
+def _addresses(device: Device, start: int, count: int) -> tuple[int, ...]:
     data = device.memory.read(start, ADDRESS_BYTES * count)
     return tuple(
         int.from_bytes(data[at : at + ADDRESS_BYTES], "little")

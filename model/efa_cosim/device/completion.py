@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes CQEs, raises completion events (EQEs) and the interrupts of event queues."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from efa_cosim.device.admin_counters import change
+from efa_cosim.device.objects import Cq, Eq, Qp
 from efa_cosim.device.ring import distance
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.wire import mask, precompiled
+
+if TYPE_CHECKING:
+    from efa_cosim.device.device import Device
 
 _Common = defs.IoCdescCommon
 _Queue = defs.IoQueueType
@@ -27,23 +35,25 @@ _RECV_COMP, _RECV_COMP_ERR = _Events.recv_comp.lsb, _Events.recv_comp_err.lsb
 class Completions:
     """All CQs and EQs of a device."""
 
-    def __init__(self, device):
+    def __init__(self, device: Device) -> None:
         self.device = device
 
     # CQEs. A failed or flushed receive has zeros after the QP number.
 
-    def send(self, qp, req_id, status, op):
+    def send(self, qp: Qp, req_id: int, status: int, op: int) -> None:
         """Writes the CQE of a send; its operation is reported with every status."""
         flags = _SEND_FLAGS | op << _OP_TYPE_LSB
         # Bits 63:16 of the id use the fields length, AH and source QP of a receive.
         low, *upper = (req_id >> at & _WORD for at in (0, 16, 32, 48))
         self._write(qp.send_cq, 0, qp, low, status, flags, (*upper, 0), b"")
 
-    def receive_error(self, qp, req_id, status):
+    def receive_error(self, qp: Qp, req_id: int, status: int) -> None:
         cq = qp.recv_cq
         self._write(cq, len(cq.rings) - 1, qp, req_id, status, _RECV_FLAGS, (0, 0, 0, 0), b"")
 
-    def receive(self, qp, req_id, length, gid, src_qpn, imm):
+    def receive(
+        self, qp: Qp, req_id: int, length: int, gid: bytes, src_qpn: int, imm: int | None
+    ) -> None:
         """Writes the CQE of a received message; imm is None without an immediate."""
         cq, limits = qp.recv_cq, self.device.limits
         ah = self.device.objects.ah_of.get((qp.pd, gid))
@@ -54,7 +64,17 @@ class Completions:
         status = defs.IoCompStatus.OK
         self._write(cq, len(cq.rings) - 1, qp, req_id, status, flags, details, source)
 
-    def _write(self, cq, sub, qp, req_id, status, flags, details, source):
+    def _write(
+        self,
+        cq: Cq,
+        sub: int,
+        qp: Qp,
+        req_id: int,
+        status: int,
+        flags: int,
+        details: tuple[int, ...],
+        source: bytes,
+    ) -> None:
         ring = cq.rings[sub]
         slot, phase = ring.reserve()
         image = _ENTRY.pack(req_id, status, flags | phase, qp.number, *details)
@@ -76,7 +96,7 @@ class Completions:
             cq.armed = False
             self._event(cq)
 
-    def _count(self, qp, flags, status):
+    def _count(self, qp: Qp, flags: int, status: int) -> None:
         """Increments the event counter: written after the CQE, before its completion event."""
         receive = flags & _RECV_FLAGS == _RECV_FLAGS
         good, bad = (_RECV_COMP, _RECV_COMP_ERR) if receive else (_SEND_COMP, _SEND_COMP_ERR)
@@ -86,7 +106,7 @@ class Completions:
 
     # Doorbells of CQs and EQs.
 
-    def ring(self, cq, value):
+    def ring(self, cq: Cq, value: int) -> None:
         """CQ doorbell: sets the consumer index and may arm the CQ for one event."""
         doorbell = _CONSUMER.unpack(value)
         cq.consumer_index = doorbell.CONSUMER_INDEX
@@ -97,7 +117,7 @@ class Completions:
             else:
                 cq.armed = True
 
-    def arm_eq(self, number):
+    def arm_eq(self, number: int) -> None:
         """EQ doorbell: sends a message now if EQEs are unreported, else at the next EQE."""
         eq = self.device.objects.eqs.get(number)
         if eq is None:
@@ -110,15 +130,18 @@ class Completions:
         for cq in cqs:
             if cq.pending:
                 cq.pending = False
-                self.device.when_master(lambda cq=cq: self._event(cq))
+                # The default binds this CQ; mypy infers no lambda with defaults.
+                self.device.when_master(lambda cq=cq: self._event(cq))  # type: ignore[misc]
 
-    def _event(self, cq):
+    def _event(self, cq: Cq) -> None:
         """Writes one EQE per CQ between two arms of its EQ, so the EQ cannot overflow."""
         if cq.posted:
             cq.pending = True
             return
         cq.posted = True
-        eq, device = cq.eq, self.device
+        eq: Eq
+        # Only a CQ with an EQ is armed.
+        eq, device = cq.eq, self.device  # type: ignore[assignment]
         slot, phase = eq.ring.reserve()
         entry = defs.AdminEqe(
             phase=phase, event_type=defs.AdminEqeEventType.COMPLETION,
@@ -129,7 +152,7 @@ class Completions:
         eq.new = True
         self._report(eq)
 
-    def _report(self, eq):
+    def _report(self, eq: Eq) -> None:
         if eq.armed and eq.new:
             eq.armed = eq.new = False
             self.device.interrupts.raise_vector(eq.vector)

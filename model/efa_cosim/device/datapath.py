@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work queues of the data path: doorbells, LLQ memory, QP states, dispatch of packets."""
 
+from __future__ import annotations
+
 from array import array
+from typing import TYPE_CHECKING, Any
 
 from efa_cosim.device.completion import Completions
 from efa_cosim.device.host_wqes import HostWqes
+from efa_cosim.device.objects import Cq, Qp
 from efa_cosim.device.receive import Receives
-from efa_cosim.device.ring import COUNTER_MASK
+from efa_cosim.device.ring import COUNTER_MASK, WorkRing
 from efa_cosim.device.send import Sends
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.wire import precompiled
+
+if TYPE_CHECKING:
+    from efa_cosim.device.device import Device
 
 SQ, RQ, CQ = range(3)
 TAKEN, FOREIGN, BEYOND, WRONG_STATE = range(4)
@@ -24,7 +31,9 @@ _State = defs.AdminQpState
 _Error = defs.QpError
 _Anomaly = defs.AnomalyNet
 _Opcode = defs.PktOpcode
-_DATA = {_Opcode.UD_SEND: defs.AdminQpType.UD, _Opcode.SRD_SEND: defs.AdminQpType.SRD}
+_DATA: dict[int, defs.AdminQpType] = {
+    _Opcode.UD_SEND: defs.AdminQpType.UD, _Opcode.SRD_SEND: defs.AdminQpType.SRD,
+}  # fmt: skip
 _ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
 _HEADER_BYTES = defs.PktHdr.SIZE
 
@@ -32,7 +41,7 @@ _HEADER_BYTES = defs.PktHdr.SIZE
 class Datapath:
     """Work queues of all QPs, in the state after a reset."""
 
-    def __init__(self, device):
+    def __init__(self, device: Device) -> None:
         limits = device.limits
         self.device, self.objects = device, device.objects
         self._page_shift = limits.llq_page_bytes.bit_length() - 1
@@ -43,7 +52,7 @@ class Datapath:
         self.sends = Sends(device, self)
         self.receives = Receives(device, self)
 
-    def snapshot(self):
+    def snapshot(self) -> dict[str, Any]:
         """State outside the objects: LLQ memory and the send side."""
         return {
             "llq": bytes(self._llq),
@@ -51,11 +60,11 @@ class Datapath:
             "sends": self.sends.snapshot(),
         }
 
-    def written_map(self):
+    def written_map(self) -> bytes:
         """Map of the LLQ dwords written and not consumed, as bytes."""
         return self._written.tobytes()
 
-    def node_of(self, gid):
+    def node_of(self, gid: bytes) -> int | None:
         """Fabric node of a GID, None for a GID outside the fabric."""
         limits = self.device.limits
         node = int.from_bytes(gid[-2:], "big")
@@ -64,19 +73,20 @@ class Datapath:
 
     # Doorbells.
 
-    def qp_doorbells(self, qp):
+    def qp_doorbells(self, qp: Qp) -> tuple[int, int]:
         """Offsets of the SQ and RQ doorbells of a QP."""
         start = qp.uar * self.device.limits.db_page_bytes + qp.index * QP_DOORBELL_BYTES
         return start, start + DOORBELL_BYTES
 
-    def cq_doorbell(self, cq):
+    def cq_doorbell(self, cq: Cq) -> int:
         """Offset of the doorbell of a CQ."""
         limits = self.device.limits
         return cq.uar * limits.db_page_bytes + limits.db_cq_base + cq.index * DOORBELL_BYTES
 
-    def ring(self, offset, value):
+    def ring(self, offset: int, value: int) -> None:
         """Executes a store to the doorbell BAR; the address selects the queue."""
         limits, objects = self.device.limits, self.objects
+        owner: Any  # Cq or Qp, by kind; None if there is none
         uar, inside = divmod(offset, limits.db_page_bytes)
         if inside >= limits.db_cq_base:
             kind, number = CQ, (inside - limits.db_cq_base) // DOORBELL_BYTES
@@ -99,18 +109,18 @@ class Datapath:
         elif status == BEYOND:
             self.fail(owner, _Error.SQ_DOORBELL if kind == SQ else _Error.RQ_DOORBELL)
 
-    def _check(self, qp, ring, value):
+    def _check(self, qp: Qp, ring: WorkRing, value: int) -> int:
         if qp.state == _State.RESET:
             return WRONG_STATE
         return TAKEN if ring.ring(value & COUNTER_MASK) else BEYOND
 
-    def _work(self, qp, kind):
+    def _work(self, qp: Qp, kind: int) -> None:
         if kind == SQ:
             self._work_sends(qp)
         elif qp.state == _State.ERR:
             self.receives.flush(qp)
 
-    def _work_sends(self, qp):
+    def _work_sends(self, qp: Qp) -> None:
         """Processes posted WQEs; fetches those in host memory first."""
         intact = self._in_host is None or self._in_host.fetch(qp)
         self.sends.work(qp)
@@ -119,7 +129,7 @@ class Datapath:
 
     # LLQ memory.
 
-    def store_llq(self, offset, data):
+    def store_llq(self, offset: int, data: bytes) -> None:
         """Stores a part of a WQE, inside one 64-byte line."""
         event, line, end = self.device.event, offset >> LINE_SHIFT, offset + len(data)
         start, stop = (offset + 3) & ~3, end & ~3
@@ -142,7 +152,7 @@ class Datapath:
         self._llq[start:stop] = data[start - offset : stop - offset]
         self._written[line] |= mask
 
-    def take_wqe(self, qp):
+    def take_wqe(self, qp: Qp) -> tuple[bytes, bool]:
         """Consumes the next WQE; returns it and whether it was complete, clears its written map."""
         if self._in_host:
             return self._in_host.take(qp), True
@@ -158,11 +168,11 @@ class Datapath:
                 wqe = _blanked(wqe, at, mask)
         return wqe, whole
 
-    def next_is_broken(self, qp):
+    def next_is_broken(self, qp: Qp) -> bool:
         """True if the next WQE is in host memory and its fetch failed; it is never sent."""
         return self._in_host is not None and self._in_host.broken(qp)
 
-    def unwrite(self, qp):
+    def unwrite(self, qp: Qp) -> None:
         """Clears the written map of the QP's ring."""
         first = qp.llq_base >> LINE_SHIFT
         count = qp.sq.depth * qp.wqe_bytes >> LINE_SHIFT
@@ -170,7 +180,7 @@ class Datapath:
 
     # QP states.
 
-    def move(self, qp, state):
+    def move(self, qp: Qp, state: int) -> None:
         """Moves a QP to a state already checked as permitted, with all effects."""
         qp.state = state
         if state == _State.RESET:
@@ -185,13 +195,13 @@ class Datapath:
         elif state == _State.RTS:
             self.device.when_master(lambda: self._work_sends(qp))
 
-    def fail(self, qp, cause):
+    def fail(self, qp: Qp, cause: defs.QpError) -> None:
         """Moves a QP to ERR because of a device-detected cause."""
         if qp.state != _State.ERR:
             self.device.event("qperr", qpn=qp.index, cause=cause)
             self.move(qp, _State.ERR)
 
-    def _flush(self, qp):
+    def _flush(self, qp: Qp) -> None:
         if qp.state == _State.ERR:
             if self._in_host:
                 self._in_host.fetch(qp)
@@ -200,7 +210,7 @@ class Datapath:
 
     # Packets.
 
-    def receive(self, packet):
+    def receive(self, packet: bytes) -> None:
         """Checks a packet from the fabric and dispatches it by opcode."""
         if len(packet) < _HEADER_BYTES:
             self._drop(_Anomaly.LENGTH, len(packet))
@@ -217,12 +227,12 @@ class Datapath:
         else:
             self._drop(_Anomaly.OPCODE, opcode)
 
-    def _drop(self, what, detail):
+    def _drop(self, what: defs.AnomalyNet, detail: int) -> None:
         self.device.stats.rx_drops += 1
         self.device.event("anomaly_net", what=what, detail=detail)
 
 
-def _blanked(wqe, at, mask):
+def _blanked(wqe: bytes, at: int, mask: int) -> bytes:
     """The WQE with the unwritten dwords of one line set to zero."""
     image = bytearray(wqe)
     for dword in range(LINE_BYTES // 4):

@@ -5,14 +5,20 @@ The model has no time. When store() returns, all effects of the store are comple
 leaves through the on_* callbacks, in the order that hardware must show.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from types import SimpleNamespace
+from typing import Any
 
+from efa_cosim.boundary.memory import HostMemory
 from efa_cosim.device.admin_engine import AdminQueues
 from efa_cosim.device.datapath import Datapath
 from efa_cosim.device.interrupts import ENTRY_BYTES, Interrupts
 from efa_cosim.device.objects import Objects, plain
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.layout import Bytes
 from efa_cosim.layouts.wire import precompiled
 
 LINE_BYTES = 64
@@ -31,7 +37,7 @@ _BASES = (
 _DURING_RESET = {_REG.DEV_CTL, _REG.MMIO_RESP_LO, _REG.MMIO_RESP_HI, _REG.MMIO_REG_READ}
 
 
-def dwords(offset, data):
+def dwords(offset: int, data: bytes) -> Iterator[tuple[int, int | None]]:
     """Aligned dwords of a store as (offset, value); value is None if a byte enable is missing."""
     end = offset + len(data)
     for start in range(offset & ~3, end, 4):
@@ -43,16 +49,31 @@ def dwords(offset, data):
 class Device:
     """One PCIe function: BARs towards the host, packets towards the fabric."""
 
+    on_dma_write: Callable[[int, bytes], object] | None
+    on_packet: Callable[[bytes], object] | None
+    on_interrupt: Callable[[int, int, int], object] | None
+    on_event: Callable[[str, dict[str, int]], object] | None
+    # Actions that wait for the bus master enable, and whether each one survives a reset.
+    _held: list[tuple[Callable[[], object], bool]]
+    _registers: dict[int, int]
+
     def __init__(
-        self, memory, *, node_id=1, profile="default", limits=None, interface=0, moderated=False
-    ):
+        self,
+        memory: HostMemory,
+        *,
+        node_id: int = 1,
+        profile: str = "default",
+        limits: Mapping[str, Any] | None = None,
+        interface: int = 0,
+        moderated: bool = False,
+    ) -> None:
         overrides = dict(limits or {})
         unknown = overrides.keys() - defs.LIMITS.keys()
         if unknown:
             raise ValueError(f"no such limits: {', '.join(sorted(unknown))}; "
                              "use names of spec/limits.yaml")
         self.memory, self.node_id = memory, node_id
-        self.limits = SimpleNamespace(**{**defs.LIMITS, **overrides})
+        self.limits: defs.Limits = SimpleNamespace(**{**defs.LIMITS, **overrides})
         self.profile = defs.PROFILES[profile]
         # Strap: 0 selects the profile's interface version, another value is the minor number.
         self.interface = interface
@@ -62,7 +83,7 @@ class Device:
             self.limits.msix_vectors, self._send_message, self._no_vector, moderated
         )
         self._bus_master = True
-        self._handlers = {
+        self._handlers: dict[int, Callable[[int], None]] = {
             _REG.AQ_CAPS: lambda value: self.admin.configure_aq(value),
             _REG.ACQ_CAPS: lambda value: self.admin.configure_acq(value),
             _REG.AENQ_CAPS: lambda value: self.admin.configure_aenq(value),
@@ -77,7 +98,7 @@ class Device:
 
     # Calls of the owner of the device.
 
-    def store(self, bar, offset, data):
+    def store(self, bar: int, offset: int, data: bytes) -> None:
         """Executes a posted host store of up to 64 bytes, split at a 64-byte line boundary."""
         space = LINE_BYTES - (offset & (LINE_BYTES - 1))
         if len(data) > space:
@@ -98,7 +119,7 @@ class Device:
                 else:
                     self._store_register(start, value)
 
-    def load(self, bar, offset, size):
+    def load(self, bar: int, offset: int, size: int) -> bytes:
         """Reads a BAR (MMIO read); only BAR 0 is readable, other BARs return zeros."""
         if bar != defs.EFA_REG_BAR:
             return bytes(size)
@@ -108,7 +129,7 @@ class Device:
         )
         return words[offset - first : end - first]
 
-    def receive(self, packet):
+    def receive(self, packet: bytes) -> None:
         """Receives a packet from the fabric; ignored during a reset."""
         if self.in_reset:
             return
@@ -117,7 +138,7 @@ class Device:
         else:
             self.when_master(lambda: self.datapath.receive(packet))
 
-    def flr(self):
+    def flr(self) -> None:
         """Function-level reset: restores the power-on state."""
         self.interrupts.clear()
         self._held, self._waiting_reads = [], 0
@@ -125,31 +146,31 @@ class Device:
         self.in_reset = self.reset_finished = False
         self._sample_straps()
 
-    def raise_event(self, group, syndrome=0, data=b""):
+    def raise_event(self, group: int, syndrome: int = 0, data: Bytes = b"") -> None:
         """Raises an asynchronous event of the management side; pending while the AENQ is full."""
         if not self.in_reset:
             self.admin.events.raise_event(group, syndrome, data)
 
-    def keep_alive(self):
+    def keep_alive(self) -> None:
         """The keep-alive period has expired."""
         if not self.in_reset:
             self.admin.events.keep_alive()
 
-    def let_time_pass(self):
+    def let_time_pass(self) -> bool:
         """Sends the messages that interrupt moderation holds; True if there were any."""
         return self.interrupts.release()
 
-    def set_bus_master(self, enabled):
+    def set_bus_master(self, enabled: bool) -> None:
         """Bus master enable. While off, work that needs DMA is held; then executed in order."""
         self._bus_master = enabled
         while self._bus_master and self._held:
             self._held.pop(0)[0]()
 
-    def set_msix(self, enable, function_mask):
+    def set_msix(self, enable: bool, function_mask: bool) -> None:
         """Sets enable and function mask of the MSI-X capability."""
         self.interrupts.configure(enable, function_mask)
 
-    def snapshot(self):
+    def snapshot(self) -> dict[str, Any]:
         """The whole state as plain values; two snapshots are equal if and only if the state is."""
         return {
             "registers": dict(self._registers),
@@ -163,7 +184,7 @@ class Device:
             "datapath": self.datapath.snapshot(),
         }  # fmt: skip
 
-    def digest(self):
+    def digest(self) -> str:
         """Digest of the control plane, equal if and only if the control plane is equal: the state
         that commands, registers and resets set.
 
@@ -183,20 +204,20 @@ class Device:
 
     # Calls of the parts of the device.
 
-    def event(self, name, **values):
+    def event(self, name: str, **values: int) -> None:
         """Reports one step to the observer; the names are those of spec/events.yaml.
 
         Per-message callers test on_event first, because building the values costs time."""
         if self.on_event is not None:
             self.on_event(name, values)
 
-    def dma_write(self, address, data):
+    def dma_write(self, address: int, data: bytes) -> None:
         """Performs and reports a DMA write to host memory."""
         self.memory.write(address, data)
         if self.on_dma_write is not None:
             self.on_dma_write(address, data)
 
-    def when_master(self, action, survives_reset=False):
+    def when_master(self, action: Callable[[], object], survives_reset: bool = False) -> None:
         """Executes an action that needs DMA, now or once bus mastering is enabled."""
         if self._bus_master:
             action()
@@ -205,18 +226,18 @@ class Device:
 
     # Registers.
 
-    def _send_message(self, vector, address, data):
-        def send():
+    def _send_message(self, vector: int, address: int, data: int) -> None:
+        def send() -> None:
             self.event("irq", vector=vector)
             if self.on_interrupt is not None:
                 self.on_interrupt(vector, address, data)
 
         self.when_master(send)
 
-    def _no_vector(self, vector):
+    def _no_vector(self, vector: int) -> None:
         self.event("anomaly_host", what=_Anomaly.VECTOR, detail=vector)
 
-    def _store_register(self, offset, value):
+    def _store_register(self, offset: int, value: int) -> None:
         limits = self.limits
         table = offset - limits.msix_table_offset
         if 0 <= table < limits.msix_vectors * ENTRY_BYTES:
@@ -230,7 +251,7 @@ class Device:
         else:
             self.event("anomaly_host", what=_Anomaly.REGISTER, detail=offset)
 
-    def _read_register(self, offset):
+    def _read_register(self, offset: int) -> int:
         profile = self.profile
         if offset == _REG.VERSION:
             return self.version
@@ -247,7 +268,7 @@ class Device:
             )
         return 0 if offset in _KNOWN else UNKNOWN
 
-    def _read_bar0(self, offset):
+    def _read_bar0(self, offset: int) -> int:
         limits = self.limits
         value = None
         if offset >= limits.msix_pba_offset:
@@ -258,12 +279,12 @@ class Device:
             value = self._read_register(offset)
         return UNKNOWN if value is None else value
 
-    def _read_less(self, value):
+    def _read_less(self, value: int) -> None:
         request = _BITS.MMIO_REG_READ.unpack(value)
         address = self.register_pair(_REG.MMIO_RESP_LO, _REG.MMIO_RESP_HI) & -_READ_RESPONSE.size
         register = self._read_register(request.REG_OFF)
 
-        def rsp():
+        def rsp() -> None:
             self._waiting_reads -= 1
             response = _READ_RESPONSE.pack(request.REQ_ID, request.REG_OFF, register)
             self.dma_write(address, response)
@@ -274,18 +295,18 @@ class Device:
         self._waiting_reads += 1
         self.when_master(rsp, survives_reset=True)
 
-    def register_pair(self, low, high):
+    def register_pair(self, low: int, high: int) -> int:
         """The 64-bit address in a low and a high register."""
         return self._registers[high] << 32 | self._registers[low]
 
-    def _ring_eq(self, value):
+    def _ring_eq(self, value: int) -> None:
         doorbell = _BITS.EQ_DB.unpack(value)
         if doorbell.ARM:
             self.datapath.completions.arm_eq(doorbell.EQN)
 
     # Resets.
 
-    def _control(self, value):
+    def _control(self, value: int) -> None:
         if _BITS.DEV_CTL.unpack(value).DEV_RESET:
             if not self.in_reset:
                 self.in_reset, self.reset_finished = True, False
@@ -298,10 +319,10 @@ class Device:
             self._sample_straps()
             self.event("reset", step=_Step.DONE)
 
-    def _sample_straps(self):
+    def _sample_straps(self) -> None:
         self.version = self.interface or self.profile.version
 
-    def _cancel(self):
+    def _cancel(self) -> None:
         """Resets all state except the MSI-X table; DEV_STS stays readable for the driver."""
         self._registers = dict.fromkeys((*_BASES, _REG.MMIO_RESP_LO, _REG.MMIO_RESP_HI), 0)
         self._held = [entry for entry in self._held if entry[1]]

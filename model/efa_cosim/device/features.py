@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the device's feature attributes and statistics."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from efa_cosim.device.admin_rules import capable
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.layout import Struct
+
+if TYPE_CHECKING:
+    from efa_cosim.device.device import Device
 
 _Feature = defs.AdminAqFeatureId
 _Stats = defs.AdminGetStatsType
 
 
-def attribute(device, feature):
+def attribute(device: Device, feature: int) -> Struct | None:
     """Body of a GET_FEATURE response, None for an id that is not readable."""
     build = _ATTRIBUTES.get(feature)
     return build(device) if build else None
 
 
-def _device_attr(device):
+def _device_attr(device: Device) -> Struct:
     profile = device.profile
     return defs.AdminFeatureDeviceAttrDesc(
         supported_features=profile.supported_features,
@@ -32,18 +41,18 @@ def _device_attr(device):
     )
 
 
-def _aenq(device):
+def _aenq(device: Device) -> Struct:
     return defs.AdminFeatureAenqDesc(
         supported_groups=device.profile.aenq_supported_groups,
         enabled_groups=device.admin.events.enabled_groups,
     )
 
 
-def _network_attr(device):
+def _network_attr(device: Device) -> Struct:
     return defs.AdminFeatureNetworkAttrDesc(addr=device.gid, mtu=device.profile.mtu)
 
 
-def _queue_attr_1(device):
+def _queue_attr_1(device: Device) -> Struct:
     limits, profile, objects = device.limits, device.profile, device.objects
     return defs.AdminFeatureQueueAttrDesc1(
         max_qp=objects.qps.count,
@@ -66,11 +75,11 @@ def _queue_attr_1(device):
     )
 
 
-def _hw_hints(device):
+def _hw_hints(device: Device) -> Struct:
     return defs.AdminHwHints()
 
 
-def _event_queue_attr(device):
+def _event_queue_attr(device: Device) -> Struct:
     return defs.AdminEventQueueAttrDesc(
         max_eq=device.objects.eqs.count,
         max_eq_depth=device.limits.max_eq_depth,
@@ -78,7 +87,7 @@ def _event_queue_attr(device):
     )
 
 
-def _queue_attr_2(device):
+def _queue_attr_2(device: Device) -> Struct:
     limits = device.limits
     body = defs.AdminFeatureQueueAttrDesc2(inline_buf_size_ex=device.profile.inline_buf_size_ex)
     if capable(device, "event_counters"):
@@ -88,7 +97,7 @@ def _queue_attr_2(device):
     return body
 
 
-_ATTRIBUTES = {
+_ATTRIBUTES: dict[int, Callable[[Device], Struct]] = {
     _Feature.DEVICE_ATTR: _device_attr,
     _Feature.AENQ_CONFIG: _aenq,
     _Feature.NETWORK_ATTR: _network_attr,
@@ -98,13 +107,13 @@ _ATTRIBUTES = {
     _Feature.QUEUE_ATTR_2: _queue_attr_2,
 }
 
-_COUNTED = {
+_COUNTED: dict[int, type[Struct]] = {
     _Stats.BASIC: defs.AdminBasicStats,
     _Stats.MESSAGES: defs.AdminMessagesStats,
 }
 
 
-def statistics(device, kind):
+def statistics(device: Device, kind: int) -> Struct:
     """Body of a GET_STATS response; values that the device does not count are zero."""
     layout = _COUNTED.get(kind)
     if layout is None:

@@ -5,7 +5,10 @@ The model fetches each posted WQE separately; hardware combines reads. After a f
 set of affected WQEs is therefore implementation-defined, unless the read covers a whole batch.
 """
 
-from efa_cosim.boundary.memory import HostReadError
+from __future__ import annotations
+
+from efa_cosim.boundary.memory import HostMemory, HostReadError
+from efa_cosim.device.objects import Qp
 from efa_cosim.layouts import defs
 
 _State = defs.AdminQpState
@@ -15,10 +18,10 @@ _NOT_YET = (_State.RESET, _State.INIT, _State.RTR)
 class HostWqes:
     """Fetches posted WQEs into the queue pair's `fetched`: bytes, None if the read failed."""
 
-    def __init__(self, memory):
+    def __init__(self, memory: HostMemory) -> None:
         self._memory = memory
 
-    def fetch(self, qp):
+    def fetch(self, qp: Qp) -> bool:
         """Fetches posted WQEs not fetched yet; False if one of the reads failed."""
         sq, intact = qp.sq, True
         if qp.state in _NOT_YET:
@@ -33,12 +36,12 @@ class HostWqes:
         return intact
 
     @staticmethod
-    def broken(qp):
+    def broken(qp: Qp) -> bool:
         """True if the fetch of the next WQE failed."""
         return qp.fetched[0] is None
 
     @staticmethod
-    def take(qp):
+    def take(qp: Qp) -> bytes:
         """Consumes the next WQE; returns zeros if its fetch failed."""
         entry = qp.fetched.popleft()
         qp.sq.take()

@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds all objects that admin commands create, and allocates their numbers."""
 
+from __future__ import annotations
+
 from collections import deque
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from efa_cosim.device.ring import EntryRing, WorkRing
 from efa_cosim.layouts import defs
+
+if TYPE_CHECKING:
+    from efa_cosim.device.send import Message
+
+_Item = TypeVar("_Item")
+# A value that may be None, where another function has excluded None: mypy cannot follow that.
+Checked: TypeAlias = _Item | Any
 
 KEY_BITS = 20
 _QP_NUMBER_MASK = 0xFFFF
@@ -51,13 +61,13 @@ class Mr:
     page_shift: int = 0
     first_translation: int = 0
     translations: int = 0
-    pages: tuple = ()
+    pages: tuple[int, ...] = ()
 
-    def covers(self, address, size):
+    def covers(self, address: int, size: int) -> bool:
         """True if the whole range lies inside the region."""
         return self.iova <= address and address + size <= self.iova + self.length
 
-    def pieces(self, address, size):
+    def pieces(self, address: int, size: int) -> list[tuple[int, int]]:
         """Host ranges (address, size) of an IOVA range, one per page."""
         if self.physical:
             return [(address, size)]
@@ -111,7 +121,7 @@ class Cq:
     set_src_addr: bool
     long_ids: bool
     eq: Eq | None
-    rings: list
+    rings: list[EntryRing]
     written: int = 0
     consumer_index: int = 0
     armed: bool = False
@@ -149,43 +159,43 @@ class Qp:
     sq_psn: int = 0
     rq_failed: bool = False
     first_phase: int | None = None
-    outstanding: dict = field(default_factory=dict)
+    outstanding: dict[int, Message] = field(default_factory=dict)
     sq_base: int = 0
-    fetched: deque = field(default_factory=deque)
-    counters: dict = field(default_factory=dict)
+    fetched: deque[bytes | None] = field(default_factory=deque)
+    counters: dict[int, Counter] = field(default_factory=dict)
 
 
-class Table:
+class Table(Generic[_Item]):
     """Objects of one kind by number. A number used by a UAR is reserved while the UAR exists."""
 
-    def __init__(self, width):
+    def __init__(self, width: int) -> None:
         self.count = 1 << width
-        self.live = {}
-        self.touched = {}
+        self.live: dict[int, _Item] = {}
+        self.touched: dict[int, int] = {}
 
-    def get(self, number):
+    def get(self, number: int) -> _Item | None:
         return self.live.get(number)
 
-    def free_number(self, uar=None):
+    def free_number(self, uar: int | None = None) -> int | None:
         """Lowest number that can be allocated now, None if there is none."""
         for number in range(self.count):
             if number not in self.live and self.touched.get(number, uar) == uar:
                 return number
         return None
 
-    def add(self, number, item, uar=None):
+    def add(self, number: int, item: _Item, uar: int | None = None) -> None:
         self.live[number] = item
         if uar is not None:
             self.touched[number] = uar
 
-    def remove(self, number):
+    def remove(self, number: int) -> _Item:
         return self.live.pop(number)
 
-    def cancel(self, uar):
+    def cancel(self, uar: int) -> None:
         """Releases the numbers reserved for a deallocated UAR, which no longer has access."""
         self.touched = {n: u for n, u in self.touched.items() if u != uar}
 
-    def values(self):
+    def values(self) -> list[_Item]:
         """Live objects in ascending order of number."""
         return [self.live[number] for number in sorted(self.live)]
 
@@ -193,11 +203,11 @@ class Table:
 class LlqPages:
     """LLQ memory in pages; a queue gets a naturally aligned power of two of pages."""
 
-    def __init__(self, count):
-        self.owner = [None] * count
-        self.touched = [None] * count
+    def __init__(self, count: int) -> None:
+        self.owner: list[Qp | None] = [None] * count
+        self.touched: list[int | None] = [None] * count
 
-    def find(self, count, uar):
+    def find(self, count: int, uar: int) -> int | None:
         """First page of the lowest run that this UAR may use, None if there is none."""
         for first in range(0, len(self.owner) - count + 1, count):
             run = slice(first, first + count)
@@ -205,25 +215,25 @@ class LlqPages:
                 return first
         return None
 
-    def give(self, first, count, qp):
+    def give(self, first: int, count: int, qp: Qp) -> None:
         self.owner[first : first + count] = [qp] * count
         self.touched[first : first + count] = [qp.uar] * count
 
-    def take_back(self, qp):
+    def take_back(self, qp: Qp) -> None:
         self.owner = [None if owner is qp else owner for owner in self.owner]
 
-    def cancel(self, uar):
+    def cancel(self, uar: int) -> None:
         self.touched = [None if toucher == uar else toucher for toucher in self.touched]
 
 
 class Translations:
     """The pool of page translations: contiguous blocks, first fit from the lowest address."""
 
-    def __init__(self, count):
+    def __init__(self, count: int) -> None:
         self.count = count
-        self.blocks = {}
+        self.blocks: dict[int, int] = {}
 
-    def find(self, count):
+    def find(self, count: int) -> int | None:
         """Start of a free block, None if no gap is long enough."""
         start = 0
         for used, length in sorted(self.blocks.items()):
@@ -232,71 +242,71 @@ class Translations:
             start = used + length
         return start if self.count - start >= count else None
 
-    def give(self, start, count):
+    def give(self, start: int, count: int) -> None:
         if count:
             self.blocks[start] = count
 
-    def take_back(self, start):
+    def take_back(self, start: int) -> None:
         self.blocks.pop(start, None)
 
 
 class Objects:
     """All object tables of a device, in the state after a reset."""
 
-    def __init__(self, limits):
+    def __init__(self, limits: defs.Limits) -> None:
         self.limits = limits
-        self.pds = Table(limits.pd_w)
-        self.uars = Table(limits.uar_w)
-        self.eqs = Table(limits.eqn_w)
-        self.cqs = Table(limits.cqn_w)
-        self.qps = Table(limits.qpn_w)
-        self.mrs = Table(limits.mr_w)
-        self.ahs = Table(limits.ah_w)
-        self.counters = Table(limits.ec_w)
-        self.ah_of = {}
+        self.pds: Table[Pd] = Table(limits.pd_w)
+        self.uars: Table[Uar] = Table(limits.uar_w)
+        self.eqs: Table[Eq] = Table(limits.eqn_w)
+        self.cqs: Table[Cq] = Table(limits.cqn_w)
+        self.qps: Table[Qp] = Table(limits.qpn_w)
+        self.mrs: Table[Mr] = Table(limits.mr_w)
+        self.ahs: Table[Ah] = Table(limits.ah_w)
+        self.counters: Table[Counter] = Table(limits.ec_w)
+        self.ah_of: dict[tuple[int, bytes], Ah] = {}
         self.llq = LlqPages(limits.llq_bytes // limits.llq_page_bytes)
         self.translations = Translations(1 << limits.mtt_w)
-        self.qp_generations = {}
-        self.key_generations = {}
+        self.qp_generations: dict[int, int] = {}
+        self.key_generations: dict[int, int] = {}
 
-    def qp_by_number(self, number):
+    def qp_by_number(self, number: int) -> Qp | None:
         """The live QP of a full qp_num or handle, None if the generation differs."""
         qp = self.qps.get(number & (self.qps.count - 1))
         return qp if qp is not None and qp.number == number else None
 
-    def next_qp_number(self, index):
+    def next_qp_number(self, index: int) -> int:
         """qp_num of the next QP with this index."""
         generation = self.qp_generations.get(index, 0)
         return (index + (generation << self.limits.qpn_w)) & _QP_NUMBER_MASK
 
-    def count_qp(self, index):
+    def count_qp(self, index: int) -> None:
         self.qp_generations[index] = self.qp_generations.get(index, 0) + 1
 
-    def next_key(self, index):
+    def next_key(self, index: int) -> int:
         """Key of the next registration of this index; generation 0 is unused, so no key is 0."""
         largest = (1 << (KEY_BITS - self.limits.mr_w)) - 1
         generation = self.key_generations.get(index, 0)
         generation = 1 if generation == largest else generation + 1
         return index + (generation << self.limits.mr_w)
 
-    def count_key(self, key):
+    def count_key(self, key: int) -> None:
         self.key_generations[key & (self.mrs.count - 1)] = key >> self.limits.mr_w
 
-    def mr_by_key(self, key):
+    def mr_by_key(self, key: int) -> Mr | None:
         """The live region of a full key, None if the generation differs."""
         mr = self.mrs.get(key & (self.mrs.count - 1))
         return mr if mr is not None and mr.key == key else None
 
-    def cancel_uar(self, uar):
+    def cancel_uar(self, uar: int) -> None:
         for pool in (self.qps, self.cqs, self.llq):
             pool.cancel(uar)
 
-    def snapshot(self):
+    def snapshot(self) -> dict[str, Any]:
         """The state as plain values; two are equal if and only if nothing changed."""
         return {name: plain(value) for name, value in vars(self).items() if name != "limits"}
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """Objects as dictionaries; references to numbered objects as their numbers."""
     if is_dataclass(value):
         return {
@@ -313,5 +323,5 @@ def plain(value):
     return value
 
 
-def _reference(value):
+def _reference(value: Any) -> Any:
     return value.index if is_dataclass(value) and hasattr(value, "index") else plain(value)

@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executes received data packets: validates, scatters, completes, acknowledges."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from efa_cosim.boundary.memory import HostReadError
+from efa_cosim.device.objects import Checked, Mr, Qp
 from efa_cosim.device.send import HEADER
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.wire import mask, precompiled
+
+if TYPE_CHECKING:
+    from efa_cosim.device.datapath import Datapath
+    from efa_cosim.device.device import Device
 
 DESCRIPTOR_BYTES = defs.IoRxDesc.SIZE
 GID_BYTES = len(defs.LIMITS.gid_prefix) + 2
@@ -28,10 +37,13 @@ class Entry:
 
     __slots__ = ("buffers", "count", "req_id", "space", "whole")
 
-    def __init__(self):
+    buffers: list[tuple[int, int, int]]
+    req_id: Checked[int]
+
+    def __init__(self) -> None:
         self.buffers, self.count, self.req_id, self.space, self.whole = [], 0, None, 0, False
 
-    def add(self, low, high, req_id, length, lkey_ctrl):
+    def add(self, low: int, high: int, req_id: int, length: int, lkey_ctrl: int) -> None:
         """Adds the next descriptor; the first one carries the request id."""
         if not self.count:
             self.req_id = req_id
@@ -44,18 +56,18 @@ class Entry:
 class Receives:
     """The receive side of the data path."""
 
-    def __init__(self, device, datapath):
+    def __init__(self, device: Device, datapath: Datapath) -> None:
         self.device, self.datapath = device, datapath
         self.completions = datapath.completions
         self._gid_prefix = device.limits.gid_prefix
         self._most_descriptors = device.limits.max_recv_sges
 
-    def deliver(self, packet, qp_type):
+    def deliver(self, packet: bytes, qp_type: int) -> None:
         """Processes a well-formed data packet for this node."""
         header = HEADER.unpack_from(packet)
         _, flags, length, src_qpn, dst_qpn, qkey, _, _, imm, src_node, _, _, _ = header
         device = self.device
-        qp = device.objects.qp_by_number(dst_qpn)
+        qp: Checked[Qp] = device.objects.qp_by_number(dst_qpn)
         status, entry, failed, cause = self._claim(qp, qp_type, qkey, length)
         if device.on_event is not None:
             device.event(
@@ -90,7 +102,7 @@ class Receives:
         if qp_type == _SRD:
             self._acknowledge(header, status)
 
-    def flush(self, qp):
+    def flush(self, qp: Qp) -> None:
         """QP in ERR: flushes every complete posted receive, in order."""
         try:
             while (entry := self._next(qp)) is not None:
@@ -100,10 +112,12 @@ class Receives:
         except HostReadError:
             qp.rq_failed = True
 
-    def _prefix_bytes(self, qp_type):
+    def _prefix_bytes(self, qp_type: int) -> int:
         return 0 if qp_type == _SRD else self.device.limits.grh_bytes
 
-    def _claim(self, qp, qp_type, qkey, length):
+    def _claim(
+        self, qp: Qp | None, qp_type: int, qkey: int, length: int
+    ) -> tuple[_Status, Entry | None, _Status | None, _Error | None]:
         """Status for the sender, claimed receive, its error status, cause of going to ERR."""
         if qp is None or qp.type != qp_type or qp.state not in _READY:
             return _Status.REMOTE_ERROR_BAD_DEST_QPN, None, None, None
@@ -136,7 +150,7 @@ class Receives:
                 needed -= min(needed, size)
         return _Status.OK, entry, None, None
 
-    def _next(self, qp):
+    def _next(self, qp: Qp) -> Entry | None:
         """The receive at the head of the ring, None while incomplete; raises HostReadError."""
         if qp.rq_failed:
             return None
@@ -149,7 +163,7 @@ class Receives:
             entry.add(*_DESCRIPTOR.unpack(memory.read(address, DESCRIPTOR_BYTES)))
         return entry
 
-    def _scatter(self, qp, entry, packet, src_node):
+    def _scatter(self, qp: Qp, entry: Entry, packet: bytes, src_node: int) -> int:
         """Writes the message to its buffers; returns the bytes written, including the GRH."""
         device = self.device
         data = packet[HEADER.size :]
@@ -160,7 +174,7 @@ class Receives:
             size = min(size, total - done)
             if not size:
                 continue
-            mr = device.objects.mr_by_key(key)
+            mr: Checked[Mr] = device.objects.mr_by_key(key)
             for host_address, count in mr.pieces(address, size):
                 device.dma_write(host_address, data[done : done + count])
                 done += count
@@ -168,7 +182,7 @@ class Receives:
             device.event("rx_data_done", qpn=qp.index, req_id=entry.req_id)
         return total
 
-    def _grh(self, src_node):
+    def _grh(self, src_node: int) -> bytes:
         """The 40-byte GRH of a datagram: both GIDs at their IB offsets, other bytes zero."""
         device = self.device
         image = bytearray(device.limits.grh_bytes)
@@ -177,7 +191,7 @@ class Receives:
         image[GRH_DESTINATION : GRH_DESTINATION + GID_BYTES] = device.gid
         return bytes(image)
 
-    def _acknowledge(self, header, status):
+    def _acknowledge(self, header: tuple[Any, ...], status: int) -> None:
         _, _, _, src_qpn, dst_qpn, _, psn, message_id, _, src_node, _, path, _ = header
         device = self.device
         if device.on_event is not None:

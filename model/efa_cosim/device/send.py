@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executes send WQEs: validates, gathers the payload, sends one packet, completes."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from efa_cosim.boundary.memory import HostReadError
-from efa_cosim.device.objects import Ah, Qp
+from efa_cosim.device.objects import Ah, Checked, Qp
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.wire import mask, precompiled
+
+if TYPE_CHECKING:
+    from efa_cosim.device.datapath import Datapath
+    from efa_cosim.device.device import Device
+
+# Bytes of the WQE, or address and size in host memory.
+Piece: TypeAlias = bytes | tuple[int, int]
+# Fields of _META, in that order.
+_Fields: TypeAlias = tuple[int, int, int, int, int, int, int, int, bytes]
 
 NO_NODE = 0xFFFF
 _COUNT_MASK = 0xFFFFFFFF
@@ -45,13 +57,13 @@ _MUST_NOT2 = mask(_Meta.reserved25) | mask(_Meta.reserved29)
 _REQ_ID_BITS = 8 * _Meta.req_id.size
 
 
-def _request_id(qp, meta):
+def _request_id(qp: Qp, meta: _Fields) -> int:
     """Request id of a WQE; without 64-bit ids the upper 48 bits are reserved and ignored."""
     upper = int.from_bytes(meta[8], "little") if qp.long_ids else 0
     return upper << _REQ_ID_BITS | meta[0]
 
 
-def _completed_op(meta):
+def _completed_op(meta: _Fields) -> int:
     """Operation as reported in the CQE: the lower three of four bits."""
     return meta[1] & _CQE_OP_TYPE
 
@@ -70,7 +82,7 @@ class Message:
 class Sends:
     """The send side of the data path; all QPs share the message contexts."""
 
-    def __init__(self, device, datapath):
+    def __init__(self, device: Device, datapath: Datapath) -> None:
         self.device, self.datapath = device, datapath
         self.completions = datapath.completions
         self._window = 1 << device.limits.msg_w
@@ -79,18 +91,18 @@ class Sends:
             defs.IoTxWqe128.SIZE: device.limits.inline_128,
         }
         self._most_buffers, self._mtu = device.limits.max_send_sges, device.profile.mtu
-        self.messages = {}
-        self._blocked = {}
+        self.messages: dict[int, Message] = {}
+        self._blocked: dict[int, Qp] = {}
         self._next_message = 0
-        self._next_psn = {}
+        self._next_psn: dict[int, int] = {}
 
-    def snapshot(self):
+    def snapshot(self) -> dict[str, Any]:
         return {
             "messages": sorted(self.messages),
             "next": (self._next_message, dict(self._next_psn)),
         }
 
-    def message_id(self, qp_index, msg):
+    def message_id(self, qp_index: int, msg: int) -> int | None:
         """Packet message id of send number msg of a QP while outstanding, None otherwise."""
         for message_id, message in self.messages.items():
             if message.qp.index == qp_index and message.msg == msg:
@@ -99,7 +111,7 @@ class Sends:
 
     # Work.
 
-    def work(self, qp):
+    def work(self, qp: Qp) -> None:
         """Processes posted WQEs: sends in RTS, flushes in ERR, leaves them in other states."""
         sq = qp.sq
         while sq.waiting:
@@ -113,18 +125,21 @@ class Sends:
             else:
                 self._send_next(qp)
 
-    def _flush_next(self, qp):
+    def _flush_next(self, qp: Qp) -> None:
         wqe, _ = self.datapath.take_wqe(qp)
         meta = _META.unpack_from(wqe)
         self._complete(qp, _request_id(qp, meta), _Status.FLUSHED, op=_completed_op(meta))
 
-    def _send_next(self, qp):
+    def _send_next(self, qp: Qp) -> None:
         device, msg = self.device, qp.sq.consumed
         wqe, whole = self.datapath.take_wqe(qp)
         meta = _META.unpack_from(wqe)
         wrong_phase = whole and self._wrong_phase(qp, msg, meta[2] & _PHASE)
         if device.on_event is not None:
             device.event("wqe", qpn=qp.index, msg=msg, req_id=meta[0], wrong_phase=int(wrong_phase))
+        cause: _Error | None
+        payload: bytes | None
+        ah: Ah | None
         cause = payload = ah = None
         if not whole:
             status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, _Error.INCOMPLETE_WQE
@@ -141,21 +156,24 @@ class Sends:
         if device.on_event is not None:
             device.event("check", qpn=qp.index, msg=msg, status=int(status))
         if status == _Status.OK:
-            self._transmit(qp, msg, meta, ah, payload)
+            # With this status, neither is None.
+            self._transmit(qp, msg, meta, ah, payload)  # type: ignore[arg-type]
             return
         self._complete(qp, _request_id(qp, meta), status, op=_completed_op(meta))
         if cause is not None:
             self.datapath.fail(qp, cause)
 
     @staticmethod
-    def _wrong_phase(qp, number, phase):
+    def _wrong_phase(qp: Qp, number: int, phase: int) -> bool:
         """True if a phase bit is not that of its wrap; the first complete WQE sets the start."""
         wrap = number // qp.sq.depth & 1
         if qp.first_phase is None:
             qp.first_phase = phase ^ wrap
         return phase ^ wrap != qp.first_phase
 
-    def _validate(self, qp, wqe, meta):
+    def _validate(
+        self, qp: Qp, wqe: bytes, meta: _Fields
+    ) -> tuple[_Status, Checked[Ah], Checked[list[Piece]]]:
         """Status, address handle and payload pieces, each bytes or (address, size)."""
         _, ctrl1, ctrl2, _, length, _, ah_number, *_ = meta
         objects = self.device.objects
@@ -172,6 +190,8 @@ class Sends:
         ah = objects.ahs.get(ah_number)
         if ah is None or ah.pd != qp.pd:
             return _Status.LOCAL_ERROR_INVALID_AH, None, None
+        buffers: list[tuple[Any, ...]]
+        pieces: list[Piece]
         buffers, pieces, total = [], [], 0
         if inline:
             pieces, total = [wqe[_BUFFERS_AT : _BUFFERS_AT + length]], length
@@ -193,7 +213,7 @@ class Sends:
             return _Status.LOCAL_ERROR_UNREACH_REMOTE, None, None
         return _Status.OK, ah, pieces
 
-    def _transmit(self, qp, msg, meta, ah, payload):
+    def _transmit(self, qp: Qp, msg: int, meta: _Fields, ah: Ah, payload: bytes) -> None:
         _, ctrl1, _, dest, _, imm, _, qkey, _ = meta
         req_id = _request_id(qp, meta)
         device, length = self.device, len(payload)
@@ -224,7 +244,7 @@ class Sends:
 
     # Completion and flush.
 
-    def acknowledge(self, packet):
+    def acknowledge(self, packet: bytes) -> None:
         """Completes the send whose message id the acknowledgement carries."""
         dst_qpn, message_id, src_node, status = _ACK.unpack_from(packet)
         message = self.messages.get(message_id)
@@ -234,7 +254,7 @@ class Sends:
         self._end(message_id, status)
         self._resume()
 
-    def flush(self, qp):
+    def flush(self, qp: Qp) -> None:
         """QP in ERR: flushes outstanding sends, then posted WQEs."""
         for message_id in list(qp.outstanding):
             self._end(message_id, _Status.FLUSHED)
@@ -242,13 +262,13 @@ class Sends:
         self.work(qp)
         self._resume()
 
-    def flush_ah(self, ah):
+    def flush_ah(self, ah: Ah) -> None:
         """Flushes the sends outstanding to a destroyed address handle; their QPs continue."""
         for message_id in [i for i, message in self.messages.items() if message.ah is ah]:
             self._end(message_id, _Status.FLUSHED)
         self._resume()
 
-    def cancel(self, qp):
+    def cancel(self, qp: Qp) -> None:
         """RESET and destroy: cancels sends without completion; late ACKs match no message."""
         for message_id in qp.outstanding:
             del self.messages[message_id]
@@ -256,18 +276,25 @@ class Sends:
         self._blocked.pop(qp.index, None)
         self._resume()
 
-    def _end(self, message_id, status):
+    def _end(self, message_id: int, status: int) -> None:
         message = self.messages.pop(message_id)
         del message.qp.outstanding[message_id]
         self._complete(message.qp, message.req_id, status, message.length)
 
-    def _resume(self):
+    def _resume(self) -> None:
         """Resumes the QPs blocked on message contexts, in the order in which they blocked."""
         while self._blocked and len(self.messages) < self._window:
             qp = self._blocked.pop(next(iter(self._blocked)))
             self.work(qp)
 
-    def _complete(self, qp, req_id, status, length=0, op=defs.IoSendOpType.SEND):
+    def _complete(
+        self,
+        qp: Qp,
+        req_id: int,
+        status: int,
+        length: int = 0,
+        op: int = defs.IoSendOpType.SEND,
+    ) -> None:
         qp.sq.complete()
         if status == _Status.OK:
             self.device.stats.send_wrs += 1

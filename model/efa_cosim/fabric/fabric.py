@@ -1,12 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connects devices: delivers each packet to its destination node, in order of transmission."""
 
+from __future__ import annotations
+
 from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.wire import precompiled
 
 _DESTINATION = precompiled(defs.PktHdr, "dst_node")
+
+
+class Attachable(Protocol):
+    """A device as its fabric uses it."""
+
+    node_id: int
+    on_packet: Callable[[bytes], object] | None
+
+    def receive(self, packet: bytes) -> None:
+        """Receives a packet from the fabric."""
+
+    def store(self, bar: int, offset: int, data: bytes) -> None:
+        """Executes a host store."""
 
 
 class Fabric:
@@ -18,15 +35,15 @@ class Fabric:
     - `on_packet`: None or a function that is called with each packet (bytes) before its delivery
     """
 
-    def __init__(self, devices=()):
-        self._devices = {}
-        self._packets = deque()
+    def __init__(self, devices: Iterable[Attachable] = ()) -> None:
+        self._devices: dict[int, Attachable] = {}
+        self._packets: deque[bytes] = deque()
         self.dropped = 0
-        self.on_packet = None
+        self.on_packet: Callable[[bytes], object] | None = None
         for device in devices:
             self.attach(device)
 
-    def attach(self, device):
+    def attach(self, device: Attachable) -> None:
         """Adds a device; raises ValueError if its node number is in use."""
         if device.node_id in self._devices:
             raise ValueError(f"node {device.node_id} is already attached: "
@@ -34,7 +51,7 @@ class Fabric:
         self._devices[device.node_id] = device
         device.on_packet = self._packets.append
 
-    def run(self, limit=None):
+    def run(self, limit: int | None = None) -> int:
         """Delivers packets until none is left, or at most `limit`; returns their number."""
         count = 0
         while self._packets and count != limit:
@@ -49,10 +66,10 @@ class Fabric:
                 target.receive(packet)
         return count
 
-    def store(self, device, bar, offset, data):
+    def store(self, device: Attachable, bar: int, offset: int, data: bytes) -> None:
         """Executes a host store and delivers all packets that result from it."""
         device.store(bar, offset, data)
         self.run()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._packets)

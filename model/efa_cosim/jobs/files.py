@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def atomic_write(path, content):
+def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Replaces a file atomically, after all text or bytes are on disk; raises OSError."""
     path = Path(path)
     part = path.with_name(f".{path.name}.{os.getpid()}")

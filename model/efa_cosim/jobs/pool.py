@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs jobs in parallel processes, each fresh; no process outlives the pool."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -8,19 +10,32 @@ import sys
 import tempfile
 import time
 from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import IO, Any, Protocol, Self, TypeAlias
 
 POLL_SECONDS = 0.05
 END_SECONDS = 15.0
+
+
+class Job(Protocol):
+    """A job as the pool uses it."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, the argument of the job's process."""
+
+
+# Job, process, start in seconds, standard output and standard error.
+_Running: TypeAlias = "tuple[Any, subprocess.Popen[bytes], float, IO[str], IO[str]]"
 
 
 @dataclass(frozen=True)
 class Group:
     """Jobs too short for a process each; one process returns measurements or error of each."""
 
-    jobs: tuple
+    jobs: tuple[Any, ...]
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {"jobs": [job.as_dict() for job in self.jobs]}
 
@@ -29,18 +44,18 @@ class Group:
 class Finished:
     """A finished job or group: its measurements, or exit code and reason of the failure."""
 
-    job: object
+    job: Any
     code: int
     seconds: float
-    measurements: list
+    measurements: list[Any]
     reason: str = ""
 
     @property
-    def jobs(self):
+    def jobs(self) -> tuple[Any, ...]:
         """The finished jobs: one, or those of a group."""
         return self.job.jobs if isinstance(self.job, Group) else (self.job,)
 
-    def each(self):
+    def each(self) -> list[tuple[Any, list[Any], str]]:
         """(job, measurements, reason) of each job."""
         if not isinstance(self.job, Group) or self.code:
             return [(job, self.measurements, self.reason) for job in self.jobs]
@@ -51,14 +66,16 @@ class Finished:
 class Pool:
     """Runs up to `width` processes of `python -m module JSON` at a time."""
 
-    def __init__(self, jobs, width, module="efa_cosim.sweep.point"):
+    def __init__(
+        self, jobs: Iterable[Job], width: int, module: str = "efa_cosim.sweep.point"
+    ) -> None:
         self._waiting, self._width, self._module = deque(jobs), width, module
-        self._running = []
+        self._running: list[_Running] = []
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_exc):
+    def __exit__(self, *_exc: object) -> None:
         """Ends running processes: SIGTERM, with which they end their simulators, then SIGKILL."""
         for _, process, *_ in self._running:
             process.terminate()
@@ -70,7 +87,7 @@ class Pool:
                 process.kill()
                 process.wait()
 
-    def results(self):
+    def results(self) -> Iterator[Finished]:
         """Yields jobs as they finish."""
         while self._waiting or self._running:
             while self._waiting and len(self._running) < self._width:
@@ -82,7 +99,7 @@ class Pool:
             if not ended:
                 time.sleep(POLL_SECONDS)
 
-    def _start(self, job):
+    def _start(self, job: Job) -> None:
         out = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in _finished
         err = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -93,7 +110,9 @@ class Pool:
         self._running.append((job, process, time.monotonic(), out, err))
 
     @staticmethod
-    def _finished(job, process, started, out, err):
+    def _finished(
+        job: Any, process: subprocess.Popen[bytes], started: float, out: IO[str], err: IO[str]
+    ) -> Finished:
         with out, err:
             out.seek(0)
             err.seek(0)

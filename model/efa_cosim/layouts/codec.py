@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """CRC of admin entries, event decoding, and bit columns in arrays of entries."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from efa_cosim.layouts import defs
-from efa_cosim.layouts.layout import BitField, checked
+from efa_cosim.layouts.layout import BitField, Bytes, Struct, checked
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 
-def _reflected(value, width):
+def _reflected(value: int, width: int) -> int:
     return int(f"{value:0{width}b}"[::-1], 2)
 
 
-def _crc16_table():
+def _crc16_table() -> tuple[int, ...]:
     poly = _reflected(defs.CRC16_POLY, 16)
     table = []
     for crc in range(256):
@@ -24,7 +31,7 @@ def _crc16_table():
 _CRC16_TABLE = _crc16_table()
 
 
-def crc16(data):
+def crc16(data: Bytes) -> int:
     """CRC-16 of an admin entry whose checksum field is zero."""
     crc = defs.CRC16_INIT
     for byte in bytes(data):
@@ -32,13 +39,13 @@ def crc16(data):
     return crc ^ defs.CRC16_XOROUT
 
 
-def decode_event(kind, data):
+def decode_event(kind: int, data: int) -> tuple[str, Any]:
     """Name and fields of an event, from its number and its 64 data bits."""
     name = defs.Ev(kind).name.lower()
     return name, defs.EVENTS[name].unpack(data)
 
 
-def _column(cls, records, path):
+def _column(cls: type[Struct], records: NDArray[Any], path: str) -> tuple[Any, NDArray[Any]]:
     *outer, last = path.split(".")
     for name in outer:
         cls, records = cls.FIELDS[name].cls, records[name]
@@ -46,7 +53,7 @@ def _column(cls, records, path):
     return attribute, records[attribute.container if isinstance(attribute, BitField) else last]
 
 
-def get_column(cls, records, path):
+def get_column(cls: type[Struct], records: NDArray[Any], path: str) -> NDArray[Any]:
     """One field of every entry of an array of cls.DTYPE; dots in the path descend."""
     attribute, column = _column(cls, records, path)
     if isinstance(attribute, BitField):
@@ -54,7 +61,9 @@ def get_column(cls, records, path):
     return column
 
 
-def set_column(cls, records, path, values):
+def set_column(
+    cls: type[Struct], records: NDArray[Any], path: str, values: ArrayLike
+) -> None:
     """Sets one field of every entry of an array of cls.DTYPE; ValueError if a value is too wide."""
     attribute, column = _column(cls, records, path)
     values = np.asarray(values)

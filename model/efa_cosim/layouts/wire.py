@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fast access to generated layouts: one precompiled struct for the fields of a hot path."""
 
+from __future__ import annotations
+
 from struct import Struct
 
+from efa_cosim.layouts import layout
 from efa_cosim.layouts.layout import BitField, Number
 
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
-def _place(cls, path):
+def _place(cls: type[layout.Struct], path: str) -> tuple[int, int, str]:
     """Offset, size and format of a field; dots in the path descend into nested layouts."""
     offset = 0
     *outer, last = path.split(".")
@@ -20,7 +23,7 @@ def _place(cls, path):
     return offset + field.offset, field.size, code
 
 
-def precompiled(cls, *paths, size=None):
+def precompiled(cls: type[layout.Struct], *paths: str, size: int | None = None) -> Struct:
     """A struct.Struct of these fields, in ascending order; other bytes are padding."""
     text, end = "<", 0
     for path in paths:
@@ -32,7 +35,7 @@ def precompiled(cls, *paths, size=None):
     return Struct(f"{text}{(size or cls.SIZE) - end}x")
 
 
-def mask(field):
+def mask(field: BitField) -> int:
     """Mask of a bit field within its container number."""
     assert isinstance(field, BitField)
     return field.mask << field.lsb
