@@ -8,12 +8,13 @@ import pytest
 import testplan
 from interrupt import INTERRUPTED
 
-from tb import results
+from tb import results, times
 from tb.runner import OUT, new_seed, planned_tests
 from tb.simulators import ROOT, SIMULATORS, simulator_missing, wrong_choice
 
 SEED = pytest.StashKey[int]()
 FOUND = pytest.StashKey[dict]()
+CLOCK = pytest.StashKey[times.Clock]()
 REPORTED = pytest.StashKey[list]()
 VERDICT = pytest.StashKey[str]()
 INTERRUPT = pytest.StashKey[bool]()
@@ -39,6 +40,9 @@ def pytest_configure(config):
         # Workers of pytest-xdist use the seed of their controller.
         given = getattr(config, "workerinput", {}).get("efa_seed") or new_seed()
     config.stash[SEED] = given
+    # The hooks of a conftest see only the tests below it; those of a plugin see all.
+    config.stash[CLOCK] = times.Clock()
+    config.pluginmanager.register(config.stash[CLOCK])
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Begun(config))
     if config.getoption("--plan") and not hasattr(config, "workerinput"):
@@ -237,8 +241,9 @@ def _check_the_plan(session, counts):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     verdict = _status(session, counts)
     page = results.write(ROOT / "reports/test", rows, sims, config.stash[SEED], wrong, verdict)
+    times.write(page.parent, config.stash[CLOCK].tests)
     text = f"plan: {len(rows)} lines, {len(wrong)} holes, {page.relative_to(ROOT)}"
-    config.stash[REPORTED] = [*wrong, text]
+    config.stash[REPORTED] = [*times.lines(config.stash[CLOCK].tests), *wrong, text]
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -10,7 +10,7 @@ import sys
 import pytest
 from testplan import Entry, Test
 
-from tb import results
+from tb import results, times
 from tb.simulators import ROOT
 
 BENCH = Test("order", "tb/unit/skid_tests.py", "unit", "common.skid.order")
@@ -151,3 +151,47 @@ def test_an_unknown_simulator_is_wrong_usage(run_tests, chosen):
     done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert f"SIM={chosen}" in done.stderr and "expected verilator or icarus" in done.stderr
+
+
+def test_a_run_measures_each_test_with_the_programs_that_it_starts(tmp_path):
+    (tmp_path / "test_toy.py").write_text(
+        "import subprocess, sys\n\n\n"
+        "def test_busy():\n"
+        "    code = 'sum(range(20_000_000))'\n"
+        "    subprocess.run([sys.executable, '-c', code], check=True)\n\n\n"
+        "def test_idle():\n    pass\n"
+    )
+    (tmp_path / "conftest.py").write_text(
+        "from tb import times\nfrom tb.conftest import CLOCK\n\n\n"
+        "def pytest_unconfigure(config):\n"
+        "    if not hasattr(config, 'workerinput'):\n"
+        "        found = config.stash[CLOCK].tests\n"
+        "        times.write(config.rootpath, found)\n"
+        "        print('\\n'.join(times.lines(found)))\n"
+    )
+    paths = os.pathsep.join(str(ROOT / part) for part in ("", "model", "tools"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "tb.conftest", "-p", "no:cacheprovider",
+         "-c", os.devnull, f"--rootdir={tmp_path}", str(tmp_path / "test_toy.py"), "-n", "2"],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": paths}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    head, first, second = (tmp_path / "times.csv").read_text().splitlines()
+    assert head == "test,simulator,processor_seconds"
+    assert first.startswith("test_toy.py::test_busy,,") and float(first.rpartition(",")[2]) > 0.05
+    assert second.startswith("test_toy.py::test_idle,,")
+    assert float(second.rpartition(",")[2]) < float(first.rpartition(",")[2])
+    assert "processor time of the tests: " in done.stdout and "    2 tests" in done.stdout
+
+
+def test_the_table_of_times_has_the_share_of_each_part():
+    found = [("tb/unit/test_unit.py::test_unit[icarus-cq]", "icarus", 6.0),
+             ("tb/unit/test_unit.py::test_unit[verilator-cq]", "verilator", 1.0),
+             ("model/tests/test_ring.py::test_one", None, 1.0),
+             ("model/tests/test_send.py::test_two", None, 2.0)]  # fmt: skip
+    assert times.lines(found) == [
+        "processor time of the tests: 10 s",
+        "   60.0 %      6.0 s      1 tests  tb/unit icarus",
+        "   30.0 %      3.0 s      2 tests  model/tests",
+        "   10.0 %      1.0 s      1 tests  tb/unit verilator",
+    ]
