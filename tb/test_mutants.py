@@ -4,6 +4,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import mutant_runs
 import mutants
@@ -211,6 +212,25 @@ def test_a_proof_reports_equal_from_different():
     assert equal
     for name in equal + different:
         assert mutants.proved_equal("efa_rq_report", by_name[name]) == (name in equal), name
+
+
+def test_a_proof_runs_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutant_runs, "KEPT", tmp_path)
+    results = {1: True, 2: False, 3: None}
+    listed = [SimpleNamespace(number=number) for number in results]
+    asked = []
+
+    def proof(mutant):
+        asked.append(mutant.number)
+        return results[mutant.number]
+
+    for _ in range(2):
+        kept = mutant_runs.Kept("toy", SimpleNamespace(proof="digest"))
+        assert mutate.prove(kept, listed, proof, 1) == {1}
+    assert asked == [1, 2, 3]
+    changed = mutant_runs.Kept("toy", SimpleNamespace(proof="another digest"))
+    assert mutate.prove(changed, listed, proof, 1) == {1}
+    assert asked == [1, 2, 3] * 2
 
 
 def test_a_block_benched_through_another_has_its_benches():

@@ -515,7 +515,7 @@ class Kept:
         self._write()
 
     def proved(self, number, equal):
-        """Stores the result of a proof."""
+        """Stores the result of a proof: True, False, or None if it exceeded its time limit."""
         self.proofs[number] = {"equal": equal, "state": self.state.proof}
         self._write()
 

@@ -217,13 +217,11 @@ def resume(name, kept, listed, benches):
 
 def prove(kept, mutants, proof, jobs):
     """Passes mutants without an earlier proof result to `proof`; returns the numbers of those that
-    are proven equal."""
+    are proven equal. A proof that exceeded its time limit is a result, too: --fresh repeats it."""
     unproved = [mutant for mutant in mutants if mutant.number not in kept.proofs]
     with ThreadPoolExecutor(jobs) as pool:
         for mutant, equal in zip(unproved, pool.map(proof, unproved), strict=True):
-            # A proof that timed out may succeed when the machine has less load.
-            if equal is not None:
-                kept.proved(mutant.number, equal)
+            kept.proved(mutant.number, equal)
     return {one.number for one in mutants if kept.proofs.get(one.number, {}).get("equal")}
 
 
