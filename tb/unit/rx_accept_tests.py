@@ -1,35 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests efa_rx_accept: packets become jobs in the order of their queue, also beside parked ones."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from efa_cosim.layouts.defs import (
     INTERNAL,
+    LIMITS,
     AdminQpState,
     IoCompStatus,
     IoRxDesc,
+    IoSendOpType,
     PktHdr,
     PktOpcode,
     QpError,
 )
 from tb.lib.bundles import Bundles
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import high, until, zero
+from tb.lib.waits import high, pulse, until, zero
 from tb.unit.data_bench import Moments, Raw, RawMonitor
 
-QKEY, SIZE = 0xABCD, 100
+STATUS = IoCompStatus
+NO_AH = LIMITS.reserved_ah
 INPUTS = ("s_open", "qpc_rd_data", "s_ah_valid", "m_claim_ready", "s_rsp_valid", "s_rsp_data",
           "s_arrived")  # fmt: skip
 PACKET = timing("efa_rx_accept", "packet")
+# Some nodes lie outside the fabric.
+NODES = (0, 1, 17, 30, 63, 64, 64 + 17, 1 << 15)
 
 
 class Rings:
     """Models the ring owner and the QP contexts, once per cycle: a response one cycle after its
-    claim. WQE `n` of a queue has request id `n`; the WQEs of a queue in `late` are missing."""
+    claim. The WQEs of a queue in `late` are missing; those of a queue in `endless` have no last
+    descriptor."""
 
     def __init__(self, bench):
         self.bench, self.dut = bench, bench.dut
@@ -40,7 +47,7 @@ class Rings:
     def cancel(self):
         self.heads = defaultdict(int)
         self.second, self.missing, self.arrived, self.unfinished = None, False, False, 0
-        self.leaves = False
+        self.leaves, self.responses = False, deque()
 
     async def _run(self):
         dut, bench = self.dut, self.bench
@@ -68,7 +75,7 @@ class Rings:
         dut = self.dut
         looked_up = dut.qpc_rd_addr.value
         qpn = int(looked_up) if looked_up.is_resolvable else 0
-        dut.qpc_rd_data.value = self.bench.context(qpn)
+        dut.qpc_rd_data.value = INTERNAL.qpc.pack(**self.bench.context(qpn))
         if dut.m_claim_done.value == 1:
             assert self.unfinished, "a job without a response"
             self.unfinished -= 1
@@ -77,6 +84,8 @@ class Rings:
             parks = second["blocked"] or self.missing
             self.unfinished += not parks
             self.heads[second["qpn"]] += not (parks or second["skip"])
+            if not parks:
+                self.responses.append((second["need"], self.descs))
             self.second = None
         if dut.m_claim_valid.value == 1 and dut.m_claim_ready.value == 1:
             self.second = {name: int(getattr(dut, f"m_claim_{name}").value)
@@ -85,12 +94,21 @@ class Rings:
         self.leaves = False
 
     def _respond(self):
-        dut, qpn = self.dut, self.second["qpn"]
+        dut, rng, qpn = self.dut, self.bench.rng, self.second["qpn"]
         self.missing = not self.second["skip"] and qpn in self.late
-        desc = IoRxDesc(req_id=self.heads[qpn] % 65536, length=SIZE)
+        need = self.second["need"]
+        first = rng.choice((0, min(1, need), need, rng.randrange(need + 1)))
+        count = 1 if first == need else 2
+        ids = self.bench.ids[qpn, self.heads[qpn]], rng.getrandbits(16)
+        self.descs = []
+        for number, size in zip(ids, (first, need - first + rng.randrange(9)), strict=True):
+            desc = IoRxDesc.unpack(rng.randbytes(16))
+            desc.req_id, desc.length = number, size
+            self.descs.append(int.from_bytes(desc.pack(), "little"))
         dut.s_rsp_skipped.value, dut.s_rsp_missing.value = self.second["skip"], int(self.missing)
-        dut.s_rsp_complete.value, dut.s_rsp_count.value = int(qpn not in self.endless), 1
-        dut.s_rsp_descs.value = int.from_bytes(desc.pack(), "little")
+        dut.s_rsp_complete.value, dut.s_rsp_count.value = int(qpn not in self.endless), count
+        dut.s_rsp_descs.value = self.descs[0] | self.descs[1] << 128
+        self.descs = self.descs[:count]
 
 
 class Bench:
@@ -101,58 +119,120 @@ class Bench:
         self.rng, self.slow, self.bits = rng_for("rx_accept"), slow, int(dut.QPN_W.value)
         zero(dut, *INPUTS)
         self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "line", "slot"])
-        self.jobs = RawMonitor(dut, "m_job", stalls, ["data", "req", "descs"], on_beat=self._job)
-        self.errs = StreamMonitor(dut, "m_err", 0, ["qpn", "cause"])
+        self.jobs = RawMonitor(dut, "m_job", stalls, ["data", "req", "descs", "pd"],
+                               on_beat=self._job)  # fmt: skip
+        self.errs = StreamMonitor(dut, "m_err", 0.6, ["qpn", "cause"])
+        self.qps, self.known = {}, {}
         self.begin()
 
     def begin(self):
         self.sent, self.left, self.posted, self.wrong_keys = {}, [], 0, 0
+        # The request id of each WQE of a queue.
+        self.ids = defaultdict(lambda: self.rng.getrandbits(16))
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await until(self.dut, high(self.dut.m_init_done), cycles=300 + (1 << self.bits))
+        least = max(1 << 8, 1 << self.bits)
+        await ClockCycles(self.dut.clk, least - 4)
+        assert self.dut.m_init_done.value == 0
+        await until(self.dut, high(self.dut.m_init_done), cycles=8)
+        assert self.dut.s_pkt_ready.value == 0
         self.dut.s_open.value = 1
         self.rings = Rings(self)
 
     def context(self, qpn):
-        return INTERNAL.qpc.pack(live=1, state=AdminQpState.RTS, srd=1, pd=3, qp_num=qpn,
-                                 qkey=QKEY, rcqn=qpn)  # fmt: skip
+        """Returns the context of a queue; each has its own type, domain, key and CQ."""
+        if qpn not in self.qps:
+            rng = self.rng
+            pd, number = rng.randrange(1 << LIMITS.pd_w), rng.getrandbits(16 - self.bits)
+            self.qps[qpn] = dont_care(INTERNAL.qpc, rng, live=1, state=AdminQpState.RTS, pd=pd,
+                                      qp_num=number << self.bits | qpn)  # fmt: skip
+        return self.qps[qpn]
+
+    async def handles(self, number):
+        """Creates and destroys address handles of the domains in use."""
+        rng, pds = self.rng, [qp["pd"] for qp in self.qps.values()]
+        for _ in range(number):
+            node, index = rng.choice(NODES), rng.getrandbits(LIMITS.ah_w)
+            ahc = {"pd": rng.choice(pds), "node": node, "live": int(rng.random() < 0.8),
+                   "fabric": int(node < 1 << LIMITS.node_w and rng.random() < 0.9)}  # fmt: skip
+            if ahc["fabric"]:
+                self.known[ahc["pd"], node] = index if ahc["live"] else None
+            data = INTERNAL.ahc.pack(**ahc)
+            await pulse(self.dut, "s_ah_valid", s_ah_index=index, s_ah_data=data)
+            # Without valid, the data is don't-care.
+            self.dut.s_ah_index.value = rng.getrandbits(LIMITS.ah_w)
+            other = {"pd": rng.choice(pds), "node": rng.choice(NODES[:5]), "fabric": 1}
+            self.dut.s_ah_data.value = INTERNAL.ahc.pack(**dont_care(INTERNAL.ahc, rng, **other))
 
     def send(self, qpn, refused=False):
         """Sends a packet; a refused one has a wrong QKey."""
-        number = self.posted
-        header = PktHdr(opcode=PktOpcode.SRD_SEND, length=SIZE, dst_qpn=qpn, qkey=QKEY ^ refused,
-                        psn=number)  # fmt: skip
-        line, slot = self.rng.getrandbits(9), self.rng.getrandbits(8)
-        self.sent[number] = qpn, refused, line, slot
+        rng, qp, number = self.rng, self.context(qpn), self.posted
+        header = PktHdr(
+            opcode=PktOpcode.SRD_SEND if qp["srd"] else PktOpcode.UD_SEND,
+            length=rng.choice((0, 1, 100, rng.randrange(LIMITS.max_mtu))), dst_qpn=qp["qp_num"],
+            qkey=qp["qkey"] ^ (refused << rng.randrange(32)),
+            psn=rng.getrandbits(16) << 16 | number, has_imm=rng.getrandbits(1),
+            imm=rng.getrandbits(32), src_qpn=rng.getrandbits(16),
+            src_node=rng.choice(NODES), dst_node=rng.getrandbits(16), msg_id=rng.getrandbits(32),
+            path=rng.getrandbits(8))  # fmt: skip
+        line, slot = rng.getrandbits(9), rng.getrandbits(8)
+        self.sent[number] = qpn, refused, line, slot, header
         self.packets.post({"header": int.from_bytes(header.pack(), "little"), "line": line,
                            "slot": slot})  # fmt: skip
         self.posted += 1
 
     def _job(self, beat):
-        """Checks a job: a packet once, its WQE in the order of its queue."""
+        """Checks a job: a packet once, its WQE in the order of its queue, and all its fields."""
         job = Raw(INTERNAL.rx_job, beat["data"])
         ack_tx, cpl = Raw(INTERNAL.ack_tx, job.raw("ack_tx")), Raw(INTERNAL.cpl, job.raw("cpl"))
-        number = ack_tx.psn
-        qpn, refused, line, slot = self.sent[number]
+        number = ack_tx.psn & 0xFFFF
+        qpn, refused, line, slot, header = self.sent[number]
+        qp = self.qps[qpn]
         before = [n for n, *_ in self.left if self.sent[n][:2] == (qpn, False)]
         assert all(n != number for n, _ in self.left), "a packet left twice"
         assert (job.packet, job.line, job.slot, cpl.qpn) == (1, line, slot, qpn)
-        if refused:
-            assert ack_tx.status == IoCompStatus.REMOTE_ERROR_BAD_DEST_QPN
-            assert (job.complete, int(beat["req"], 2)) == (0, 0)
-        elif qpn not in self.rings.endless:
-            assert ack_tx.status == IoCompStatus.OK and job.write == 1
+        assert (job.ack, job.length) == (qp["srd"], header.length)
+        assert (ack_tx.dst_node, ack_tx.dst_qpn, ack_tx.src_qpn) == (
+            header.src_node, header.src_qpn, header.dst_qpn)  # fmt: skip
+        assert (ack_tx.psn, ack_tx.msg_id, ack_tx.path) == (header.psn, header.msg_id, header.path)
+        assert self.rings.responses, "a job without a response"
+        need, descs = self.rings.responses.popleft()
+        assert need == header.length + (0 if qp["srd"] else LIMITS.grh_bytes)
+        endless = qpn in self.rings.endless and not refused
+        if refused or endless:
+            status = STATUS.REMOTE_ERROR_BAD_DEST_QPN if refused else STATUS.REMOTE_ERROR_BAD_STATUS
+            assert ack_tx.status == status
+            assert (job.complete, job.write) == (int(endless), 0) and int(beat["req"], 2) == 0
+        if not refused:
             assert not before or before[-1] < number, "packets of a queue were reordered"
-            assert cpl.req_id == len(before) % 65536 and int(beat["req"], 2) == 1
-            desc = IoRxDesc.unpack((int(beat["descs"], 2) & (1 << 128) - 1).to_bytes(16, "little"))
-            assert desc.req_id == cpl.req_id
+            assert job.count == len(descs)
+            assert (cpl.rx, cpl.qp_num, cpl.cqn, cpl.sub, cpl.req_id, cpl.op_type) == (
+                1, header.dst_qpn, qp["rcqn"], qp["rsub"], self.ids[qpn, len(before)],
+                IoSendOpType.SEND)  # fmt: skip
+            assert (cpl.unsolicited, cpl.length_hi, cpl.req_id_ex) == (0, 0, 0)
+            wanted = STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR if endless else STATUS.OK
+            assert cpl.status == wanted and int(beat["pd"], 2) == qp["pd"]
+        if not (refused or endless):
+            assert (ack_tx.status, job.complete, job.write) == (STATUS.OK, 1, int(need > 0))
+            known = self.known.get((qp["pd"], header.src_node))
+            assert cpl.ah == (NO_AH if known is None else known)
+            assert (cpl.has_imm, cpl.imm, cpl.src_qpn, cpl.src_node, cpl.length) == (
+                header.has_imm, header.imm, header.src_qpn, header.src_node, need)  # fmt: skip
+            sizes = [IoRxDesc.unpack(desc.to_bytes(16, "little")).length for desc in descs]
+            assert (job.grh, job.size0) == (int(not qp["srd"]), sizes[0])
+            assert job.size1 == (sizes[1] if len(sizes) == 2 else 0)
+            requests = [need > 0 and sizes[0] > 0, need > sizes[0]]
+            assert int(beat["req"], 2) == requests[0] + 2 * requests[1]
+            for place, desc in enumerate(descs):
+                seen = int(beat["descs"], 2) >> 128 * place & (1 << 128) - 1
+                assert seen == desc or not requests[place]
         self.left.append((number, qpn))
         self.wrong_keys += self.dut.st_qkey_valid.value == 1
 
     async def settle(self, limit=6000):
         await until(self.dut, lambda: len(self.left) == self.posted, "jobs", limit)
-        refused = sum(wrong for _, wrong, _, _ in self.sent.values())
+        refused = sum(wrong for _, wrong, *_ in self.sent.values())
         assert self.wrong_keys == refused
         await ClockCycles(self.dut.clk, 4)
         assert self.rings.unfinished == 0
@@ -167,6 +247,9 @@ async def packets_of_a_queue_keep_their_order(dut, pace):
     await bench.start()
     rng, rings = bench.rng, bench.rings
     queues = rng.sample(range(1 << bench.bits), 6)
+    for qpn in queues:
+        bench.context(qpn)
+    await bench.handles(60)
     most = 0
     for _ in range(2500):
         if len(bench.packets.waiting) < 3:
@@ -230,11 +313,14 @@ async def a_wqe_without_end_is_reported(dut):
     with its queue."""
     bench = Bench(dut)
     await bench.start()
-    bench.rings.endless = {9}
-    for qpn in (3, 9, 4):
+    queues = bench.rng.sample(range(1 << bench.bits), 24)
+    bench.rings.endless = set(queues[::2])
+    for qpn in queues:
         bench.send(qpn)
     await bench.settle()
-    assert list(bench.errs.beats) == [{"qpn": 9, "cause": QpError.NO_LAST}]
+    wanted = [{"qpn": qpn, "cause": QpError.NO_LAST} for qpn in queues[::2]]
+    await until(dut, lambda: len(bench.errs.beats) == len(wanted), "reports")
+    assert list(bench.errs.beats) == wanted
 
 
 @cocotb.test()

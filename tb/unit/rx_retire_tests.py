@@ -127,6 +127,8 @@ class Bench:
         await RisingEdge(self.dut.clk)
         await until(self.dut, high(self.dut.m_drained), cycles=cycles)
         self.dut.s_drain.value = 0
+        await RisingEdge(self.dut.clk)
+        assert self.dut.m_drained.value == 0, "drained for more than one cycle"
 
     async def settle(self):
         await consumed(self.jobs)
@@ -280,6 +282,21 @@ async def all_entries_come_before_the_first_acknowledgement_leaves(dut):
 
 
 @cocotb.test()
+async def a_stalled_acknowledgement_port_holds_back_acknowledgements_only(dut):
+    """data.rx_retire.no_ack: Jobs without an acknowledgement retire while that port is stalled."""
+    bench = Bench(dut)
+    await bench.start()
+    stopped = True
+    bench.ack_tx._pause = lambda: stopped
+    for _ in range(3 * timing("efa_rx_retire", "acknowledgement").depth):
+        bench.job(complete=1)
+    await bench.settle()
+    stopped = False
+    bench.job(complete=1, ack=1)
+    await bench.settle()
+
+
+@cocotb.test()
 async def drain_waits_for_what_is_inside(dut):
     """data.rx_retire.drain: A drain waits for packets and flushed WQEs inside, and not for later
     ones."""
@@ -377,12 +394,12 @@ async def each_drop_counts(dut):
     seen = Moments(dut, "st_drop_valid")
     dropped = 0
     # All stored packets may be refused while malformed packets arrive.
-    for drops in [3] * 70 + [bench.rng.randrange(4) for _ in range(50)]:
+    for drops in [3] * 190 + [bench.rng.randrange(4) for _ in range(50)]:
         dut.s_drops.value = drops
         dropped += drops.bit_count()
         await RisingEdge(dut.clk)
     dut.s_drops.value = 0
-    await ClockCycles(dut.clk, 150)
+    await ClockCycles(dut.clk, 300)
     assert len(seen["st_drop_valid"]) == dropped
     for cycles_of_two in range(1, 20):
         seen.clear()

@@ -33,7 +33,7 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        for index, fields in enumerate(({}, {"phys": 1}, {"shift": 13}, {"shift": 33})):
+        for index, fields in enumerate(({}, {"phys": 1}, {"shift": 13}, {"shift": 33}, {})):
             self.regions.make(index, 1, 1 << 17, **fields)
         for index in self.regions.pages:
             self.regions.pages[index] |= self.rng.getrandbits(1) << 51
@@ -186,7 +186,7 @@ async def a_packet_shorter_than_its_buffers(dut):
             bench.job(length + 40, 40, length + rng.randrange(1, 4000))
         await bench.settle()
     # Within one page, a packet is one write.
-    for index in (0, 2, 3):
+    for index in (0, 2, 3, 4):
         del bench.regions.table[index]
     moments = Moments(dut, "m_done")
     region = bench.regions.table[1]
@@ -205,7 +205,7 @@ async def cycles(dut):
     """data.rx_scatter.time: Jobs and beats meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
-    for index in (0, 2, 3):
+    for index in (0, 2, 3, 4):
         del bench.regions.table[index]
     moments = Moments(dut, "s_job", "m_wr", "m_done")
     for _ in range(16):
@@ -242,7 +242,7 @@ async def so_many_beats_are_on_their_way(dut):
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
-    for index in (0, 2, 3):
+    for index in (0, 2, 3, 4):
         del bench.regions.table[index]
     moments = Moments(dut, "s_job")
     region = bench.regions.table[1]
@@ -266,7 +266,7 @@ async def a_job_behind_a_long_one_enters_the_scan_with_its_end(dut):
     job ends, since the translation pipeline stalls as a whole."""
     bench = Bench(dut)
     await bench.start()
-    for index in (0, 2, 3):
+    for index in (0, 2, 3, 4):
         del bench.regions.table[index]
     moments = Moments(dut, "m_wr")
     # One write each: the buffer begins at a page.
@@ -292,7 +292,7 @@ async def reset_in_the_middle_of_traffic(dut):
             bench.random_job(2000)
         await ClockCycles(dut.clk, 40 + 3 * turn)
         bench.jobs.clear()
-        await reset(dut)
+        await reset(dut, 1 + turn % 2)
         bench.wanted.clear()
         bench.at = 0
         before = bench.wr.consumed

@@ -178,7 +178,11 @@ async def waits_for_lines(dut):
     assert len(bench.wanted) == 2 and dut.s_ready.value == 0
     await bench.free()
     await bench.settle()
-    # The ring is filled to its last line.
+    await fill_to_the_last_line(bench)
+
+
+async def fill_to_the_last_line(bench):
+    """Frees all messages, fills the ring exactly, and checks that one more message waits."""
     while bench.held:
         await bench.free()
     bench.message(64 * LINES // 4 - HEADER)
@@ -186,6 +190,28 @@ async def waits_for_lines(dut):
         bench.message(64 * LINES // 8 - HEADER, 64 * LINES // 8)
     await bench.settle()
     assert sum(bench.held) == LINES
+    bench.message(1)
+    await ClockCycles(bench.dut.clk, 20)
+    assert len(bench.wanted) == 1
+    await bench.free()
+    await bench.settle()
+
+
+@cocotb.test()
+async def any_count_of_lines(dut):
+    """data.tx_alloc.ring: Lines are allocated and freed in any interleaving; the free space is
+    exact."""
+    bench = Bench(dut)
+    await bench.start()
+    for frees in (0.02, 0.2, 0.05):
+        bench.frees = frees
+        for _ in range(60):
+            first, second = sizes(bench.rng)
+            bench.message(first + 1, second)
+        await bench.settle()
+        bench.frees = 0.0
+        await ClockCycles(dut.clk, 4)
+        await fill_to_the_last_line(bench)
 
 
 @cocotb.test()
