@@ -47,9 +47,9 @@ class Env:
     are compared in each cycle.
     """
 
-    def __init__(self, dut, opens, gaps=0.0, stalls=0.0):
+    def __init__(self, dut, opens, gaps=0.0, stalls=0.0, holds=0.0):
         self.dut, self.rng, self.opens = bundles(dut), rng_for("rx_park"), opens
-        self.gaps, self.stalls = gaps, stalls
+        self.gaps, self.stalls, self.holds = gaps, stalls, holds
         self.waiting, self.stages, self.checked, self.parks = deque(), [None, None], [], 0
         self.number, self.arrived, self.now, self.offered = 0, False, 0, None
         self.inside, self.bits = 0, int(dut.QPN_W.value)
@@ -84,11 +84,15 @@ class Env:
         self.now += 1
         if dut.rst.value == 0:
             self._edge()
-        # The second stage ends at once; the first stage advances behind a packet of another queue.
+        # A packet that parks leaves the second stage at once; the first stage advances behind a
+        # packet of another queue.
         first, second = stages
         self.parked = second is not None and (second[1] or not (
             self.opens(second[0][3]) or second[0][4] in self.refused))  # fmt: skip
-        dut.s_end_valid.value, dut.s_end_parked.value = int(second is not None), int(self.parked)
+        self.ends = second is not None and (self.parked or rng.random() >= self.holds)
+        dut.s_end_valid.value = int(self.ends)
+        # Without valid, the flag is don't-care.
+        dut.s_end_parked.value = int(self.parked) if self.ends else rng.getrandbits(1)
         if second:
             dut.s_end_header.value, dut.s_end_line.value, dut.s_end_slot.value = second[0][:3]
         dut.s_empty.value = int(first is None and second is None)
@@ -103,7 +107,8 @@ class Env:
             assert self.blocked == (first[3] in self.blocking), f"queue {first[3]}"
         passes = self.blocked or (first and first[4] in self.refused)
         behind = first and second and first[3] == second[0][3] and not passes
-        self.moves = first is not None and not behind and rng.random() >= self.stalls
+        free = second is None or self.ends
+        self.moves = first is not None and not behind and free and rng.random() >= self.stalls
         dut.m_pkt_ready.value = int(first is None or self.moves)
         dut.s_step.value = int(self.moves)
         await Timer(1, "ns")
@@ -114,11 +119,11 @@ class Env:
             header = int(dut.m_pkt_header.value).to_bytes(HEADER, "little")
             dut.blocked_rd_addr.value = PktHdr.unpack(header).dst_qpn % (1 << self.bits)
 
-    parked = moves = blocked = False
+    parked = moves = blocked = ends = False
 
     def _edge(self):
         dut, stages = self.dut, self.stages
-        if stages[1]:
+        if self.ends:
             packet, _ = stages[1]
             self.inside += self.parked
             if self.parked:
@@ -182,7 +187,7 @@ async def a_packet_bypasses_an_empty_list(dut):
 
 
 @cocotb.test()
-@cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.0, 0.5)])
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.0, 0.5), (0.0, 0.0, 0.5)])
 async def packets_of_a_queue_keep_their_order(dut, pace):
     """data.rx_park.order: Packets of a queue stay in order while queues open and close at
     random."""
@@ -338,10 +343,10 @@ async def a_full_list_keeps_all_waiting(dut):
     """data.rx_park.full: A full list stalls the input and loses no packet."""
     env = Env(dut, lambda qpn: qpn not in late, stalls=0.2)
     await env.start()
-    late = {0}
+    late = set(range(32))
     for number in range(100):
-        env.send(0 if number < 90 else 7)
-    await env.cycles(300)
+        env.send(number % 32 if number < 90 else 40)
+    await env.cycles(900)
     assert not env.checked and WAIT.depth <= env.number - len(env.waiting) <= WAIT.depth + 6
     late.clear()
     await env.settle()
@@ -408,7 +413,7 @@ async def reset_clears_who_waits(dut):
         env.waiting.clear()
         env.checked.clear()
         env.stages[:], env.offered, env.number = [None, None], None, 0
-        env.parked = env.moves = False
+        env.parked = env.moves = env.ends = False
         env.blocking, env.pass_left, env.inside = set(), 0, 0
         late = set()
         for number in range(20):
