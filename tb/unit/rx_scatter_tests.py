@@ -33,7 +33,7 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        for index, fields in enumerate(({}, {"phys": 1}, {"shift": 13}, {"shift": 33}, {})):
+        for index, fields in enumerate(({}, {"phys": 1}, {}, {"shift": 13}, {"shift": 33})):
             self.regions.make(index, 1, 1 << 17, **fields)
         for index in self.regions.pages:
             self.regions.pages[index] |= self.rng.getrandbits(1) << 51
@@ -287,7 +287,7 @@ async def reset_in_the_middle_of_traffic(dut):
     """data.rx_scatter.reset: A reset discards the old jobs."""
     bench = Bench(dut, 0.5)
     await bench.start()
-    for turn in range(5):
+    for turn in range(16):
         for _ in range(8):
             bench.random_job(2000)
         await ClockCycles(dut.clk, 40 + 3 * turn)

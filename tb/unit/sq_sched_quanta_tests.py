@@ -332,6 +332,29 @@ async def a_queue_made_anew_owes_nothing(dut):
 
 
 @cocotb.test()
+async def a_queue_that_ran_empty_owes_nothing(dut):
+    """queue.sq_sched.empty: A queue whose last visit did not use up its quantum has a whole quantum
+    in the next one."""
+    bench = Bench(dut)
+    await bench.start()
+    turn = int(dut.QUANTUM.value) // 10
+    pair = [Queue(n, 512 * n, 8, srd=0) for n in (3, 4)]
+    for queue in pair:
+        await bench.make(queue)
+    for _ in range(6):
+        for queue in pair:
+            await bench.post(queue, bench.rng.randrange(1, turn), flits=1)
+            await bench.finished()
+        before = len(bench.order)
+        for queue in pair:
+            await bench.post(queue, 4 * turn, flits=1)
+        await bench.finished()
+        # The first queue was alone for some cycles.
+        turns = [len(list(group)) for _, group in groupby(bench.order[before:])]
+        assert turns[1:-2] == [turn] * len(turns[1:-2]) and len(turns) >= 6, turns
+
+
+@cocotb.test()
 async def turns_go_around(dut):
     """queue.sq_sched.quanta: Quanta of TURN flits alternate in round robin; a late queue waits at
     most one round."""

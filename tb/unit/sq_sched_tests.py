@@ -9,7 +9,7 @@ from tb.lib.stream import PERIOD_NS, StreamMonitor, clock_and_reset, reset
 from tb.lib.timing import timing
 from tb.lib.waits import pulse, until, zero
 from tb.unit.queue_bench import Pulses
-from tb.unit.sq_sched_bench import INPUTS, RTS, SQD, Bench, ConsumedCounts, Queue
+from tb.unit.sq_sched_bench import CONTEXTS, INPUTS, RTS, SQD, Bench, ConsumedCounts, Queue
 
 
 @cocotb.test()
@@ -32,6 +32,10 @@ async def entries_are_taken_once_and_in_order(dut, stalls):
                 anomaly = rng.choice((1, 0x8000, 1 << 31, rng.getrandbits(32)))
                 bench.write(queue, anomaly if rng.random() < (0.5 if queue.failed else 0.02) else 0)
             await bench.ring(queue)
+            # Also a doorbell in the cycle after the first one.
+            if rng.random() < 0.4 and bench.space(queue):
+                bench.write(queue)
+                await bench.ring(queue)
         elif kind < 0.7 and queue.state in (RTS, SQD):
             queue.state = rng.choice((RTS, SQD))
             await bench.again(queue)
@@ -180,6 +184,27 @@ async def contexts_limit_srd_only(dut):
 
 
 @cocotb.test()
+async def each_count_of_free_contexts_suffices(dut):
+    """queue.sq_sched.few: With any small count of free contexts, SRD consumes what is posted and no
+    more."""
+    bench = Bench(dut)
+    await bench.start()
+    many, lone = Queue(1, 0, 10), Queue(9, 2048, 6)
+    for queue in (many, lone):
+        await bench.make(queue)
+    while bench.outstanding < CONTEXTS:
+        await bench.post(many, min(bench.space(many), CONTEXTS - bench.outstanding))
+        await bench.finished()
+    for contexts in range(1, 9):
+        await bench.free(1)
+        for posted in range(1, contexts + 1):
+            await bench.post(lone, posted)
+            await until(dut, lambda: lone.consumed == lone.produced, "the WQEs", 100)
+            await bench.free(posted)
+    await bench.finished()
+
+
+@cocotb.test()
 async def an_incomplete_entry_ends_its_visit(dut):
     """queue.sq_sched.incomplete: An incomplete WQE ends its visit, at any position, in SRD and UD
     queues, with one or two lines."""
@@ -229,6 +254,31 @@ async def a_clear_stalls_for_one_cycle(dut):
     assert cycles[-1] - cycles[0] == 63 * interval + len(cleared)
     for queue in cleared:
         await bench.post(queue, 8)
+    await bench.finished()
+
+
+@cocotb.test()
+async def a_queue_comes_again_beside_visits_cut_short(dut):
+    """queue.sq_sched.again: A queue that is scheduled again while visits of others are cut short
+    is consumed."""
+    bench = Bench(dut)
+    await bench.start()
+    pair = [Queue(40 + n, 256 * n, 6, srd=0) for n in range(2)]
+    paused = Queue(7, 1024, 6, srd=0)
+    for queue in (*pair, paused):
+        await bench.make(queue)
+    for _ in range(80):
+        paused.state = SQD
+        for queue in pair:
+            # Each WQE uses up its quantum.
+            if bench.space(queue) >= 8:
+                await bench.post(queue, 8, flits=timing("efa_sq_sched", "visit").depth)
+        await bench.post(paused, 1, flits=1)
+        await ClockCycles(dut.clk, 8 + bench.rng.randrange(12))
+        assert paused.consumed != paused.produced
+        paused.state = RTS
+        await bench.again(paused)
+        await until(dut, lambda: paused.consumed == paused.produced, "the WQE", 400)
     await bench.finished()
 
 

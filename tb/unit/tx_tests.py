@@ -454,7 +454,7 @@ async def broken_queues_send_nothing(dut):
     for bit in range(6):
         bench.down = {qpn for qpn in range(64) if qpn >> bit & 1}
         await ClockCycles(dut.clk, 2)
-        for qpn in bench.rng.sample(range(64), 64):
+        for qpn in bench.rng.sample(range(64), 64) * 2:
             inline = bench.rng.randbytes(bench.rng.choice((4, 80)))
             bench.message(inline=inline, srd=bench.rng.getrandbits(1), qpn=qpn)
         await bench.settle()
