@@ -9,6 +9,7 @@ import pytest
 from efa_cosim.attribution.gaps import Busy, Gap, Ledger, Pipe
 from efa_cosim.attribution.views import causes, message_at, of_message, shares, trace
 from efa_cosim.attribution.waterfall import WaterfallError, attribute
+from efa_cosim.cli.main import main
 from efa_cosim.cycle.network import recorded
 from efa_cosim.cycle.workload import Workload
 
@@ -139,3 +140,17 @@ def test_a_port_that_is_taken_and_a_ledger_of_what_was_done():
     assert ledger.count(5, 9) == {0: 2, 1: 1, 2: 1}
     assert ledger.count(0, 20) == {0: 2, 1: 1, 2: 17}
     assert ledger.count(9, 9) == {}
+
+
+def test_a_picture_that_fails_is_named_and_the_numbers_stand(tmp_path, monkeypatch, capsys):
+    def fails(*_):
+        raise ValueError("no room")
+
+    monkeypatch.setattr("efa_cosim.report.waterfall_plots.shares", fails)
+    arguments = ["--backend", "cycle", "--messages", "64", "--sizes", "64", "--out", str(tmp_path)]
+    assert main(["waterfall", *arguments]) == 0
+    reason = "The picture shares is not drawn: ValueError: no room"
+    assert reason in capsys.readouterr().err
+    page = (tmp_path / "index.html").read_text()
+    assert reason in page and page.count("<svg") >= 4
+    assert json.loads((tmp_path / "summary.json").read_text())["verdict"] == "passed"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the plots and the page of make perf: measurements against target and limit."""
 
-import html
 import json
+import sys
 
 import matplotlib
 
@@ -11,7 +11,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
 
 from efa_cosim.jobs.files import atomic_write  # noqa: E402
-from efa_cosim.report.page import STYLE  # noqa: E402
+from efa_cosim.report.document import Section, document, table  # noqa: E402
 from efa_cosim.report.plots import DEFAULTS, GREY, INK, headed, svg  # noqa: E402
 
 MET, MISSED, FREE = "#059669", "#dc2626", "#2563eb"
@@ -112,44 +112,33 @@ def _lines(axis, points):
 
 
 def write(folder, summary, title):
-    """Writes summary.json, plots and index.html to a folder; returns the page's path."""
+    """Writes summary.json, then plots and index.html to a folder; returns the page's path. A plot
+    that cannot be drawn is named, and the rest stands."""
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = {"rows": draw(summary["rows"], title)}
-    if summary.get("curves"):
-        pictures["curves"] = curves(summary["curves"], CURVES_TITLE)
     atomic_write(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
-    for name, picture in pictures.items():
-        atomic_write(folder / f"{name}.svg", picture)
-    atomic_write(folder / "index.html", _page(summary, title, pictures))
-    return folder / "index.html"
-
-
-def _page(summary, title, pictures):
-    verdict = summary["verdict"]
     conditions = ", ".join(f"{name} {value}" for name, value in summary["conditions"].items())
-    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in COLUMNS)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(_cell(row.get(name)))}</td>" for name in COLUMNS)
-        + "</tr>" for row in summary["rows"]
-    )  # fmt: skip
-    return "\n".join([
-        "<!doctype html><html lang=en><meta charset=utf-8><title>make perf</title>",
-        f"<style>{STYLE}body{{max-width:80rem}}</style><h1>{html.escape(title)}</h1>",
-        f"<p class='verdict {verdict.split(':')[0]}'>{html.escape(verdict)}</p>",
-        f"<figure>{pictures['rows']}<figcaption>{html.escape(conditions)}. Line: the limit; "
-        "dotted: the target.</figcaption></figure>",
-        f"<figure>{pictures['curves']}<figcaption>Inline payload is in the device with its work "
-        "request; other payload waits for host memory. Dashed: limit by reads in flight and ports."
-        "</figcaption></figure>" if "curves" in pictures else "",
-        f"<h2>All rows</h2><table><tr>{head}</tr>{body}</table>",
-        f"<p class=dim>Made by <code>{html.escape(summary['command'])}</code>; the numbers are in "
-        "summary.json. The busiest port is the one nearest to a beat in every cycle.</p>",
-    ]) + "\n"  # fmt: skip
-
-
-def _cell(value):
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    wanted = [("rows", "Against targets and limits", draw, summary["rows"], title,
+               "Line: the limit; dotted: the target.")]  # fmt: skip
+    if summary.get("curves"):
+        wanted.append(("curves", "Against the latency of host memory", curves, summary["curves"],
+                       CURVES_TITLE, "Inline payload is in the device with its work request; other "
+                       "payload waits for host memory. Dashed: limit by reads in flight and ports.",
+                       ))  # fmt: skip
+    sections = []
+    for name, heading, picture, data, above, caption in wanted:
+        try:
+            drawn = picture(data, above)
+        except Exception as error:  # noqa: BLE001 - the numbers and the other plots stay
+            reason = f"The picture {name} is not drawn: {type(error).__name__}: {error}"
+            print(f"make perf: {reason}", file=sys.stderr)
+            sections.append(Section(heading, [reason]))
+        else:
+            atomic_write(folder / f"{name}.svg", drawn)
+            sections.append(Section(heading, picture=drawn, caption=caption))
+    rows = [[row.get(name) for name in COLUMNS] for row in summary["rows"]]
+    sections.append(table("All rows", [name.replace("_", " ") for name in COLUMNS], rows))
+    sections[-1].lines.append("The busiest port is the one nearest to a beat in every cycle.")
+    verdict, _, text = summary["verdict"].partition(": ")
+    shown = {**summary, "title": title, "verdict": verdict, "text": text, "setting": conditions}
+    atomic_write(folder / "index.html", document(shown, sections, ("summary.json",)))
+    return folder / "index.html"

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
 from efa_cosim.layouts import defs
+from efa_cosim.measure.origin import origin
 from tb.lib.host import open_simulator
 from tb.perf import curves
 from tb.perf.queues import DMA_LATENCY, REQUEST_BYTES, Device, PerfError
@@ -191,11 +192,12 @@ def main(arguments=None):
     found, points, wrong = measure_all(rows, options, partial(print, flush=True))
     line = status(found, wrong)
     summary = {
-        "verdict": line, "command": "make perf", "rows": found, "curves": points,
+        "verdict": line, "command": "make perf", "seed": options.seed, "origin": origin(),
+        "rows": found, "curves": points,
         "conditions": {"messages": "SRD", "DMA latency in cycles": DMA_LATENCY,
                        "payload and read request size": REQUEST_BYTES,
                        "queue pairs of the build": 1 << defs.LIMITS.qpn_w,
-                       "simulator": options.sim, "seed": options.seed},
+                       "simulator": options.sim},
     }  # fmt: skip
     # The import takes a second, which a usage error need not wait for.
     from tb.perf.page import write

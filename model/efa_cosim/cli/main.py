@@ -89,26 +89,10 @@ class _Version(argparse.Action):
     """Prints the version; git runs only when the option is given."""
 
     def __call__(self, parser, *_):
-        from importlib.metadata import version
+        from efa_cosim.measure.origin import source
 
-        print(f"efa-cosim {version('efa-cosim')}{_commit()}")
+        print(source())
         parser.exit()
-
-
-def _commit():
-    """Returns ` (commit ...)` of a git checkout, marked if it has changes; else an empty text."""
-    import subprocess
-
-    from efa_cosim.tree import ROOT
-
-    if not (ROOT / ".git").exists():
-        return ""
-    command = ["git", "describe", "--always", "--dirty=, changed", "--exclude=*"]
-    try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return ""
-    return f" (commit {done.stdout.strip()})" if done.returncode == 0 else ""
 
 
 def _parser():

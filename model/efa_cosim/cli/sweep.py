@@ -15,6 +15,7 @@ from efa_cosim.cli.options import RTL, absent, number, numbers, say, seed
 from efa_cosim.host.endpoints import SRD, UD
 from efa_cosim.jobs.pool import Group, Pool
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
+from efa_cosim.measure.origin import origin
 from efa_cosim.measure.workload import LATENCY_SIZES, QUEUES, latency_sweep, new_node, rate_sweep
 from efa_cosim.report.page import ReportError, check_target, write_report
 from efa_cosim.sweep import cache
@@ -217,4 +218,5 @@ def _summary(command, rows, wrong, more, how="checked"):
     if wrong:
         text = wrong[0] + (f" (and {len(wrong) - 1} more jobs)" if len(wrong) > 1 else "")
     return {"verdict": "failed" if wrong else "passed", "text": text, "command": command,
-            "differences": wrong, "sessions": [], "measurements": rows, "waterfall": [], **more}
+            "differences": wrong, "sessions": [], "measurements": rows, "waterfall": [],
+            "origin": origin(), **more}

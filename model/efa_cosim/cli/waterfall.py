@@ -2,16 +2,17 @@
 """efa-cosim waterfall: attributes the cycles of every message to service and named waits."""
 
 import argparse
-import html
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 from efa_cosim.backends import run_workloads
 from efa_cosim.cli.options import RTL, number, numbers, say, seed
 from efa_cosim.jobs.files import atomic_write
 from efa_cosim.measure.failures import one_line
-from efa_cosim.report.page import STYLE
+from efa_cosim.measure.origin import origin
+from efa_cosim.report.document import Section, document
 from efa_cosim.tree import REPORTS
 
 CYCLE = "cycle"
@@ -74,8 +75,6 @@ def work(options):
     from efa_cosim.attribution.waterfall import WaterfallError
     from efa_cosim.cycle.timelines import TimelineError
     from efa_cosim.cycle.workload import Workload, WorkloadError
-    from efa_cosim.report import plots
-    from efa_cosim.report import waterfall_plots as pictures
 
     try:
         wanted = Workload(kind=options.kind, size=options.size, queues=options.queues,
@@ -94,16 +93,6 @@ def work(options):
     who = "cycle model" if options.backend == CYCLE else f"RTL on {options.backend}"
     setting = (f"{who}; {wanted.kind}, {wanted.queues} queues, {wanted.batch} WQEs per doorbell, "
                f"host read {wanted.read_latency} cycles")
-    names = ("waterfall-closed", "waterfall-open", "waterfall-host")
-    drawn = {name: plots.waterfall(one, who)
-             for name, one in zip(names, found["shown"], strict=True)}
-    drawn["shares"] = pictures.shares(found["rows"], setting)
-    for host, size in dict.fromkeys((row["sq_host"], row["size"]) for row in found["rows"]):
-        drawn[f"causes-{size}{'-host' if host else ''}"] = pictures.causes(
-            [row for row in found["rows"] if (row["sq_host"], row["size"]) == (host, size)],
-            setting)
-    if found["perf_counters"]:
-        drawn["perf_counters"] = pictures.perf_counters(found["perf_counters"], setting)
     agrees = not found["perf_counters"] or found["perf_counters"]["agree"]
     text = (f"{found['messages']:,} messages of {len(found['rows'])} runs of the {who}: service "
             "and named waits sum to every latency, to the cycle")
@@ -112,8 +101,9 @@ def work(options):
                  else "; the device's counters DO NOT AGREE with the bench")
     summary = {"title": "Cycles of a message by stage", "text": text, "seed": options.seed,
                "verdict": "passed" if agrees else "failed", "backend": options.backend,
-               "command": "efa-cosim waterfall", **found}  # fmt: skip
-    page = _write(options.out, summary, drawn, trace)
+               "command": "efa-cosim waterfall", "setting": setting, "origin": origin(),
+               **found}  # fmt: skip
+    page = _write(options.out, summary, trace, who)
     print(f"{summary['verdict']}: {text}, report: {page}")
     return 0 if agrees else 1
 
@@ -152,23 +142,59 @@ CAPTIONS = {
 CAUSES = "Wait causes of messages of this size, by stage; cycles of the mean message."
 
 
-def _write(folder, summary, drawn, trace):
+HEADINGS = {
+    "waterfall-closed": "Messages of the closed loop",
+    "waterfall-open": "Messages of the open loop",
+    "waterfall-host": "Messages of send queues in host memory", "shares": "Against load",
+    "perf_counters": "Counters of the device",
+}  # fmt: skip
+
+
+def _pictures(summary, who):
+    """Returns (name, function without arguments that draws it) of each picture."""
+    from efa_cosim.report import plots
+    from efa_cosim.report import waterfall_plots as pictures
+
+    rows, setting = summary["rows"], summary["setting"]
+    names = ("waterfall-closed", "waterfall-open", "waterfall-host")
+    found = [(name, partial(plots.waterfall, one, who))
+             for name, one in zip(names, summary["shown"], strict=True)]
+    found.append(("shares", partial(pictures.shares, rows, setting)))
+    for host, size in dict.fromkeys((row["sq_host"], row["size"]) for row in rows):
+        mine = [row for row in rows if (row["sq_host"], row["size"]) == (host, size)]
+        name = f"causes-{size}{'-host' if host else ''}"
+        found.append((name, partial(pictures.causes, mine, setting)))
+    if summary["perf_counters"]:
+        counts = partial(pictures.perf_counters, summary["perf_counters"], setting)
+        found.append(("perf_counters", counts))
+    return found
+
+
+def _heading(name):
+    host = ", send queues in host memory" if name.endswith("-host") else ""
+    return HEADINGS.get(name) or f"Wait causes, {name.split('-')[1]} bytes{host}"
+
+
+def _write(folder, summary, trace, who):
+    """Writes the numbers, then the pictures and the page. A picture that cannot be drawn is named,
+    and the rest stands."""
     folder.mkdir(parents=True, exist_ok=True)
     atomic_write(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
     atomic_write(folder / "trace.json", trace)
-    for name, text in drawn.items():
-        atomic_write(folder / f"{name}.svg", text)
-    panels = "".join(f"<figure>{text}<figcaption>{html.escape(CAPTIONS.get(name, CAUSES))}"
-                      "</figcaption></figure>" for name, text in drawn.items())
-    atomic_write(folder / "index.html", "\n".join([
-        "<!doctype html><html lang=en><meta charset=utf-8><title>efa-cosim waterfall</title>",
-        f"<style>{STYLE}body{{max-width:80rem}}</style><h1>{html.escape(summary['title'])}</h1>",
-        f"<p class='verdict {summary['verdict']}'>{summary['verdict']}: "
-        f"{html.escape(summary['text'])}.</p>",
-        "<p>Each wait has a name. It is derived by replaying the stage from the other messages at "
-        "the same ports and from the depths and latencies of the timing table. "
-        "<a href=trace.json>trace.json</a> shows the first messages of the closed loop on "
-        "<a href=https://ui.perfetto.dev>ui.perfetto.dev</a>.</p>", panels,
-        f"<p class=dim>Made by <code>{summary['command']}</code>, seed {summary['seed']}; the "
-        "numbers are in summary.json. Cycles at 250 MHz nominal.</p>"]) + "\n")
+    sections = [Section("How to read it", [
+        "Each wait has a name. It is derived by replaying the stage from the other messages at the "
+        "same ports and from the depths and latencies of the timing table. trace.json shows the "
+        "first messages of the closed loop on ui.perfetto.dev."])]  # fmt: skip
+    for name, picture in _pictures(summary, who):
+        try:
+            drawn = picture()
+        except Exception as error:  # noqa: BLE001 - the numbers and the other pictures stay
+            reason = f"The picture {name} is not drawn: {type(error).__name__}: {error}"
+            print(f"efa-cosim: {reason}", file=sys.stderr)
+            sections.append(Section(_heading(name), [reason]))
+        else:
+            atomic_write(folder / f"{name}.svg", drawn)
+            caption = CAPTIONS.get(name, CAUSES)
+            sections.append(Section(_heading(name), picture=drawn, caption=caption))
+    atomic_write(folder / "index.html", document(summary, sections, ("summary.json", "trace.json")))
     return folder / "index.html"

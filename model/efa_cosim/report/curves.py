@@ -125,7 +125,7 @@ def _panel(panel, measurements, over, limit, thin):
             limits = limits or [f for f in mine if f["name"] != thin and f["limit"] is not None]
         best = _median(limits, over, "limit")
         panel.plot([place[x] for x in best], list(best.values()), "--", linewidth=1.1, alpha=0.7,
-                   color=colour, label=f"{name}, {limit}")
+                   zorder=3, color=colour, label=f"{name}, {limit}")
     if over == "store_buffer":
         panel.set_xticks(range(len(values)), values, rotation=20, fontsize=8)
         panel.set_xlabel(WORDS[over])

@@ -6,7 +6,6 @@ never incomplete.
 """
 
 import csv
-import html
 import io
 import json
 import math
@@ -19,28 +18,13 @@ from pathlib import Path
 
 from efa_cosim.jobs.files import atomic_write
 from efa_cosim.measure.workload import Measurement
+from efa_cosim.report.document import Section, document, physical, table
 
 SUMMARY, PAGE = "summary.json", "index.html"
 TABLE, COLUMNS = "measurements.csv", "measurements.parquet"
 PICTURES = ("queues", "latency", "loaded", "rates", "alone", "waterfall")
 PARTS = {SUMMARY, PAGE, TABLE, COLUMNS, *(f"{name}.svg" for name in PICTURES)}
-CLOCK_MHZ = 250
 TITLE = "RTL against reference model"
-STYLE = """
-:root{color-scheme:light dark;--ink:#0f172a;--dim:#475569;--paper:#ffffff;--line:#cbd5e1}
-@media (prefers-color-scheme:dark){
-:root{--ink:#e2e8f0;--dim:#94a3b8;--paper:#0f172a;--line:#334155}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);
-max-width:60rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.5rem;margin-bottom:0}h2{font-size:1.15rem;margin-top:2rem}
-p.verdict{font-size:1.1rem;font-weight:600}.passed{color:#059669}.failed{color:#dc2626}
-table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{text-align:right;padding:.25rem .6rem;border-bottom:1px solid var(--line)}
-th:first-child,td:first-child{text-align:left}th{color:var(--dim);font-weight:600}
-figure{margin:1rem 0;background:#fff;border:1px solid var(--line);border-radius:8px;padding:.5rem}
-figcaption{color:#475569;font-size:.85rem;padding:0 .5rem .3rem}svg{width:100%;height:auto}
-code{font-size:.9em}.dim{color:var(--dim)}
-"""
 
 
 class ReportError(Exception):
@@ -236,19 +220,27 @@ def has_host_parameters(measurements):
 
 def render(summary, pictures, missing):
     """The page as HTML text; missing: why a picture could not be drawn, by its name."""
-    verdict, measurements = summary["verdict"], summary["measurements"]
-    parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8><title>efa-cosim run</title>",
-        f"<style>{STYLE}</style><h1>{html.escape(summary.get('title', TITLE))}</h1>",
-        f"<p class='verdict {html.escape(verdict)}'>{html.escape(verdict)}: "
-        f"{html.escape(summary.get('text', ''))}</p>",
-        _differences(summary.get("differences", ())),
-    ]  # fmt: skip
+    measurements, sections = summary["measurements"], []
     if summary["sessions"]:
-        parts += ["<h2>Recorded sessions</h2>", _sessions(summary["sessions"])]
+        sections.append(_sessions(summary["sessions"]))
+    captions = _captions(summary)
+    for name in PICTURES:
+        if name in pictures:
+            heading, caption = captions[name]
+            sections.append(Section(heading, picture=pictures[name], caption=caption))
+    reasons = [f"The picture {name} is not drawn: {reason}" for name, reason in missing.items()]
+    if reasons:
+        sections.append(Section("Pictures that are missing", reasons))
+    sections.append(_table(measurements))
+    summary = {**summary, "title": summary.get("title", TITLE)}
+    return document(summary, sections, (SUMMARY, TABLE, COLUMNS))
+
+
+def _captions(summary):
+    """Heading and caption of each picture, by its name."""
     posted = ("`depth` outstanding messages per queue, a doorbell per `batch`"
-              if has_host_parameters(measurements) else "all messages posted at once")
-    captions = {
+              if has_host_parameters(summary["measurements"]) else "all messages posted at once")
+    return {
         "queues": ("Send queue in LLQ memory or in host memory",
                    "The same device fetches its send WQEs by DMA. A single message waits for one "
                    "more host read. With enough outstanding messages, or with WQEs that reach LLQ "
@@ -271,15 +263,6 @@ def render(summary, pictures, missing):
                       "waits, the longest with its name. Every message of the run is attributed to "
                       "the cycle; `efa-cosim waterfall` shows more."),
     }  # fmt: skip
-    for name in PICTURES:
-        if name in pictures:
-            heading, caption = captions[name]
-            parts += [f"<h2>{heading}</h2>", f"<figure>{pictures[name]}<figcaption>"
-                      f"{html.escape(caption)}</figcaption></figure>"]
-    parts += [f"<p class=failed>The picture {html.escape(name)} is not drawn: {html.escape(reason)}"
-              "</p>" for name, reason in missing.items()]
-    parts += ["<h2>All measurements</h2>", _table(measurements), _colophon(summary)]
-    return "\n".join(parts) + "\n"
 
 
 def _alone(summary):
@@ -288,18 +271,17 @@ def _alone(summary):
     return shown[0]["of"][0]["latency"] if shown else 0
 
 
-def _differences(texts):
-    return "".join(f"<p class=failed>{html.escape(text)}</p>" for text in texts[1:])
-
-
 def _sessions(sessions):
     columns = ("name", "backend", "verdict", "stores", "dma_writes", "packets", "interrupts")
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(str(s.get(c, '')))}</td>" for c in columns) + "</tr>"
-        for s in sessions
-    )
-    head = "".join(f"<th>{c.replace('_', ' ')}</th>" for c in columns)
-    return f"<table><tr>{head}</tr>{rows}</table>"
+    rows = [[str(session.get(name, "")) for name in columns] for session in sessions]
+    return Section(
+        "Recorded sessions",
+        ["Model and RTL play the same recorded stores, and their output is compared with the "
+         "recording and with each other: ring entries, packets and interrupts one by one. The "
+         "numbers of DMA writes differ, because each device divides data into writes in its own "
+         "way. The data does not: each byte of host memory is written equally often, with the same "
+         "values in the same order."],
+        columns=[name.replace("_", " ") for name in columns], rows=rows)  # fmt: skip
 
 
 def _table(measurements):
@@ -307,22 +289,7 @@ def _table(measurements):
                "store_buffer", "host_read_latency", "seed", "value", "unit", "limit", "messages")
     # Parameters without a value in any row have no column.
     columns = [name for name in columns if any(row.get(name) for row in measurements)]
-    rows = []
-    for measurement in measurements:
-        cells = []
-        for name in columns:
-            value = measurement.get(name)
-            shown = "" if value is None else f"{value:.4g}" if isinstance(value, float) else value
-            cells.append(f"<td>{html.escape(str(shown))}</td>")
-        rows.append("<tr>" + "".join(cells) + "</tr>")
-    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in columns)
-    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
-
-
-def _colophon(summary):
-    facts = [f"{name} {value}" for name, value in summary.get("made_with", {}).items()]
-    if "seed" in summary:
-        facts.insert(0, f"seed {summary['seed']}")
-    note = "".join(f", {html.escape(fact)}" for fact in facts)
-    return (f"<p class=dim>Made by <code>{html.escape(summary.get('command', ''))}</code>{note}. "
-            f"Cycles at {CLOCK_MHZ} MHz nominal; the numbers are in {SUMMARY} and {TABLE}.</p>")
+    rows = [[*(row.get(name) for name in columns),
+             physical(row["value"], row["unit"], row.get("size", 0))] for row in measurements]
+    names = [*(name.replace("_", " ") for name in columns), "at the nominal clock"]
+    return table("All measurements", names, rows, TABLE)

@@ -27,16 +27,27 @@ DEFAULTS = {
 }  # fmt: skip
 
 
+ENDS = {"UD": "receive", "SRD": "send"}
+
+
 def latency(measurements):
-    """Draws latency against message size, a line for each QP type and host read latency."""
-    figure, (axis,) = axes_of(8.0, 3.8)
-    for label, style, points in _series(measurements, "size"):
-        _line(axis, [max(size, ZERO_AT) for size in points], points.values(), label, style)
-    sizes = sorted({f["size"] for f in measurements})
-    log_axis(axis, [max(size, ZERO_AT) for size in sizes], sizes, "message size, bytes")
-    axis.set_ylim(bottom=0)
-    axis.set_ylabel("latency, cycles")
-    _legend(figure, axis)
+    """Draws latency against message size: a panel for each QP type, whose messages end with
+    different completions, with a line for each host read latency."""
+    kinds = sorted({f["kind"] for f in measurements}, reverse=True)
+    figure, axes = axes_of(5.0 * len(kinds) + 1.0, 3.8, len(kinds))
+    top = 1.08 * max(f["value"] for f in measurements)
+    for axis, kind in zip(axes, kinds, strict=True):
+        mine = [f for f in measurements if f["kind"] == kind]
+        for label, style, points in _series(mine, "size"):
+            _line(axis, [max(size, ZERO_AT) for size in points], points.values(), label, style)
+        sizes = sorted({f["size"] for f in mine})
+        log_axis(axis, [max(size, ZERO_AT) for size in sizes], sizes, "message size, bytes")
+        axis.set_ylim(0, top)
+        end = f"doorbell to {ENDS[kind]} completion" if kind in ENDS else "doorbell to completion"
+        axis.set_title(f"{kind}: {end}", fontsize=10, color=INK)
+    axes[0].set_ylabel("latency, cycles")
+    figure.tight_layout()
+    _legend(figure, *axes)
     return svg(figure)
 
 
@@ -56,8 +67,9 @@ def rates(measurements):
             _line(axis, points, points.values(), name, style)
         for kind in sorted({f["kind"] for f in chosen}):
             limit = {f[over]: f["limit"] for f in chosen if f["kind"] == kind}
+            # Above the curves, which may reach it.
             axis.plot(sorted(limit), [limit[x] for x in sorted(limit)], "--", linewidth=1.2,
-                      color=COLOURS.get(kind, GREY), alpha=0.6,
+                      color=COLOURS.get(kind, GREY), alpha=0.6, zorder=3,
                       label=f"{kind}, port limit")
         where = sorted({f[over] for f in chosen})
         log_axis(axis, where, where, label)
@@ -152,10 +164,13 @@ def log_axis(axis, where, names, label):
     axis.set_xlabel(label)
 
 
-def _legend(figure, axis):
-    """Draws the legend below the axes, where it covers no line."""
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
+def _legend(figure, *axes):
+    """Draws the legend of some axes below them, where it covers no line."""
+    shown = {}
+    for axis in axes:
+        handles, labels = axis.get_legend_handles_labels()
+        shown |= dict(zip(labels, handles, strict=True))
+    figure.legend(shown.values(), shown, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
                   fontsize=9, frameon=False)
 
 
