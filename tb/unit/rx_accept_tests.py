@@ -175,7 +175,8 @@ class Bench:
             psn=rng.getrandbits(16) << 16 | number, has_imm=rng.getrandbits(1),
             imm=rng.getrandbits(32), src_qpn=rng.getrandbits(16),
             src_node=rng.choice(NODES), dst_node=rng.getrandbits(16), msg_id=rng.getrandbits(32),
-            path=rng.getrandbits(8))  # fmt: skip
+            path=rng.getrandbits(8), status=rng.getrandbits(8), reserved=rng.getrandbits(16),
+            reserved_flags=rng.getrandbits(7))  # fmt: skip
         line, slot = rng.getrandbits(9), rng.getrandbits(8)
         self.sent[number] = qpn, refused, line, slot, header
         self.packets.post({"header": int.from_bytes(header.pack(), "little"), "line": line,
@@ -305,6 +306,25 @@ async def a_refused_packet_unblocks_nothing(dut):
     numbers = [number for number, _ in bench.left]
     assert numbers[:2] == [1, 6], numbers
     assert numbers[2:] == [0, 2, 3, 4, 5], numbers
+
+
+@cocotb.test()
+async def a_refused_packet_waits_behind_a_parked_one(dut):
+    """data.rx_accept.waits: A refused packet that waits for its job behind a parked packet of its
+    queue leaves the queue blocked."""
+    bench = Bench(dut, stalls=0.7)
+    await bench.start()
+    rng, rings = bench.rng, bench.rings
+    for _ in range(40):
+        rings.late = {7}
+        for qpn, refused in ((8, False), (9, False), (7, False), (7, True), (7, False)):
+            bench.send(qpn, refused)
+        await ClockCycles(dut.clk, rng.randrange(4, 20))
+        rings.late = set()
+        bench.send(7)
+        await ClockCycles(dut.clk, rng.randrange(20))
+        rings.arrived = True
+        await bench.settle()
 
 
 @cocotb.test()

@@ -347,7 +347,9 @@ async def a_full_list_keeps_all_waiting(dut):
     for number in range(100):
         env.send(number % 32 if number < 90 else 40)
     await env.cycles(900)
-    assert not env.checked and WAIT.depth <= env.number - len(env.waiting) <= WAIT.depth + 6
+    # The limit acts a cycle after the last packet parked, and the two stages hold packets.
+    entered = env.number - len(env.waiting)
+    assert not env.checked and entered in (WAIT.depth + 2, WAIT.depth + 3), entered
     late.clear()
     await env.settle()
 

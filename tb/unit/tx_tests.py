@@ -438,10 +438,11 @@ async def what_goes_past_the_list_is_itself(dut):
 
 
 @cocotb.test()
-async def broken_queues_send_nothing(dut):
+@cocotb.parametrize(pace=[(0.3, 0.2, 0.8), (0.0, 0.0, 1.0)])
+async def broken_queues_send_nothing(dut, pace):
     """data.tx.down: On a halted queue UD completes FLUSHED and SRD uses its context without a
     packet; other queues continue."""
-    bench = Bench(dut, 0.3, 0.2, 0.8)
+    bench = Bench(dut, *pace)
     await bench.start()
     for down in (set(), {1, 3}, {63}, set()):
         bench.down = down
