@@ -326,11 +326,12 @@ async def descriptors_come_ahead_of_need(dut, pace):
 
 @cocotb.test()
 async def a_ring_that_is_not_there_is_not_read(dut):
-    """queue.rq_fetch.gone: A ring whose QP is destroyed or has no RQ is not read, whatever is
-    posted."""
+    """queue.rq_fetch.gone: A ring whose QP is destroyed, has no RQ or is in RESET is not read,
+    whatever is posted."""
     env = Env(dut)
     await env.start()
-    rings = [await env.ring(5, 4, live=0), await env.ring(9, 4, rq_live=0)]
+    rings = [await env.ring(5, 4, live=0), await env.ring(9, 4, rq_live=0),
+             await env.ring(10, 4, state=STATES.RESET)]  # fmt: skip
     for ring in rings:
         env.post(ring, 1, 1, 1)
     await env.cycles(60)
