@@ -22,7 +22,7 @@ def sweep(file: Path) -> list[dict]:
 
 def main(file: str = str(Path(__file__).with_suffix(".yaml"))) -> None:
     records = sweep(Path(file))
-    rates = [one for one in records if one["name"] == "message rate"]
+    rates = [one for one in records if one["metric"] == "message rate"]
     for one in sorted(rates, key=lambda one: one["value"], reverse=True)[:3]:
         print(f"{one['size']} bytes, queues {one['queues']}, depth {one['depth']}: "
               f"{one['value']:.4f} {one['unit']}, limit {one['limit']:.4f}")

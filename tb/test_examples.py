@@ -88,7 +88,7 @@ def test_own_sweep_measures_what_the_command_measures(tmp_path):
     done = ended(sys.executable, "-m", "efa_cosim.cli", "sweep", str(grid), "--out", str(folder))
     assert done.returncode == 0, done.stderr
     rows = json.loads((folder / "summary.json").read_text())["measurements"]
-    best = max(row["value"] for row in rows if row["name"] == "message rate")
+    best = max(row["value"] for row in rows if row["metric"] == "message rate")
     assert len(rows) == 42 and f"{best:.4f} messages/cycle" in run("own_sweep.py")
 
 

@@ -25,8 +25,9 @@ backend: cycle
 """
 
 
-def of(*names):
-    return lambda measurements: [row for row in measurements if row["name"] in names]
+def of(name):
+    """Returns a function that selects the measurements of a picture, one for each message."""
+    return lambda rows: [r for r in rows if r["metric"] == name and r["statistic"] != "p99"]
 
 
 SHOWN = {"latency": of("latency"), "loaded": of("loaded latency"), "rates": of("message rate")}
@@ -44,7 +45,7 @@ def test_a_sweep_of_the_cycle_model_has_a_measurement_for_each_point(grid, tmp_p
     out = tmp_path / "out"
     assert main(["sweep", str(grid), "--jobs", "2", "--out", str(out)]) == 0
     measurements = json.loads((out / "summary.json").read_text())["measurements"]
-    rates = [row for row in measurements if row["name"] == "message rate"]
+    rates = [row for row in measurements if row["metric"] == "message rate"]
     assert len(rates) == 2 * 2 * 2 * 2 * 2 and len(measurements) == 3 * len(rates) + 16
     assert {row["batch"] for row in rates} == {1, 4}
     assert all(0 < row["value"] <= row["limit"] for row in rates)
@@ -82,8 +83,9 @@ def test_the_rtl_is_requested_the_same_workloads():
 
 def test_more_of_a_value_is_drawn_against_that_value_alone():
     def row(size, depth, batch, value, backend="cycle"):
-        return {"name": "message rate", "kind": "SRD", "size": size, "queues": 1, "depth": depth,
-                "batch": batch, "host_read_latency": 125, "store_buffer": "ideal", "value": value,
+        return {"metric": "message rate", "statistic": "mean", "kind": "SRD", "size": size,
+                "queues": 1, "depth": depth, "batch": batch, "host_read_latency": 125,
+                "store_buffer": "ideal", "value": value,
                 "limit": 1.0, "messages": 10, "backend": backend, "sq_host": 0}
 
     rows = [row(64, 1, 1, 0.1), row(64, 8, 8, 0.2), row(8, 8, 8, 0.3)]

@@ -26,8 +26,9 @@ from efa_cosim.sweep import cache, point
 from efa_cosim.sweep.grid import Job
 
 JOB = Job("verilator", "SRD", 64, 125, 7, (1,), ("latency",))
-MEASUREMENT = {"name": "latency", "value": 5.0, "unit": "cycles", "messages": 8, "limit": None,
-          "kind": "SRD", "size": 64, "queues": 1, "host_read_latency": 125, "seed": 7}
+MEASUREMENT = {"metric": "latency", "statistic": "median", "value": 5.0, "unit": "cycles",
+               "messages": 8, "limit": None, "kind": "SRD", "size": 64, "queues": 1,
+               "host_read_latency": 125, "seed": 7}  # fmt: skip
 GRID = "sizes: [8, 64]\nkinds: SRD\n"
 
 
@@ -136,7 +137,7 @@ def test_a_job_measures_what_it_was_requested(model_alone, capsys):
     job = Job("verilator", "UD", 64, 500, 7, (1, 2), ("latency", "rate"))
     assert point.main(json.dumps(job.as_dict())) == 0
     measurements = json.loads(capsys.readouterr().out)
-    assert [(f["name"], f["queues"]) for f in measurements] == [
+    assert [(f["metric"], f["queues"]) for f in measurements] == [
         ("latency", 1), ("message rate", 1), ("message rate", 2)]
     assert {(one["kind"], one["host_read_latency"], one["seed"]) for one in measurements} == {
         ("UD", 500, 7)}
@@ -381,8 +382,8 @@ def test_the_table_is_there_for_programs_too(module, monkeypatch, grid, tmp_path
     rows = list(csv.DictReader((tmp_path / "out/measurements.csv").open()))
     assert table.num_rows == len(rows) == 2
     assert table.column("size").to_pylist() == [8, 64]
-    assert [str(t) for t in table.schema.types[:5]] == [
-        "string", "double", "string", "int64", "double"]
+    assert [str(t) for t in table.schema.types[:6]] == [
+        "string", "string", "double", "string", "int64", "double"]
 
 
 def test_a_sweep_without_simulator_ends_at_once_with_2(module, monkeypatch, grid, tmp_path, capsys):

@@ -39,13 +39,13 @@ def shown(*latencies):
 
 def summary():
     latency = [
-        {"name": "latency", "value": 100.0 + size, "unit": "cycles", "messages": 8, "limit": None,
-         "kind": kind, "size": size, "queues": 1}
+        {"metric": "latency", "statistic": "median", "value": 100.0 + size, "unit": "cycles",
+         "messages": 8, "limit": None, "kind": kind, "size": size, "queues": 1}
         for kind in ("UD", "SRD") for size in (0, 32, 4096)
     ]  # fmt: skip
     rates = [
-        {"name": "message rate", "value": 0.06, "unit": "messages/cycle", "messages": 128,
-         "limit": 0.33, "kind": "SRD", "size": size, "queues": queues}
+        {"metric": "message rate", "statistic": "mean", "value": 0.06, "unit": "messages/cycle",
+         "messages": 128, "limit": 0.33, "kind": "SRD", "size": size, "queues": queues}
         for size, queues in ((32, 1), (32, 16), (1024, 16))
     ]  # fmt: skip
     return {

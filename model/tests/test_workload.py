@@ -47,7 +47,7 @@ def corrupting(change):
 @pytest.mark.parametrize("size", [0, 8, 33, 4096])
 def test_latency_is_a_median_over_checked_messages(kind, size):
     measurement = latency_point(node(), kind, size)
-    assert (measurement.name, measurement.unit) == ("latency", "cycles")
+    assert (measurement.metric, measurement.unit) == ("latency", "cycles")
     assert measurement.messages == workload.MESSAGES
     assert (measurement.kind, measurement.size, measurement.limit) == (kind.name, size, None)
     assert measurement.value > 0

@@ -106,7 +106,8 @@ def attribute(seed, measurements, shown):
         raise RuntimeError(error) from error
     measurements.append(
         Measurement(
-            "doorbell to send completion, alone",
+            "doorbell to send completion",
+            "single",
             float(shown[0]["of"][0]["latency"]),
             "cycles",
             shown[0]["messages"],

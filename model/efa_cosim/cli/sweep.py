@@ -211,7 +211,7 @@ class Progress:
 
 
 def _summary(command, rows, wrong, more, how="checked"):
-    counts = Counter(row["name"] for row in rows)
+    counts = Counter(row["metric"] for row in rows)
     message = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
     messages = sum(row["messages"] for row in rows)
     text = f"{len(rows)} measurements ({message}), {messages} messages {how}"

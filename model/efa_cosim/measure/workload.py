@@ -33,14 +33,16 @@ class Mismatch(Exception):
 class Measurement:
     """One measurement.
 
-    - `name`: what was measured, such as `latency` or `message rate`
+    - `metric`: what was measured, such as `latency` or `message rate`
+    - `statistic`: of the messages, such as `median`, `p99` or `mean`
     - `value`, `unit`: in `cycles` or `messages/cycle`
     - `messages`: number of messages that it covers
     - `limit`: the theoretical limit in the same unit, None if unknown
     - the other fields: as in `Job`
     """
 
-    name: str
+    metric: str
+    statistic: str
     value: float
     unit: str
     messages: int
@@ -97,7 +99,8 @@ def latency_point(node, kind, size, count=MESSAGES):
     backend.settle()
     cycles = latencies(backend.events(), index_of(a), index_of(b), kind == SRD)
     destroy(a, b)
-    return Measurement("latency", float(np.median(cycles)), "cycles", count, None, kind.name, size)
+    return Measurement("latency", "median", float(np.median(cycles)), "cycles", count, None,
+                       kind.name, size)
 
 
 def latency_sweep(node, sizes=LATENCY_SIZES, kinds=(UD, SRD), progress=None):
@@ -146,7 +149,7 @@ def rate_point(node, kind, size, queues):
     if value > limit:
         raise Mismatch(f"{what}: {value:.6f} messages per cycle, the ports allow {limit:.6f}")
     return Measurement(
-        "message rate", value, "messages/cycle", messages, limit, kind.name, size, queues
+        "message rate", "mean", value, "messages/cycle", messages, limit, kind.name, size, queues
     )
 
 

@@ -29,7 +29,8 @@ def both(measurements):
 
 def savings(measurements):
     """Cycles that LLQ saves for a single message, by (host read latency, size, backend)."""
-    alone = [f for f in measurements if f["name"] == "latency" and f["kind"] == _kind(measurements)]
+    kind = _kind(measurements)
+    alone = [f for f in measurements if f["metric"] == "latency" and f["kind"] == kind]
     host, llq = _by(alone, 1), _by(alone, 0)
     return {place: host[place] - llq[place] for place in sorted(host.keys() & llq.keys())}
 
@@ -53,7 +54,7 @@ def queues(measurements):
     and size, if rates were."""
     kind = _kind(measurements)
     mine = [f for f in measurements if f["kind"] == kind]
-    rates = [f for f in mine if f["name"] == "message rate"]
+    rates = [f for f in mine if f["metric"] == "message rate"]
     alone, loaded = bool(savings(mine)), both(rates)
     rows = 2 if loaded else 1
     figure, axes = axes_of(13.0, 3.7 * rows, 3 if alone and loaded else 2, rows)
@@ -64,7 +65,7 @@ def queues(measurements):
     if loaded:
         for axis, over in zip(axes, ("open", "batch", "host_read_latency", "size"), strict=True):
             _rates(axis, rates, over)
-    messages = sum(f["messages"] for f in mine if not f["name"].startswith("loaded"))
+    messages = sum(f["messages"] for f in mine if f["metric"] != "loaded latency")
     headed(figure, f"Send queue in LLQ memory or in host memory, {kind}: {text}; "
                    f"{messages:,} messages on {_backends(mine)}")  # fmt: skip
     handles, labels = figure.axes[-4 if loaded else 0].get_legend_handles_labels()
@@ -79,7 +80,7 @@ def _backends(measurements):
 
 
 def _latencies(axis, measurements):
-    alone = [f for f in measurements if f["name"] == "latency"]
+    alone = [f for f in measurements if f["metric"] == "latency"]
     waits = sorted({f["host_read_latency"] for f in alone})
     sizes = sorted({f["size"] for f in alone})
     for wait, style in zip(dict.fromkeys((waits[0], waits[-1])), ("-", ":"), strict=False):

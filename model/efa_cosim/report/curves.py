@@ -42,7 +42,7 @@ def loaded(measurements):
     """Draws closed-loop latencies; thin lines: the 99th percentile."""
     return _picture(measurements, "Latency in a closed loop",
                     "latency, cycles, median (thin: 99 %)", "host and fabric only",
-                    thin="loaded latency, 99 %")  # fmt: skip
+                    thin="p99")  # fmt: skip
 
 
 def varied(measurements):
@@ -68,7 +68,7 @@ def _policy(name):
 
 
 def _picture(measurements, title, unit, limit, thin=None):
-    main = [f for f in measurements if f["name"] != thin]
+    main = [f for f in measurements if f["statistic"] != thin]
     axes, at = varied(main), usual(main)
     rows = -(-len(axes) // MOST_COLUMNS)
     columns = -(-len(axes) // rows)
@@ -112,17 +112,18 @@ def _panel(panel, measurements, over, limit, thin):
             if over == "store_buffer" and sq_host:
                 # Send WQEs in host memory pass no store buffer: the result is the same for each.
                 mine = [{**f, over: policy} for f in mine for policy in values]
-            main = _median([f for f in mine if f["name"] != thin], over, "value")
+            main = _median([f for f in mine if f["statistic"] != thin], over, "value")
             rings = len(backends) > 1 and backend != CYCLE
             panel.plot([place[x] for x in main], list(main.values()), color=colour, marker="o",
                        label=name if len(backends) == 1 else f"{name}, {_device(backend)}",
                        linewidth=0 if rings else 1.5, markersize=6 if rings else 3,
                        markerfacecolor="none" if rings else None)
-            tail = _median([f for f in mine if f["name"] == thin], over, "value")
+            tail = _median([f for f in mine if f["statistic"] == thin], over, "value")
             if tail and not rings:
                 panel.plot([place[x] for x in tail], list(tail.values()), linewidth=0.7,
                            color=colour)
-            limits = limits or [f for f in mine if f["name"] != thin and f["limit"] is not None]
+            limited = [f for f in mine if f["statistic"] != thin and f["limit"] is not None]
+            limits = limits or limited
         best = _median(limits, over, "limit")
         panel.plot([place[x] for x in best], list(best.values()), "--", linewidth=1.1, alpha=0.7,
                    zorder=3, color=colour, label=f"{name}, {limit}")

@@ -149,8 +149,9 @@ def read_summary(folder):
 
 
 NUMBER = (int, float)
-MEASUREMENT = {"name": str, "kind": str, "unit": str, "value": NUMBER, "size": int, "queues": int,
-          "messages": int, "limit": (*NUMBER, type(None))}
+MEASUREMENT = {"metric": str, "statistic": str, "kind": str, "unit": str, "value": NUMBER,
+               "size": int, "queues": int, "messages": int,
+               "limit": (*NUMBER, type(None))}  # fmt: skip
 SHOWN = {"name": str, "setting": str, "messages": int, "of": list}
 MESSAGE = {"message": int, "latency": int, "stages": list}
 STAGE = {"stage": str, "place": str, "service": int, "wait": int, "waits": dict}
@@ -193,9 +194,9 @@ def draw(summary):
     measurements = summary["measurements"]
     data = {
         "queues": measurements if crossover.both(measurements) else [],
-        "latency": [f for f in measurements if f["name"] == "latency"],
-        "loaded": [f for f in measurements if f["name"].startswith("loaded latency")],
-        "rates": [f for f in measurements if f["name"] == "message rate"],
+        "latency": [f for f in measurements if f["metric"] == "latency"],
+        "loaded": [f for f in measurements if f["metric"] == "loaded latency"],
+        "rates": [f for f in measurements if f["metric"] == "message rate"],
     }
     usual = curves if has_host_parameters(measurements) else plots
     work = {name: (getattr(crossover if name == "queues" else usual, name), data[name])
@@ -285,8 +286,9 @@ def _sessions(sessions):
 
 
 def _table(measurements):
-    columns = ("name", "backend", "sq_host", "kind", "size", "queues", "depth", "batch",
-               "store_buffer", "host_read_latency", "seed", "value", "unit", "limit", "messages")
+    columns = ("metric", "statistic", "backend", "sq_host", "kind", "size", "queues", "depth",
+               "batch", "store_buffer", "host_read_latency", "seed", "value", "unit", "limit",
+               "messages")  # fmt: skip
     # Parameters without a value in any row have no column.
     columns = [name for name in columns if any(row.get(name) for row in measurements)]
     rows = [[*(row.get(name) for name in columns),

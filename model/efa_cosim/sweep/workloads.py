@@ -52,26 +52,24 @@ def measure(job, timelines_of=simulated):
     for work, timelines in zip(works, timelines_of(works), strict=True):
         if work.depth == 1 and work.messages == MESSAGES:
             values = [
-                ("latency", float(np.median(timelines.latency)), "cycles", least_latency(work))
+                ("latency", "median", float(np.median(timelines.latency)), "cycles",
+                 least_latency(work))  # fmt: skip
             ]
         else:
             cycles = int(timelines.end.max()) - int(timelines["tx_first"].min()) + 1
             least = least_latency(work)
             values = [
-                ("message rate", work.total / cycles, "messages/cycle", most_rate(job, work)),
-                ("loaded latency", float(np.median(timelines.latency)), "cycles", least),
-                (
-                    "loaded latency, 99 %",
-                    float(np.percentile(timelines.latency, 99)),
-                    "cycles",
-                    least,
-                ),
-            ]
+                ("message rate", "mean", work.total / cycles, "messages/cycle",
+                 most_rate(job, work)),
+                ("loaded latency", "median", float(np.median(timelines.latency)), "cycles", least),
+                ("loaded latency", "p99", float(np.percentile(timelines.latency, 99)), "cycles",
+                 least),
+            ]  # fmt: skip
         found += [
-            Measurement(name, value, unit, work.total, limit, job.kind, job.size, work.queues,
-                   job.host_read_latency, job.seed, work.depth, work.batch, job.store_buffer,
-                   job.backend, job.sq_host)
-            for name, value, unit, limit in values
+            Measurement(metric, statistic, value, unit, work.total, limit, job.kind, job.size,
+                        work.queues, job.host_read_latency, job.seed, work.depth, work.batch,
+                        job.store_buffer, job.backend, job.sq_host)
+            for metric, statistic, value, unit, limit in values
         ]
     return found
 
