@@ -355,6 +355,34 @@ async def a_queue_that_ran_empty_owes_nothing(dut):
 
 
 @cocotb.test()
+async def a_doorbell_within_the_visit_waits_for_its_deficit(dut):
+    """queue.sq_sched.rung: A queue with a doorbell during its visit starts the next one with the
+    deficit of the visit that just ended, if another queue waits by then."""
+    bench = Bench(dut)
+    await bench.start()
+    turn, latency = int(dut.QUANTUM.value) // 10, timing("efa_sq_sched", "entry").latency
+    one, other = Queue(3, 0, 6, srd=0), Queue(4, 512, 7, srd=0)
+    for between, wait in ((0, 0), (0, 1), (1, 0)):
+        for queue in (one, other):
+            await bench.make(queue)
+        await ClockCycles(dut.clk, 10)
+        before = len(bench.order)
+        first = await bench.post(one, 1, flits=4 * turn + 1)
+        for _ in range(between):
+            await RisingEdge(dut.clk)
+        await bench.post(one, 1, flits=1)
+        for _ in range(64):
+            bench.write(other, 0, 1)
+        for _ in range(wait):
+            await RisingEdge(dut.clk)
+        assert await bench.ring(other) - first <= latency
+        await bench.finished()
+        order = bench.order[before:]
+        # The deficit is three quanta and a flit: the first is that of the visit.
+        assert order[0] == one.qpn and order[1:].index(one.qpn) == 3 * turn, (between, wait)
+
+
+@cocotb.test()
 async def turns_go_around(dut):
     """queue.sq_sched.quanta: Quanta of TURN flits alternate in round robin; a late queue waits at
     most one round."""
