@@ -323,7 +323,7 @@ async def full_of_slots(dut):
     assert {b - a for a, b in itertools.pairwise(gone)} == {
         promised.interval}  # fmt: skip
     # Freed in any order, slots are released in the order of their packets.
-    for reach in (1, 1, *[8] * 3, *[64] * 3, depth, depth):
+    for reach in (1, 1, *[8] * 3, *[64] * 3, *[depth] * 6):
         for _ in range(depth - len(slots)):
             bench.send(0)
         slots += [await bench.check(beat, 0) for beat in await bench.pkt.take(depth - len(slots))]

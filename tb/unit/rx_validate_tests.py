@@ -62,6 +62,10 @@ class Claims:
             dut.s_rsp_valid.value = int(responses)
             if responses:
                 self._respond()
+            else:
+                # Without valid, a response is don't-care.
+                for name in ("skipped", "failed", "none", "missing", "complete", "short"):
+                    getattr(dut, f"s_rsp_{name}").value = bench.rng.getrandbits(1)
             await Timer(1, "ns")
             self.leaves = responses and dut.s_rsp_ready.value == 1
             behind = self.second is not None and self.second[0] == self.first
@@ -180,7 +184,8 @@ class Bench:
         if fabric:
             self.handles[pd, node] = index if live else None
         images = (INTERNAL.ahc.pack(**dont_care(INTERNAL.ahc, self.rng, **fields)) for fields in (
-            {"live": live, "pd": pd, "fabric": fabric, "node": node}, {"fabric": 1}))  # fmt: skip
+            {"live": live, "pd": pd, "fabric": fabric, "node": node},
+            {"fabric": 1, "node": self.rng.randrange(64)}))  # fmt: skip
         await pulse(self.dut, "s_ah_valid", s_ah_index=index, s_ah_data=next(images))
         # Only data with valid counts.
         self.dut.s_ah_data.value = next(images)
@@ -344,7 +349,8 @@ async def statuses_match_the_rule(dut, pace):
         kind, _, _, sizes = bench.rings[qpn][0]
         srd = int(bench.qps[qpn]["srd"]) ^ (rng.random() < 0.05)
         space = max(0, sum(sizes) - 40 * (not srd))
-        length = min(8928, rng.choice((0, 1, 32, space, space + 1, rng.randrange(9000))))
+        length = min(8928, rng.choice((0, 1, 1 << rng.randrange(14), space, space + 1,
+                                       rng.randrange(9000))))  # fmt: skip
         fields = {"opcode": PktOpcode.SRD_SEND if srd else PktOpcode.UD_SEND}
         if rng.random() < 0.1:
             fields["qkey"] = QKEY ^ 1 << rng.randrange(32)
@@ -457,6 +463,43 @@ async def handles_come_and_go(dut):
     bench.handles.clear()
     dut.s_open.value = 1
     await both(3)
+
+
+@cocotb.test()
+async def each_power_of_two_is_written(dut):
+    """data.rx_validate.powers: A packet of any power of two in bytes is written."""
+    bench = Bench(dut)
+    await bench.start()
+    bench.qp(1)
+    for bit in range(14):
+        bench.post(1, "complete", 8929)
+        bench.send(1, 1 << bit)
+    await bench.settle()
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_traffic(dut):
+    """data.rx_validate.reset: A reset discards a packet in any stage, also one that waits for its
+    response."""
+    bench = Bench(dut, late=1.0)
+    await bench.start()
+    bench.qp(1)
+    for turn in range(8):
+        for _ in range(6):
+            bench.post(1, "complete", 64)
+            bench.send(1, 8)
+        await ClockCycles(dut.clk, 6 + 5 * turn)
+        bench.packets.clear()
+        dut.s_open.value = 0
+        await reset(dut, 1 + turn % 2)
+        for noted in (bench.wanted, bench.responses, bench.rings[1]):
+            noted.clear()
+        bench.ended = bench.jobs_seen
+        await until(dut, high(dut.m_init_done))
+        dut.s_open.value = 1
+        bench.post(1, "complete", 64)
+        bench.send(1, 8)
+        await bench.settle()
 
 
 @cocotb.test()
