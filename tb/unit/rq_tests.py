@@ -697,8 +697,9 @@ async def counts_reach_their_upper_bits(dut):
     def step():
         if dead.space() >= 32:
             env.post(dead, *[0, 1] * 16)
+        # The producer index is no multiple of a power of two.
         if busy.space() == 64 and busy.cons < 4_300:
-            env.post(busy, *[0, 1] * 32)
+            env.post(busy, *[0, 1] * 30)
         if busy.cons < busy.prod or env.claim:
             env.check(busy, 1.0)
 
