@@ -317,9 +317,9 @@ async def a_refused_packet_waits_behind_a_parked_one(dut):
     rng, rings = bench.rng, bench.rings
     for _ in range(40):
         rings.late = {7}
-        for qpn, refused in ((8, False), (9, False), (7, False), (7, True), (7, False)):
+        for qpn, refused in ((8, False), (9, False), (7, False), (7, True)):
             bench.send(qpn, refused)
-        await ClockCycles(dut.clk, rng.randrange(4, 20))
+        await ClockCycles(dut.clk, rng.randrange(8, 30))
         rings.late = set()
         bench.send(7)
         await ClockCycles(dut.clk, rng.randrange(20))
