@@ -356,7 +356,7 @@ async def a_queue_that_ran_empty_owes_nothing(dut):
 
 @cocotb.test()
 async def a_doorbell_within_the_visit_waits_for_its_deficit(dut):
-    """queue.sq_sched.rung: A queue with a doorbell during its visit starts the next one with the
+    """queue.sq_sched.doorbell: A queue with a doorbell during its visit starts the next one with the
     deficit of the visit that just ended, if another queue waits by then."""
     bench = Bench(dut)
     await bench.start()
