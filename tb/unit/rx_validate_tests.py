@@ -185,7 +185,7 @@ class Bench:
             self.handles[pd, node] = index if live else None
         images = (INTERNAL.ahc.pack(**dont_care(INTERNAL.ahc, self.rng, **fields)) for fields in (
             {"live": live, "pd": pd, "fabric": fabric, "node": node},
-            {"fabric": 1, "node": self.rng.randrange(64)}))  # fmt: skip
+            {"fabric": 1, "pd": pd, "node": self.rng.randrange(8)}))  # fmt: skip
         await pulse(self.dut, "s_ah_valid", s_ah_index=index, s_ah_data=next(images))
         # Only data with valid counts.
         self.dut.s_ah_data.value = next(images)
@@ -463,6 +463,22 @@ async def handles_come_and_go(dut):
     bench.handles.clear()
     dut.s_open.value = 1
     await both(3)
+
+
+@cocotb.test()
+async def a_report_keeps_its_queue(dut):
+    """data.rx_validate.report: A report that waits names its queue, while the packet of another
+    queue follows."""
+    bench = Bench(dut, err_stalls=0.8)
+    await bench.start()
+    for qpn in (1, 2):
+        bench.qp(qpn)
+    for _ in range(30):
+        bench.post(1, "endless")
+        bench.post(2, "complete", 64)
+        bench.send(1, 8)
+        bench.send(2, 8)
+        await bench.settle()
 
 
 @cocotb.test()
