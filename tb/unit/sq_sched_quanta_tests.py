@@ -356,8 +356,8 @@ async def a_queue_that_ran_empty_owes_nothing(dut):
 
 @cocotb.test()
 async def a_doorbell_within_the_visit_waits_for_its_deficit(dut):
-    """queue.sq_sched.doorbell: A queue with a doorbell during its visit starts the next one with the
-    deficit of the visit that just ended, if another queue waits by then."""
+    """queue.sq_sched.doorbell: A queue with a doorbell during its visit starts the next visit with
+    the deficit of the one that just ended, if another queue waits by then."""
     bench = Bench(dut)
     await bench.start()
     turn, latency = int(dut.QUANTUM.value) // 10, timing("efa_sq_sched", "entry").latency

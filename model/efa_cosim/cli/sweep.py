@@ -27,6 +27,7 @@ MOST_BYTES, MOST_QUEUES, MOST_WAIT, MOST_JOBS = 4096, 16, 10_000, 64
 MODELLED = "of the cycle model"
 MOST_IN_GROUP = 24
 PROGRESS_SECONDS = 2.0
+TITLE = "Sweep of message sizes and queues"
 TEXT = """\
 Measures latency and message rate on the RTL with the project's own driver and checks every
 message. With FILE, a YAML grid, every combination of its values is a job; jobs run in parallel
@@ -131,14 +132,17 @@ def _of_options(options):
         grid = Grid(sizes=tuple(sizes), queues=tuple(queues), host_read_latency=(wait,),
                     seeds=(one_seed,), backend=(CYCLE,))
         rows = [measurement.as_dict() for job in grid.jobs() for measurement in measure(job)]
-        return _summary("efa-cosim sweep --backend cycle", rows, [], {"seed": one_seed}, MODELLED)
+        return _summary("efa-cosim sweep --backend cycle", rows, [],
+                        {"seed": one_seed, "title": TITLE, "setting": "cycle model"}, MODELLED)
     with open_backend(options.backend or RTL, seed=one_seed, rd_latency_min=wait,
                       rd_latency_max=wait) as backend:
         node = new_node(backend, one_seed)
         measurements = latency_sweep(node, sizes, (UD, SRD), progress=say)
         measurements += rate_sweep(node, [size for size in sizes if size], queues, progress=say)
     rows = [replace(one, host_read_latency=wait, seed=one_seed).as_dict() for one in measurements]
-    return _summary("efa-cosim sweep", rows, [], {"seed": one_seed})
+    setting = f"RTL on {options.backend or RTL}, host read latency {wait} cycles"
+    return _summary("efa-cosim sweep", rows, [],
+                    {"seed": one_seed, "title": TITLE, "setting": setting})
 
 
 def _of_file(options):

@@ -74,15 +74,20 @@ def cell(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return four(value) if isinstance(value, float) else str(value)
+
+
+def four(value: float) -> str:
+    """Returns a number with four digits at least, without an exponent from 0.0001 on."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def physical(value: float, unit: str, size: int = 0) -> str:
     """Returns a measurement at the nominal clock: cycles in ns; messages per cycle in million
     messages per second and, for messages of `size` bytes, the payload in Gb/s."""
     if unit == "cycles":
-        return f"{value * 1000 / CLOCK_MHZ:.4g} ns"
+        return f"{four(value * 1000 / CLOCK_MHZ)} ns"
     if unit == "messages/cycle":
-        rate = f"{value * CLOCK_MHZ:.4g} M/s"
-        return f"{rate}, {value * CLOCK_MHZ * size * 8 / 1000:.4g} Gb/s" if size else rate
+        rate = f"{four(value * CLOCK_MHZ)} M/s"
+        return f"{rate}, {four(value * CLOCK_MHZ * size * 8 / 1000)} Gb/s" if size else rate
     return ""
