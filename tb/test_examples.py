@@ -80,7 +80,7 @@ def test_own_sweep_prints_the_fastest_of_its_rows():
     rates = [float(re.search(r": ([\d.]+) messages/cycle", line)[1]) for line in text[:-1]]
     assert len(rates) == 3 and rates == sorted(rates, reverse=True)
     assert text[0].startswith("32 bytes, queues 4, depth 16: ")
-    assert text[-1].startswith("42 measurements with the columns name, value, unit, messages, ")
+    assert text[-1].startswith("42 measurements with the columns metric, statistic, value, unit, ")
 
 
 def test_own_sweep_measures_what_the_command_measures(tmp_path):

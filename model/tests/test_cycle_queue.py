@@ -111,6 +111,6 @@ def test_the_picture_shows_where_host_memory_draws_level(measurements):
     assert not crossover.both([one for one in measurements if one["sq_host"]])
     picture = crossover.queues(measurements)
     assert "diamond: equal rates" in picture and "LLQ, store buffer adversarial" in picture
-    rates = [measurement for measurement in measurements if measurement["name"] == "message rate"]
+    rates = [one for one in measurements if one["metric"] == "message rate"]
     assert "diamond" not in crossover.queues(
         [one for one in measurements if one not in rates or one["depth"] == 1])

@@ -5,9 +5,8 @@ Icarus with the first one. `make icarus` runs long rows and the other parameter 
 A row needs only its top: sources are found by module name, the tests are in
 tb/unit/<unit>_tests.py. `variants` lists the parameter sets of the tests; tests read them from the
 design (`dut.PARAM.value`) or from EFA_PARAMS. Mutants run with `mutants`, the smallest parameter
-set that keeps all logic; without `mutants` they run with the first variant. `long` marks benches of
-load, rates and values of every bit, which take a minute or more on Icarus; other benches run their
-modules there each time.
+set that keeps all logic; without `mutants` they run with the first variant. `long` marks benches that
+take about twenty seconds or more on Icarus; recorded sessions run their modules there each time.
 """
 
 from dataclasses import dataclass, field
@@ -54,7 +53,7 @@ UNITS: dict[str, Unit] = {
         ],
     ),
     "host_anomaly": Unit("efa_host_anomaly"),
-    "perf_counters": Unit("efa_perf_counters", [{"COUNT_LEFT": 12}, {"TAGS": 16}]),
+    "perf_counters": Unit("efa_perf_counters", [{"COUNT_LEFT": 12}, {"TAGS": 16}], long=True),
     "rd_timeout": Unit("efa_rd_timeout", [{"TAG_W": 4, "TIMEOUT_CYCLES": 300}]),
     "regs": Unit("efa_regs", [{}, {"VECTORS": 64}]),
     "reset": Unit("efa_reset", [{"UPTIME_LEFT": 40}]),
@@ -62,7 +61,7 @@ UNITS: dict[str, Unit] = {
     "wr_arb": Unit("efa_wr_arb"),
     "arb": Unit("efa_arb", [{"N": 1}, {"N": 3}, {"N": 6}], mutants={"N": 6}),
     "admin": Unit("efa_admin"),
-    "admin_objects": Unit("efa_admin"),
+    "admin_objects": Unit("efa_admin", long=True),
     "admin_wires": Unit("efa_admin", long=True),
     "acq_write": Unit("efa_acq_write"),
     # With 1,024 LLQ pages, page numbers use every address bit of the table.
@@ -81,12 +80,12 @@ UNITS: dict[str, Unit] = {
     "doorbell": Unit("efa_doorbell", [{}, {"QPN_W": 10, "CQN_W": 11}]),
     "queue_fifo_set": Unit("efa_queue_fifo_set", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
     "sq_rr": Unit("efa_sq_rr", [{}, {"QPN_W": 3}, {"QPN_W": 7}]),
-    "llq": Unit("efa_llq", mutants={"LLQ_AW": 19}),
+    "llq": Unit("efa_llq", mutants={"LLQ_AW": 19}, long=True),
     "sq_sched": Unit("efa_sq_sched"),
     "sq_sched_quanta": Unit("efa_sq_sched", long=True),
     "sq_ctrl": Unit("efa_sq_ctrl"),
     "sq_req_arb": Unit("efa_sq_req_arb"),
-    "sq_flush": Unit("efa_sq_flush", [{}, {"QPN_W": 10}]),
+    "sq_flush": Unit("efa_sq_flush", [{}, {"QPN_W": 10}], long=True),
     "sq_fetch": Unit(
         "efa_sq_fetch",
         [{"SLOT_W": 2}, {"QPN_W": 10, "LLQ_AW": 22}],
@@ -94,8 +93,8 @@ UNITS: dict[str, Unit] = {
     ),
     "sq_buffer": Unit("efa_sq_buffer"),
     "cqe_format": Unit("efa_cqe_format"),
-    "rq": Unit("efa_rq"),
-    "rq_held": Unit("efa_rq"),
+    "rq": Unit("efa_rq", long=True),
+    "rq_held": Unit("efa_rq", long=True),
     "rq_cache": Unit("efa_rq_cache"),
     "rq_pop": Unit("efa_rq_pop"),
     "rq_index": Unit("efa_rq_index"),
@@ -105,12 +104,12 @@ UNITS: dict[str, Unit] = {
     "rx_engine": Unit("efa_rx_engine"),
     "rx_engine_load": Unit("efa_rx_engine", long=True),
     "rx_engine_rate": Unit("efa_rx_engine", long=True),
-    "tx_engine": Unit("efa_tx_engine"),
+    "tx_engine": Unit("efa_tx_engine", long=True),
     "tx_engine_load": Unit("efa_tx_engine", long=True),
     "tx_engine_host": Unit("efa_tx_engine", [{"SQ_HOST": 1}]),
     "mr_check": Unit("efa_mr_check", [{}, {"EARLY": 1}]),
     "mr_translate": Unit("efa_mr_translate", [{}, {"EARLY": 1}]),
-    "send_tracker": Unit("efa_send_tracker", [{"ID_LEFT": 8192}, {"QPN_W": 10}]),
+    "send_tracker": Unit("efa_send_tracker", [{"ID_LEFT": 8192}, {"QPN_W": 10}], long=True),
     "msg_id_alloc": Unit("efa_msg_id_alloc", [{"ID_LEFT": 4096}, {"CTX_W": 4}, {"CTX_W": 7}]),
     "tx_buffer": Unit("efa_tx_buffer", [{}, {"SLOT_W": 3, "LINE_W": 8}]),
     "tx_alloc": Unit("efa_tx_alloc"),
