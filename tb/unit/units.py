@@ -5,8 +5,8 @@ Icarus with the first one. `make icarus` runs long rows and the other parameter 
 A row needs only its top: sources are found by module name, the tests are in
 tb/unit/<unit>_tests.py. `variants` lists the parameter sets of the tests; tests read them from the
 design (`dut.PARAM.value`) or from EFA_PARAMS. Mutants run with `mutants`, the smallest parameter
-set that keeps all logic; without `mutants` they run with the first variant. `long` marks benches that
-take about twenty seconds or more on Icarus; recorded sessions run their modules there each time.
+set that keeps all logic; without `mutants` they run with the first variant. `long` marks benches
+that take about twenty seconds or more on Icarus; recorded sessions run their modules there.
 """
 
 from dataclasses import dataclass, field
