@@ -239,12 +239,13 @@ async def limits(dut):
                 buffers = [(region["iova"], size, region["key"]) for size in both]
                 got.append(bench.post(6, {**meta, "length": 2}, buffers))
             end = region["iova"] + region["length"]
-            got.append(bench.post(6, {**meta, "length": 1},
-                                  [(end - 64 + extra, 64, region["key"])]))  # fmt: skip
+            for before in ((), ((region["iova"], 1, region["key"]),)):
+                buffers = [*before, (end - 64 + extra, 64, region["key"])]
+                got.append(bench.post(6, {**meta, "length": len(buffers)}, buffers))
             for wide, most in ((0, 32), (1, 80)):
                 got.append(bench.post(6, {**meta, "inline_msg": 1, "length": most + extra},
                                       (), bytes(range(1, 81)), wide))  # fmt: skip
-        assert got == [0] * 5 + [6, 6, 5, INTERNAL_ERROR, INTERNAL_ERROR]
+        assert got == [0] * 6 + [6, 6, 5, 5, INTERNAL_ERROR, INTERNAL_ERROR]
         for bit in range(14, 32):
             for sizes in ((1 << bit, 1), (1, 1 << bit)):
                 buffers = [(region["iova"], size, region["key"]) for size in sizes]
