@@ -107,7 +107,7 @@ PAGE = (
         Entry("efa_cosim.sweep.grid:Grid"),
         Entry("efa_cosim.sweep.grid:Job"),
         Entry("efa_cosim.sweep.point:measure"),
-        Entry("efa_cosim.measure.workload:Measurement"),
+        Entry("efa_cosim.measure.record:Measurement"),
         Entry("efa_cosim.sweep.grid:GridError"),
     )),
     Section("Recorded sessions", "See `examples/play_session.py`.", (

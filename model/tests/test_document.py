@@ -77,7 +77,8 @@ def test_a_long_table_is_cut_and_names_the_complete_one():
 
 @pytest.mark.parametrize(("value", "unit", "size", "text"), [
     (390.0, "cycles", 64, "1,560 ns"), (19640.0, "cycles", 0, "78,560 ns"),
-    (0.5, "messages/cycle", 0, "125 M/s"),
-    (0.25, "messages/cycle", 1024, "62.5 M/s, 512 Gb/s"), (3.0, "flits", 0, "")])
+    (0.5, "messages/cycle", 0, "125 M messages/s"),
+    (0.25, "messages/cycle", 1024, "62.5 M messages/s, 512 Gb/s"),
+    (1.0, "stores/cycle", None, "250 M stores/s"), (3.0, "flits", 0, "")])
 def test_measurements_have_physical_units(value, unit, size, text):
     assert physical(value, unit, size) == text

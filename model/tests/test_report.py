@@ -96,6 +96,21 @@ def test_full_disk_leaves_the_old_report_and_one_message(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
+def test_the_numbers_stand_if_the_drawing_is_interrupted(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    write_report(folder, summary())
+
+    def interrupted(_summary):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, "draw", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_report(folder, {**summary(), "seed": 2})
+    assert {path.name for path in folder.iterdir()} == {
+        "summary.json", "measurements.csv", "measurements.parquet"}
+    assert read_summary(folder)["seed"] == 2
+
+
 def test_folder_with_anything_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(ReportError, match=r"holds thesis\.tex"):

@@ -75,7 +75,7 @@ def test_rate_sweep_has_sizes_at_the_most_queues_and_queues_at_32_bytes():
 
 def test_a_rate_above_its_limit_is_refused(monkeypatch):
     monkeypatch.setattr(workload, "rate_limit", lambda *_: 1e-6)
-    with pytest.raises(Mismatch, match="the ports allow 0.000001"):
+    with pytest.raises(Mismatch, match="at most the limit 0.000001"):
         rate_point(node(), SRD, 64, 1)
 
 

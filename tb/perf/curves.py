@@ -12,10 +12,11 @@ from functools import partial
 from efa_cosim.layouts import defs
 from tb.perf.latencies import doorbell_to_flit
 from tb.perf.rates import inline_sends, memory_sends, receives
+from tb.perf.records import of_point
+from tb.perf.rows import CYCLES, MESSAGES
 from tb.perf.work import INLINE
 
-CYCLES = (50, 125, 250, 500, 1000)
-LATENCY, RATE = "cycles", "per cycle"
+LATENCIES = (50, 125, 250, 500, 1000)
 
 
 @dataclass(frozen=True)
@@ -37,25 +38,28 @@ def _in_flight(latency):
 
 
 ALL = (
-    Curve("doorbell to first flit, inline", LATENCY, doorbell_to_flit(INLINE)),
-    Curve("doorbell to first flit, 64 bytes from memory", LATENCY, doorbell_to_flit(64),
+    Curve("doorbell to first flit, inline", CYCLES, doorbell_to_flit(INLINE)),
+    Curve("doorbell to first flit, 64 bytes from memory", CYCLES, doorbell_to_flit(64),
           lambda latency: latency, "with_round_trip"),
-    Curve("inline sends, 8 QPs, a doorbell for 16", RATE, inline_sends(8, 16),
+    Curve("inline sends, 8 QPs, a doorbell for 16", MESSAGES, inline_sends(8, 16),
           lambda latency: 16 / 17),
-    Curve("64-byte sends from memory, 16 QPs", RATE, memory_sends(16, 64, 16), _in_flight),
-    Curve("64-byte receives, 16 QPs", RATE, receives(16, 64), lambda latency: 1 / 2),
+    Curve("64-byte sends from memory, 16 QPs", MESSAGES, memory_sends(16, 64, 16), _in_flight),
+    Curve("64-byte receives, 16 QPs", MESSAGES, receives(16, 64), lambda latency: 1 / 2),
 )  # fmt: skip
 
 
 def measure(make, say):
-    """Returns a dictionary per curve and latency of host memory; every message was checked."""
+    """Returns a dictionary per curve and latency of host memory, with its `records`; every message
+    was checked."""
     found = []
     for curve in ALL:
-        say(f"  {curve.what}, host memory {CYCLES[0]} to {CYCLES[-1]} cycles away ...")
-        for latency in CYCLES:
+        say(f"  {curve.what}, host memory {LATENCIES[0]} to {LATENCIES[-1]} cycles away ...")
+        for latency in LATENCIES:
             measured = curve.measure(partial(make, dma_latency=latency))
             value = measured.more[curve.beside] if curve.beside else measured.value
             limit = curve.limit(latency) if curve.limit else None
             found.append({"what": curve.what, "dma_latency": latency, "value": value,
-                          "unit": curve.unit, "limit": limit, "messages": measured.messages})
+                          "unit": curve.unit, "limit": limit, "messages": measured.messages,
+                          "records": [of_point(curve.what, curve.unit, latency, value, limit,
+                                               measured)]})
     return found

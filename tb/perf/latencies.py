@@ -40,12 +40,12 @@ def doorbell_to_flit(size):
         seen.check_sent(ends, work.payload(size))
         waits = _one_for_one(seen.stores(traffic.DOORBELL)["cycle"], seen.first_flits_out())
         if size <= INLINE and not device.sq_host:
-            return _slowest(waits)
+            return _slowest(waits, size)
         requested, responses = seen.port(host.PIN_READ), seen.port(host.PIN_RESPONSE)
         trip = _one_for_one(requested["cycle"], responses["cycle"])
         if set(trip.tolist()) != {device.dma_latency}:
             raise PerfError(f"host reads took {sorted(set(trip.tolist()))} cycles")
-        return _slowest(waits - trip, {"with_round_trip": int(waits.max())})
+        return _slowest(waits - trip, size, {"with_round_trip": int(waits.max())})
 
     return measure
 
@@ -75,7 +75,7 @@ def flit_to_completion(size):
         work.check_received(device, ends, spaces, each, size)
         flits = seen.port(host.PIN_IN)
         came = flits["cycle"][(flits["b"] & LAST) != 0]
-        return _slowest(_one_for_one(came, seen.completion_times(work.recv_cqs(ends))))
+        return _slowest(_one_for_one(came, seen.completion_times(work.recv_cqs(ends))), size)
 
     return measure
 
@@ -87,8 +87,8 @@ def _one_for_one(starts, ends):
     return ends.astype("i8") - starts.astype("i8")
 
 
-def _slowest(cycles, more=None):
+def _slowest(cycles, size, more=None):
     """Returns the slowest message: an idle device has no variable delay."""
     return Measured(int(cycles.max()), len(cycles),
                     {"least": int(cycles.min()), "median": float(np.median(cycles)),
-                     **(more or {})})  # fmt: skip
+                     **(more or {})}, {"size": size, "queues": QUEUES, "batch": 1})  # fmt: skip

@@ -19,6 +19,7 @@ from tb.perf.traffic import COUNTER_MASK
 FIRST, LAST = 1, 2
 PORTS = ("s_mmio", "m_dma_rd", "s_dma_rd_cpl", "m_dma_wr", "m_net", "s_net")
 AGREE = 0.01
+STARTS = 64  # messages with which the window of a rate may begin
 HEAD = defs.PktHdr.SIZE
 ANOMALIES = ("anomaly_host", "anomaly_admin", "anomaly_net", "qperr")
 CHECKED_EVENTS = ("db", "llq", "tx_first", "cqe", *ANOMALIES)
@@ -209,11 +210,17 @@ class Steady(NamedTuple):
     end: int
 
 
-def steady(times, warm, tail):
-    """Returns the Steady of cycle numbers, without the first `warm` and the last `tail`."""
+def steady(times, warm, tail, whole=1):
+    """Returns the Steady of cycle numbers, without the first `warm` and the last `tail`.
+
+    The number of messages is a multiple of `whole`, the messages of one period, because a part of a
+    period can be faster than the limit. Of the windows with this number that begin with one of the
+    first STARTS messages, the slowest counts: the order within a burst does not add to the rate."""
     times = np.sort(np.asarray(times, "i8"))
-    first, last = warm, len(times) - 1 - tail
-    if last <= first:
-        raise PerfError(f"{len(times)} messages are too few for a steady state")
-    begin, end = int(times[first]), int(times[last])
-    return Steady((last - first) / (end - begin), last - first, begin, end)
+    count = (len(times) - tail - warm - STARTS) // whole * whole
+    if count <= 0:
+        raise PerfError(f"{len(times)} messages are too few for a steady state: expected at least "
+                        f"{warm + tail + STARTS + whole}")
+    first = warm + int(np.argmax(times[warm + count :][:STARTS] - times[warm:][:STARTS]))
+    begin, end = int(times[first]), int(times[first + count])
+    return Steady(count / (end - begin), count, begin, end)

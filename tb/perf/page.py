@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the plots and the page of make perf: measurements against target and limit."""
 
-import json
-import sys
+from functools import partial
 
 import matplotlib
 
@@ -10,13 +9,15 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
 
-from efa_cosim.jobs.files import atomic_write  # noqa: E402
-from efa_cosim.report.document import Section, document, table  # noqa: E402
+from efa_cosim.measure import record  # noqa: E402
+from efa_cosim.report.document import physical, table  # noqa: E402
 from efa_cosim.report.plots import DEFAULTS, GREY, INK, headed, svg  # noqa: E402
+from efa_cosim.report.publish import Picture, publish  # noqa: E402
+from tb.perf.rows import CYCLES  # noqa: E402
 
 MET, MISSED, FREE = "#059669", "#dc2626", "#2563eb"
-PANELS = (("per cycle", "Rates: more is better", "per clock cycle"),
-          ("cycles", "Latencies on an idle device: less is better", "clock cycles"))  # fmt: skip
+PANELS = ((False, "Rates: more is better", "per clock cycle"),
+          (True, "Latencies on an idle device: less is better", "clock cycles"))  # fmt: skip
 LINES = ("#2563eb", "#d97706", "#059669")
 CURVES_TITLE = "Rates and latencies over the latency of host memory"
 COLUMNS = ("what", "value", "unit", "target", "limit", "ratio_to_limit", "met", "messages",
@@ -25,8 +26,8 @@ COLUMNS = ("what", "value", "unit", "target", "limit", "ratio_to_limit", "met", 
 
 def draw(rows, title):
     """Draws all rows as bars, the target as a tick, the limit as a line; returns SVG text."""
-    panels = [(label, axis_label, [row for row in rows if row["unit"] == unit])
-              for unit, label, axis_label in PANELS]  # fmt: skip
+    panels = [(label, axis_label, [row for row in rows if (row["unit"] == CYCLES) == latency])
+              for latency, label, axis_label in PANELS]  # fmt: skip
     panels = [panel for panel in panels if panel[2]]
     heights = [len(panel[2]) + 1.6 for panel in panels]
     with plt.rc_context(DEFAULTS):
@@ -85,10 +86,10 @@ def curves(points, title):
     """Draws latencies and rates over the latency of host memory; returns SVG text."""
     with plt.rc_context(DEFAULTS):
         figure, axes = plt.subplots(1, 2, figsize=(11, 5.4))
-        for axis, unit, label in zip(axes, ("cycles", "per cycle"),
-                                     ("cycles, the slowest message", "messages per cycle"),
-                                     strict=True):  # fmt: skip
-            _lines(axis, [point for point in points if point["unit"] == unit])
+        for axis, latency, label in zip(axes, (True, False),
+                                        ("cycles, the slowest message", "messages per cycle"),
+                                        strict=True):  # fmt: skip
+            _lines(axis, [point for point in points if (point["unit"] == CYCLES) == latency])
             axis.set_xlabel("latency of host memory, cycles", color=GREY)
             axis.set_ylabel(label, color=GREY)
             axis.set_ylim(bottom=0)
@@ -106,39 +107,30 @@ def _lines(axis, points):
                   color=colour, markersize=5, label=f"{what} ({mine[0]['messages']:,} messages)")
         if mine[0]["limit"] is not None:
             axis.plot(where, [point["limit"] for point in mine], "--", linewidth=1.0,
-                      color=colour, alpha=0.7, label="limit of the former")  # fmt: skip
+                      color=colour, alpha=0.7, zorder=3, label=f"{what}: limit")  # fmt: skip
     axis.set_xlim(left=0)
     axis.set_xticks(where)
 
 
 def write(folder, summary, title):
-    """Writes summary.json, then plots and index.html to a folder; returns the page's path. A plot
-    that cannot be drawn is named, and the rest stands."""
-    folder.mkdir(parents=True, exist_ok=True)
-    atomic_write(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+    """Writes the report folder; returns the path of its page."""
     conditions = ", ".join(f"{name} {value}" for name, value in summary["conditions"].items())
-    wanted = [("rows", "Against targets and limits", draw, summary["rows"], title,
-               "Line: the limit; dotted: the target.")]  # fmt: skip
+    parts = [Picture("rows", "Against targets and limits", partial(draw, summary["rows"], title),
+                     "Line: the limit; dotted: the target.")]  # fmt: skip
     if summary.get("curves"):
-        wanted.append(("curves", "Against the latency of host memory", curves, summary["curves"],
-                       CURVES_TITLE, "Inline payload is in the device with its work request; other "
-                       "payload waits for host memory. Dashed: limit by reads in flight and ports.",
-                       ))  # fmt: skip
-    sections = []
-    for name, heading, picture, data, above, caption in wanted:
-        try:
-            drawn = picture(data, above)
-        except Exception as error:  # noqa: BLE001 - the numbers and the other plots stay
-            reason = f"The picture {name} is not drawn: {type(error).__name__}: {error}"
-            print(f"make perf: {reason}", file=sys.stderr)
-            sections.append(Section(heading, [reason]))
-        else:
-            atomic_write(folder / f"{name}.svg", drawn)
-            sections.append(Section(heading, picture=drawn, caption=caption))
-    rows = [[row.get(name) for name in COLUMNS] for row in summary["rows"]]
-    sections.append(table("All rows", [name.replace("_", " ") for name in COLUMNS], rows))
-    sections[-1].lines.append("The busiest port is the one nearest to a beat in every cycle.")
+        parts.append(Picture(
+            "curves", "Against the latency of host memory",
+            partial(curves, summary["curves"], CURVES_TITLE),
+            "Inline payload is in the device with its work request; other payload waits for host "
+            "memory. Dashed: limit by reads in flight and ports."))  # fmt: skip
+    rows = [[*(row.get(name) for name in COLUMNS), _physical(row)] for row in summary["rows"]]
+    names = [*(name.replace("_", " ") for name in COLUMNS), "at the nominal clock"]
+    parts.append(table("All rows", names, rows, record.CSV))
+    parts[-1].lines.append("The busiest port is the one nearest to a beat in every cycle.")
     verdict, _, text = summary["verdict"].partition(": ")
     shown = {**summary, "title": title, "verdict": verdict, "text": text, "setting": conditions}
-    atomic_write(folder / "index.html", document(shown, sections, ("summary.json",)))
-    return folder / "index.html"
+    return publish(folder, shown, parts)
+
+
+def _physical(row):
+    return "" if row["value"] is None else physical(row["value"], row["unit"])

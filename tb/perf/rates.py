@@ -5,6 +5,8 @@ Each function returns a measurement: a function that receives a factory of fresh
 Measured.
 """
 
+import math
+
 import numpy as np
 
 from efa_cosim.layouts import defs
@@ -47,7 +49,8 @@ def llq_stores(make, queues=8, depth=1024):
     seen.check_quiet()
     seen.check_completions(ends, device.memory)
     seen.check_sent(ends, work.payload(INLINE))
-    return Measured(_per_cycle(stores), count, {"stalled_cycles": int(stores["b"].sum())})
+    return Measured(_per_cycle(stores), count, {"stalled_cycles": int(stores["b"].sum())},
+                    {"size": INLINE, "queues": queues})
 
 
 def _per_cycle(stores):
@@ -80,7 +83,8 @@ def doorbells(order, queues=64):
         seen.check_completions(ends, device.memory)
         seen.check_sent(ends, work.payload(INLINE))
         return Measured(_per_cycle(seen.stores(traffic.DOORBELL)), queues * each,
-                        {"stalled_cycles": work.stalls(seen)})  # fmt: skip
+                        {"stalled_cycles": work.stalls(seen)},
+                        {"size": INLINE, "queues": queues, "batch": 1})  # fmt: skip
 
     return measure
 
@@ -113,7 +117,8 @@ def inline_sends(queues, batch, wqe_bytes=64, size=INLINE):
         stream = traffic.Stream()
         wqes = work.inline_requests(device, ends, each, size)
         traffic.sends_in_turn(stream, ends, wqes, batch)
-        return work.sent(device, ends, stream, size)
+        return work.sent(device, ends, stream, batch, size=size, queues=queues, batch=batch,
+                         wqe_bytes=wqe_bytes)
 
     return measure
 
@@ -128,7 +133,9 @@ def memory_sends(queues, size, batch):
         stream = traffic.Stream()
         wqes = work.memory_requests(device, ends, each, size)
         traffic.sends_in_turn(stream, ends, wqes, batch)
-        return work.sent(device, ends, stream, size)
+        # A slow host limits the reads in flight, so their number is a period, too.
+        return work.sent(device, ends, stream, math.lcm(batch, defs.LIMITS.tags), size=size,
+                         queues=queues, batch=batch)
 
     return measure
 
@@ -160,7 +167,8 @@ def receives(queues, size):
         work.check_received(device, ends, spaces, each, size)
         done = work.middle(seen.completion_times(work.recv_cqs(ends)))
         seen.check_events("cqe", done)
-        return Measured(done.rate, done.messages, seen.busy(done))
+        return Measured(done.rate, done.messages, seen.busy(done),
+                        {"size": size, "queues": queues})
 
     return measure
 
@@ -203,13 +211,14 @@ def both_ways(queues, size, batch, messages=None, slots=None, unit=1):
         seen.check_quiet()
         seen.check_completions(ends, device.memory)
         work.check_received(device, ends, spaces, held, size, sender)
-        there = work.middle(seen.completion_times(work.send_cqs(ends)))
-        back = work.middle(seen.completion_times(work.recv_cqs(ends)))
+        there = work.middle(seen.completion_times(work.send_cqs(ends)), batch)
+        back = work.middle(seen.completion_times(work.recv_cqs(ends)), batch)
         for done, kind in ((there, work.SEND), (back, work.RECEIVE)):
             seen.check_events("cqe", done, q_type=kind)
         return Measured(unit * min(there.rate, back.rate), there.messages,
                         {"sent": unit * there.rate, "received": unit * back.rate,
-                         **seen.busy(back)})  # fmt: skip
+                         **seen.busy(back)},
+                        {"size": size, "queues": queues, "batch": batch})  # fmt: skip
 
     return measure
 
@@ -246,7 +255,9 @@ def drained(entry_bytes, cqs, queues=16, held=1024, rounds=10):
         times = np.sort(seen.completion_times(work.send_cqs(ends)))
         spans = [int(part[-1] - part[0]) + 1 for part in np.split(times, rounds)]
         return Measured(rounds * held / sum(spans), rounds * held,
-                        {"slowest": held / max(spans), "fastest": held / min(spans)})  # fmt: skip
+                        {"slowest": held / max(spans), "fastest": held / min(spans)},
+                        {"size": INLINE, "queues": queues, "cqe_bytes": entry_bytes,
+                         "cqs": cqs})  # fmt: skip
 
     return measure
 

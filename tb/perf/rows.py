@@ -10,7 +10,8 @@ from tb.perf.latencies import doorbell_to_flit, flit_to_completion
 from tb.perf.rates import both_ways, doorbells, drained, inline_sends, memory_sends, receives
 from tb.perf.work import INLINE
 
-PER_CYCLE, CYCLES = "per cycle", "cycles"
+STORES, DOORBELLS, MESSAGES = "stores/cycle", "doorbells/cycle", "messages/cycle"
+BEATS, COMPLETIONS, CYCLES = "beats/cycle", "completions/cycle", "cycles"
 HOST_STREAM = "the host stream"
 LARGE_QPN_W = 10
 # Minimum share of the default build's rate on the large build.
@@ -37,32 +38,32 @@ class Row:
 
 
 ROWS = (
-    Row("llq", "LLQ stores accepted, 64-byte beats", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
+    Row("llq", "LLQ stores accepted, 64-byte beats", STORES, 1.0, 1.0, HOST_STREAM,
         rates.llq_stores),
-    Row("db-same", "doorbells accepted, same queue back to back", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
+    Row("db-same", "doorbells accepted, same queue back to back", DOORBELLS, 1.0, 1.0, HOST_STREAM,
         doorbells(rates.back_to_back)),
-    Row("db-turn", "doorbells accepted, 64 queues in turn", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
+    Row("db-turn", "doorbells accepted, 64 queues in turn", DOORBELLS, 1.0, 1.0, HOST_STREAM,
         doorbells(rates.in_turn)),
-    Row("db-random", "doorbells accepted, 64 queues at random", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
+    Row("db-random", "doorbells accepted, 64 queues at random", DOORBELLS, 1.0, 1.0, HOST_STREAM,
         doorbells(rates.at_random)),
-    Row("inline-db1", "inline sends, 8 QPs, a doorbell each", PER_CYCLE, 0.45, 1 / 2,
+    Row("inline-db1", "inline sends, 8 QPs, a doorbell each", MESSAGES, 0.45, 1 / 2,
         "WQE and doorbell are two beats", inline_sends(8, 1)),
-    Row("inline-db16", "inline sends, 8 QPs, a doorbell for 16", PER_CYCLE, 0.75, 16 / 17,
+    Row("inline-db16", "inline sends, 8 QPs, a doorbell for 16", MESSAGES, 0.75, 16 / 17,
         "17 beats for 16, one flit each", inline_sends(8, 16)),
-    Row("inline-128", "inline sends in 128-byte WQEs, 8 QPs, a doorbell for 8", PER_CYCLE, 0.38,
+    Row("inline-128", "inline sends in 128-byte WQEs, 8 QPs, a doorbell for 8", MESSAGES, 0.38,
         8 / 17, "17 beats for 8", inline_sends(8, 8, 128)),
-    Row("inline-1qp", "inline sends, one QP, a doorbell for 16", PER_CYCLE, 0.5, 16 / 17,
+    Row("inline-1qp", "inline sends, one QP, a doorbell for 16", MESSAGES, 0.5, 16 / 17,
         "17 beats for 16, one flit each", inline_sends(1, 16)),
-    Row("memory-64", "64-byte sends from host memory, 16 QPs", PER_CYCLE, 0.4, 1 / 2,
+    Row("memory-64", "64-byte sends from host memory, 16 QPs", MESSAGES, 0.4, 1 / 2,
         "two flits each; 100 tags cover the latency", memory_sends(16, 64, 16)),
-    Row("receive-64", "64-byte receives completed, 16 QPs, descriptors prefetched", PER_CYCLE,
+    Row("receive-64", "64-byte receives completed, 16 QPs, descriptors prefetched", MESSAGES,
         0.4, 1 / 2, "payload and CQE are two write beats", receives(16, 64)),
-    Row("both-64", "64-byte sends and receives at once, each way", PER_CYCLE, 0.28, 1 / 3,
+    Row("both-64", "64-byte sends and receives at once, each way", MESSAGES, 0.28, 1 / 3,
         "three write beats a pair", both_ways(16, 64, 16)),
-    Row("both-4096", "4 KB sends and receives at once, payload beats each way", PER_CYCLE, 0.92,
+    Row("both-4096", "4 KB sends and receives at once, payload beats each way", BEATS, 0.92,
         64 / 66, "64 payload beats and two CQEs", both_ways(16, 4096, 16, 11_776, 16, 64)),
     *(Row(f"drain-{size}-{name}", f"completions drained after a hold, {size} bytes, {reported}",
-          PER_CYCLE, 0.9, 1.0, "a beat each; above that, neighbours packed",
+          COMPLETIONS, 0.9, 1.0, "a beat each; above that, neighbours packed",
           drained(size, cqs))
       for size in (16, 32) for name, reported, cqs in (("one", "one queue", 1),
                                                    ("many", "16 queues", 16))),
@@ -104,7 +105,7 @@ LARGE_ROWS = tuple(
     Row(
         f"{_MANY}-{key}",
         reported,
-        PER_CYCLE,
+        _of(key).unit,
         None,
         _of(key).limit,
         _of(key).sets,
@@ -122,15 +123,15 @@ SQ_HOST_ROWS = (
     Row("sq-host-flit", f"{_OPTION}: doorbell store to first flit, inline, beyond one round trip",
         CYCLES, _of("flit-inline").limit + FETCH_CYCLES, None, "pipeline depth",
         doorbell_to_flit(INLINE), False),
-    Row("sq-host-db1", f"{_OPTION}: inline sends, 8 QPs, a doorbell each", PER_CYCLE, 0.45, 1.0,
+    Row("sq-host-db1", f"{_OPTION}: inline sends, 8 QPs, a doorbell each", MESSAGES, 0.45, 1.0,
         _ENTRY_BEATS, inline_sends(8, 1)),
-    Row("sq-host-db16", f"{_OPTION}: inline sends, 8 QPs, a doorbell for 16", PER_CYCLE, 0.75, 1.0,
+    Row("sq-host-db16", f"{_OPTION}: inline sends, 8 QPs, a doorbell for 16", MESSAGES, 0.75, 1.0,
         _ENTRY_BEATS, inline_sends(8, 16)),
     Row("sq-host-128", f"{_OPTION}: inline sends in 128-byte WQEs, 8 QPs, a doorbell for 8",
-        PER_CYCLE, 0.38, 1 / 2, "an entry is two beats of a host read", inline_sends(8, 8, 128)),
-    Row("sq-host-1qp", f"{_OPTION}: inline sends, one QP, a doorbell for 16", PER_CYCLE, 0.5, 1.0,
+        MESSAGES, 0.38, 1 / 2, "an entry is two beats of a host read", inline_sends(8, 8, 128)),
+    Row("sq-host-1qp", f"{_OPTION}: inline sends, one QP, a doorbell for 16", MESSAGES, 0.5, 1.0,
         _ENTRY_BEATS, inline_sends(1, 16)),
-    Row("sq-host-64", f"{_OPTION}: 64-byte sends from host memory, 16 QPs", PER_CYCLE, 0.4, 1 / 2,
+    Row("sq-host-64", f"{_OPTION}: 64-byte sends from host memory, 16 QPs", MESSAGES, 0.4, 1 / 2,
         "two flits each", memory_sends(16, 64, 16)),
 )  # fmt: skip
 ALL_ROWS = (*ROWS, *LARGE_ROWS, *SQ_HOST_ROWS)

@@ -17,32 +17,38 @@ from pathlib import Path
 from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
 from efa_cosim.layouts import defs
 from efa_cosim.measure.origin import origin
+from efa_cosim.measure.record import Mismatch, stamped
 from tb.lib.host import open_simulator
 from tb.perf import curves
 from tb.perf.queues import DMA_LATENCY, REQUEST_BYTES, Device, PerfError
+from tb.perf.records import built, of_row
 from tb.perf.rows import ALL_ROWS, KEPT, LARGE_ROWS, PARAMETERS, ROWS, SQ_HOST_ROWS, llq_bytes
 from tb.simulators import ROOT, SIMULATORS, simulator_missing
 
 OUT = ROOT / "reports/perf"
+COMMAND = "make perf"
 TITLE = "Rates and latencies of the whole device against their targets"
 ROUNDING = 1e-9
 MOST_CHARACTERS = 300
 # Errors that fail one row and do not end the others.
-ROW_FAILS = (PerfError, BackendUnavailable, DeviceTimeout, AssertionError, RuntimeError, OSError)
+ROW_FAILS = (PerfError, BackendUnavailable, DeviceTimeout, AssertionError, RuntimeError, OSError,
+             Mismatch)
 
 
 def as_dict(row, target, measured, seconds):
-    """Returns a row of summary.json."""
+    """Returns a row of summary.json, with its `records`; raises Mismatch if it is beyond its limit.
+    """
     value, limit = measured.value, row.limit
     met = None
     if target is not None:
         met = bool(value >= target - ROUNDING if row.least else value <= target)
     return {
-        "key": row.key, "what": row.what, "value": round(value, 6), "unit": row.unit,
+        "key": row.key, "what": row.what, "value": value, "unit": row.unit,
         "target": target, "target_is": "at least" if row.least else "at most",
         "limit": limit, "limit_set_by": row.sets,
         "ratio_to_limit": None if limit is None else round(value / limit, 4),
         "met": met, "messages": measured.messages, "seconds": round(seconds, 2), **measured.more,
+        "records": of_row(row, target, measured),
     }  # fmt: skip
 
 
@@ -102,14 +108,13 @@ def measure(source, rows, values, progress=print):
         try:
             measured = row.measure(source)
             target = row.target if row.base is None else round(KEPT * values[row.base], 4)
+            found.append(as_dict(row, target, measured, time.monotonic() - started))
+            values[row.key] = measured.value
         except KeyError:
             found.append(failed(row, f"no rate of {row.base} to compare with"))
         except ROW_FAILS as error:
             source.renew()
             found.append(failed(row, error))
-        else:
-            values[row.key] = measured.value
-            found.append(as_dict(row, target, measured, time.monotonic() - started))
         progress("    " + reported(found[-1]))
     return found
 
@@ -151,9 +156,9 @@ def chosen(patterns):
 def measure_all(rows, options, say):
     """Measures all rows by build, and the curves if all rows are wanted.
 
-    Returns rows, points and the failures outside the rows.
+    Returns rows, points, the records of both and the failures outside the rows.
     """
-    found, points, wrong, values = [], [], [], {}
+    found, points, records, wrong, values = [], [], [], [], {}
     for build, mine in rows.items():
         if not mine:
             continue
@@ -161,14 +166,22 @@ def measure_all(rows, options, say):
         source = Source(options.sim, options.seed, build)
         try:
             found += measure(source, mine, values, say)
+            records += _records(found, options, build)
             if build == "default" and options.row is None:
                 say("against the latency of host memory")
                 points = curves.measure(source, say)
+                records += _records(points, options, build)
             source.close()
         except ROW_FAILS as error:
             source.renew()
             wrong.append(f"{build} build: {' '.join(str(error).split())[:MOST_CHARACTERS]}")
-    return found, points, "; ".join(wrong)
+    return found, points, records, "; ".join(wrong)
+
+
+def _records(rows, options, build):
+    """Takes the records of rows or points of one build."""
+    return [record for row in rows
+            for record in built(row.pop("records", ()), options.sim, options.seed, build)]
 
 
 def main(arguments=None):
@@ -189,11 +202,11 @@ def main(arguments=None):
         print(f"make perf: {reason}", file=sys.stderr)
         return 2
     started = time.monotonic()
-    found, points, wrong = measure_all(rows, options, partial(print, flush=True))
+    found, points, records, wrong = measure_all(rows, options, partial(print, flush=True))
     line = status(found, wrong)
     summary = {
-        "verdict": line, "command": "make perf", "seed": options.seed, "origin": origin(),
-        "rows": found, "curves": points,
+        "verdict": line, "command": COMMAND, "seed": options.seed, "origin": origin(),
+        "rows": found, "curves": points, "measurements": stamped(records, COMMAND),
         "conditions": {"messages": "SRD", "DMA latency in cycles": DMA_LATENCY,
                        "payload and read request size": REQUEST_BYTES,
                        "queue pairs of the build": 1 << defs.LIMITS.qpn_w,

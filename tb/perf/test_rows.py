@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the rows of make perf: a wrong message fails its row; status line, page, plot."""
 
+import csv
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
+import jsonschema
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 from efa_cosim.layouts import defs
+from efa_cosim.measure import record
+from efa_cosim.measure.record import stamped
 from tb.lib import requests as host
 from tb.lib.host import open_simulator
 from tb.perf import page, rates, rows, run, work
 from tb.perf.latencies import doorbell_to_flit
 from tb.perf.observe import steady
 from tb.perf.queues import Device, PerfError
+from tb.perf.records import built, of_row
 
 FEW = 256
+SCHEMA = Path(record.__file__).parent / "record.schema.json"
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +87,8 @@ def count_too_far(requests):
 
 def test_a_right_run_is_measured(backend, few):
     measured = rates.inline_sends(8, 16)(make_planted(backend))
-    assert measured.messages == FEW - 33
+    assert measured.messages == 160, "ten batches of 16"
+    assert measured.setting == {"size": 32, "queues": 8, "batch": 16, "wqe_bytes": 64}
     assert 0 < measured.value <= 1
 
 
@@ -128,16 +137,41 @@ def test_the_host_stream_has_no_gaps(backend):
 
 
 def test_steady_leaves_both_ends_out():
-    times = [*range(0, 1000, 10), *range(1000, 1100), *range(1100, 2000, 10)]
-    found = steady(times, 100, 91)
-    assert (found.messages, found.begin, found.end) == (98, 1000, 1098)
+    times = [*range(0, 1000, 10), *range(1000, 1200), *range(1200, 2000, 10)]
+    found = steady(times, 100, 81)
+    assert (found.messages, found.begin, found.end) == (135, 1000, 1135)
     assert found.rate == 1.0
-    with pytest.raises(PerfError, match="too few"):
+    with pytest.raises(PerfError, match="too few .* expected at least 75"):
         steady(range(10), 5, 5)
 
 
+@pytest.mark.parametrize("phase", range(17))
+@pytest.mark.parametrize("late", [(), (3,), (0, 15)])
+def test_a_rate_never_exceeds_its_limit(phase, late):
+    """16 messages in 17 cycles; the run begins anywhere, and some messages of a batch are late."""
+    cycles = [17 * batch + place for batch in range(100) for place in range(16)]
+    times = [at + (at % 17 in late) for at in cycles[phase:]]
+    assert steady(times, 32, 7, 16).rate <= 16 / 17
+    part = times[32:-7]
+    assert phase or (len(part) - 1) / (part[-1] - part[0]) > 16 / 17, "a part of a batch is faster"
+
+
+def test_a_row_above_its_limit_fails_and_has_no_record():
+    def gives(value):
+        return lambda make: work.Measured(value, 10_000, {"least": 9, "median": 9.5}, {"size": 32})
+
+    above = rows.Row("a", "a", "messages/cycle", 0.4, 0.5, "", gives(0.5001))
+    right = rows.Row("b", "b", "messages/cycle", 0.4, 0.5, "", gives(0.5))
+    slow = rows.Row("c", "c", "cycles", 12, 11, "", gives(11), False)
+    found = run.measure(Nothing(), [above, right, slow], {}, progress=lambda text: None)
+    assert "expected at most the limit 0.5" in found[0]["error"] and "records" not in found[0]
+    assert [one.value for one in found[1]["records"]] == [0.5]
+    assert [(one.statistic, one.value, one.limit) for one in found[2]["records"]] == [
+        ("max", 11.0, 11.0), ("min", 9.0, None), ("median", 9.5, None)]
+
+
 def row_of(value, met, **more):
-    return {"key": "k", "what": "w", "value": value, "unit": "per cycle", "target": 0.5,
+    return {"key": "k", "what": "w", "value": value, "unit": "messages/cycle", "target": 0.5,
             "target_is": "at least", "limit": 1.0, "ratio_to_limit": value, "met": met,
             "messages": 10_000, **more}  # fmt: skip
 
@@ -148,12 +182,24 @@ def test_the_status_names_what_misses(tmp_path):
     assert run.status([good]) == "passed: all 1 rows meet their targets"
     line = run.status([good, bad, failed])
     assert line.startswith("failed: 2 of 3 rows miss their targets: k 0.4 of 0.5; k sends: not")
+    records = stamped(built(of_row(rows.ROWS[5], 0.75, work.Measured(0.9, 10_000, {}, {
+        "size": 32, "queues": 8, "batch": 16, "wqe_bytes": 64})), "icarus", 3, "sq_host"),
+        "make perf")
     summary = {"verdict": line, "conditions": {"kind": "SRD"}, "rows": [good, bad, failed],
-               "command": "make perf"}  # fmt: skip
+               "command": "make perf", "measurements": records}  # fmt: skip
     text = page.write(tmp_path / "new", summary, "Title").read_text()
     assert "failed: 2 of 3" in text and "<svg" in text
     assert "10,000 messages" in (tmp_path / "new/rows.svg").read_text()
-    assert json.loads((tmp_path / "new/summary.json").read_text()) == summary
+    verdict, text = line.split(": ", 1)
+    assert json.loads((tmp_path / "new/summary.json").read_text()) == summary | {
+        "title": "Title", "verdict": verdict, "text": text, "setting": "kind SRD"}
+    jsonschema.validate(records, json.loads(SCHEMA.read_text()))
+    with (tmp_path / "new" / record.CSV).open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["subject"], row["unit"], row["limit"], row["target"], row["seed"]) == (
+        "inline-db16", "messages/cycle", str(16 / 17), "0.75", "3")
+    assert json.loads(row["configuration"]) == {"SQ_HOST": 1, "request_bytes": 512, "wqe_bytes": 64}
+    assert pyarrow.parquet.read_table(tmp_path / "new" / record.PARQUET).num_rows == 1
 
 
 class Nothing:
@@ -172,7 +218,7 @@ def test_after_a_broken_rule_the_next_row_has_a_new_simulation(few):
         return rates.inline_sends(8, 16)(lambda **knobs: device)
 
     def row(key, function):
-        return rows.Row(key, key, "per cycle", 0.1, 1.0, "", function)
+        return rows.Row(key, key, "messages/cycle", 0.1, 1.0, "", function)
 
     source = run.Source("verilator", 1)
     found = run.measure(source, [row("broken", breaks), row("whole", rates.inline_sends(8, 16))],
@@ -186,8 +232,8 @@ def test_a_device_that_does_not_build_fails_its_rows(monkeypatch):
     monkeypatch.setitem(rows.PARAMETERS, "large", {"NO_SUCH_PARAMETER": 1})
     options = SimpleNamespace(sim="verilator", seed=1, row=["1024-llq"])
     picked = {"default": [], "large": run.chosen(["1024-llq"])["large"]}
-    found, points, wrong = run.measure_all(picked, options, lambda text: None)
-    assert "does not build" in found[0]["error"] and not points and not wrong
+    found, points, records, wrong = run.measure_all(picked, options, lambda text: None)
+    assert "does not build" in found[0]["error"] and not points and not wrong and not records
 
 
 def test_a_row_that_fails_does_not_end_the_others():
@@ -204,8 +250,8 @@ def test_a_large_build_is_held_to_the_rate_of_the_default_one():
     def gives(value):
         return lambda make: work.Measured(value, 10_000)
 
-    base = rows.Row("x", "x", "per cycle", 0.3, 1.0, "", gives(0.4))
-    large = [rows.Row(f"l{value}", "x", "per cycle", None, 1.0, "", gives(value), base="x")
+    base = rows.Row("x", "x", "messages/cycle", 0.3, 1.0, "", gives(0.4))
+    large = [rows.Row(f"l{value}", "x", "messages/cycle", None, 1.0, "", gives(value), base="x")
              for value in (0.39, 0.37)]  # fmt: skip
     found = run.measure(Nothing(), [base, *large], {}, progress=lambda text: None)
     assert [one["met"] for one in found] == [True, True, False]

@@ -26,11 +26,13 @@ PATIENCE_PER_MESSAGE = 200
 
 @dataclass
 class Measured:
-    """A value over a number of messages; `more` has additional measurements."""
+    """A value over a number of messages; `more` has additional measurements, `setting` the values
+    of the traffic: size in bytes, queues, batch (WQEs per doorbell), wqe_bytes, cqe_bytes, cqs."""
 
     value: float
     messages: int
     more: dict = field(default_factory=dict)
+    setting: dict = field(default_factory=dict)
 
 
 def opened(make, **knobs):
@@ -138,28 +140,29 @@ def stalls(seen):
     return int(seen.port(host.PIN_MMIO)["b"].sum())
 
 
-def middle(times):
-    """Returns the Steady of a run."""
-    return steady(times, WARM, TAIL)
+def middle(times, whole=1):
+    """Returns the Steady of a run, over a multiple of `whole` messages."""
+    return steady(times, WARM, TAIL, whole)
 
 
-def sent(device, queues, stream, size):
-    """Posts a stream of sends, checks all messages and returns their rate."""
+def sent(device, ends, stream, whole, **setting):
+    """Posts a stream of sends, checks all messages and returns their rate over a multiple of
+    `whole` messages; `setting` has the size of a message and more for the record."""
     device.settle()
     device.cancel()
     device.post(stream.requests())
-    finish(device, sum(queue.sent for queue in queues), "sends")
+    finish(device, sum(queue.sent for queue in ends), "sends")
     seen = Seen(device.link)
     seen.check_quiet()
-    seen.check_completions(queues, device.memory)
-    seen.check_sent(queues, payload(size))
-    out = middle(seen.first_flits_out())
+    seen.check_completions(ends, device.memory)
+    seen.check_sent(ends, payload(setting["size"]))
+    out = middle(seen.first_flits_out(), whole)
     seen.check_events("tx_first", out)
-    done = middle(seen.completion_times(send_cqs(queues)))
+    done = middle(seen.completion_times(send_cqs(ends)), whole)
     seen.check_events("cqe", done)
     return Measured(min(out.rate, done.rate), out.messages,
                     {"out": out.rate, "completed": done.rate, "stalled_cycles": stalls(seen),
-                     **seen.busy(out)})  # fmt: skip
+                     **seen.busy(out)}, setting)  # fmt: skip
 
 
 def check_received(device, queues, spaces, each, size, sender=None):

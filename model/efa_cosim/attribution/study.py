@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from efa_cosim.attribution.views import causes, histogram, message_at, of_message, shares, trace
+from efa_cosim.attribution.views import (
+    causes,
+    distribution,
+    histogram,
+    message_at,
+    of_message,
+    shares,
+    trace,
+)
 from efa_cosim.attribution.waterfall import attribute
 from efa_cosim.cycle.compare import measurements
 from efa_cosim.layouts.defs import Perf, PerfStream
@@ -124,7 +132,7 @@ def _messages(point, record, attribution, row, percents=PERCENTS):
                       "stages": of_message(attribution.parts, number)})
     return {"name": point.name, "load": point.load, "workload": row["workload"],
             "setting": str(point.work), "messages": row["messages"], "rate": row["rate"],
-            "of": found}
+            "of": found, "distribution": distribution(record.timelines)}
 
 
 def _perf_counters(record, attribution, counters):

@@ -24,6 +24,15 @@ def of_message(parts, number):
             for part in parts]
 
 
+SHARES = (*range(100), 99.5, 99.9, 100)
+
+
+def distribution(timelines):
+    """Returns the latency in cycles that each of SHARES percent of the messages do not exceed."""
+    cycles = np.percentile(timelines.latency, SHARES, method="inverted_cdf")
+    return {"percent": list(SHARES), "cycles": cycles.astype(int).tolist()}
+
+
 def shares(parts):
     """Returns mean service and waits of each stage, in cycles; the fetch of a WQE from host memory
     is a separate row."""

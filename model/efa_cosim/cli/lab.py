@@ -2,19 +2,23 @@
 """efa-cosim lab: planted provider bugs under each store buffer, found and named by a checker."""
 
 import argparse
-import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from efa_cosim.backends import backend_names, open_backend
 from efa_cosim.cli.options import RTL, number, say
 from efa_cosim.cli.options import seed as seed_of
 from efa_cosim.host.wc import OVERTAKING, POLICIES, StoreBuffer
-from efa_cosim.jobs.files import atomic_write
 from efa_cosim.jobs.pool import Pool
+from efa_cosim.measure import record
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
+from efa_cosim.measure.origin import origin
+from efa_cosim.measure.record import stamped
+from efa_cosim.report.document import Section, physical, table
+from efa_cosim.report.publish import Picture, publish
 from efa_cosim.tree import REPORTS
 from efa_cosim.wclab import matrix
 from efa_cosim.wclab.bugs import BUGS
@@ -26,7 +30,8 @@ The write-combine laboratory. A CPU's store buffer is between the provider and t
 provider works with each policy of the buffer. Ten provider bugs are planted, one at a time. A
 checker that sees only the bus, the device's events and the results must find and name each bug,
 and must report nothing for correct code. The reference model plays many seeds, the RTL a few.
-Results: matrix of bugs and store buffers, confusion of bug and verdict, cost of each policy.
+Results: matrix of bugs and store buffers, confusion of bug and verdict, cost of each policy, in a
+page and as summary.json, CSV and Parquet.
 """
 EPILOG = f"""\
 bugs: {', '.join(BUGS)}
@@ -57,7 +62,7 @@ def add_command(commands):
     parser.add_argument("--jobs", type=number(1, MOST_JOBS), metavar="N",
                         help="parallel processes (default: number of cores, at most 4)")
     parser.add_argument("--out", type=Path, default=REPORTS / "wc_lab", metavar="FOLDER",
-                        help="output folder of summary.json and pictures (default: reports/wc_lab)")
+                        help="output folder of the report (default: reports/wc_lab)")
     parser.add_argument("--seed", type=seed_of, default=0,
                         help="first seed, or with --one the seed of the run (default: 0)")
     parser.add_argument("--bug", choices=BUGS,
@@ -113,6 +118,8 @@ def _one(options):
 
 
 def _all(options):
+    from efa_cosim.report.records import of_lab
+
     started = time.monotonic()
     try:
         options.out.mkdir(parents=True, exist_ok=True)
@@ -142,13 +149,16 @@ def _all(options):
     wrong = matrix.failures(found, failed, bugs)
     text = _text(found, runs, wrong)
     summary = {
-        "verdict": "failed" if wrong else "passed", "text": text, "command": "efa-cosim lab",
-        "runs": len(runs), "first_seed": options.seed,
-        "seconds": round(time.monotonic() - started, 1), "failures": wrong, **found, "cost": costs,
+        "verdict": "failed" if wrong else "passed", "text": text, "command": options.command,
+        "title": "Write-combine laboratory", "origin": origin(), "seed": options.seed,
+        "setting": f"{options.correct} seeds of correct code and {options.seeds} of each bug on "
+                   f"the model, {options.rtl_seeds if rtl else 0} on the RTL ({options.rtl})",
+        "runs": len(runs), "first_seed": options.seed, "differences": wrong,
+        "seconds": round(time.monotonic() - started, 1), **found, "cost": costs,
     }  # fmt: skip
-    _write(options.out, summary)
-    print(f"{summary['verdict']}: {text} ({summary['seconds']:.0f} s), "
-          f"{options.out / 'summary.json'}")
+    summary["measurements"] = stamped(of_lab(summary), options.command)
+    page = publish(options.out, summary, _parts(summary))
+    print(f"{summary['verdict']}: {text} ({summary['seconds']:.0f} s), report: {page}")
     for line in wrong[:10]:
         print(f"  {line}", file=sys.stderr)
     return int(bool(wrong))
@@ -165,15 +175,35 @@ def _text(found, runs, wrong):
             "correct code")
 
 
-def _write(folder, summary):
+def _parts(summary):
+    """Returns pictures and tables of the page; a backend after the other."""
     from efa_cosim.report import lab_plots as plots
 
+    parts = [Section("How to read it", [
+        "A checker sees the bus, the device's events and the results of a run, but not the planted "
+        "bug. A bug is not observable under a store buffer if correct code can leave the same "
+        "trace and every message arrives."])]  # fmt: skip
     for backend in summary["confusion"]:
-        atomic_write(folder / f"matrix_{backend}.svg", plots.matrix(summary, backend))
-        atomic_write(folder / f"confusion_{backend}.svg", plots.confusion(summary, backend))
-    for backend in {row["backend"] for row in summary["cost"]}:
-        atomic_write(folder / f"cost_{backend}.svg", plots.cost(summary["cost"], backend))
-    atomic_write(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+        name = plots.device(backend)
+        parts += [
+            Picture(f"matrix_{backend}", f"Bugs and store buffers, {name}",
+                    partial(plots.matrix, summary, backend),
+                    "Runs of each planted bug by store buffer."),
+            Picture(f"confusion_{backend}", f"Bug and verdict, {name}",
+                    partial(plots.confusion, summary, backend),
+                    "Observable runs by planted bug and verdict of the checker."),
+        ]  # fmt: skip
+    for backend in sorted({row["backend"] for row in summary["cost"]}):
+        parts.append(Picture(f"cost_{backend}", f"Cost of a store buffer, {plots.device(backend)}",
+                             partial(plots.cost, summary["cost"], backend),
+                             "Dashed: whole lines and one doorbell per batch, the least."))
+    costs = [(row["backend"], row["policy"], row["entry_bytes"], row["batch"], row["beats"],
+              row["doorbells"], row["limit"], row.get("out_cycles"),
+              physical(row["out_cycles"], "cycles") if row.get("out_cycles") else "",
+              row["entries"]) for row in summary["cost"]]  # fmt: skip
+    columns = ("backend", "store buffer", "WQE bytes", "batch", "LLQ beats per WQE", "doorbells "
+               "per WQE", "least beats", "cycles per message out", "time", "messages")  # fmt: skip
+    return [*parts, table("Cost", columns, costs, record.CSV)]
 
 
 class _Progress:

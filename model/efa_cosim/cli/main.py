@@ -2,6 +2,7 @@
 """efa-cosim: plays recorded sessions and runs the jobs of this repository."""
 
 import argparse
+import shlex
 import signal
 import sys
 from importlib import import_module
@@ -47,6 +48,7 @@ def _work(arguments):
     from efa_cosim.boundary.backend import BackendUnavailable
 
     options = _parser().parse_args(arguments)
+    options.command = shlex.join(["efa-cosim", *(sys.argv[1:] if arguments is None else arguments)])
     try:
         return options.work(options)
     except BackendUnavailable as error:

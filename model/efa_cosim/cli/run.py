@@ -13,7 +13,8 @@ from efa_cosim.cli.waterfall import simulated
 from efa_cosim.host.endpoints import SRD, UD
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 from efa_cosim.measure.origin import origin
-from efa_cosim.measure.workload import Measurement, latency_sweep, new_node, rate_sweep
+from efa_cosim.measure.record import Measurement, stamped
+from efa_cosim.measure.workload import latency_sweep, new_node, rate_sweep
 from efa_cosim.report.page import ReportError, check_target, write_report
 from efa_cosim.session.outputs import Outputs, differences
 from efa_cosim.session.player import PlayError, play
@@ -70,10 +71,11 @@ def work(options):
     text = _text(sessions, measurements, wrong)
     verdict = "failed" if wrong else "passed"
     summary = {
-        "verdict": verdict, "text": text, "command": "efa-cosim run", "seed": options.seed,
+        "verdict": verdict, "text": text, "command": options.command, "seed": options.seed,
         "setting": "RTL on Verilator and reference model, default build", "origin": origin(),
         "differences": wrong, "sessions": sessions,
-        "measurements": [replace(one, seed=options.seed).as_dict() for one in measurements],
+        "measurements": stamped((replace(one, seed=options.seed).as_dict()
+                                 for one in measurements), options.command),
         "waterfall": shown,
     }  # fmt: skip
     try:
@@ -105,16 +107,9 @@ def attribute(seed, measurements, shown):
     except (WaterfallError, TimelineError) as error:
         raise RuntimeError(error) from error
     measurements.append(
-        Measurement(
-            "doorbell to send completion",
-            "single",
-            float(shown[0]["of"][0]["latency"]),
-            "cycles",
-            shown[0]["messages"],
-            kind="SRD",
-            size=64,
-        )
-    )
+        Measurement("doorbell to send completion", "single", float(shown[0]["of"][0]["latency"]),
+                    "cycles", shown[0]["messages"], backend=RTL,
+                    **Workload(**shown[0]["workload"]).setting()))
 
 
 def _text(sessions, measurements, wrong):

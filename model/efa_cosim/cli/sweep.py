@@ -16,6 +16,7 @@ from efa_cosim.host.endpoints import SRD, UD
 from efa_cosim.jobs.pool import Group, Pool
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 from efa_cosim.measure.origin import origin
+from efa_cosim.measure.record import stamped
 from efa_cosim.measure.workload import LATENCY_SIZES, QUEUES, latency_sweep, new_node, rate_sweep
 from efa_cosim.report.page import ReportError, check_target, write_report
 from efa_cosim.sweep import cache
@@ -132,7 +133,7 @@ def _of_options(options):
         grid = Grid(sizes=tuple(sizes), queues=tuple(queues), host_read_latency=(wait,),
                     seeds=(one_seed,), backend=(CYCLE,))
         rows = [measurement.as_dict() for job in grid.jobs() for measurement in measure(job)]
-        return _summary("efa-cosim sweep --backend cycle", rows, [],
+        return _summary(options.command, rows, [],
                         {"seed": one_seed, "title": TITLE, "setting": "cycle model"}, MODELLED)
     with open_backend(options.backend or RTL, seed=one_seed, rd_latency_min=wait,
                       rd_latency_max=wait) as backend:
@@ -141,7 +142,7 @@ def _of_options(options):
         measurements += rate_sweep(node, [size for size in sizes if size], queues, progress=say)
     rows = [replace(one, host_read_latency=wait, seed=one_seed).as_dict() for one in measurements]
     setting = f"RTL on {options.backend or RTL}, host read latency {wait} cycles"
-    return _summary("efa-cosim sweep", rows, [],
+    return _summary(options.command, rows, [],
                     {"seed": one_seed, "title": TITLE, "setting": setting})
 
 
@@ -169,7 +170,7 @@ def _of_file(options):
                     cache.keep(job, measurements)
                 progress.report(job, reason, finished.seconds / len(finished.jobs))
     rows = [row for job in jobs for row in done[job]]
-    return _summary(f"efa-cosim sweep {options.file}", rows, wrong,
+    return _summary(options.command, rows, wrong,
                     {"title": f"Sweep {options.file.stem}", "grid": asdict(grid)},
                     MODELLED if grid.backend == (CYCLE,) else "checked")
 
@@ -222,5 +223,5 @@ def _summary(command, rows, wrong, more, how="checked"):
     if wrong:
         text = wrong[0] + (f" (and {len(wrong) - 1} more jobs)" if len(wrong) > 1 else "")
     return {"verdict": "failed" if wrong else "passed", "text": text, "command": command,
-            "differences": wrong, "sessions": [], "measurements": rows, "waterfall": [],
-            "origin": origin(), **more}
+            "differences": wrong, "sessions": [], "measurements": stamped(rows, command),
+            "waterfall": [], "origin": origin(), **more}

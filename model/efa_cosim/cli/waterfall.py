@@ -2,17 +2,18 @@
 """efa-cosim waterfall: attributes the cycles of every message to service and named waits."""
 
 import argparse
-import json
 import sys
 from functools import partial
 from pathlib import Path
 
 from efa_cosim.backends import run_workloads
 from efa_cosim.cli.options import RTL, number, numbers, say, seed
-from efa_cosim.jobs.files import atomic_write
+from efa_cosim.measure import record
 from efa_cosim.measure.failures import one_line
 from efa_cosim.measure.origin import origin
-from efa_cosim.report.document import Section, document
+from efa_cosim.measure.record import stamped
+from efa_cosim.report.document import Section, physical, table
+from efa_cosim.report.publish import Picture, publish
 from efa_cosim.tree import REPORTS
 
 CYCLE = "cycle"
@@ -24,9 +25,10 @@ wait is derived by replaying the stage without the message's own departure time.
 must match every event to the cycle, else the job fails and names message and stage.
 """
 EPILOG = """\
-output, in the folder --out: index.html; summary.json with every measurement; pictures (the median
-and the 99th-percentile message side by side, stage shares and wait causes against load, the
-device's counters beside those of the bench); trace.json, for https://ui.perfetto.dev
+output, in the folder --out: index.html; summary.json, measurements.csv and measurements.parquet
+with every measurement; pictures (the median and the 99th-percentile message side by side,
+distribution of the latency, stage shares and wait causes against load, the device's counters beside
+those of the bench); trace.json, for https://ui.perfetto.dev
 
 examples:
   efa-cosim waterfall
@@ -75,6 +77,7 @@ def work(options):
     from efa_cosim.attribution.waterfall import WaterfallError
     from efa_cosim.cycle.timelines import TimelineError
     from efa_cosim.cycle.workload import Workload, WorkloadError
+    from efa_cosim.report.records import of_waterfall
 
     try:
         wanted = Workload(kind=options.kind, size=options.size, queues=options.queues,
@@ -101,8 +104,9 @@ def work(options):
                  else "; the device's counters DO NOT AGREE with the bench")
     summary = {"title": "Cycles of a message by stage", "text": text, "seed": options.seed,
                "verdict": "passed" if agrees else "failed", "backend": options.backend,
-               "command": "efa-cosim waterfall", "setting": setting, "origin": origin(),
-               **found}  # fmt: skip
+               "command": options.command, "setting": setting, "origin": origin(),
+               "measurements": stamped(of_waterfall(found["rows"], options.backend),
+                                       options.command), **found}  # fmt: skip
     page = _write(options.out, summary, trace, who)
     print(f"{summary['verdict']}: {text}, report: {page}")
     return 0 if agrees else 1
@@ -134,24 +138,26 @@ CAPTIONS = {
     "waterfall-open": "The same with doorbells at a fixed rate.",
     "waterfall-host": "The closed loop on a build with send queues in host memory: each WQE is "
     "fetched by a host read before it is scheduled.",
+    "distribution": "Share of the messages of a run that need at most so many cycles; dots: median "
+    "and 99th percentile.",
     "shares": "Top: latencies; bottom: composition of the mean latency. Left of the dotted line "
     "doorbells have a fixed rate, right of it each queue waits for completions.",
     "perf_counters": "Bars: the device's own counters (efa_perf_counters). Crosses: the same "
     "counts from the pins, or from the replays of the waterfall.",
 }
-CAUSES = "Wait causes of messages of this size, by stage; cycles of the mean message."
-
-
+CAUSES = ("Wait causes of messages of this size, by stage; cycles of the mean message. The rows "
+          "have the same order in each picture of causes.")  # fmt: skip
 HEADINGS = {
     "waterfall-closed": "Messages of the closed loop",
     "waterfall-open": "Messages of the open loop",
     "waterfall-host": "Messages of send queues in host memory", "shares": "Against load",
+    "distribution": "Distribution of the latency",
     "perf_counters": "Counters of the device",
 }  # fmt: skip
 
 
 def _pictures(summary, who):
-    """Returns (name, function without arguments that draws it) of each picture."""
+    """Returns the Picture of each view."""
     from efa_cosim.report import plots
     from efa_cosim.report import waterfall_plots as pictures
 
@@ -159,15 +165,16 @@ def _pictures(summary, who):
     names = ("waterfall-closed", "waterfall-open", "waterfall-host")
     found = [(name, partial(plots.waterfall, one, who))
              for name, one in zip(names, summary["shown"], strict=True)]
+    found.append(("distribution", partial(pictures.distribution, summary["shown"], setting)))
     found.append(("shares", partial(pictures.shares, rows, setting)))
     for host, size in dict.fromkeys((row["sq_host"], row["size"]) for row in rows):
         mine = [row for row in rows if (row["sq_host"], row["size"]) == (host, size)]
         name = f"causes-{size}{'-host' if host else ''}"
-        found.append((name, partial(pictures.causes, mine, setting)))
+        found.append((name, partial(pictures.causes, mine, setting, pictures.order(rows))))
     if summary["perf_counters"]:
         counts = partial(pictures.perf_counters, summary["perf_counters"], setting)
         found.append(("perf_counters", counts))
-    return found
+    return [Picture(name, _heading(name), draw, CAPTIONS.get(name, CAUSES)) for name, draw in found]
 
 
 def _heading(name):
@@ -176,25 +183,21 @@ def _heading(name):
 
 
 def _write(folder, summary, trace, who):
-    """Writes the numbers, then the pictures and the page. A picture that cannot be drawn is named,
-    and the rest stands."""
-    folder.mkdir(parents=True, exist_ok=True)
-    atomic_write(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
-    atomic_write(folder / "trace.json", trace)
-    sections = [Section("How to read it", [
+    """Writes the report folder; returns the path of its page."""
+    read = Section("How to read it", [
         "Each wait has a name. It is derived by replaying the stage from the other messages at the "
         "same ports and from the depths and latencies of the timing table. trace.json shows the "
-        "first messages of the closed loop on ui.perfetto.dev."])]  # fmt: skip
-    for name, picture in _pictures(summary, who):
-        try:
-            drawn = picture()
-        except Exception as error:  # noqa: BLE001 - the numbers and the other pictures stay
-            reason = f"The picture {name} is not drawn: {type(error).__name__}: {error}"
-            print(f"efa-cosim: {reason}", file=sys.stderr)
-            sections.append(Section(_heading(name), [reason]))
-        else:
-            atomic_write(folder / f"{name}.svg", drawn)
-            caption = CAPTIONS.get(name, CAUSES)
-            sections.append(Section(_heading(name), picture=drawn, caption=caption))
-    atomic_write(folder / "index.html", document(summary, sections, ("summary.json", "trace.json")))
-    return folder / "index.html"
+        "first messages of the closed loop on ui.perfetto.dev."])  # fmt: skip
+    return publish(folder, summary, [read, *_pictures(summary, who), _runs(summary["rows"])],
+                   {"trace.json": trace})
+
+
+def _runs(rows):
+    """Returns a table of the runs with rate and latency, in cycles and at the nominal clock."""
+    columns = ("run", "size", "send queues", "messages", "messages per cycle", "at the nominal "
+               "clock", "median, cycles", "median", "p99, cycles", "p99")  # fmt: skip
+    cells = [(row["name"], row["size"], "host memory" if row["sq_host"] else "LLQ",
+              row["messages"], row["rate"], physical(row["rate"], "messages/cycle", row["size"]),
+              row["median"], physical(row["median"], "cycles"), row["p99"],
+              physical(row["p99"], "cycles")) for row in rows]  # fmt: skip
+    return table("Runs", columns, cells, record.CSV)

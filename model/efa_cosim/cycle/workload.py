@@ -124,6 +124,14 @@ class Workload:
         """Returns plain values for JSON."""
         return asdict(self)
 
+    def setting(self):
+        """Returns the values as the configuration of a Measurement (efa_cosim.measure.record)."""
+        names = ("kind", "size", "queues", "depth", "batch", "sq_host", "seed")
+        renamed = {"host_read_latency": self.read_latency, "store_buffer": self.policy}
+        own = ("buffers", "write_latency", "net_latency", "gap", "entry_bytes", "cq_batch")
+        return {**{name: getattr(self, name) for name in names}, **renamed,
+                "configuration": {name: getattr(self, name) for name in own}}
+
     def __str__(self):
         own = {
             field.name: getattr(self, field.name)

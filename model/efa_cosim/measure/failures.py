@@ -5,7 +5,7 @@ from efa_cosim.boundary.backend import DeviceTimeout
 from efa_cosim.host.admin_queue import DriverError
 from efa_cosim.host.completion_queue import VerbsError
 from efa_cosim.measure.latencies import EventsMissing
-from efa_cosim.measure.workload import Mismatch
+from efa_cosim.measure.record import Mismatch
 
 MOST_CHARACTERS = 600
 # RuntimeError is a simulation that ended, AssertionError a violated rule of the device boundary.

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import platform
 import subprocess
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from efa_cosim import tree
 
@@ -31,12 +31,15 @@ def source() -> str:
     return f"{name} {version(name)}" + (f" (commit {of})" if of else "")
 
 
-def origin() -> dict[str, Any]:
-    """Returns `source`, and the version of each of `tools`, as plain values for JSON."""
-    tools = {"Python": platform.python_version()}
+def tools() -> str:
+    """Returns the versions of Python and of each of TOOLS, such as `Python 3.11.2, numpy 2.4.1`."""
+    found = [f"Python {platform.python_version()}"]
     for name in TOOLS:
-        try:
-            tools[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return {"source": source(), "tools": tools}
+        with suppress(PackageNotFoundError):
+            found.append(f"{name} {version(name)}")
+    return ", ".join(found)
+
+
+def origin() -> dict[str, str]:
+    """Returns `source` and `tools` as texts for JSON."""
+    return {"source": source(), "tools": tools()}

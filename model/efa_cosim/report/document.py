@@ -48,8 +48,7 @@ def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     origin = summary.get("origin", {})
     found = [("Command", summary.get("command")), ("Setting", summary.get("setting")),
              ("Seed", summary.get("seed")), ("Source", origin.get("source")),
-             ("Tools", ", ".join(f"{name} {version}" for name, version
-                                 in origin.get("tools", {}).items())),
+             ("Tools", origin.get("tools")),
              ("Clock", f"cycles are device clock cycles; nominal {CLOCK_MHZ} MHz, so a cycle is "
                        f"{1000 / CLOCK_MHZ:g} ns")]  # fmt: skip
     return [(name, str(value)) for name, value in found if value not in (None, "")]
@@ -82,12 +81,13 @@ def four(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def physical(value: float, unit: str, size: int = 0) -> str:
-    """Returns a measurement at the nominal clock: cycles in ns; messages per cycle in million
-    messages per second and, for messages of `size` bytes, the payload in Gb/s."""
+def physical(value: float, unit: str, size: int | None = 0) -> str:
+    """Returns a measurement at the nominal clock: cycles in ns; messages (stores, beats and more)
+    per cycle in millions per second and, for messages of `size` bytes, the payload in Gb/s."""
+    what, _, per = unit.partition("/")
     if unit == "cycles":
         return f"{four(value * 1000 / CLOCK_MHZ)} ns"
-    if unit == "messages/cycle":
-        rate = f"{four(value * CLOCK_MHZ)} M/s"
+    if per == "cycle":
+        rate = f"{four(value * CLOCK_MHZ)} M {what}/s"
         return f"{rate}, {four(value * CLOCK_MHZ * size * 8 / 1000)} Gb/s" if size else rate
     return ""

@@ -2,7 +2,6 @@
 """Draws the pictures of the laboratory as SVG text: matrix, confusion, cost. Each cell has text,
 readable without colour."""
 
-import io
 import textwrap
 
 import matplotlib
@@ -13,7 +12,7 @@ import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
 from matplotlib.patches import Rectangle  # noqa: E402
 
 from efa_cosim.host.wc import POLICIES  # noqa: E402
-from efa_cosim.report.plots import DEFAULTS, GREY, INK  # noqa: E402
+from efa_cosim.report.plots import DEFAULTS, GREY, INK, svg  # noqa: E402
 from efa_cosim.wclab.bugs import BUGS  # noqa: E402
 from efa_cosim.wclab.matrix import FAILED, FOUND, ROWS, row_name  # noqa: E402
 from efa_cosim.wclab.verdict import VERDICTS  # noqa: E402
@@ -53,13 +52,13 @@ def matrix(found, backend):
                     axis, x, y, colour, _reported(cell), None if cell["state"] in COLOURS else "///"
                 )
     runs = sum(c["seeds"] for c in cells.values()) + sum(r["seeds"] for r in correct.values())
-    figure.suptitle(f"Planted provider bugs under each store buffer, {_device(backend)}: "
+    figure.suptitle(f"Planted provider bugs under each store buffer, {device(backend)}: "
                     f"{runs:,} runs", x=0.5, y=1.0, fontsize=12)
     _note(axis, len(ROWS), "Green: found, with the number of seeds in which the checker named the "
           "bug or only the device reported it; `device reports`: the device also refuses or "
           "reports it. Hatched: not observable, every trace is possible with correct code and "
           "every message arrived. Red: missed, named wrongly, or a false alarm.")
-    return _svg(figure)
+    return svg(figure)
 
 
 def _reported(cell):
@@ -94,10 +93,10 @@ def confusion(found, backend):
             _cell(axis, x, y, colour, f"{number:,}" if number else "")
     total = sum(sum(one.values()) for one in counts.values())
     figure.suptitle(f"Planted bug (rows) and verdict of the checker (columns), "
-                    f"{_device(backend)}: {total:,} observable runs", x=0.5, y=1.0, fontsize=12)
+                    f"{device(backend)}: {total:,} observable runs", x=0.5, y=1.0, fontsize=12)
     _note(axis, len(rows), "The input of the checker is the bus, the device's events and the "
           "results, not the planted bug or the store buffer. Red: a wrong verdict.")
-    return _svg(figure)
+    return svg(figure)
 
 
 # Measurements of backends with time, and their markers.
@@ -143,15 +142,16 @@ def cost(rows, backend):
     axes[0].set_ylabel("beats (bars) and cycles (marks) per WQE")
     entries = sum(row["entries"] for row in mine)
     lines = mine[0]["lines"]
-    figure.suptitle(f"Cost of a store buffer, {_device(backend)}: correct code, {lines} lines, "
+    figure.suptitle(f"Cost of a store buffer, {device(backend)}: correct code, {lines} lines, "
                     f"{entries:,} messages", y=1.03, fontsize=12)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=5,
                   fontsize=9, frameon=False)
-    return _svg(figure)
+    return svg(figure)
 
 
-def _device(backend):
+def device(backend):
+    """Returns a backend in words."""
     return "reference model" if backend == "model" else f"RTL on {backend.capitalize()}"
 
 
@@ -182,12 +182,3 @@ def _cell(axis, x, y, colour, text, hatch=None):
 def _note(axis, rows, text):
     axis.text(0, rows + 0.35, "\n".join(textwrap.wrap(text, 150)), fontsize=8.5, color=GREY,
               va="top", clip_on=False)
-
-
-def _svg(figure):
-    stream = io.StringIO()
-    with plt.rc_context(DEFAULTS):
-        figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight",
-                       facecolor="white")
-    plt.close(figure)
-    return stream.getvalue()

@@ -1,29 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the report of a run: summary.json, a self-contained index.html, tables and pictures.
+"""Writes the report of a run: summary.json and tables, then pictures and a page.
 
-All files are written to a temporary folder, which replaces the target at the end, so the target is
-never incomplete.
+All numbers are written to a temporary folder, which replaces the target before anything is drawn.
 """
 
-import csv
-import io
 import json
 import math
 import os
 import shutil
 import sys
 import tempfile
-from dataclasses import fields
 from pathlib import Path
 
 from efa_cosim.jobs.files import atomic_write
-from efa_cosim.measure.workload import Measurement
+from efa_cosim.measure import record
 from efa_cosim.report.document import Section, document, physical, table
 
 SUMMARY, PAGE = "summary.json", "index.html"
-TABLE, COLUMNS = "measurements.csv", "measurements.parquet"
+TABLE = record.CSV
 PICTURES = ("queues", "latency", "loaded", "rates", "alone", "waterfall")
-PARTS = {SUMMARY, PAGE, TABLE, COLUMNS, *(f"{name}.svg" for name in PICTURES)}
+PARTS = {SUMMARY, PAGE, TABLE, record.PARQUET, *(f"{name}.svg" for name in PICTURES)}
 TITLE = "RTL against reference model"
 
 
@@ -32,18 +28,29 @@ class ReportError(Exception):
 
 
 def write_report(folder, summary):
-    """Writes summary, tables, pictures and page; replaces the whole folder.
+    """Writes summary and tables, which replace the whole folder; then pictures and page.
 
     A picture that cannot be drawn is named in the page and on standard error; all else is written.
     """
     folder = Path(folder)
     check_target(folder)
+    _write_numbers(folder, {SUMMARY: json.dumps(summary, indent=2) + "\n",
+                            **record.files(summary["measurements"])})
     pictures, missing = draw(summary)
-    files = {SUMMARY: json.dumps(summary, indent=2) + "\n", TABLE: _csv(summary["measurements"]),
-             COLUMNS: _parquet(summary["measurements"]), PAGE: render(summary, pictures, missing)}
-    files |= {f"{name}.svg": text for name, text in pictures.items()}
     for name, reason in missing.items():
         print(f"efa-cosim: picture {name} is not drawn: {reason}", file=sys.stderr)
+    files = {f"{name}.svg": text for name, text in pictures.items()}
+    try:
+        for name, content in {**files, PAGE: render(summary, pictures, missing)}.items():
+            atomic_write(folder / name, content)
+    except OSError as error:
+        raise _not_written(folder, error) from error
+    return folder / PAGE
+
+
+def _write_numbers(folder, files):
+    """Replaces a folder by one with these files; the old folder stays if a file cannot be written.
+    """
     part = None
     try:
         part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -56,7 +63,6 @@ def write_report(folder, summary):
     finally:
         if part is not None and part.exists():
             shutil.rmtree(part, ignore_errors=True)
-    return folder / PAGE
 
 
 def check_target(folder):
@@ -80,30 +86,6 @@ def check_target(folder):
 def _not_written(folder, error):
     return ReportError(f"{folder}: report not written: {error.strerror or error}; "
                        "free space or name another folder")
-
-
-def _csv(measurements):
-    stream = io.StringIO()
-    if measurements:
-        table = csv.DictWriter(stream, fieldnames=measurements[0], lineterminator="\n")
-        table.writeheader()
-        table.writerows(measurements)
-    return stream.getvalue()
-
-
-def _parquet(measurements):
-    """The table for programs: columns and types are those of Measurement."""
-    # This import takes half a second, which help and refusals avoid.
-    import pyarrow
-    import pyarrow.parquet
-
-    types = {float: pyarrow.float64(), int: pyarrow.int64(), str: pyarrow.string()}
-    schema = pyarrow.schema([
-        (field.name, types.get(field.type, pyarrow.float64())) for field in fields(Measurement)
-    ])
-    stream = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(measurements, schema), stream)
-    return stream.getvalue()
 
 
 def _replace(part, folder):
@@ -234,7 +216,7 @@ def render(summary, pictures, missing):
         sections.append(Section("Pictures that are missing", reasons))
     sections.append(_table(measurements))
     summary = {**summary, "title": summary.get("title", TITLE)}
-    return document(summary, sections, (SUMMARY, TABLE, COLUMNS))
+    return document(summary, sections, (SUMMARY, TABLE, record.PARQUET))
 
 
 def _captions(summary):

@@ -90,8 +90,9 @@ def waterfall(shown, who):
     stages = shown["of"][0]["stages"]
     many = len(shown["of"])
     figure, axes = axes_of(4.0 + 5.5 * many, 0.42 * len(stages) + 1.9, many)
+    reach = max(one["latency"] for one in shown["of"])
     for axis, one in zip(axes, shown["of"], strict=True):
-        _message(axis, one)
+        _message(axis, one, reach)
         axis.set_yticklabels([])
     axes[0].set_yticks(range(len(stages)), [row["stage"] for row in stages], fontsize=9)
     loop = ("alone on the device" if many == 1
@@ -104,8 +105,9 @@ def waterfall(shown, who):
     return svg(figure)
 
 
-def _message(axis, one):
-    at, reach = 0, one["latency"]
+def _message(axis, one, reach):
+    """Draws one message; `reach` is the longest latency of the panels, which share their axis."""
+    at = 0
     for row, stage in enumerate(one["stages"]):
         colour = STAGE_COLOURS.get(stage["place"], GREY)
         axis.barh(row, stage["wait"], left=at, height=0.62, facecolor="white", edgecolor=colour,
@@ -127,7 +129,8 @@ def _message(axis, one):
     axis.set_xticks([tick for tick in axis.get_xticks() if tick <= reach])
     axis.grid(axis="y", visible=False)
     name = {50: "median: ", 99: "99th percentile: "}.get(one["percent"], "")
-    axis.set_title(f"{name}message {one['message']}, {reach} cycles", fontsize=10, color=INK)
+    axis.set_title(f"{name}message {one['message']}, {one['latency']:,} cycles", fontsize=10,
+                   color=INK)
     axis.set_xlabel("cycles since the doorbell; beside each bar: service + wait, wait cause")
 
 

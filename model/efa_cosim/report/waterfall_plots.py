@@ -85,21 +85,29 @@ def _stacks(axis, rows):
     _ticks(axis, rows)
 
 
-def causes(rows, who):
-    """Draws the wait causes of messages of one size, mean cycles against load."""
+def order(rows):
+    """Returns the causes that are drawn, as (cause, stage), the longest of all rows first."""
+    most = {}
+    for row in rows:
+        for one in row["causes"]:
+            key = one["cause"], one["stage"]
+            most[key] = max(most.get(key, 0), one["cycles"])
+    return [key for key in sorted(most, key=lambda key: -most[key])[:CAUSES_SHOWN]
+            if most[key] >= 0.05]
+
+
+def causes(rows, who, names):
+    """Draws the wait causes of messages of one size, mean cycles against load; a row for each of
+    `names` (see `order`), and one for all others."""
     found = {}
     for place, row in enumerate(rows):
         for one in row["causes"]:
             found.setdefault((one["cause"], one["stage"]), np.zeros(len(rows)))[place] = (
                 one["cycles"])
-    most = sorted(found, key=lambda key: -found[key].max())
-    names = [key for key in most[:CAUSES_SHOWN] if found[key].max() >= 0.05]
-    rest = np.array([found[key] for key in most[len(names) :]]).sum(axis=0)
-    table = np.array([found[key] for key in names] + [rest] if len(most) > len(names)
-                     else [found[key] for key in names])
-    labels = [f"{cause}  ({stage})" for cause, stage in names]
-    if len(most) > len(names):
-        labels.append(f"{len(most) - len(names)} other causes")
+    others = [cycles for key, cycles in found.items() if key not in names]
+    table = np.array([found.get(key, np.zeros(len(rows))) for key in names]
+                     + [np.sum(others, axis=0) if others else np.zeros(len(rows))])
+    labels = [*(f"{cause}  ({stage})" for cause, stage in names), "all other causes"]
     figure, (axis,) = axes_of(12.0, 0.36 * len(labels) + 2.0)
     axis.imshow(np.log10(1 + table), aspect="auto", cmap="Blues", vmin=0, vmax=4)
     for (y, x), cycles in np.ndenumerate(table):
@@ -114,6 +122,34 @@ def causes(rows, who):
     axis.set_title(f"Wait causes of a message of {called(rows[0])}, mean cycles\n{who}, "
                    f"{sum(row['messages'] for row in rows):,} messages", fontsize=10.5, color=INK)
     figure.tight_layout()
+    return svg(figure)
+
+
+LOOPS = ("#2563eb", "#059669", "#d97706", "#9333ea")
+
+
+def distribution(shown, who):
+    """Draws the share of messages against the latency of each run that is shown, its median and
+    99th percentile as dots."""
+    figure, (axis,) = axes_of(9.0, 4.4)
+    for one, colour in zip(shown, LOOPS, strict=False):
+        points = one["distribution"]
+        loop = (f"open loop at {one['name']} of capacity" if one["load"] is not None
+                else f"closed loop, {one['name']} on each queue")
+        host = ", send queues in host memory" if one["workload"]["sq_host"] else ""
+        axis.step(points["cycles"], points["percent"], where="post", color=colour, linewidth=1.6,
+                  label=f"{loop}{host}: {one['messages']:,} messages")
+        for percent in (50, 99):
+            at = points["cycles"][points["percent"].index(percent)]
+            axis.plot([at], [percent], "o", color=colour, markersize=5)
+            axis.annotate(f"{at:,}", (at, percent), (5, -11), textcoords="offset points",
+                          fontsize=8, color=colour)
+    axis.set_xlim(left=0)
+    axis.set_ylim(0, 101)
+    axis.set_xlabel("latency, cycles")
+    axis.set_ylabel("messages, %")
+    headed(figure, f"Messages by latency: {who}")
+    figure.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, fontsize=8.5)
     return svg(figure)
 
 

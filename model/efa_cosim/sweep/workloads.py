@@ -12,7 +12,8 @@ from efa_cosim.cycle.network import simulate
 from efa_cosim.cycle.timelines import TimelineError, from_events
 from efa_cosim.cycle.workload import Workload
 from efa_cosim.layouts import defs
-from efa_cosim.measure.workload import MESSAGES, Measurement, flits, rate_limit
+from efa_cosim.measure.record import Measurement
+from efa_cosim.measure.workload import MESSAGES, flits, rate_limit
 from efa_cosim.sweep.grid import LATENCY, RATE
 
 # A receive ring can hold the smaller number even if one queue gets all messages.
@@ -66,9 +67,8 @@ def measure(job, timelines_of=simulated):
                  least),
             ]  # fmt: skip
         found += [
-            Measurement(metric, statistic, value, unit, work.total, limit, job.kind, job.size,
-                        work.queues, job.host_read_latency, job.seed, work.depth, work.batch,
-                        job.store_buffer, job.backend, job.sq_host)
+            Measurement(metric, statistic, value, unit, work.total, limit, backend=job.backend,
+                        **work.setting())
             for metric, statistic, value, unit, limit in values
         ]
     return found

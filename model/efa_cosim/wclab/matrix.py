@@ -134,8 +134,8 @@ def _cell(key, runs):
     device = Counter(error for run in runs for error in run["device"])
     cell = {
         "backend": backend, "bug": bug, "policy": policy, "overtakes": overtakes,
-        "state": state, "seeds": len(runs), **{name: counts[name] for name in
-                                              (NAMED, DEVICE, MISNAMED, HIDDEN, MISSED)},
+        "state": state, "seeds": len(runs), "messages": sum(run["sent"] for run in runs),
+        **{name: counts[name] for name in (NAMED, DEVICE, MISNAMED, HIDDEN, MISSED)},
         "first_found": min((run["seed"] for run in found), default=None),
         "device_errors": dict(device), "garbage": garbage,
         "example": found[0]["why"] if found else "",
