@@ -31,7 +31,12 @@ pytestmark = pytest.mark.slow
 
 def shown(*latencies):
     stage = {"stage": "to the receiver", "place": "fabric", "service": 51}
-    return {"name": "x", "load": None, "setting": "size 64", "messages": 8, "of": [
+    return {"name": "x", "load": None, "setting": "size 64", "messages": 8,
+            "workload": {"sq_host": 0},
+            "distribution": {"percent": [0, 50, 99, 100], "cycles": sorted(latencies * 4)[:4]},
+            "sample": {"stages": [{"stage": "to <the> receiver", "place": "fabric"}], "messages": [
+                {"message": 3, "begin": 7, "latency": latency, "stages": [
+                    [51, {"earlier packets": latency - 51}]]} for latency in latencies]}, "of": [
         {"percent": 50, "message": 3, "latency": latency, "stages": [
             {**stage, "wait": latency - 51, "waits": {"earlier packets": latency - 51}}]}
         for latency in latencies]}  # fmt: skip
@@ -62,9 +67,10 @@ def page_of(text):
 
 def test_page_is_self_contained_and_reports_every_measurement():
     page = page_of(summary())
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 5
     assert "all &lt;equal&gt;" in page
     assert "66 cycles from the doorbell" in page
+    assert "DMA writes are counted, but not compared one by one, so their numbers differ" in page
     assert "src=" not in page
     assert "stylesheet" not in page
 
@@ -247,7 +253,7 @@ def test_a_picture_that_fails_is_named_and_the_rest_stands(tmp_path, monkeypatch
     path = write_report(tmp_path / "run", summary())
     assert "picture rates is not drawn: ValueError: no space" in capsys.readouterr().err
     assert "picture rates is not drawn: ValueError: no space for &lt;labels&gt;" in path.read_text()
-    assert path.read_text().count("<svg") == 3
+    assert path.read_text().count("<svg") == 4
     assert read_summary(tmp_path / "run")["measurements"] == summary()["measurements"]
 
 

@@ -15,6 +15,7 @@ from efa_cosim.attribution.views import (
     histogram,
     message_at,
     of_message,
+    sample,
     shares,
     trace,
 )
@@ -132,7 +133,8 @@ def _messages(point, record, attribution, row, percents=PERCENTS):
                       "stages": of_message(attribution.parts, number)})
     return {"name": point.name, "load": point.load, "workload": row["workload"],
             "setting": str(point.work), "messages": row["messages"], "rate": row["rate"],
-            "of": found, "distribution": distribution(record.timelines)}
+            "of": found, "distribution": distribution(record.timelines),
+            "sample": sample(record.timelines, attribution.parts)}
 
 
 def _perf_counters(record, attribution, counters):

@@ -24,6 +24,22 @@ def of_message(parts, number):
             for part in parts]
 
 
+MOST_SAMPLED = 100
+
+
+def sample(timelines, parts):
+    """Returns up to MOST_SAMPLED messages, from the fastest to the slowest in equal steps of their
+    rank: number, cycle of the doorbell, latency, and [service, {cause: cycles}] of each stage."""
+    found, ranked = [], np.argsort(timelines.latency, kind="stable")
+    steps = np.linspace(0, len(ranked) - 1, min(len(ranked), MOST_SAMPLED)).round().astype(int)
+    for number in ranked[steps].tolist():
+        stages = [[row["service"], row["waits"]] for row in of_message(parts, number)]
+        found.append({"message": number, "begin": int(parts[0].begins[number]),
+                      "latency": int(timelines.latency[number]), "stages": stages})
+    return {"stages": [{"stage": part.doc, "place": part.place} for part in parts],
+            "messages": found}
+
+
 SHARES = (*range(100), 99.5, 99.9, 100)
 
 

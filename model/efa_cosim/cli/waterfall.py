@@ -4,6 +4,7 @@
 import argparse
 import sys
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 from efa_cosim.backends import run_workloads
@@ -12,7 +13,7 @@ from efa_cosim.measure import record
 from efa_cosim.measure.failures import one_line
 from efa_cosim.measure.origin import origin
 from efa_cosim.measure.record import stamped
-from efa_cosim.report.document import Section, physical, table
+from efa_cosim.report.document import Section, messages, physical, table
 from efa_cosim.report.publish import Picture, publish
 from efa_cosim.tree import REPORTS
 
@@ -188,8 +189,12 @@ def _write(folder, summary, trace, who):
         "Each wait has a name. It is derived by replaying the stage from the other messages at the "
         "same ports and from the depths and latencies of the timing table. trace.json shows the "
         "first messages of the closed loop on ui.perfetto.dev."])  # fmt: skip
-    return publish(folder, summary, [read, *_pictures(summary, who), _runs(summary["rows"])],
-                   {"trace.json": trace})
+    parts = [read]
+    for picture, one in zip_longest(_pictures(summary, who), summary["shown"]):
+        parts.append(picture)
+        if one is not None:
+            parts.append(messages(f"{picture.heading}, one by one", one["sample"]))
+    return publish(folder, summary, [*parts, _runs(summary["rows"])], {"trace.json": trace})
 
 
 def _runs(rows):

@@ -6,7 +6,7 @@ One type of queue pair on one backend; if both backends were measured, points of
 
 import statistics
 
-from efa_cosim.report.plots import GREY, INK, axes_of, headed, log_axis, svg
+from efa_cosim.report.plots import GREY, INK, axes_of, headed, legend, log_axis, svg
 from efa_cosim.sweep.grid import CYCLE
 
 # From the handshake of a read to the first beat of its completion: host latency and one cycle.
@@ -68,9 +68,7 @@ def queues(measurements):
     messages = sum(f["messages"] for f in mine if f["metric"] != "loaded latency")
     headed(figure, f"Send queue in LLQ memory or in host memory, {kind}: {text}; "
                    f"{messages:,} messages on {_backends(mine)}")  # fmt: skip
-    handles, labels = figure.axes[-4 if loaded else 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
-                  fontsize=8, frameon=False)
+    legend(figure, *figure.axes)
     return svg(figure)
 
 
@@ -95,8 +93,10 @@ def _latencies(axis, measurements):
                       ("host memory" if sq_host else "LLQ") if wait == waits[0] else None)
             limits = {f["size"]: f["limit"] for f in alone
                       if f["host_read_latency"] == wait and f["sq_host"] == sq_host}
-            axis.plot(sorted(limits), [limits[s] for s in sorted(limits)], "--", linewidth=0.8,
-                      alpha=0.6, color=colour)
+            axis.plot(sorted(limits), [limits[s] for s in sorted(limits)], "--", linewidth=1.0,
+                      alpha=0.7, color=colour, zorder=3,
+                      label=(f"{'host memory' if sq_host else 'LLQ'}, host and fabric only"
+                             if wait == waits[0] else None))
     log_axis(axis, sizes, sizes, "message size, bytes")
     axis.set_ylim(bottom=0)
     axis.set_ylabel("latency, cycles, median")
@@ -148,7 +148,7 @@ def _rates(axis, measurements, over):
     for sq_host in (0, 1):
         limits = {_place(f, over): f["limit"] for f in chosen if f["sq_host"] == sq_host}
         axis.plot(sorted(limits), [limits[x] for x in sorted(limits)], "--", linewidth=1.0,
-                  color=HOST if sq_host else LLQ[0], alpha=0.7,
+                  color=HOST if sq_host else LLQ[0], alpha=0.7, zorder=3,
                   label=f"{'host memory' if sq_host else 'LLQ'}, limit of ports and outstanding "
                         "messages")
     where = sorted({_place(f, over) for f in chosen})

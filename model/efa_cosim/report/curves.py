@@ -12,7 +12,7 @@ from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
 from efa_cosim.host.wc import POLICIES
 from efa_cosim.report.crossover import batches
-from efa_cosim.report.plots import GREY, axes_of, headed, log_axis, svg
+from efa_cosim.report.plots import ENDS, GREY, axes_of, headed, legend, log_axis, svg
 from efa_cosim.sweep.grid import CYCLE
 
 COLOURS = {("SRD", 0): "#059669", ("UD", 0): "#2563eb", ("SRD", 1): "#d97706", ("UD", 1): "#9333ea"}
@@ -35,14 +35,14 @@ def rates(measurements):
 def latency(measurements):
     """Draws the latency of one message at a time."""
     return _picture(measurements, "Latency of one message on an idle device",
-                    "latency, cycles, median", "host and fabric only")  # fmt: skip
+                    "latency, cycles, median", "host and fabric only", apart=True)  # fmt: skip
 
 
 def loaded(measurements):
     """Draws closed-loop latencies; thin lines: the 99th percentile."""
     return _picture(measurements, "Latency in a closed loop",
                     "latency, cycles, median (thin: 99 %)", "host and fabric only",
-                    thin="p99")  # fmt: skip
+                    thin="p99", apart=True)  # fmt: skip
 
 
 def varied(measurements):
@@ -67,33 +67,49 @@ def _policy(name):
     return list(POLICIES).index(name) if name in POLICIES else len(POLICIES)
 
 
-def _picture(measurements, title, unit, limit, thin=None):
+def _picture(measurements, title, unit, limit, thin=None, apart=False):
+    """Draws a panel per varied parameter; `apart`: for each type of queue pair, whose messages end
+    with different completions."""
     main = [f for f in measurements if f["statistic"] != thin]
     axes, at = varied(main), usual(main)
     rows = -(-len(axes) // MOST_COLUMNS)
     columns = -(-len(axes) // rows)
-    figure, panels = axes_of(PANEL[0] * max(columns, 2), PANEL[1] * rows + 0.5, columns, rows)
-    for panel, over in zip(panels, axes, strict=False):
-        still = {name: value for name, value in at.items() if name != over}
-        drawn = [f for f in measurements if all(_stands(f, name, still[name]) for name in still)]
-        text = [UNITS[name].format(still[name]) for name in axes if name != over]
-        panel.set_title(", ".join(text), fontsize=8, color=GREY)
-        _panel(panel, drawn, over, limit, thin)
-        panel.set_ylabel(unit)
-        if thin:
-            _log_cycles(panel)
-        else:
-            panel.set_ylim(bottom=0)
-    for panel in panels[len(axes):]:
-        panel.set_visible(False)
+    kinds = sorted({f["kind"] for f in measurements})
+    groups = [[kind] for kind in kinds] if apart else [kinds]
+    figure, panels = axes_of(PANEL[0] * max(columns, 2), PANEL[1] * rows * len(groups) + 0.5,
+                             columns, rows * len(groups))
+    panels = panels.reshape(len(groups), -1)
+    for group, mine in zip(groups, panels, strict=True):
+        found = [f for f in measurements if f["kind"] in group]
+        above = f"{group[0]}: doorbell to {ENDS[group[0]]} completion\n" if apart else ""
+        for panel, over in zip(mine, axes, strict=False):
+            still = {name: value for name, value in at.items() if name != over}
+            drawn = [f for f in found if all(_stands(f, name, still[name]) for name in still)]
+            text = [UNITS[name].format(still[name]) for name in axes if name != over]
+            panel.set_title(above + ", ".join(text), fontsize=8, color=GREY)
+            _panel(panel, drawn, over, limit, thin)
+            panel.set_ylabel(unit)
+            if thin:
+                _log_cycles(panel)
+            else:
+                panel.set_ylim(bottom=0)
+        for panel in mine[len(axes):]:
+            panel.set_visible(False)
+    for column in panels.T:
+        _share_y(column)
     messages = sum(f["messages"] for f in main)
     same = [UNITS[name].format(value) for name, value in at.items() if name not in axes]
     text = f"{title}: {messages:,} messages" + (f", all with {', '.join(same)}" if same else "")
     headed(figure, text)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
-                  fontsize=8, frameon=False)
+    legend(figure, *panels[:, 0])
     return svg(figure)
+
+
+def _share_y(panels):
+    """Gives panels that are compared the same range of values."""
+    limits = [panel.get_ylim() for panel in panels]
+    for panel in panels:
+        panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
 
 
 def _panel(panel, measurements, over, limit, thin):

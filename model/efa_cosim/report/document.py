@@ -15,7 +15,8 @@ MOST_ROWS = 40
 
 @dataclass
 class Section:
-    """A part of a page: a heading, lines of text, a picture as SVG text or a table."""
+    """A part of a page: a heading, lines of text, a picture as SVG text, a table, or single
+    messages (attribution.views.sample) as bars that name their stages."""
 
     heading: str
     lines: list[str] = field(default_factory=list)
@@ -23,6 +24,7 @@ class Section:
     caption: str = ""
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
+    messages: Mapping[str, Any] | None = None
 
 
 def document(summary: Mapping[str, Any], sections: Iterable[Section], files: Sequence[str]) -> str:
@@ -52,6 +54,14 @@ def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
              ("Clock", f"cycles are device clock cycles; nominal {CLOCK_MHZ} MHz, so a cycle is "
                        f"{1000 / CLOCK_MHZ:g} ns")]  # fmt: skip
     return [(name, str(value)) for name, value in found if value not in (None, "")]
+
+
+def messages(heading: str, sample: Mapping[str, Any]) -> Section:
+    """Returns a section with single messages (attribution.views.sample) as bars."""
+    lines = [f"{len(sample['messages'])} messages from the fastest to the slowest, in equal steps "
+             "of their rank. A bar names stage, service and waits under the pointer. A click on a "
+             "bar lists all stages of the message."]  # fmt: skip
+    return Section(heading, lines, messages={**sample, "ns": 1000 / CLOCK_MHZ})
 
 
 def table(heading: str, columns: Sequence[str], rows: Sequence[Sequence[Any]],

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from efa_cosim.jobs.files import atomic_write
 from efa_cosim.measure import record
-from efa_cosim.report.document import Section, document, physical, table
+from efa_cosim.report.document import Section, document, messages, physical, table
 
 SUMMARY, PAGE = "summary.json", "index.html"
 TABLE = record.CSV
-PICTURES = ("queues", "latency", "loaded", "rates", "alone", "waterfall")
+PICTURES = ("queues", "latency", "loaded", "rates", "alone", "waterfall", "distribution")
 PARTS = {SUMMARY, PAGE, TABLE, record.PARQUET, *(f"{name}.svg" for name in PICTURES)}
 TITLE = "RTL against reference model"
 
@@ -134,7 +134,8 @@ NUMBER = (int, float)
 MEASUREMENT = {"metric": str, "statistic": str, "kind": str, "unit": str, "value": NUMBER,
                "size": int, "queues": int, "messages": int,
                "limit": (*NUMBER, type(None))}  # fmt: skip
-SHOWN = {"name": str, "setting": str, "messages": int, "of": list}
+SHOWN = {"name": str, "setting": str, "messages": int, "of": list, "distribution": dict,
+         "sample": dict}  # fmt: skip
 MESSAGE = {"message": int, "latency": int, "stages": list}
 STAGE = {"stage": str, "place": str, "service": int, "wait": int, "waits": dict}
 
@@ -172,6 +173,7 @@ def draw(summary):
     a picture could not be drawn, by its name."""
     # This import takes a second, which help and refusals avoid.
     from efa_cosim.report import crossover, curves, plots
+    from efa_cosim.report.waterfall_plots import distribution
 
     measurements = summary["measurements"]
     data = {
@@ -186,6 +188,8 @@ def draw(summary):
     # First a single message, then messages under load.
     for name, one in zip(("alone", "waterfall"), summary.get("waterfall", ()), strict=False):
         work[name] = plots.waterfall, one, "RTL on verilator"
+    if summary.get("waterfall"):
+        work["distribution"] = distribution, summary["waterfall"][1:], "RTL on verilator"
     drawn, missing = {}, {}
     for name, (picture, *arguments) in work.items():
         # A picture is the last step of hours of measuring: the numbers and the others stay.
@@ -211,6 +215,9 @@ def render(summary, pictures, missing):
         if name in pictures:
             heading, caption = captions[name]
             sections.append(Section(heading, picture=pictures[name], caption=caption))
+        if name == "waterfall" and summary.get("waterfall"):
+            sections.append(messages("The same messages one by one",
+                                     summary["waterfall"][-1]["sample"]))
     reasons = [f"The picture {name} is not drawn: {reason}" for name, reason in missing.items()]
     if reasons:
         sections.append(Section("Pictures that are missing", reasons))
@@ -245,6 +252,9 @@ def _captions(summary):
                       "Two messages of one run. Solid: service, as on an idle device; hatched: "
                       "waits, the longest with its name. Every message of the run is attributed to "
                       "the cycle; `efa-cosim waterfall` shows more."),
+        "distribution": ("Distribution of the latency",
+                         "Share of the messages under load that need at most so many cycles; dots: "
+                         "median and 99th percentile."),
     }  # fmt: skip
 
 
@@ -259,11 +269,18 @@ def _sessions(sessions):
     rows = [[str(session.get(name, "")) for name in columns] for session in sessions]
     return Section(
         "Recorded sessions",
-        ["Model and RTL play the same recorded stores, and their output is compared with the "
-         "recording and with each other: ring entries, packets and interrupts one by one. The "
-         "numbers of DMA writes differ, because each device divides data into writes in its own "
-         "way. The data does not: each byte of host memory is written equally often, with the same "
-         "values in the same order."],
+        ["Model and RTL play the same recorded stores. The output of each is compared with the "
+         "recording, and both outputs with each other.",
+         "Compared one by one: register responses; ring entries with slot and phase (completions "
+         "in order for each queue pair and direction, SRD sends in any order); packets in order "
+         "for each opcode, sender and receiver, without psn, msg_id and path, which a device "
+         "chooses; the number of interrupts of each vector. Payload is compared byte by byte: "
+         "every byte of host memory is written equally often, with the same values in the same "
+         "order. At the end, every page that host or device wrote is equal, except rings.",
+         "DMA writes are counted, but not compared one by one, so their numbers differ: the RTL "
+         "ends a write at each block of the maximum payload size and writes neighbouring "
+         "completions together, while the model makes one write for each contiguous piece of a "
+         "buffer and for each ring entry."],
         columns=[name.replace("_", " ") for name in columns], rows=rows)  # fmt: skip
 
 

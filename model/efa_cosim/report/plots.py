@@ -47,7 +47,7 @@ def latency(measurements):
         axis.set_title(f"{kind}: {end}", fontsize=10, color=INK)
     axes[0].set_ylabel("latency, cycles")
     figure.tight_layout()
-    _legend(figure, *axes)
+    legend(figure, *axes)
     return svg(figure)
 
 
@@ -81,7 +81,7 @@ def rates(measurements):
     axes[0].yaxis.set_minor_locator(NullLocator())
     axes[1].set_ylim(bottom=0)
     figure.tight_layout()
-    _legend(figure, axes[0])
+    legend(figure, axes[0])
     return svg(figure)
 
 
@@ -167,8 +167,8 @@ def log_axis(axis, where, names, label):
     axis.set_xlabel(label)
 
 
-def _legend(figure, *axes):
-    """Draws the legend of some axes below them, where it covers no line."""
+def legend(figure, *axes):
+    """Draws one legend of some axes below them, where it covers no line."""
     shown = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()
