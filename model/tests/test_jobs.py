@@ -5,9 +5,10 @@ RTL."""
 import csv
 import json
 import os
+import subprocess
+import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,15 @@ from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
 from efa_cosim.cli import run, sweep
 from efa_cosim.cli.main import main
 from efa_cosim.host.endpoints import SRD
-from efa_cosim.jobs.pool import Group, Pool
+from efa_cosim.jobs import child, store
+from efa_cosim.jobs.job import (
+    OVER_MEMORY,
+    OVER_TIME,
+    Group,
+    Limits,
+    NoSuchEntry,
+)
+from efa_cosim.jobs.pool import Pool
 from efa_cosim.measure.workload import Mismatch, latency_point, rate_point
 from efa_cosim.report.page import read_summary
 from efa_cosim.sweep import cache, point
@@ -160,16 +169,20 @@ def test_a_job_that_fails_says_so_in_one_line(monkeypatch, capsys, error, code):
 # Processes
 
 @pytest.fixture
-def module(tmp_path, monkeypatch):
-    """Writes a module with one job; returns its name. The JSON of the job is `job` in that module.
-    """
-    monkeypatch.syspath_prepend(tmp_path / "modules")
-    (tmp_path / "modules").mkdir()
+def entry(tmp_path, monkeypatch):
+    """Writes a module with one job and registers it; returns the name of its entry point. The JSON
+    of the job is `job` in that module."""
+    folder = tmp_path / "modules"
+    described = folder / "fakepoint-1.dist-info"
+    described.mkdir(parents=True)
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: fakepoint\nVersion: 1\n")
+    (described / "entry_points.txt").write_text("[efa_cosim.jobs]\nfake = fakepoint\n")
+    monkeypatch.syspath_prepend(folder)
 
     def made(text):
-        path = tmp_path / "modules/fakepoint.py"
+        path = folder / "fakepoint.py"
         path.write_text(f"import json, os, sys, time\njob = json.loads(sys.argv[1])\n{text}\n")
-        return path.stem
+        return "fake"
 
     return made
 
@@ -177,8 +190,8 @@ def module(tmp_path, monkeypatch):
 GOOD = f"print(json.dumps([{{**{MEASUREMENT!r}, 'size': job['size']}}]))"
 
 
-def test_jobs_run_in_processes_of_their_own(module):
-    with Pool([JOB] * 3, 2, module(GOOD)) as pool:
+def test_jobs_run_in_processes_of_their_own(entry):
+    with Pool([JOB] * 3, 2, entry(GOOD)) as pool:
         finished = list(pool.results())
     assert [(one.code, one.measurements) for one in finished] == [(0, [MEASUREMENT])] * 3
 
@@ -189,14 +202,14 @@ def test_jobs_run_in_processes_of_their_own(module):
     ("os.kill(os.getpid(), 9)", -9, "the job ended with code -9"),
     ("print('[')", 1, "the job printed no measurements"),
 ])
-def test_a_job_that_ends_badly_has_a_reason(module, text, code, reason):
-    with Pool([JOB], 1, module(text)) as pool:
+def test_a_job_that_ends_badly_has_a_reason(entry, text, code, reason):
+    with Pool([JOB], 1, entry(text)) as pool:
         (finished,) = pool.results()
     assert (finished.code, finished.reason, finished.measurements) == (code, reason, [])
 
 
-def test_no_process_outlives_an_interrupt(module, tmp_path):
-    name = module(f"open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'w'); time.sleep(600)")
+def test_no_process_outlives_an_interrupt(entry, tmp_path):
+    name = entry(f"open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'w'); time.sleep(600)")
     pool = Pool([JOB] * 2, 2, name)
 
     def interrupted():
@@ -216,6 +229,100 @@ def test_no_process_outlives_an_interrupt(module, tmp_path):
         assert not Path(f"/proc/{pid}").exists()
 
 
+def gone(pid, seconds=20.0):
+    """Waits until a process is gone or only its exit status is left."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def pids_in(folder, count):
+    """Waits until so many processes have written a file with their number; returns the numbers."""
+    while len(found := [one for one in os.listdir(folder) if one.isdigit()]) < count:
+        time.sleep(0.02)
+    return [int(one) for one in found]
+
+
+def with_helper(folder, then):
+    """The text of a job that starts a process of its own; both write a file with their number."""
+    note = f"open({str(folder)!r} + f'/{{os.getpid()}}', 'w')"
+    helper = f"import os, time; {note}; time.sleep(600)"
+    start = f"import subprocess\nsubprocess.Popen([sys.executable, '-c', {helper!r}])"
+    return f"{start}\n{note}\n{then}"
+
+
+@pytest.mark.parametrize(("then", "limits", "code", "reason"), [
+    ("time.sleep(600)", Limits(seconds=1.5), OVER_TIME,
+     "the job exceeded its limit of 1.5 s and was ended"),
+    ("mine = b'1' * (200 << 20); time.sleep(600)", Limits(megabytes=150), OVER_MEMORY,
+     "the job exceeded its limit of 150 MB of memory and was ended"),
+])
+def test_a_job_beyond_a_limit_is_ended_with_its_processes(entry, tmp_path, then, limits, code,
+                                                          reason):
+    with Pool([JOB], 1, entry(with_helper(tmp_path, then)), limits) as pool:
+        (finished,) = pool.results()
+    assert (finished.code, finished.reason) == (code, reason)
+    assert all(gone(pid) for pid in pids_in(tmp_path, 2 if code == OVER_MEMORY else 0))
+
+
+def test_a_job_leaves_no_process_behind(entry, tmp_path):
+    wait = f"while len(os.listdir({str(tmp_path)!r})) < 3: time.sleep(0.01)"
+    with Pool([JOB], 1, entry(with_helper(tmp_path, f"{wait}\n{GOOD}"))) as pool:
+        (finished,) = pool.results()
+    assert finished.measurements == [MEASUREMENT]
+    assert all(gone(pid) for pid in pids_in(tmp_path, 2))
+
+
+def test_a_job_ends_with_the_process_that_wants_its_result(entry, tmp_path):
+    name = entry(with_helper(tmp_path, "time.sleep(600)"))
+    code = ("from efa_cosim.jobs.pool import Pool\nfrom efa_cosim.sweep.grid import Job\n"
+            f"job = Job(**{JOB.as_dict()!r})\nlist(Pool([job], 1, {name!r}).results())\n")
+    paths = os.pathsep.join(path for path in sys.path if path)
+    client = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": paths})
+    pids = pids_in(tmp_path, 2)
+    client.kill()
+    client.wait()
+    assert all(gone(pid) for pid in pids)
+
+
+def test_the_memory_of_a_group_includes_each_process(entry, tmp_path):
+    text = "mine = b'1' * (60 << 20)\nprint(flush=True)\ntime.sleep(600)"
+    first = subprocess.Popen([sys.executable, "-c", f"import time\n{text}"],
+                             stdout=subprocess.PIPE, process_group=0)
+    second = subprocess.Popen([sys.executable, "-c", f"import time\n{text}"],
+                              stdout=subprocess.PIPE, process_group=first.pid)
+    try:
+        for one in (first, second):
+            one.stdout.readline()
+        assert 120 < child.memory_of(first.pid) / 2**20 < 240
+    finally:
+        for one in (first, second):
+            one.kill()
+            one.wait()
+            one.stdout.close()
+
+
+def test_jobs_added_while_others_run_are_run(entry):
+    with Pool([JOB], 1, entry(GOOD)) as pool:
+        found = []
+        for finished in pool.results():
+            found.append(finished.measurements[0]["size"])
+            if len(found) < 3:
+                pool.add(replace(JOB, size=len(found)))
+    assert found == [64, 1, 2]
+
+
+def test_an_unknown_kind_of_job_is_refused_with_the_known_kinds():
+    with pytest.raises(NoSuchEntry, match=r"no job 'swep': expected one of .*lab.*sweep"):
+        Pool([], 1, "swep")
+
+
 # sweep
 
 @pytest.fixture
@@ -226,8 +333,8 @@ def grid(tmp_path, monkeypatch):
     return path
 
 
-def test_a_sweep_reports_every_job(module, monkeypatch, grid, tmp_path, capsys):
-    monkeypatch.setattr(sweep, "Pool", partial(Pool, module=module(GOOD)))
+def test_a_sweep_reports_every_job(entry, monkeypatch, grid, tmp_path, capsys):
+    monkeypatch.setattr(sweep, "ENTRY", entry(GOOD))
     assert main(["sweep", str(grid), "--jobs", "2", "--out", str(tmp_path / "out")]) == 0
     out = capsys.readouterr().out
     assert "[1/2]" in out and "s left" in out
@@ -240,10 +347,10 @@ def test_a_sweep_reports_every_job(module, monkeypatch, grid, tmp_path, capsys):
     assert (tmp_path / "out/latency.svg").exists()
 
 
-def test_a_failed_job_fails_the_sweep_and_the_rest_is_reported(module, monkeypatch, grid, tmp_path,
+def test_a_failed_job_fails_the_sweep_and_the_rest_is_reported(entry, monkeypatch, grid, tmp_path,
                                                                capsys):
     text = f"if job['size'] == 8: sys.exit('message 3 differs')\n{GOOD}"
-    monkeypatch.setattr(sweep, "Pool", partial(Pool, module=module(text)))
+    monkeypatch.setattr(sweep, "ENTRY", entry(text))
     assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 1
     assert capsys.readouterr().out.splitlines()[-1].startswith(
         "failed: SRD, 8 bytes, host read latency 125, seed 1: message 3 differs")
@@ -252,19 +359,19 @@ def test_a_failed_job_fails_the_sweep_and_the_rest_is_reported(module, monkeypat
     assert [measurement["size"] for measurement in summary["measurements"]] == [64]
 
 
-def counted(module, monkeypatch, tmp_path, text=""):
+def counted(entry, monkeypatch, tmp_path, text=""):
     """Runs the job, which writes one file with its size; returns the files."""
     (tmp_path / "ran").mkdir(exist_ok=True)
     folder = str(tmp_path / "ran")
     mark = f"open('/'.join([{folder!r}, str(job['size']) + '-' + str(os.getpid())]), 'w')"
-    monkeypatch.setattr(sweep, "Pool", partial(Pool, module=module(f"{mark}\n{text}{GOOD}")))
+    monkeypatch.setattr(sweep, "ENTRY", entry(f"{mark}\n{text}{GOOD}"))
     return lambda: sorted(path.name.partition("-")[0] for path in (tmp_path / "ran").iterdir())
 
 
-def test_a_sweep_goes_on_where_it_was(module, monkeypatch, grid, tmp_path, capsys):
-    ran = counted(module, monkeypatch, tmp_path, "if job['size'] == 64: sys.exit('no')\n")
+def test_a_sweep_goes_on_where_it_was(entry, monkeypatch, grid, tmp_path, capsys):
+    ran = counted(entry, monkeypatch, tmp_path, "if job['size'] == 64: sys.exit('no')\n")
     assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 1
-    ran = counted(module, monkeypatch, tmp_path)
+    ran = counted(entry, monkeypatch, tmp_path)
     assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 0
     assert "2 jobs, 1 of them cached" in capsys.readouterr().out
     assert ran() == ["64", "64", "8"]
@@ -274,8 +381,8 @@ def test_a_sweep_goes_on_where_it_was(module, monkeypatch, grid, tmp_path, capsy
     assert ran() == ["64", "64", "64", "8", "8"]
 
 
-def test_a_killed_sweep_keeps_what_was_finished(module, monkeypatch, grid, tmp_path):
-    ran = counted(module, monkeypatch, tmp_path)
+def test_a_killed_sweep_keeps_what_was_finished(entry, monkeypatch, grid, tmp_path):
+    ran = counted(entry, monkeypatch, tmp_path)
     say = sweep.say
 
     def killed(text):
@@ -328,11 +435,11 @@ def test_any_source_counts_but_those_that_only_show(monkeypatch, tmp_path):
 
 def test_trees_that_are_no_longer_measured_are_deleted(monkeypatch, tmp_path):
     monkeypatch.setattr(cache, "FOLDER", tmp_path)
-    for number in range(cache.CACHED_TREES + 2):
+    for number in range(store.CACHED_TREES + 2):
         monkeypatch.setattr(cache, "_tree", lambda _on_the_rtl, name=f"t{number}": name)
         cache.keep(JOB, [MEASUREMENT])
         os.utime(tmp_path / f"t{number}", (number, number))
-    assert len(list(tmp_path.iterdir())) == cache.CACHED_TREES
+    assert len(list(tmp_path.iterdir())) == store.CACHED_TREES
     assert cache.find(JOB) == [MEASUREMENT]
 
 
@@ -358,9 +465,9 @@ def test_short_jobs_share_a_process(monkeypatch, capsys):
     ("print(json.dumps([{'measurements': [1]}, {'reason': 'no'}]))", "no"),
     ("sys.exit('lost')", "lost"), ("print(json.dumps([{'measurements': [1]}]))", "1 of 2 jobs"),
 ])
-def test_a_group_reports_what_became_of_each(module, text, reason):
+def test_a_group_reports_what_became_of_each(entry, text, reason):
     group = Group((JOB, replace(JOB, size=8)))
-    with Pool([group], 1, module(text)) as pool:
+    with Pool([group], 1, entry(text)) as pool:
         (finished,) = pool.results()
     message = list(finished.each())
     assert [job for job, *_ in message] == list(group.jobs)
@@ -375,8 +482,8 @@ def test_time_left_is_what_jobs_of_the_same_backend_took():
     assert progress.left() == 2 * 30.0 + 2 * 1.0
 
 
-def test_the_table_is_there_for_programs_too(module, monkeypatch, grid, tmp_path):
-    monkeypatch.setattr(sweep, "Pool", partial(Pool, module=module(GOOD)))
+def test_the_table_is_there_for_programs_too(entry, monkeypatch, grid, tmp_path):
+    monkeypatch.setattr(sweep, "ENTRY", entry(GOOD))
     assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 0
     table = parquet.read_table(tmp_path / "out/measurements.parquet")
     rows = list(csv.DictReader((tmp_path / "out/measurements.csv").open()))
@@ -386,15 +493,15 @@ def test_the_table_is_there_for_programs_too(module, monkeypatch, grid, tmp_path
         "string", "string", "double", "string", "int64", "double"]
 
 
-def test_a_sweep_without_simulator_ends_at_once_with_2(module, monkeypatch, grid, tmp_path, capsys):
+def test_a_sweep_without_simulator_ends_at_once_with_2(entry, monkeypatch, grid, tmp_path, capsys):
     text = "sys.stderr.write('no g++'); sys.exit(2)"
-    monkeypatch.setattr(sweep, "Pool", partial(Pool, module=module(text)))
+    monkeypatch.setattr(sweep, "ENTRY", entry(text))
     assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err == "efa-cosim: no g++\n"
     assert not (tmp_path / "out").exists()
 
 
-def test_the_folder_is_refused_before_any_job(module, monkeypatch, grid, capsys):
-    monkeypatch.setattr(sweep, "Pool", partial(Pool, module=module("sys.exit('ran')")))
+def test_the_folder_is_refused_before_any_job(entry, monkeypatch, grid, capsys):
+    monkeypatch.setattr(sweep, "ENTRY", entry("sys.exit('ran')"))
     assert main(["sweep", str(grid), "--out", os.fspath(grid)]) == 2
     assert "small.yaml: report not written" in capsys.readouterr().err

@@ -12,16 +12,14 @@ import argparse
 import json
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from efa_cosim.cycle.compare import BOUNDS, compare
+from efa_cosim.cycle.compare import BOUNDS
 from efa_cosim.cycle.network import simulate
-from efa_cosim.cycle.timelines import TimelineError, from_events
 from efa_cosim.cycle.workload import Workload
+from efa_cosim.jobs.pool import Pool
+from tb.cycle.grid_job import Chunk
 from tb.cycle.pictures import draw
 from tb.cycle.points import drawn, fixed
 from tb.cycle.timed import run_timed
@@ -31,6 +29,7 @@ from tb.system_run import build_system
 
 OUT = ROOT / "reports/cycle"
 CHUNK = 8
+ENTRY = "cycle_grid"
 # Speed of the model: a long run of each workload, and the RTL on its first messages.
 SPEED = (Workload(size=32, queues=16, depth=64, batch=16, messages=1_000_000),
          Workload(size=64, queues=16, depth=64, batch=16, messages=1_000_000),
@@ -40,16 +39,6 @@ SPEED = (Workload(size=32, queues=16, depth=64, batch=16, messages=1_000_000),
          Workload(size=32, messages=200_000))  # fmt: skip
 TARGET = 1_000_000
 RTL_MESSAGES = 4096
-
-
-def measure(works, seed):
-    """Returns a row per workload: RTL and model on the same host accesses."""
-    rows = []
-    for work, run in zip(works, run_timed(works, "verilator", seed), strict=True):
-        real = from_events(work, run.events, run.timestamps, run.queues, run.numbers)
-        rows.append({**compare(work, real, simulate(work, run.beats)), "cycles": run.cycles,
-                     "beats": float(np.mean(run.beats)) / work.batch})
-    return rows
 
 
 def speeds(seed):
@@ -71,22 +60,26 @@ def speeds(seed):
     return rows
 
 
+class GridFailed(Exception):
+    """A chunk of points has no measurements; the text is its reason."""
+
+
 def run(points, seed, jobs, say):
-    """Returns rows in the order of the points; measures chunks in `jobs` processes."""
-    chunks = [points[at : at + CHUNK] for at in range(0, len(points), CHUNK)]
-    began, done, rows = time.monotonic(), 0, [None] * len(chunks)
-    with ProcessPoolExecutor(jobs) as pool:
-        waiting = {pool.submit(measure, chunk, seed): number
-                   for number, chunk in enumerate(chunks)}
-        for future in as_completed(waiting):
-            number = waiting[future]
-            rows[number] = future.result()
-            done += len(chunks[number])
-            missed = sum(not all(row["met"].values()) for row in rows[number])
+    """Returns rows in the order of the points; measures chunks in `jobs` processes. Raises
+    GridFailed."""
+    chunks = [Chunk(tuple(points[at : at + CHUNK]), seed) for at in range(0, len(points), CHUNK)]
+    began, done, rows = time.monotonic(), 0, {}
+    with Pool(chunks, jobs, ENTRY) as pool:
+        for finished in pool.results():
+            if finished.code:
+                raise GridFailed(finished.reason)
+            found = rows[finished.job] = finished.measurements
+            done += len(found)
+            missed = sum(not all(row["met"].values()) for row in found)
             left = (time.monotonic() - began) / done * (len(points) - done)
-            say(f"[{done}/{len(points)}] points, {missed} of these {len(rows[number])} out of "
+            say(f"[{done}/{len(points)}] points, {missed} of these {len(found)} out of "
                 f"bounds, about {left:.0f} s left")
-    return [row for chunk in rows for row in chunk]
+    return [row for chunk in chunks for row in rows[chunk]]
 
 
 def summarize(rows, speed, seed):
@@ -146,7 +139,7 @@ def main(arguments=None):
         for params in ({}, {"SQ_HOST": 1}):
             build_system("verilator", params)
         rows = run(points, options.seed, options.jobs, say)
-    except (RunFailed, TimelineError) as error:
+    except (RunFailed, GridFailed) as error:
         print(error, file=sys.stderr)
         return 1
     summary = summarize(rows, speeds(options.seed), options.seed)

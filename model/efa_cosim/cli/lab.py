@@ -132,7 +132,7 @@ def _all(options):
     jobs = matrix.jobs(options.seeds, options.correct, rtl, options.rtl_seeds, bugs, options.seed)
     width = options.jobs or min(4, os.cpu_count() or 1)
     runs, costs, failed, unusable = [], [], [], False
-    with Pool(jobs, width, "efa_cosim.wclab.worker") as pool:
+    with Pool(jobs, width, "lab") as pool:
         progress = _Progress(len(jobs))
         for finished in pool.results():
             if finished.code:

@@ -13,7 +13,8 @@ from efa_cosim.backends import open_backend
 from efa_cosim.boundary.backend import BackendUnavailable
 from efa_cosim.cli.options import RTL, absent, number, numbers, say, seed
 from efa_cosim.host.endpoints import SRD, UD
-from efa_cosim.jobs.pool import Group, Pool
+from efa_cosim.jobs.job import Group
+from efa_cosim.jobs.pool import Pool
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 from efa_cosim.measure.origin import origin
 from efa_cosim.measure.record import stamped
@@ -27,6 +28,7 @@ from efa_cosim.tree import REPORTS, ROOT
 MOST_BYTES, MOST_QUEUES, MOST_WAIT, MOST_JOBS = 4096, 16, 10_000, 64
 MODELLED = "of the cycle model"
 MOST_IN_GROUP = 24
+ENTRY = "sweep"
 PROGRESS_SECONDS = 2.0
 TITLE = "Sweep of message sizes and queues"
 TEXT = """\
@@ -158,7 +160,7 @@ def _of_file(options):
     if any(job.backend != CYCLE for job in missing):
         say(f"{min(width, len(missing))} at a time; the first may build the RTL")
     wrong, progress = [], Progress(len(jobs), missing, width)
-    with Pool(in_groups(missing, width), width) as pool:
+    with Pool(in_groups(missing, width), width, ENTRY) as pool:
         for finished in pool.results():
             if finished.code == 2:
                 raise BackendUnavailable(finished.reason)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of jobs and atomic files."""
+"""Jobs: their processes, limits and stored results; atomic files."""

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures some workloads of the cycle grid on RTL and model in one process; prints the rows as
+JSON.
+
+    python -m tb.cycle.grid_job '{"works": [{"size": 64, ...}], "seed": 1}'
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from efa_cosim.cycle.compare import compare
+from efa_cosim.cycle.network import simulate
+from efa_cosim.cycle.timelines import TimelineError, from_events
+from efa_cosim.cycle.workload import Workload
+from efa_cosim.measure.process import answer, serve
+from tb.cycle.timed import run_timed
+from tb.runner import RunFailed
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A job: some Workloads, and the seed of the RTL."""
+
+    works: tuple
+    seed: int
+
+    def as_dict(self):
+        """Returns plain values for JSON."""
+        return {"works": [work.as_dict() for work in self.works], "seed": self.seed}
+
+
+def measure(works, seed):
+    """Returns a row per workload: RTL and model on the same host accesses."""
+    rows = []
+    for work, run in zip(works, run_timed(works, "verilator", seed), strict=True):
+        real = from_events(work, run.events, run.timestamps, run.queues, run.numbers)
+        rows.append({**compare(work, real, simulate(work, run.beats)), "cycles": run.cycles,
+                     "beats": float(np.mean(run.beats)) / work.batch})
+    return rows
+
+
+def _measured(values):
+    try:
+        return measure([Workload(**work) for work in values["works"]], values["seed"])
+    except (RunFailed, TimelineError) as error:
+        raise RuntimeError(str(error)) from error
+
+
+def main(argument):
+    """Prints the rows of a job; returns the exit code."""
+    return answer(_measured, argument)
+
+
+if __name__ == "__main__":
+    serve(main)
