@@ -148,13 +148,13 @@ waterfall: $(STAMP) ## [long] where the cycles of every message went, by service
 	$(BIN)/efa-cosim waterfall $(if $(BACKEND),--backend $(BACKEND)) $(if $(SEED),--seed $(SEED))
 
 sweep: $(STAMP) ## [long] sweep sizes and queues on the RTL, or a grid: FILE=sim/sweeps/host.yaml
-	$(BIN)/efa-cosim sweep $(if $(FILE),$(FILE) --jobs $(JOBS))
+	$(BIN)/efa-cosim sweep $(if $(FILE),$(FILE) --jobs $(JOBS) $(if $(CLUSTER),--cluster $(CLUSTER)))
 
 wc-lab: $(STAMP) ## [long] planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
 	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
 
 cycle-grid: $(STAMP) ## [long] cycle model against RTL over a grid, or DRAWN=50 points of SEED; reports/cycle/summary.json
-	$(BIN)/python -m tb.cycle.grid $(if $(DRAWN),--drawn $(DRAWN)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS)
+	$(BIN)/python -m tb.cycle.grid $(if $(DRAWN),--drawn $(DRAWN)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(if $(CLUSTER),--cluster $(CLUSTER))
 
 golden: $(STAMP) ## [long] write the golden cycle counts anew (tb/perf/golden.yaml) and print the differences
 	$(BIN)/python -m tb.perf.golden

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provides the devices that most model tests use; a file that needs another device defines its own.
-"""
+"""Provides devices and jobs; a file that needs others defines its own."""
 
 import pytest
 from rig import Host
@@ -16,3 +15,22 @@ def host():
 def recorded():
     """Returns an initialized device with the profile of the recorded sessions."""
     return Host(profile="recorded")
+
+
+@pytest.fixture
+def entry(tmp_path, monkeypatch):
+    """Writes a module with one job and registers it; returns the name of its entry point. The JSON
+    of the job is `job` in that module."""
+    folder = tmp_path / "modules"
+    described = folder / "fakepoint-1.dist-info"
+    described.mkdir(parents=True)
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: fakepoint\nVersion: 1\n")
+    (described / "entry_points.txt").write_text("[efa_cosim.jobs]\nfake = fakepoint\n")
+    monkeypatch.syspath_prepend(folder)
+
+    def made(text):
+        path = folder / "fakepoint.py"
+        path.write_text(f"import json, os, sys, time\njob = json.loads(sys.argv[1])\n{text}\n")
+        return "fake"
+
+    return made

@@ -168,25 +168,6 @@ def test_a_job_that_fails_says_so_in_one_line(monkeypatch, capsys, error, code):
 
 # Processes
 
-@pytest.fixture
-def entry(tmp_path, monkeypatch):
-    """Writes a module with one job and registers it; returns the name of its entry point. The JSON
-    of the job is `job` in that module."""
-    folder = tmp_path / "modules"
-    described = folder / "fakepoint-1.dist-info"
-    described.mkdir(parents=True)
-    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: fakepoint\nVersion: 1\n")
-    (described / "entry_points.txt").write_text("[efa_cosim.jobs]\nfake = fakepoint\n")
-    monkeypatch.syspath_prepend(folder)
-
-    def made(text):
-        path = folder / "fakepoint.py"
-        path.write_text(f"import json, os, sys, time\njob = json.loads(sys.argv[1])\n{text}\n")
-        return "fake"
-
-    return made
-
-
 GOOD = f"print(json.dumps([{{**{MEASUREMENT!r}, 'size': job['size']}}]))"
 
 

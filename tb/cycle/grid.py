@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the cycle model with the RTL over a grid of workloads (make cycle-grid).
 
-    python -m tb.cycle.grid [--drawn N] [--seed N] [--jobs N] [--out FOLDER]
+    python -m tb.cycle.grid [--drawn N] [--seed N] [--jobs N] [--cluster ADDRESS] [--out FOLDER]
 
 Writes plots and summary.json: a row per point with the measurements of both, the error, the bounds
 met and the first differing stage. Exit status 0 if every point is within its bounds, 1 if not, 2 on
@@ -15,10 +15,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from efa_cosim.cli.options import cluster
 from efa_cosim.cycle.compare import BOUNDS
 from efa_cosim.cycle.network import simulate
 from efa_cosim.cycle.workload import Workload
-from efa_cosim.jobs.pool import Pool
+from efa_cosim.jobs.cluster import SYNTAX, ClusterError
+from efa_cosim.jobs.executor import open_executor
+from efa_cosim.sweep.cache import sources
 from tb.cycle.grid_job import Chunk
 from tb.cycle.pictures import draw
 from tb.cycle.points import drawn, fixed
@@ -64,13 +67,15 @@ class GridFailed(Exception):
     """A chunk of points has no measurements; the text is its reason."""
 
 
-def run(points, seed, jobs, say):
-    """Returns rows in the order of the points; measures chunks in `jobs` processes. Raises
-    GridFailed."""
+def run(points, seed, jobs, say, where=None):
+    """Returns rows in the order of the points; measures chunks in `jobs` processes, or on the
+    cluster `where`. Raises GridFailed and ClusterError."""
     chunks = [Chunk(tuple(points[at : at + CHUNK]), seed) for at in range(0, len(points), CHUNK)]
     began, done, rows = time.monotonic(), 0, {}
-    with Pool(chunks, jobs, ENTRY) as pool:
-        for finished in pool.results():
+    with open_executor(where, jobs, ENTRY, sources(on_the_rtl=True)) as executor:
+        for chunk in chunks:
+            executor.add(chunk)
+        for finished in executor.results():
             if finished.code:
                 raise GridFailed(finished.reason)
             found = rows[finished.job] = finished.measurements
@@ -123,6 +128,8 @@ def main(arguments=None):
                         help="instead of the fixed grid N points drawn from --seed")
     parser.add_argument("--seed", type=int, default=1, help="of the draw and the RTL (default: 1)")
     parser.add_argument("--jobs", type=int, default=2, help="simulations at a time (default: 2)")
+    parser.add_argument("--cluster", type=cluster, metavar="ADDRESS",
+                        help=f"run the simulations on other machines; {SYNTAX}")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the report")
     options = parser.parse_args(arguments)
     reason = simulator_missing("verilator")
@@ -138,10 +145,13 @@ def main(arguments=None):
     try:
         for params in ({}, {"SQ_HOST": 1}):
             build_system("verilator", params)
-        rows = run(points, options.seed, options.jobs, say)
+        rows = run(points, options.seed, options.jobs, say, options.cluster)
     except (RunFailed, GridFailed) as error:
         print(error, file=sys.stderr)
         return 1
+    except ClusterError as error:
+        print(f"cannot run: {error}", file=sys.stderr)
+        return 2
     summary = summarize(rows, speeds(options.seed), options.seed)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")

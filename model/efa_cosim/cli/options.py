@@ -3,6 +3,7 @@
 
 import argparse
 
+from efa_cosim.jobs.cluster import ADDRESS, SYNTAX
 from efa_cosim.tree import INSTALLED, ROOT
 
 SESSIONS = ROOT / "model/tests/data/sessions"
@@ -37,6 +38,13 @@ def numbers(least, most):
         return sorted({one(part) for part in text.split(",")})
 
     return parse
+
+
+def cluster(text):
+    """Argument type: the address of a cluster."""
+    if not ADDRESS.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be {SYNTAX}")
+    return text
 
 
 def absent(path, known):

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from efa_cosim.backends import open_backend
 from efa_cosim.boundary.backend import BackendUnavailable
-from efa_cosim.cli.options import RTL, absent, number, numbers, say, seed
+from efa_cosim.cli.options import RTL, absent, cluster, number, numbers, say, seed
 from efa_cosim.host.endpoints import SRD, UD
-from efa_cosim.jobs.job import Group
-from efa_cosim.jobs.pool import Pool
+from efa_cosim.jobs.cluster import SYNTAX, ClusterError
+from efa_cosim.jobs.executor import open_executor
+from efa_cosim.jobs.job import UNUSABLE, Group
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 from efa_cosim.measure.origin import origin
 from efa_cosim.measure.record import stamped
@@ -61,6 +62,7 @@ index.html with all of them
 examples:
   efa-cosim sweep sim/sweeps/example.yaml --jobs 2
   efa-cosim sweep sim/sweeps/host.yaml            the cycle model, every axis
+  efa-cosim sweep sim/sweeps/host.yaml --cluster tcp://10.0.0.1:8786   on other machines
   efa-cosim sweep --sizes 8,64,4096 --queues 1,8 --rd-latency 500 --out reports/slow_host
 """
 
@@ -71,7 +73,10 @@ def add_command(commands):
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="grid in YAML")
     parser.add_argument("--jobs", type=number(1, MOST_JOBS), metavar="N",
-                        help="with FILE: parallel processes (default: number of cores, at most 4)")
+                        help="with FILE: parallel processes, or workers under Slurm (default: "
+                             "number of cores, at most 4)")
+    parser.add_argument("--cluster", type=cluster, metavar="ADDRESS",
+                        help=f"with FILE: run the jobs on other machines; {SYNTAX}")
     parser.add_argument("--fresh", action="store_true",
                         help="with FILE: measure everything again, ignore cached jobs")
     parser.add_argument("--sizes", type=numbers(0, MOST_BYTES),
@@ -106,7 +111,7 @@ def work(options):
     except DEVICE_WRONG as error:
         print(f"failed: {one_line(error)}", file=sys.stderr)
         return 1
-    except (GridError, ReportError) as error:
+    except (ClusterError, GridError, ReportError) as error:
         print(f"efa-cosim: {error}", file=sys.stderr)
         return 2
     print(f"{summary['verdict']}: {summary['text']}, report: {page}")
@@ -116,8 +121,9 @@ def work(options):
 def _check_together(options):
     """Refuses options that would be ignored: a file defines the whole sweep."""
     if options.file is None:
-        if options.jobs is not None:
-            raise GridError("--jobs needs a FILE; `efa-cosim sweep --help` shows an example")
+        for name in ("jobs", "cluster"):
+            if getattr(options, name) is not None:
+                raise GridError(f"--{name} needs a FILE; `efa-cosim sweep --help` shows an example")
         if options.fresh:
             raise GridError("--fresh needs a FILE: without FILE no job is cached")
         return
@@ -157,24 +163,37 @@ def _of_file(options):
     done = {job: measurements for job, measurements in found.items() if measurements is not None}
     missing = [job for job in jobs if job not in done]
     say(f"{len(jobs)} jobs, {len(done)} of them cached" if done else f"{len(jobs)} jobs")
-    if any(job.backend != CYCLE for job in missing):
-        say(f"{min(width, len(missing))} at a time; the first may build the RTL")
-    wrong, progress = [], Progress(len(jobs), missing, width)
-    with Pool(in_groups(missing, width), width, ENTRY) as pool:
-        for finished in pool.results():
-            if finished.code == 2:
+    failed = _run(missing, options, width, jobs, done) if missing else {}
+    wrong = [f"{job}: {failed[job]}" for job in jobs if job in failed]
+    rows = [row for job in jobs for row in done[job]]
+    # Without options: the records have the same bytes on any number of processes or machines.
+    return _summary(f"efa-cosim sweep {options.file}", rows, wrong,
+                    {"title": f"Sweep {options.file.stem}", "grid": asdict(grid)},
+                    MODELLED if grid.backend == (CYCLE,) else "checked")
+
+
+def _run(missing, options, width, jobs, done):
+    """Runs jobs, caches their measurements and adds them to `done`; returns {failed job: reason}.
+    """
+    on_the_rtl, failed = any(job.backend != CYCLE for job in missing), {}
+    with open_executor(options.cluster, width, ENTRY, cache.sources(on_the_rtl)) as executor:
+        width = executor.width
+        if on_the_rtl:
+            say(f"{min(width, len(missing))} at a time; the first may build the RTL")
+        for job in in_groups(missing, width):
+            executor.add(job)
+        progress = Progress(len(jobs), missing, width)
+        for finished in executor.results():
+            if finished.code == UNUSABLE:
                 raise BackendUnavailable(finished.reason)
             for job, measurements, reason in finished.each():
                 done[job] = measurements
                 if reason:
-                    wrong.append(f"{job}: {reason}")
+                    failed[job] = reason
                 else:
                     cache.keep(job, measurements)
                 progress.report(job, reason, finished.seconds / len(finished.jobs))
-    rows = [row for job in jobs for row in done[job]]
-    return _summary(options.command, rows, wrong,
-                    {"title": f"Sweep {options.file.stem}", "grid": asdict(grid)},
-                    MODELLED if grid.backend == (CYCLE,) else "checked")
+    return failed
 
 
 def in_groups(jobs, width):

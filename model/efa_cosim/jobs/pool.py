@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Self
 
-from efa_cosim.jobs.job import Finished, Job, Limits, module_of
+from efa_cosim.jobs.job import Finished, Job, Limits, finished, module_of
 from efa_cosim.jobs.process import JobProcess, end_all
 
 POLL_SECONDS = 0.05
@@ -25,7 +25,7 @@ class Pool:
     ) -> None:
         self._waiting, self._width = deque(jobs), width
         self._module, self._limits = module_of(entry), limits or Limits()
-        self._running: list[JobProcess] = []
+        self._running: list[tuple[Job, JobProcess]] = []
 
     @property
     def width(self) -> int:
@@ -37,7 +37,7 @@ class Pool:
 
     def __exit__(self, *_exc: object) -> None:
         """Ends running processes: SIGTERM, with which they end their simulators, then SIGKILL."""
-        end_all(self._running)
+        end_all(process for _, process in self._running)
 
     def add(self, job: Job) -> None:
         """Adds a job, also while results() is in use."""
@@ -48,12 +48,12 @@ class Pool:
         while self._waiting or self._running:
             while self._waiting and len(self._running) < self._width:
                 self._start(self._waiting.popleft())
-            ended = [one for one in self._running if one.ended()]
+            ended = [one for one in self._running if one[1].ended()]
             self._running = [one for one in self._running if one not in ended]
-            for one in ended:
-                yield one.result()
+            for job, process in ended:
+                yield finished(job, *process.output())
             if not ended:
                 time.sleep(POLL_SECONDS)
 
     def _start(self, job: Job) -> None:
-        self._running.append(JobProcess(self._module, job, self._limits))
+        self._running.append((job, JobProcess(self._module, job.as_dict(), self._limits)))

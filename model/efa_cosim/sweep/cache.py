@@ -19,10 +19,14 @@ DEVICE = ("rtl/**/*.v", "rtl/**/*.vh", "tb/*.py", "tb/hdl/*", "tb/native/*", "tb
           "tb/cycle/*.py", "tb/system/serve_tests.py", "tb/system/timed_tests.py")  # fmt: skip
 
 
+def sources(on_the_rtl):
+    """The patterns of all sources that affect measurements of the RTL, or of the cycle model."""
+    return MODEL + (DEVICE if on_the_rtl else ())
+
+
 @cache
 def _tree(on_the_rtl):
-    """Digest of all sources that affect measurements of the RTL, or of the cycle model."""
-    return store.digest_of(ROOT, MODEL + (DEVICE if on_the_rtl else ()))
+    return store.digest_of(ROOT, sources(on_the_rtl))
 
 
 def find(job):

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests jobs on a cluster: a Dask scheduler and workers in processes of their own, each killed in
+turn; the watchdog and the refusals without Dask."""
+
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from efa_cosim.cli import sweep
+from efa_cosim.cli.main import main
+from efa_cosim.jobs import cluster, store
+from efa_cosim.jobs.cluster import Cluster, ClusterError
+from efa_cosim.sweep import cache
+from efa_cosim.sweep.grid import Job
+
+JOBS = 8
+SIZES = tuple(range(8, 8 * JOBS + 1, 8))
+GRID = f"sizes: [{', '.join(map(str, SIZES))}]\nkinds: SRD\nmeasure: latency\n"
+TABLE = "measurements.csv"
+ABSENT = [name for name in ("distributed", "dask_jobqueue") if not importlib.util.find_spec(name)]
+with_dask = pytest.mark.skipif(
+    bool(ABSENT), reason=f"not installed: {', '.join(ABSENT)} (pip install '.[cluster]')")
+# One job: writes a file when it begins and when it ends, and takes as long as the file `slow` says.
+TEXT = """
+import pathlib
+place = pathlib.Path({folder!r})
+mine = f"{{job['size']}}-{{os.getpid()}}"
+(place / f"begun-{{mine}}").touch()
+start = time.monotonic()
+while time.monotonic() < start + float((place / "slow").read_text()):
+    time.sleep(0.02)
+(place / f"ended-{{mine}}").touch()
+print(json.dumps([{{"metric": "latency", "statistic": "median", "value": job["size"] * 1.5,
+    "unit": "cycles", "messages": 8, "limit": None, "kind": "SRD", "size": job["size"], "queues": 1,
+    "host_read_latency": 125, "seed": 1}}]))
+"""
+CLIENT = """
+import pathlib, sys
+from efa_cosim.cli import sweep
+from efa_cosim.cli.main import main
+from efa_cosim.sweep import cache
+cache.FOLDER, sweep.ENTRY = pathlib.Path(sys.argv[1]), "fake"
+sys.exit(main(["sweep", *sys.argv[2:]]))
+"""
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def until(true, seconds=120.0):
+    """Waits until a function returns a true value; returns it."""
+    deadline = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < deadline, "not within the time"
+        time.sleep(0.02)
+    return found
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Site:
+    """A scheduler and workers in processes of their own, and a sweep with jobs that count."""
+
+    def __init__(self, folder, entry):
+        self.folder, self.marks, self.port = folder, folder / "marks", free_port()
+        self.marks.mkdir()
+        self.slow(0.0)
+        self.entry = entry(TEXT.format(folder=str(self.marks)))
+        self.grid = folder / "small.yaml"
+        self.grid.write_text(GRID)
+        self.scheduler, self.workers = None, []
+        self.environment = {
+            **os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s",
+        }  # fmt: skip
+
+    @property
+    def address(self):
+        return f"tcp://127.0.0.1:{self.port}"
+
+    def start(self, workers=2):
+        self.scheduler = self._program("scheduler", "--host", "127.0.0.1", "--port", self.port)
+        self.workers = [self.worker() for _ in range(workers)]
+
+    def worker(self):
+        return self._program("worker", self.address, "--nthreads", 1, "--no-nanny",
+                             "--local-directory", self.folder / "dask", "--death-timeout", 60)
+
+    def _program(self, *arguments):
+        name, *more = map(str, arguments)
+        command = [sys.executable, "-m", "dask", name, "--no-dashboard", *more]
+        with (self.folder / "log").open("a") as log:
+            return subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+
+    def stop(self):
+        for one in (*self.workers, self.scheduler):
+            if one is not None:
+                one.kill()
+                one.wait()
+
+    def slow(self, seconds):
+        (self.marks / "part").write_text(str(seconds))
+        (self.marks / "part").replace(self.marks / "slow")
+
+    def marked(self, kind):
+        """Returns (size, number of the process) of each job that has begun or ended."""
+        found = [path.name.split("-") for path in self.marks.glob(f"{kind}-*")]
+        return sorted((int(size), int(pid)) for _, size, pid in found)
+
+    def ran(self):
+        """Returns the sizes of the jobs that ended, one for each end."""
+        return [size for size, _ in self.marked("ended")]
+
+    def client(self):
+        """Starts the sweep in a process of its own."""
+        with (self.folder / "client").open("a") as log:
+            return subprocess.Popen(
+                [sys.executable, "-c", CLIENT, self.folder / "kept", self.grid, "--cluster",
+                 self.address, "--out", self.folder / "out"],
+                env=self.environment, stdout=log, stderr=log)  # fmt: skip
+
+    def table(self):
+        return (self.folder / "out" / TABLE).read_bytes()
+
+
+@pytest.fixture
+def site(tmp_path, entry, monkeypatch):
+    made = Site(tmp_path, entry)
+    monkeypatch.setattr(cache, "FOLDER", tmp_path / "local")
+    monkeypatch.setattr(sweep, "ENTRY", made.entry)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def expected(site):
+    """The table of the same sweep on local processes."""
+    assert main(["sweep", str(site.grid), "--out", str(site.folder / "expected")]) == 0
+    for path in site.marks.glob("*-*"):
+        path.unlink()
+    return (site.folder / "expected" / TABLE).read_bytes()
+
+
+# Workers, scheduler and client that die
+
+@with_dask
+@pytest.mark.slow
+def test_a_job_whose_worker_is_killed_runs_on_another_one(site, expected):
+    site.start()
+    site.slow(600)
+    client = site.client()
+    begun = until(lambda: len(found := site.marked("begun")) == 2 and found)
+    site.workers[0].kill()
+    ((size, pid),) = until(lambda: [one for one in begun if not alive(one[1])])
+    site.slow(0)
+    assert client.wait(120) == 0
+    assert len(site.marked("begun")) == JOBS + 1
+    assert [one for one, _ in site.marked("begun")].count(size) == 2
+    assert site.ran() == list(SIZES) and (size, pid) not in site.marked("ended")
+    assert site.table() == expected
+
+
+@with_dask
+@pytest.mark.slow
+def test_after_the_death_of_the_scheduler_the_same_command_resumes(site, expected):
+    site.start(1)
+    site.slow(0.2)
+    client = site.client()
+    until(lambda: len(site.ran()) >= 2)
+    site.slow(600)
+    until(lambda: len(site.marked("begun")) > len(site.ran()))
+    site.scheduler.kill()
+    assert client.wait(120) == 2
+    assert "lost the connection to the scheduler of tcp://127.0.0.1:" in (
+        site.folder / "client").read_text()
+    site.stop()
+    until(lambda: not any(alive(pid) for _, pid in site.marked("begun")))
+    before = site.ran()
+    assert 2 <= len(before) < JOBS
+    site.slow(0)
+    site.start(1)
+    client = site.client()
+    assert client.wait(120) == 0
+    assert site.ran() == list(SIZES)
+    assert site.table() == expected
+
+
+@with_dask
+@pytest.mark.slow
+def test_after_the_death_of_the_client_the_same_command_resumes(site, expected):
+    site.start(1)
+    site.slow(0.2)
+    client = site.client()
+    until(lambda: len(list((site.folder / "kept").glob("*/*.json"))) >= 2)
+    client.kill()
+    client.wait()
+    kept = len(list((site.folder / "kept").glob("*/*.json")))
+    assert not (site.folder / "out" / TABLE).exists()
+    client = site.client()
+    assert client.wait(120) == 0
+    assert f"{JOBS} jobs, {kept} of them cached" in (site.folder / "client").read_text()
+    # A job between its end and its storage may run twice; the table has it once.
+    assert sorted(set(site.ran())) == list(SIZES) and len(site.ran()) <= JOBS + 2
+    assert site.table() == expected
+
+
+@with_dask
+@pytest.mark.slow
+def test_an_interrupt_ends_the_jobs_of_the_workers(site):
+    site.start()
+    site.slow(600)
+    client = site.client()
+    begun = until(lambda: len(found := site.marked("begun")) == 2 and found)
+    client.send_signal(signal.SIGINT)
+    assert client.wait(120) == 130
+    until(lambda: not any(alive(pid) for _, pid in begun))
+    assert all(one.poll() is None for one in site.workers)
+
+
+@with_dask
+@pytest.mark.slow
+def test_a_worker_with_other_sources_is_refused(site, monkeypatch, capsys):
+    site.start(1)
+    monkeypatch.setattr(store, "digest_of", lambda *_: "other")
+    command = ["sweep", str(site.grid), "--cluster", site.address]
+    assert main([*command, "--out", str(site.folder / "out")]) == 2
+    text = capsys.readouterr().err
+    assert "are not those of this command (other); check out the same commit there" in text
+    assert site.marked("begun") == []
+
+
+# Refusals
+
+def test_a_cluster_without_its_packages_says_what_to_install(site, monkeypatch, capsys):
+    def absent(name):
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(cluster, "import_module", absent)
+    for where in ("tcp://127.0.0.1:8786", "slurm"):
+        assert main(["sweep", str(site.grid), "--cluster", where]) == 2
+        text = capsys.readouterr().err
+        assert "--cluster needs the package distributed, which is not installed" in text
+        assert "-m pip install '.[cluster]'" in text
+
+
+@with_dask
+def test_an_address_without_scheduler_is_refused(site, monkeypatch, capsys):
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.2)
+    assert main(["sweep", str(site.grid), "--cluster", site.address]) == 2
+    text = capsys.readouterr().err
+    assert text.startswith(f"efa-cosim: no Dask scheduler at {site.address} (")
+    assert "start it with `.venv/bin/dask scheduler`" in text
+
+
+@pytest.mark.parametrize("where", ["10.0.0.1:8786", "tcp://host", "slurm:", "ssh://a:1"])
+def test_a_wrong_address_is_refused_with_its_form(site, capsys, where):
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", str(site.grid), "--cluster", where])
+    assert ended.value.code == 2
+    assert "must be tcp://HOST:PORT of a Dask scheduler, slurm or slurm" in capsys.readouterr().err
+
+
+def test_a_cluster_goes_with_a_file_only(capsys):
+    assert main(["sweep", "--cluster", "slurm"]) == 2
+    assert "--cluster needs a FILE" in capsys.readouterr().err
+
+
+# The watchdog, with a scheduler that does what the test wants
+
+class FakeFuture:
+    """A future that the test finishes."""
+
+    def __init__(self):
+        self.status, self._called = "pending", None
+
+    def add_done_callback(self, call):
+        self._called = call
+
+    def done(self):
+        return self.status != "pending"
+
+    def finish(self, value):
+        self.status, self.value = "finished", value
+        self._called(self)
+
+    def result(self):
+        return self.value
+
+    def release(self):
+        pass
+
+
+class FakeClient:
+    """The client of a scheduler with two workers; `taken` are the keys that a worker has."""
+
+    def __init__(self, *_arguments, **_options):
+        self.status, self.submitted, self.taken = "running", [], set()
+
+    def submit(self, _function, *_arguments, key, **_options):
+        self.submitted.append((key, FakeFuture()))
+        return self.submitted[-1][1]
+
+    def nthreads(self):
+        return {"a": 1, "b": 1}
+
+    def processing(self):
+        return {"a": tuple(self.taken), "b": ()}
+
+    def cancel(self, _futures):
+        pass
+
+    def run(self, *_arguments, **_options):
+        pass
+
+    def close(self, **_options):
+        pass
+
+
+@pytest.fixture
+def faked(monkeypatch, entry):
+    """A cluster with one job, whose scheduler is a FakeClient; the watchdog is quick."""
+    dask = SimpleNamespace(Client=FakeClient)
+    monkeypatch.setattr(cluster, "import_module", lambda _name: dask)
+    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(cluster, "LOST_SECONDS", 0.05)
+    made = Cluster("tcp://x:1", 1, entry(""), ())
+    made.add(Job("verilator", "SRD", 64, 125, 7, (1,), ("latency",)))
+    return made
+
+
+def test_a_job_that_the_scheduler_lost_is_submitted_again_and_counts_once(faked):
+    client = faked._client
+
+    def rescue(real=client.nthreads):
+        if len(client.submitted) == 2:
+            # The first attempt comes back late, besides the second one.
+            client.submitted[0][1].finish((0, 1.0, "[1]", ""))
+            client.submitted[1][1].finish((0, 1.0, "[2]", ""))
+        return real()
+
+    client.nthreads = rescue
+    (done,) = faked.results()
+    assert (done.code, done.measurements) == (0, [2])
+    assert len({key for key, _ in client.submitted}) == 2
+
+
+def test_a_job_at_a_worker_is_left_alone_until_its_limits_are_over(faked, monkeypatch):
+    client, now = faked._client, [1000.0]
+    monkeypatch.setattr(cluster.time, "monotonic", lambda: now[0])
+    results = faked.results()
+
+    def tick():
+        now[0] += 60.0
+        client.taken = {key for key, _ in client.submitted}
+        if len(client.submitted) == 2:
+            client.submitted[1][1].finish((0, 1.0, "[]", ""))
+        return {"a": 1, "b": 1}
+
+    client.nthreads = tick
+    assert next(results).code == 0
+    # Two jobs of 3,600 s may run one after the other.
+    assert now[0] - 1000.0 >= 7200.0
+
+
+def test_a_job_lost_too_often_is_a_failure(faked):
+    (done,) = faked.results()
+    assert (done.code, len(faked._client.submitted)) == (1, cluster.ATTEMPTS)
+    assert done.reason == "lost by the cluster 3 times: at no worker for 0 s while one is idle"
+
+
+def test_a_cluster_without_workers_is_an_error(faked, monkeypatch):
+    monkeypatch.setattr(cluster, "NO_WORKER_SECONDS", 0.0)
+    faked._client.nthreads = dict
+    with pytest.raises(ClusterError, match="no worker at tcp://x:1 for 0 s; finished jobs are sto"):
+        list(faked.results())
+
+
+def test_the_same_job_twice_is_refused(faked):
+    faked.add(Job("verilator", "SRD", 64, 125, 7, (1,), ("latency",)))
+    with pytest.raises(ValueError, match="was added a second time"):
+        list(faked.results())
