@@ -150,6 +150,9 @@ waterfall: $(STAMP) ## [long] where the cycles of every message went, by service
 sweep: $(STAMP) ## [long] sweep sizes and queues on the RTL, or a grid: FILE=sim/sweeps/host.yaml
 	$(BIN)/efa-cosim sweep $(if $(FILE),$(FILE) --jobs $(JOBS) $(if $(CLUSTER),--cluster $(CLUSTER)))
 
+regress: $(STAMP) ## [long] tests x seeds x simulators of a list: LIST=sim/regress/nightly.yaml, CLUSTER=tcp://host:8786; reports/regress-NAME
+	$(BIN)/efa-cosim regress $(or $(LIST),sim/regress/quick.yaml) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CLUSTER),--cluster $(CLUSTER))
+
 wc-lab: $(STAMP) ## [long] planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
 	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
 

@@ -37,6 +37,24 @@ class _Progress:
             print(f"  {done:,} of {total:,} tenant stores", flush=True)
 
 
+def fuzz(name, seed, stores, queues=4, progress=None):
+    """Returns the result of a run on a backend: verdict, seconds, and the counts or the reason.
+
+    `queues` are the queue pairs of the tenant. Raises BackendUnavailable.
+    """
+    knobs = TenantKnobs(stores=stores, queues=queues)
+    started = time.monotonic()
+    result = {"backend": name, "seed": seed}
+    try:
+        with open_backend(name, record=True) as backend:
+            done = untrusted_tenant([backend], random.Random(seed), knobs,
+                                    progress or (lambda _done, _total: None))
+            result |= {"verdict": "passed", **done, "cycles": backend.cycles}
+    except FOUND as error:
+        result |= {"verdict": "failed", "reason": f"{type(error).__name__}: {error}"}
+    return result | {"seconds": round(time.monotonic() - started, 1)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stores", type=int, default=1_000_000, help="default: %(default)s")
@@ -46,19 +64,11 @@ def main():
     options = parser.parse_args()
     if options.stores < 1 or options.queues < 1:
         parser.error("--stores and --queues are at least 1")
-    knobs = TenantKnobs(stores=options.stores, queues=options.queues)
-    started = time.monotonic()
-    result = {"backend": options.backend, "seed": options.seed}
     try:
-        with open_backend(options.backend, record=True) as backend:
-            done = untrusted_tenant([backend], random.Random(options.seed), knobs, _Progress())
-            result |= {"verdict": "passed", **done, "cycles": backend.cycles}
+        result = fuzz(options.backend, options.seed, options.stores, options.queues, _Progress())
     except BackendUnavailable as error:
         print(f"isolation-fuzz: {error}", file=sys.stderr)
         return 2
-    except FOUND as error:
-        result |= {"verdict": "failed", "reason": f"{type(error).__name__}: {error}"}
-    result["seconds"] = round(time.monotonic() - started, 1)
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text(json.dumps(result, indent=2) + "\n")
     print(", ".join(f"{name}: {value}" for name, value in result.items()))

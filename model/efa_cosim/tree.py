@@ -22,7 +22,8 @@ def linked(home: Path) -> Path:
     root = home / hashlib.sha256(os.fsencode(PACKAGE)).hexdigest()[:12]
     parts = {"tb": PACKAGE.parent / "tb", "model/efa_cosim": PACKAGE}
     parts |= {name: SOURCE / name for name in
-              ("rtl", "spec", "sim/sweeps", "model/tests/data", "requirements.lock")}  # fmt: skip
+              ("rtl", "spec", "sim/regress", "sim/sweeps", "model/tests/data",
+               "requirements.lock")}  # fmt: skip
     for name, target in parts.items():
         link = root / name
         link.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from efa_cosim.cli import sweep
+from efa_cosim.cli import regress, sweep
 from efa_cosim.cli.main import main
 from efa_cosim.jobs import cluster, store
 from efa_cosim.jobs.cluster import Cluster, ClusterError
@@ -44,11 +44,12 @@ print(json.dumps([{{"metric": "latency", "statistic": "median", "value": job["si
 """
 CLIENT = """
 import pathlib, sys
-from efa_cosim.cli import sweep
+from efa_cosim.cli import regress, sweep
 from efa_cosim.cli.main import main
 from efa_cosim.sweep import cache
-cache.FOLDER, sweep.ENTRY = pathlib.Path(sys.argv[1]), "fake"
-sys.exit(main(["sweep", *sys.argv[2:]]))
+cache.FOLDER = regress.FOLDER = pathlib.Path(sys.argv[1])
+sweep.ENTRY = regress.ENTRY = "fake"
+sys.exit(main(sys.argv[2:]))
 """
 
 
@@ -127,11 +128,12 @@ class Site:
         """Returns the sizes of the jobs that ended, one for each end."""
         return [size for size, _ in self.marked("ended")]
 
-    def client(self):
-        """Starts the sweep in a process of its own."""
+    def client(self, *command):
+        """Starts the sweep, or another command, in a process of its own."""
+        command = command or ("sweep", self.grid)
         with (self.folder / "client").open("a") as log:
             return subprocess.Popen(
-                [sys.executable, "-c", CLIENT, self.folder / "kept", self.grid, "--cluster",
+                [sys.executable, "-c", CLIENT, self.folder / "kept", *command, "--cluster",
                  self.address, "--out", self.folder / "out"],
                 env=self.environment, stdout=log, stderr=log)  # fmt: skip
 
@@ -243,6 +245,63 @@ def test_a_worker_with_other_sources_is_refused(site, monkeypatch, capsys):
     text = capsys.readouterr().err
     assert "are not those of this command (other); check out the same commit there" in text
     assert site.marked("begun") == []
+
+
+# A run: fails with seed 2, and with seed 3 at the first attempt.
+REGRESS = """
+import pathlib
+place = pathlib.Path({folder!r})
+(place / f"begun-{{job['seed']}}-{{os.getpid()}}").touch()
+start = time.monotonic()
+while time.monotonic() < start + float((place / "slow").read_text()):
+    time.sleep(0.02)
+failed = job["seed"] == 2 or (job["seed"] == 3 and job["attempt"] == 1)
+print(json.dumps([{{"verdict": "failed" if failed else "passed", "machine": str(os.getpid()),
+                   "reason": "count: expected 1, found 2" if failed else ""}}]))
+"""
+TESTS = "seeds: [1, 2, 3, 4]\ntests:\n  - unit: [ram, skid]\n"
+
+
+@with_dask
+@pytest.mark.slow
+def test_a_regression_survives_worker_client_and_scheduler(site, entry, monkeypatch):
+    entry(REGRESS.format(folder=str(site.marks)))
+    path, out = site.folder / "tests.yaml", site.folder / "out"
+    path.write_text(TESTS)
+    monkeypatch.setattr(regress, "ENTRY", "fake")
+    monkeypatch.setattr(regress, "FOLDER", site.folder / "local")
+    assert main(["regress", str(path), "--out", str(site.folder / "expected")]) == 1
+    expected = (site.folder / "expected/results.csv").read_bytes()
+    for mark in site.marks.glob("begun-*"):
+        mark.unlink()
+
+    def stored():
+        return len(list((site.folder / "kept").glob("*/*.json")))
+
+    site.start()
+    site.slow(600)
+    client = site.client("regress", path)
+    begun = until(lambda: len(found := site.marked("begun")) == 2 and found)
+    site.workers[0].kill()
+    until(lambda: [one for one in begun if not alive(one[1])])
+    site.slow(0.3)
+    until(lambda: stored() >= 3)
+    client.kill()
+    client.wait()
+    before = stored()
+    client = site.client("regress", path)
+    until(lambda: stored() > before)
+    site.scheduler.kill()
+    assert client.wait(120) == 2
+    site.stop()
+    before = stored()
+    assert 3 < before < 12 and not (out / "results.csv").exists()
+    site.slow(0)
+    site.start()
+    assert site.client("regress", path).wait(120) == 1
+    assert stored() == 12
+    assert (out / "results.csv").read_bytes() == expected
+    assert b"flaky" in expected and b"failed" in expected
 
 
 # Refusals

@@ -174,6 +174,14 @@ ALLOWED = {
 
 def read_grid(path):
     """Returns the `Grid` of a sweep file (YAML); raises GridError."""
+    return _grid(path, compose(path, "a sweep file"))
+
+
+def compose(path, what):
+    """Returns the root node of a YAML file, None if it is empty; raises GridError.
+
+    `what` the file should be completes the refusal of a file that is too long.
+    """
     path = Path(path)
     try:
         with path.open("rb") as stream:
@@ -181,15 +189,14 @@ def read_grid(path):
     except OSError as error:
         raise GridError(f"{path}: {error.strerror or error}") from None
     if len(text) > MOST_FILE_BYTES:
-        raise GridError(f"{path}: more than {MOST_FILE_BYTES} bytes: not a sweep file")
+        raise GridError(f"{path}: more than {MOST_FILE_BYTES} bytes: not {what}")
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        return yaml.compose(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
-        what = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise GridError(f"{path}:{line}: no YAML: {what}") from None
-    return _grid(path, root)
+        why = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise GridError(f"{path}:{line}: no YAML: {why}") from None
 
 
 def _grid(path, root):
@@ -207,7 +214,7 @@ def _grid(path, root):
             raise GridError(f"{path}:{line}: unknown key {name[:40]!r}; {hint}")
         if name in values:
             raise GridError(f"{path}:{line}: {name!r} a second time")
-        values[name] = _values(path, name, node)
+        values[name] = values_of(path, name, node, ALLOWED[name])
     needed = [field.name for field in fields(Grid) if field.name == "sizes"]
     missing = [name for name in needed if name not in values]
     if missing:
@@ -228,9 +235,11 @@ def _grid(path, root):
     return grid
 
 
-def _values(path, name, node):
-    """The values of a key, given as a list or as a single value."""
-    allowed = ALLOWED[name]
+def values_of(path, name, node, allowed):
+    """Returns the values of a key, given as a list or as a single value; raises GridError.
+
+    `allowed` is a Range, a Choice or anything with their method `read`.
+    """
     items = node.value if isinstance(node, yaml.SequenceNode) else [node]
     values = []
     for item in items:
@@ -239,10 +248,11 @@ def _values(path, name, node):
             if not isinstance(item, yaml.ScalarNode):
                 raise ValueError
             value = allowed.read(item)
-        except ValueError:
+        except ValueError as error:
             shown = item.value[:40] if isinstance(item, yaml.ScalarNode) else "a nested value"
+            hint = f"; {error}" if str(error) and item.value else ""
             raise GridError(f"{path}:{line}: {name}: {shown!r} is not allowed, "
-                            f"must be {allowed}") from None
+                            f"must be {allowed}{hint}") from None
         if value in values:
             raise GridError(f"{path}:{line}: {name}: {value!r} a second time")
         values.append(value)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads lists of tests: tests x seeds x simulators in YAML, expanded to independent runs.
+
+Every error names file, line and key, and the permitted values. The benches register the tests that
+a list may name, as the entry point `tests` of the group `efa_cosim.benches`: a module with `KINDS`
+and `repeat`.
+"""
+
+import difflib
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import entry_points
+
+import yaml
+
+from efa_cosim.jobs.job import Limits
+from efa_cosim.sweep.grid import GridError, Range, compose, values_of
+
+BENCHES = "efa_cosim.benches"
+MOST_RUNS = 100_000
+MOST_SEED = (1 << 31) - 1
+DEFAULTS = {"seeds": (1,), "seconds": (1800,), "megabytes": (8192,)}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A job: one test with one parameter set on one simulator with one seed.
+
+    - `kind`: `unit`, `system` or `isolation_fuzz`
+    - `name`: unit of tb/unit/units.py, area of tb/system, or length of the fuzz
+    - `parameters`: (name, value) pairs of the build
+    - `attempt`: 2 for the second run of a test that failed
+    """
+
+    kind: str
+    name: str
+    parameters: tuple
+    simulator: str
+    seed: int
+    attempt: int = 1
+
+    @property
+    def test(self):
+        """The test with its parameters, without simulator and seed."""
+        more = " ".join(f"{name}={value}" for name, value in self.parameters)
+        return f"{self.kind} {self.name}" + (f" {more}" if more else "")
+
+    def __str__(self):
+        again = ", second run" if self.attempt > 1 else ""
+        return f"{self.test}, {self.simulator}, seed {self.seed}{again}"
+
+    def as_dict(self):
+        """Returns plain values for JSON."""
+        return {**asdict(self), "parameters": dict(self.parameters)}
+
+
+@dataclass(frozen=True)
+class TestList:
+    """A list of tests: its runs in the order of the list, and the limits of each run."""
+
+    runs: tuple
+    limits: Limits
+
+    def from_seed(self, first):
+        """Returns the list with the seeds first, first + 1, ...; a test keeps its number of seeds.
+        """
+        counts, runs = {}, []
+        for run in self.runs:
+            key = replace(run, seed=0)
+            runs.append(replace(run, seed=(first + counts.get(key, 0)) % (MOST_SEED + 1)))
+            counts[key] = counts.get(key, 0) + 1
+        return replace(self, runs=tuple(runs))
+
+
+@dataclass(frozen=True)
+class Words:
+    """Permitted words, of which an unknown one is answered with the closest."""
+
+    words: tuple
+    what: str
+
+    def __str__(self):
+        return self.what
+
+    def read(self, node):
+        """The value of a YAML scalar; raises ValueError if not permitted."""
+        if node.value in self.words:
+            return node.value
+        close = difflib.get_close_matches(node.value, self.words, 1)
+        known = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(self.words)}"
+        raise ValueError(known)
+
+
+def benches():
+    """Returns the module of the benches; raises GridError if none is registered.
+
+    `KINDS`: {kind: {name: Bench}}, where a Bench has `variants`, a tuple of parameter sets, and
+    `simulators`. `repeat(run)`: the command line that repeats a run.
+    """
+    found = entry_points(group=BENCHES, name="tests")
+    if not found:
+        raise GridError("no benches are registered: run `make setup`")
+    return next(iter(found)).load()
+
+
+def read_list(path, kinds):
+    """Returns the TestList of a file (YAML); raises GridError. `kinds` is KINDS of benches()."""
+    root = compose(path, "a test list")
+    simulators = sorted({one for names in kinds.values() for bench in names.values()
+                         for one in bench.simulators})
+    allowed = {"seeds": Range(0, MOST_SEED), "seconds": Range(1, 86_400),
+               "megabytes": Range(64, 1 << 20),
+               "simulators": Words(tuple(simulators), f"one of {', '.join(simulators)}")}
+    top = {"simulators": ("verilator",), **DEFAULTS}
+    tests = None
+    for name, key, node in _pairs(path, root, [*allowed, "tests"]):
+        if name == "tests":
+            tests = node
+        else:
+            top[name] = values_of(path, name, node, allowed[name])
+            if name in ("seconds", "megabytes") and len(top[name]) > 1:
+                raise GridError(f"{path}:{_line(key)}: {name}: expected one value")
+    if not isinstance(tests, yaml.SequenceNode) or not tests.value:
+        raise GridError(f"{path}:{_line(tests or root)}: `tests` must be a list, such as "
+                        "`- unit: [fifo, skid]`")
+    runs = [run for node in tests.value for run in _entry(path, node, kinds, allowed, top)]
+    twice = {run for run in runs if runs.count(run) > 1} if len(set(runs)) < len(runs) else None
+    if twice:
+        raise GridError(f"{path}:{_line(tests)}: {sorted(map(str, twice))[0]} is in the list twice")
+    if len(runs) > MOST_RUNS:
+        raise GridError(f"{path}:{_line(tests)}: {len(runs)} runs, at most {MOST_RUNS} are allowed")
+    return TestList(tuple(runs), Limits(float(top["seconds"][0]), top["megabytes"][0]))
+
+
+def _entry(path, node, kinds, allowed, top):
+    """Yields the runs of one entry: a kind with names, and optionally its seeds and simulators."""
+    values, chosen, kind = dict(top), None, None
+    for name, key, value in _pairs(path, node, [*kinds, "seeds", "simulators"]):
+        if name in kinds:
+            if kind:
+                raise GridError(f"{path}:{_line(key)}: {name!r} beside {kind!r}; write an entry "
+                                "for each")
+            kind, chosen = name, value
+        else:
+            values[name] = values_of(path, name, value, allowed[name])
+    if kind is None:
+        raise GridError(f"{path}:{_line(node)}: the entry names no test; expected one of "
+                        f"{', '.join(kinds)}")
+    known = kinds[kind]
+    words = Words(tuple(known), f"a test of kind {kind}")
+    for name in values_of(path, kind, chosen, words):
+        bench = known[name]
+        wrong = [one for one in values["simulators"] if one not in bench.simulators]
+        if wrong:
+            raise GridError(f"{path}:{_line(node)}: {kind} {name} does not run on {wrong[0]}; "
+                            f"write `simulators: [{', '.join(bench.simulators)}]` into its entry")
+        for variant in bench.variants:
+            for simulator in values["simulators"]:
+                for seed in values["seeds"]:
+                    yield Run(kind, name, tuple(sorted(variant.items())), simulator, seed)
+
+
+def _pairs(path, node, known):
+    """Yields (name, key, value) of a mapping; raises GridError for an unknown or repeated key."""
+    if not isinstance(node, yaml.MappingNode):
+        raise GridError(f"{path}:{_line(node)}: expected a mapping with keys of "
+                        f"{', '.join(known)}")
+    found = set()
+    for key, value in node.value:
+        name = key.value if isinstance(key, yaml.ScalarNode) else "a nested value"
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+            raise GridError(f"{path}:{_line(key)}: unknown key {name[:40]!r}; {hint}")
+        if name in found:
+            raise GridError(f"{path}:{_line(key)}: {name!r} a second time")
+        found.add(name)
+        yield name, key, value
+
+
+def _line(node):
+    return node.start_mark.line + 1 if node else 1
