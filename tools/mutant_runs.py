@@ -189,8 +189,9 @@ def _imported(module, found):
 
     Excludes efa_cosim.layouts.defs: the RTL uses the same values from the generated header.
     Excludes tb.simulators: the discovery of a simulator changes no verdict.
+    Excludes tb.unit.units: only the command line of tb.runner uses the list of units.
     """
-    if module in ("efa_cosim.layouts.defs", "tb.simulators"):
+    if module in ("efa_cosim.layouts.defs", "tb.simulators", "tb.unit.units"):
         return
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None or module in found:
