@@ -74,6 +74,7 @@ UNITS: dict[str, Unit] = {
     "ec_each": Unit("efa_ec"),
     "eq_order": Unit("efa_eq"),
     "eq_random": Unit("efa_eq"),
+    "eq_arms": Unit("efa_eq_arms"),
     "qp_ctx": Unit("efa_qp_ctx"),
     "ring_count": Unit("efa_ring_count", [{}, {"RING_W": 4, "WIDTH": 17, "READS": 1}]),
     "sq_index": Unit("efa_sq_index", [{}, {"QPN_W": 8}]),
@@ -159,7 +160,6 @@ BENCHES: dict[str, Unit] = {"baseline": Unit("efa_nic")}
 
 # Blocks that are tested in the bench of a surrounding module: its unit, and their parameters there.
 INSIDE: dict[str, tuple[str, dict]] = {
-    "efa_eq_arms": ("eq_random", {}),
     "efa_dma_rd": ("dma", {"TAGS": 16, "TIMEOUT_CYCLES": 4000}),
     "efa_dma_wr": ("dma", {}),
     "efa_pbl_fetch": ("pbl_load", {"POINTERS": 19, "ENTRIES": 8}),
