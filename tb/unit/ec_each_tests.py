@@ -7,7 +7,19 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa_cosim.layouts.defs import EVENTS
 from tb.lib.stream import reset
 from tb.lib.waits import drive
-from tb.unit.ec_tests import ADD, ATTACH, COUNTERS, CREATE, DETACH, FORGET, Bench, Counters
+from tb.unit.ec_tests import (
+    ADD,
+    ATTACH,
+    BUSY,
+    COUNTERS,
+    CREATE,
+    DESTROY,
+    DETACH,
+    FORGET,
+    OK,
+    Bench,
+    Counters,
+)
 from tb.unit.queue_bench import Pulses
 
 
@@ -61,6 +73,26 @@ async def every_queue_pair_has_counters_of_its_own(dut):
     bench.rule = Counters()
     await completions(counted=1)
     await bench.look()
+
+
+@cocotb.test()
+async def a_counter_of_every_event_is_busy_until_the_last(dut):
+    """queue.ec.refs: a counter attached to all events of all QPs is busy until the last of them is
+    detached or its QP is destroyed"""
+    bench = Bench(dut)
+    await bench.start()
+    rng, number = bench.rng, bench.rng.randrange(COUNTERS)
+    await bench.order(CREATE, number, value=8 * rng.getrandbits(61))
+    for qpn in rng.sample(range(bench.qps), bench.qps):
+        for kind in rng.sample(range(4), 4):
+            await bench.order(ATTACH, number, qpn, 1 << kind)
+    for qpn in rng.sample(range(bench.qps), bench.qps):
+        assert await bench.order(DESTROY, number) == BUSY
+        if rng.random() < 0.5:
+            await bench.order(FORGET, rng.randrange(COUNTERS), qpn)
+        else:
+            await bench.order(DETACH, number, qpn, 0b1111)
+    assert await bench.order(DESTROY, number) == OK
 
 
 @cocotb.test()
