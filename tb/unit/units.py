@@ -74,6 +74,7 @@ UNITS: dict[str, Unit] = {
     "ec_each": Unit("efa_ec"),
     "eq_order": Unit("efa_eq"),
     "eq_random": Unit("efa_eq"),
+    "eq_around": Unit("efa_eq"),
     "eq_arms": Unit("efa_eq_arms"),
     "qp_ctx": Unit("efa_qp_ctx"),
     "ring_count": Unit("efa_ring_count", [{}, {"RING_W": 4, "WIDTH": 17, "READS": 1}]),
