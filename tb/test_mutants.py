@@ -2,10 +2,12 @@
 """Tests mutants: parsing of Yosys's list, a complete run, verdicts of survivors, wiring faults."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import mutant_proofs
 import mutant_runs
 import mutants
 import mutate
@@ -196,22 +198,77 @@ def test_a_site_is_a_wire_or_a_cell_also_of_an_instance(monkeypatch, name, part)
     assert mutants.Mutant(1, name, "f.v", 1, "").site == ("one line", part)
 
 
-def test_a_proof_reports_equal_from_different():
-    *_, found = mutants.make(
-        "efa_rq_report",
-        {},
-        [path for path in closure("efa_rq_report") if path.stem != "efa_rq_report"],
-        60,
-        1,
-    )
-    by_name = {mutant.name: mutant for mutant in found}
+@pytest.fixture(scope="module")
+def reports():
+    """Returns the possible faults of efa_rq_report by name; their netlists are written."""
+    others = [path for path in closure("efa_rq_report") if path.stem != "efa_rq_report"]
+    *_, possible = mutants.make("efa_rq_report", {}, others, 60, 1)
+    return {mutant.name: mutant for mutant in possible}
+
+
+def test_a_proof_reports_equal_from_different(reports):
     # `unused_ready` reaches nothing; `waits` decides which report leaves.
-    equal = [name for name in by_name if " unused_ready[" in name][:2]
+    equal = [name for name in reports if " unused_ready[" in name][:2]
     wires = " waits[", " m_err_qpn["
-    different = [next(name for name in by_name if wire in name) for wire in wires]
+    different = [next(name for name in reports if wire in name) for wire in wires]
     assert equal
     for name in equal + different:
-        assert mutants.proved_equal("efa_rq_report", by_name[name]) == (name in equal), name
+        found = mutant_proofs.proved_equal("efa_rq_report", reports[name])
+        assert found == (name in equal), name
+
+
+def test_a_proof_from_reset_uses_what_can_be_reached(reports):
+    """Both init sweeps of efa_rq_report begin at a reset and have the same length."""
+    name = "const1 u_failed.m_init_done[0] init[1]"
+    deep = mutants.OUT / "efa_rq_report/deep.il"
+    with pytest.raises(mutants.YosysFailed):
+        mutant_proofs._in_every_state("efa_rq_report", reports[name], deep)
+    assert mutant_proofs._from_reset("efa_rq_report", reports[name], deep)
+    for other in ("const0 u_failed.m_init_done[0] init[1]", "inv u_failed.m_valid[0] waits[1]"):
+        assert not mutant_proofs._from_reset("efa_rq_report", reports[other], deep), other
+
+
+COUNTER = """module counter (input clk, input rst, input [1:0] s_pick, output m_done, output m_bit);
+  reg [2:0] count_q;
+  reg [3:0] kept_q;
+  wire [3:0] table4 = 4'b10xx;
+  wire read = !{read};
+  assign m_done = count_q[2];
+  assign m_bit = count_q[2] && read;
+  always @(posedge clk)
+    if (rst) count_q <= 0;
+    else if (!count_q[2]) count_q <= count_q + 1;
+  always @(posedge clk) kept_q <= {{kept_q[2:0], s_pick[0]}};
+endmodule
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "fault", "equal"),
+    [
+        # Any state at the reset, the same in block and mutant.
+        ("kept_q[3]", "none", True),
+        # count_q ends at 4.
+        ("count_q[1]", "const1", True),
+        ("s_pick[0]", "const1", False),
+        ("kept_q[3]", "const1", False),
+        # x is 0 in one proof and 1 in the other.
+        ("table4[s_pick]", "none", True),
+        ("table4[s_pick[1]]", "const0", False),
+        ("table4[s_pick[1]]", "const1", False),
+    ],
+)  # fmt: skip
+def test_a_proof_from_reset_covers_any_state_before_it(read, fault, equal):
+    folder = ROOT / mutants.OUT / "test_proof"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "text.v").write_text(COUNTER.format(read=read))
+    file = folder.relative_to(ROOT) / "text.il"
+    mutants.yosys(f"read_verilog {folder.relative_to(ROOT)}/text.v", "proc -norom",
+                  "rename counter counter_mutant", f"write_rtlil {file}")  # fmt: skip
+    cell = re.search(r"  cell .logic_not (\S+:5.\d+)\n", (ROOT / file).read_text()).group(1)
+    command = f"mutate -mode {fault} -module gate -cell {cell} -port Y -portbit 0"
+    mutant = SimpleNamespace(command=command if fault != "none" else "cd gate")
+    assert mutant_proofs._from_reset("counter", mutant, file) == equal
 
 
 def test_a_proof_runs_once(tmp_path, monkeypatch):

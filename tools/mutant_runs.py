@@ -32,6 +32,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import mutant_proofs
 import mutants as netlists
 import wiring
 from formal_job import bare
@@ -217,7 +218,7 @@ class State:
 
     def __init__(self, rtl, modules):
         self.rtl = _hash(*rtl)
-        self.proof = _hash(self.rtl, netlists.PROOF_FORM)
+        self.proof = _hash(self.rtl, mutant_proofs.FORM)
         self._tests = {}
         for module in modules:
             planned = set(planned_tests(module))

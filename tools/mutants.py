@@ -23,8 +23,6 @@ OUT = Path("sim/out/mutate")
 FLAGS = "-DSYNTHESIS -Irtl/gen -Irtl/include"
 NUMBER_W = 16
 FORM = b"3"  # of the netlist; stored results of another form are invalid
-PROOF_FORM = "2"  # of proofs
-PROOF_SECONDS = 120
 ALL = 10_000_000  # more mutants than a block can have
 CLOCK = re.compile(r"\.(CLK|clk)\[")  # a clock is no logic
 CONTROL = re.compile(rf"(-ctrl mutsel {NUMBER_W}) \d+")
@@ -243,66 +241,3 @@ def wrapper(text, parameters):
         f"{rules}  {header.group(1)}_mutant u_mutant (\n"
         f"{joined}      .mutsel(mutsel)\n  );\nendmodule\n"
     )
-
-
-def proved_equal(top, mutant, folder=None, names=tuple(PROOFS)):
-    """Returns True if a SAT solver proves a mutant equal to its block.
-
-    The proof covers every state. It shows that the mutant has no effect outside the block, on a
-    module in the block or on a register; or on a memory or register of the block or of a module in
-    it. Where the block assigns x, the mutant may have any value. Returns None on a timeout.
-    `folder` of OUT has the netlists, by default that of the block; `names` selects entries of
-    PROOFS.
-    """
-    found, tried = False, set()
-    for name in names:
-        file = OUT / (folder or top) / f"{name}.il"
-        text = (ROOT / file).read_text()
-        if text in tried:
-            continue  # a block that contains only memories has the same black boxes in both
-        tried.add(text)
-        equal = _proved(top, mutant, file)
-        if equal:
-            return True
-        found = None if equal is None else found
-    return found
-
-
-def _proved(top, mutant, file):
-    change = re.sub(r" -ctrl \S+ \d+ \d+", "", mutant.command)
-    change = change.replace(f"-module {top}_mutant", "-module gate")
-    if not change.startswith("mutate "):
-        change = f"cd gate; {change}; cd .."
-    try:
-        yosys(
-            f"read_rtlil {file}",
-            f"copy {top}_mutant gold",
-            f"rename {top}_mutant gate",
-            change,
-            "flatten gold gate",
-            "memory_collect gold gate",
-            "memory_map gold gate",
-            # A register that is constant is removed from both, or stays in both.
-            "simplemap gold/t:$mux gate/t:$mux",
-            "opt_expr gold gate",
-            # Bit by bit, so that an unread register does not count.
-            "opt_dff -nosdff gold gate",
-            "simplemap gold/t:$dff* gate/t:$dff*",
-            "splitnets gold gate",
-            "opt_clean -purge gold gate",
-            "dffunmap gold gate",
-            "opt_clean -purge gold gate",
-            "expose -dff -evert -evert-dff gold gate",
-            "opt_clean gold gate",
-            "miter -equiv -ignore_gold_x -make_assert -flatten gold gate both",
-            "hierarchy -top both",
-            "opt_merge -share_all",
-            "opt_clean",
-            "sat -verify -prove-asserts -set-def-inputs -enable_undef both",
-            seconds=PROOF_SECONDS,
-        )
-    except YosysLate:
-        return None
-    except YosysFailed:
-        return False
-    return True

@@ -43,6 +43,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import mutant_page
+import mutant_proofs
 import mutants as netlists
 import wiring
 import yaml
@@ -275,7 +276,7 @@ def examine(block, units, args, verdicts):
     progress = Progress(block, len(numbers))
 
     def proof(mutant):
-        return netlists.proved_equal(block, mutant)
+        return mutant_proofs.proved_equal(block, mutant)
 
     def equal(alive):
         print(f"  {block}: {len(alive)} survivors to prove equal", flush=True)

@@ -20,6 +20,7 @@ import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+import mutant_proofs
 import mutants as netlists
 from mutants import FLAGS, OUT, ROOT, Mutant, yosys
 
@@ -365,6 +366,6 @@ class Below:
             if not written:
                 netlists.write_proofs(OUT / self.folder, self.top, self.others, ("proof",))
                 written.append("proof")
-            return netlists.proved_equal(self.top, fault, self.folder, written)
+            return mutant_proofs.proved_equal(self.top, fault, self.folder, written)
 
         return equal
