@@ -86,7 +86,8 @@ def test_pictures_say_how_many_messages(found):
     summary, _ = found
     texts = [plots.waterfall(one, "model") for one in summary["shown"]]
     texts.append(pictures.shares(summary["rows"], "model"))
-    texts.append(pictures.causes([r for r in summary["rows"] if r["size"] == 64], "model"))
+    rows = [row for row in summary["rows"] if row["size"] == 64]
+    texts.append(pictures.causes(rows, "model", pictures.order(rows)))
     for text in texts:
         assert ET.fromstring(text).tag.endswith("svg")
         assert "messages" in text and "cycles" in text
