@@ -14,12 +14,11 @@ import re
 import tempfile
 from pathlib import Path
 
+from formal_job import CARRIER
 from mutants import OUT, PROOFS, ROOT, YosysFailed, YosysLate, yosys
 
 FORM = "3"  # of proofs; stored results of another form are invalid
 SECONDS = 120
-# The script of ABC reads another netlist instead of this one.
-CARRIER = "module carrier (input a, input b, output y); assign y = a & b; endmodule\n"
 # scorr merges equal parts. If it leaves nothing to decide, pdr has no answer, but has one without.
 STEPS = ("scorr;strash;pdr", "pdr")
 CELL = re.compile(r"  cell \S+ \S+\n(?:    .*\n)*?  end\n")
