@@ -137,6 +137,10 @@ class Site:
                  self.address, "--out", self.folder / "out"],
                 env=self.environment, stdout=log, stderr=log)  # fmt: skip
 
+    def stored(self):
+        """Returns the number of results that the client stored."""
+        return len(list((self.folder / "kept").glob("*/*.json")))
+
     def table(self):
         return (self.folder / "out" / TABLE).read_bytes()
 
@@ -209,10 +213,10 @@ def test_after_the_death_of_the_client_the_same_command_resumes(site, expected):
     site.start(1)
     site.slow(0.2)
     client = site.client()
-    until(lambda: len(list((site.folder / "kept").glob("*/*.json"))) >= 2)
+    until(lambda: site.stored() >= 2)
     client.kill()
     client.wait()
-    kept = len(list((site.folder / "kept").glob("*/*.json")))
+    kept = site.stored()
     assert not (site.folder / "out" / TABLE).exists()
     client = site.client()
     assert client.wait(120) == 0
@@ -275,9 +279,6 @@ def test_a_regression_survives_worker_client_and_scheduler(site, entry, monkeypa
     for mark in site.marks.glob("begun-*"):
         mark.unlink()
 
-    def stored():
-        return len(list((site.folder / "kept").glob("*/*.json")))
-
     site.start()
     site.slow(600)
     client = site.client("regress", path)
@@ -285,21 +286,21 @@ def test_a_regression_survives_worker_client_and_scheduler(site, entry, monkeypa
     site.workers[0].kill()
     until(lambda: [one for one in begun if not alive(one[1])])
     site.slow(0.3)
-    until(lambda: stored() >= 3)
+    until(lambda: site.stored() >= 3)
     client.kill()
     client.wait()
-    before = stored()
+    before = site.stored()
     client = site.client("regress", path)
-    until(lambda: stored() > before)
+    until(lambda: site.stored() > before)
     site.scheduler.kill()
     assert client.wait(120) == 2
     site.stop()
-    before = stored()
+    before = site.stored()
     assert 3 < before < 12 and not (out / "results.csv").exists()
     site.slow(0)
     site.start()
     assert site.client("regress", path).wait(120) == 1
-    assert stored() == 12
+    assert site.stored() == 12
     assert (out / "results.csv").read_bytes() == expected
     assert b"flaky" in expected and b"failed" in expected
 

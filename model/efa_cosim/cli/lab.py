@@ -2,14 +2,13 @@
 """efa-cosim lab: planted provider bugs under each store buffer, found and named by a checker."""
 
 import argparse
-import os
 import sys
 import time
 from functools import partial
 from pathlib import Path
 
 from efa_cosim.backends import backend_names, open_backend
-from efa_cosim.cli.options import RTL, number, say
+from efa_cosim.cli.options import RTL, job_count, number, say, width_of
 from efa_cosim.cli.options import seed as seed_of
 from efa_cosim.host.wc import OVERTAKING, POLICIES, StoreBuffer
 from efa_cosim.jobs.pool import Pool
@@ -23,7 +22,7 @@ from efa_cosim.tree import REPORTS
 from efa_cosim.wclab import matrix
 from efa_cosim.wclab.bugs import BUGS
 
-MOST_SEEDS, MOST_JOBS = 100_000, 64
+MOST_SEEDS = 100_000
 PROGRESS_SECONDS = 2.0
 TEXT = """\
 The write-combine laboratory. A CPU's store buffer is between the provider and the bus; a correct
@@ -59,7 +58,7 @@ def add_command(commands):
                         help="simulator for the RTL, or none (default: %(default)s)")
     parser.add_argument("--rtl-seeds", type=number(1, MOST_SEEDS), default=3,
                         help="seeds per cell on the RTL, correct code included (default: 3)")
-    parser.add_argument("--jobs", type=number(1, MOST_JOBS), metavar="N",
+    parser.add_argument("--jobs", type=job_count, metavar="N",
                         help="parallel processes (default: number of cores, at most 4)")
     parser.add_argument("--out", type=Path, default=REPORTS / "wc_lab", metavar="FOLDER",
                         help="output folder of the report (default: reports/wc_lab)")
@@ -130,7 +129,7 @@ def _all(options):
     rtl = None if options.rtl == "none" else options.rtl
     bugs = (options.bug,) if options.bug else BUGS
     jobs = matrix.jobs(options.seeds, options.correct, rtl, options.rtl_seeds, bugs, options.seed)
-    width = options.jobs or min(4, os.cpu_count() or 1)
+    width = width_of(options)
     runs, costs, failed, unusable = [], [], [], False
     with Pool(jobs, width, "lab") as pool:
         progress = _Progress(len(jobs))

@@ -2,6 +2,7 @@
 """Shared parts of the commands: paths, progress lines, argument types."""
 
 import argparse
+import os
 
 from efa_cosim.jobs.cluster import ADDRESS, SYNTAX
 from efa_cosim.tree import INSTALLED, ROOT
@@ -9,6 +10,7 @@ from efa_cosim.tree import INSTALLED, ROOT
 SESSIONS = ROOT / "model/tests/data/sessions"
 RTL = "verilator"
 MOST_SEED = (1 << 31) - 1
+MOST_JOBS = 64
 
 
 def say(text):
@@ -55,4 +57,10 @@ def absent(path, known):
     return f"{path}: no such file; expected a file such as {names}"
 
 
+def width_of(options):
+    """Returns the number of jobs at a time: --jobs, else the number of cores, at most 4."""
+    return options.jobs or min(4, os.cpu_count() or 1)
+
+
 seed = number(0, MOST_SEED)
+job_count = number(1, MOST_JOBS)

@@ -2,7 +2,6 @@
 """efa-cosim regress: runs a list of tests with many seeds, on this machine or on a cluster."""
 
 import argparse
-import os
 import sys
 import time
 from dataclasses import replace
@@ -10,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from efa_cosim.boundary.backend import BackendUnavailable
-from efa_cosim.cli.options import absent, cluster, number, say, seed
+from efa_cosim.cli.options import absent, cluster, job_count, say, seed, width_of
 from efa_cosim.jobs import store
 from efa_cosim.jobs.cluster import SYNTAX, ClusterError
 from efa_cosim.jobs.executor import open_executor
@@ -23,7 +22,6 @@ from efa_cosim.tree import REPORTS, ROOT
 ENTRY = "regress"
 FOLDER = ROOT / "sim/out/regress"
 LISTS = ROOT / "sim/regress"
-MOST_JOBS = 64
 PROGRESS_SECONDS = 2.0
 # All that affects a test. Commands and reports do not.
 PACKAGES = ("attribution", "backends", "boundary", "cycle", "device", "fabric", "host", "layouts",
@@ -61,7 +59,7 @@ def add_command(commands):
                                  description=TEXT, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, metavar="LIST", help="list of tests in YAML")
-    parser.add_argument("--jobs", type=number(1, MOST_JOBS), metavar="N",
+    parser.add_argument("--jobs", type=job_count, metavar="N",
                         help="parallel processes, or workers under Slurm (default: number of "
                              "cores, at most 4)")
     parser.add_argument("--cluster", type=cluster, metavar="ADDRESS",
@@ -142,7 +140,7 @@ class _Regression:
 
     def _run(self, runs):
         options = self._options
-        width = options.jobs or min(4, os.cpu_count() or 1)
+        width = width_of(options)
         with open_executor(options.cluster, width, ENTRY, SOURCES, self._listed.limits) as executor:
             say(f"{min(executor.width, len(runs))} at a time; the first run of a bench may build "
                 "it")

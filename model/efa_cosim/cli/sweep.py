@@ -2,7 +2,6 @@
 """efa-cosim sweep: measures latency and rate over a grid, from a file or from options."""
 
 import argparse
-import os
 import sys
 import time
 from collections import Counter
@@ -11,7 +10,17 @@ from pathlib import Path
 
 from efa_cosim.backends import open_backend
 from efa_cosim.boundary.backend import BackendUnavailable
-from efa_cosim.cli.options import RTL, absent, cluster, number, numbers, say, seed
+from efa_cosim.cli.options import (
+    RTL,
+    absent,
+    cluster,
+    job_count,
+    number,
+    numbers,
+    say,
+    seed,
+    width_of,
+)
 from efa_cosim.host.endpoints import SRD, UD
 from efa_cosim.jobs.cluster import SYNTAX, ClusterError
 from efa_cosim.jobs.executor import open_executor
@@ -26,7 +35,7 @@ from efa_cosim.sweep.grid import CYCLE, Grid, GridError, read_grid
 from efa_cosim.sweep.point import measure
 from efa_cosim.tree import REPORTS, ROOT
 
-MOST_BYTES, MOST_QUEUES, MOST_WAIT, MOST_JOBS = 4096, 16, 10_000, 64
+MOST_BYTES, MOST_QUEUES, MOST_WAIT = 4096, 16, 10_000
 MODELLED = "of the cycle model"
 MOST_IN_GROUP = 24
 ENTRY = "sweep"
@@ -72,7 +81,7 @@ def add_command(commands):
                                  description=TEXT, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="grid in YAML")
-    parser.add_argument("--jobs", type=number(1, MOST_JOBS), metavar="N",
+    parser.add_argument("--jobs", type=job_count, metavar="N",
                         help="with FILE: parallel processes, or workers under Slurm (default: "
                              "number of cores, at most 4)")
     parser.add_argument("--cluster", type=cluster, metavar="ADDRESS",
@@ -158,7 +167,7 @@ def _of_file(options):
     """Runs every job of the grid that is not cached, in parallel processes."""
     grid = read_grid(options.file)
     jobs = grid.jobs()
-    width = options.jobs or min(4, os.cpu_count() or 1)
+    width = width_of(options)
     found = {} if options.fresh else {job: cache.find(job) for job in jobs}
     done = {job: measurements for job, measurements in found.items() if measurements is not None}
     missing = [job for job in jobs if job not in done]

@@ -7,13 +7,14 @@ and `repeat`.
 """
 
 import difflib
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import entry_points
 
 import yaml
 
 from efa_cosim.jobs.job import Limits
-from efa_cosim.sweep.grid import GridError, Range, compose, values_of
+from efa_cosim.sweep.grid import GridError, Range, compose, line_of, pairs_of, values_of
 
 BENCHES = "efa_cosim.benches"
 MOST_RUNS = 100_000
@@ -118,16 +119,17 @@ def read_list(path, kinds):
         else:
             top[name] = values_of(path, name, node, allowed[name])
             if name in ("seconds", "megabytes") and len(top[name]) > 1:
-                raise GridError(f"{path}:{_line(key)}: {name}: expected one value")
+                raise GridError(f"{path}:{line_of(key)}: {name}: expected one value")
     if not isinstance(tests, yaml.SequenceNode) or not tests.value:
-        raise GridError(f"{path}:{_line(tests or root)}: `tests` must be a list, such as "
+        raise GridError(f"{path}:{line_of(tests or root)}: `tests` must be a list, such as "
                         "`- unit: [fifo, skid]`")
     runs = [run for node in tests.value for run in _entry(path, node, kinds, allowed, top)]
-    twice = {run for run in runs if runs.count(run) > 1} if len(set(runs)) < len(runs) else None
+    twice = min((str(run) for run, count in Counter(runs).items() if count > 1), default=None)
     if twice:
-        raise GridError(f"{path}:{_line(tests)}: {sorted(map(str, twice))[0]} is in the list twice")
+        raise GridError(f"{path}:{line_of(tests)}: {twice} is in the list twice")
     if len(runs) > MOST_RUNS:
-        raise GridError(f"{path}:{_line(tests)}: {len(runs)} runs, at most {MOST_RUNS} are allowed")
+        raise GridError(f"{path}:{line_of(tests)}: {len(runs)} runs, at most {MOST_RUNS} are "
+                        "allowed")
     return TestList(tuple(runs), Limits(float(top["seconds"][0]), top["megabytes"][0]))
 
 
@@ -137,13 +139,13 @@ def _entry(path, node, kinds, allowed, top):
     for name, key, value in _pairs(path, node, [*kinds, "seeds", "simulators"]):
         if name in kinds:
             if kind:
-                raise GridError(f"{path}:{_line(key)}: {name!r} beside {kind!r}; write an entry "
+                raise GridError(f"{path}:{line_of(key)}: {name!r} beside {kind!r}; write an entry "
                                 "for each")
             kind, chosen = name, value
         else:
             values[name] = values_of(path, name, value, allowed[name])
     if kind is None:
-        raise GridError(f"{path}:{_line(node)}: the entry names no test; expected one of "
+        raise GridError(f"{path}:{line_of(node)}: the entry names no test; expected one of "
                         f"{', '.join(kinds)}")
     known = kinds[kind]
     words = Words(tuple(known), f"a test of kind {kind}")
@@ -151,7 +153,7 @@ def _entry(path, node, kinds, allowed, top):
         bench = known[name]
         wrong = [one for one in values["simulators"] if one not in bench.simulators]
         if wrong:
-            raise GridError(f"{path}:{_line(node)}: {kind} {name} does not run on {wrong[0]}; "
+            raise GridError(f"{path}:{line_of(node)}: {kind} {name} does not run on {wrong[0]}; "
                             f"write `simulators: [{', '.join(bench.simulators)}]` into its entry")
         for variant in bench.variants:
             for simulator in values["simulators"]:
@@ -160,22 +162,4 @@ def _entry(path, node, kinds, allowed, top):
 
 
 def _pairs(path, node, known):
-    """Yields (name, key, value) of a mapping; raises GridError for an unknown or repeated key."""
-    if not isinstance(node, yaml.MappingNode):
-        raise GridError(f"{path}:{_line(node)}: expected a mapping with keys of "
-                        f"{', '.join(known)}")
-    found = set()
-    for key, value in node.value:
-        name = key.value if isinstance(key, yaml.ScalarNode) else "a nested value"
-        if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-            raise GridError(f"{path}:{_line(key)}: unknown key {name[:40]!r}; {hint}")
-        if name in found:
-            raise GridError(f"{path}:{_line(key)}: {name!r} a second time")
-        found.add(name)
-        yield name, key, value
-
-
-def _line(node):
-    return node.start_mark.line + 1 if node else 1
+    return pairs_of(path, node, known, f"with keys of {', '.join(known)}")

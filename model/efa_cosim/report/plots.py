@@ -95,14 +95,18 @@ def waterfall(shown, who):
         _message(axis, one, reach)
         axis.set_yticklabels([])
     axes[0].set_yticks(range(len(stages)), [row["stage"] for row in stages], fontsize=9)
-    loop = ("alone on the device" if many == 1
-            else f"open loop at {shown['name']} of capacity" if shown["load"] is not None
-            else f"closed loop, {shown['name']} on each queue")
+    load = "alone on the device" if many == 1 else loop(shown)
     marks = [Patch(color=colour, label=place) for place, colour in STAGE_COLOURS.items()]
     marks.append(Patch(facecolor="white", edgecolor=INK, hatch=WAIT_HATCH, label="waits there"))
-    headed(figure, f"{loop}: {shown['setting']}\n{who}, {shown['messages']:,} messages")
+    headed(figure, f"{load}: {shown['setting']}\n{who}, {shown['messages']:,} messages")
     figure.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=5, fontsize=9)
     return svg(figure)
+
+
+def loop(shown):
+    """Returns the load of a run in words."""
+    return (f"open loop at {shown['name']} of capacity" if shown["load"] is not None
+            else f"closed loop, {shown['name']} on each queue")
 
 
 def _message(axis, one, reach):

@@ -2,12 +2,10 @@
 """Makes the measurement records (efa_cosim.measure.record) of the waterfall and the laboratory."""
 
 from efa_cosim.cycle.workload import Workload
-from efa_cosim.host.endpoints import SRD, UD
 from efa_cosim.measure.record import Measurement
 from efa_cosim.measure.workload import rate_limit
+from efa_cosim.sweep.point import KINDS
 from efa_cosim.sweep.workloads import least_latency
-
-KINDS = {"SRD": SRD, "UD": UD}
 
 
 def of_waterfall(rows, backend):

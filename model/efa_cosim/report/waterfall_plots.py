@@ -4,7 +4,7 @@
 import numpy as np
 from matplotlib.patches import Patch
 
-from efa_cosim.report.plots import GREY, INK, WAIT_HATCH, axes_of, headed, svg
+from efa_cosim.report.plots import GREY, INK, WAIT_HATCH, axes_of, headed, loop, svg
 
 # Groups of stages in the order of a message's path: (name, colour, last milestones); if two stages
 # end at the same milestone, (milestone, place).
@@ -134,11 +134,9 @@ def distribution(shown, who):
     figure, (axis,) = axes_of(9.0, 4.4)
     for one, colour in zip(shown, LOOPS, strict=False):
         points = one["distribution"]
-        loop = (f"open loop at {one['name']} of capacity" if one["load"] is not None
-                else f"closed loop, {one['name']} on each queue")
         host = ", send queues in host memory" if one["workload"]["sq_host"] else ""
         axis.step(points["cycles"], points["percent"], where="post", color=colour, linewidth=1.6,
-                  label=f"{loop}{host}: {one['messages']:,} messages")
+                  label=f"{loop(one)}{host}: {one['messages']:,} messages")
         for percent in (50, 99):
             at = points["cycles"][points["percent"].index(percent)]
             axis.plot([at], [percent], "o", color=colour, markersize=5)

@@ -200,21 +200,9 @@ def compose(path, what):
 
 
 def _grid(path, root):
-    if not isinstance(root, yaml.MappingNode):
-        line = root.start_mark.line + 1 if root else 1
-        raise GridError(f"{path}:{line}: expected a mapping of `key: values`, such as "
-                        "`sizes: [8, 64]`")
-    values = {}
-    for key, node in root.value:
-        name = key.value if isinstance(key, yaml.ScalarNode) else "a nested value"
-        line = key.start_mark.line + 1
-        if name not in ALLOWED:
-            close = difflib.get_close_matches(name, ALLOWED, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(ALLOWED)}"
-            raise GridError(f"{path}:{line}: unknown key {name[:40]!r}; {hint}")
-        if name in values:
-            raise GridError(f"{path}:{line}: {name!r} a second time")
-        values[name] = values_of(path, name, node, ALLOWED[name])
+    form = "of `key: values`, such as `sizes: [8, 64]`"
+    values = {name: values_of(path, name, node, ALLOWED[name])
+              for name, _, node in pairs_of(path, root, ALLOWED, form)}
     needed = [field.name for field in fields(Grid) if field.name == "sizes"]
     missing = [name for name in needed if name not in values]
     if missing:
@@ -233,6 +221,29 @@ def _grid(path, root):
         raise GridError(f"{path}:1: {count} jobs, at most {most} are allowed; "
                         "split the grid into several files")
     return grid
+
+
+def pairs_of(path, node, known, form):
+    """Yields (name, key, value) of a YAML mapping; raises GridError for an unknown or repeated key,
+    and for a node that is no mapping, `form` of which completes the refusal."""
+    if not isinstance(node, yaml.MappingNode):
+        raise GridError(f"{path}:{line_of(node)}: expected a mapping {form}")
+    found = set()
+    for key, value in node.value:
+        name = key.value if isinstance(key, yaml.ScalarNode) else "a nested value"
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+            raise GridError(f"{path}:{line_of(key)}: unknown key {name[:40]!r}; {hint}")
+        if name in found:
+            raise GridError(f"{path}:{line_of(key)}: {name!r} a second time")
+        found.add(name)
+        yield name, key, value
+
+
+def line_of(node):
+    """Returns the line of a YAML node, 1 of an empty file."""
+    return node.start_mark.line + 1 if node else 1
 
 
 def values_of(path, name, node, allowed):
