@@ -32,6 +32,8 @@ module efa_rq_report #(
   wire [1:0] unused_ready;
   wire [2*QPN_W-1:0] qpns;
 
+  // No queue waits for a place: s_valid is 0 and the number beside it means nothing.
+
   efa_queue_fifo_set #(
       .QPN_W(QPN_W)
   ) u_wrong (
@@ -42,7 +44,7 @@ module efa_rq_report #(
       .s_now_qpn(s_wrong_qpn),
       .s_valid(1'b0),
       .s_ready(unused_ready[0]),
-      .s_qpn({QPN_W{1'b0}}),
+      .s_qpn({QPN_W{1'bx}}),
       .m_valid(waits[0]),
       .m_ready(grant[0] && m_err_ready),
       .m_qpn(qpns[0+:QPN_W])
@@ -58,7 +60,7 @@ module efa_rq_report #(
       .s_now_qpn(s_failed_qpn),
       .s_valid(1'b0),
       .s_ready(unused_ready[1]),
-      .s_qpn({QPN_W{1'b0}}),
+      .s_qpn({QPN_W{1'bx}}),
       .m_valid(waits[1]),
       .m_ready(grant[1] && m_err_ready),
       .m_qpn(qpns[QPN_W+:QPN_W])

@@ -37,6 +37,9 @@ LOOK_CYCLES = 40_000
 # A host without any access in flight for this long sees no further activity. This time exceeds the
 # device's completion timeout, which is its slowest own action.
 DEAD_CYCLES = 100_000
+# Traffic of the longest test ends well before this. A device that never becomes idle must fail with
+# a reason before the simulator's own limit ends the test.
+SETTLE_CYCLES = 1_000_000
 
 
 class RtlBackend(Backend):
@@ -93,8 +96,8 @@ class RtlBackend(Backend):
             raise DeviceTimeout("the device is idle and the condition does not hold")
 
     def settle(self):
-        if self.link.run([host.idle(IDLE_CYCLES)], 100_000_000) < 0:
-            raise DeviceTimeout("device and fabric do not become idle")
+        if self.link.run([host.idle(IDLE_CYCLES)], SETTLE_CYCLES) < 0:
+            raise DeviceTimeout(f"device and fabric are not idle within {SETTLE_CYCLES} cycles")
 
     def _news(self, kind):
         self.link.collect()
