@@ -88,7 +88,7 @@ system: $(STAMP) simulators ## [long] the whole device, all areas or TEST=area
 	$(PYTEST) -n $(JOBS) tb/system $(if $(TEST),-k '$(TEST)')
 
 icarus: $(STAMP) simulators ## [long] unit benches and the whole device on Icarus, what takes minutes too
-	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/unit tb/system
+	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/unit tb/system tb/perf/test_golden.py
 
 isolation-fuzz: $(STAMP) ## [long] an untrusted tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/isolation_fuzz
 	$(BIN)/python -m tb.isolation_fuzz --stores $(or $(STORES),1000000) --backend $(or $(BACKEND),model) --seed $(or $(SEED),1)

@@ -116,7 +116,7 @@ def unless_long(sim, request):
 
     def skip(name: str) -> None:
         if sim == "icarus" and not request.config.getoption("--long"):
-            pytest.skip(f"{name} on icarus takes minutes: `make icarus` runs it")
+            pytest.skip(f"{name} is slow on icarus: `make icarus` runs it")
 
     return skip
 

@@ -9,7 +9,8 @@ from tb.perf import golden
 ACCEPT = "`make golden` writes the new counts for review, if they are meant"
 
 
-def test_cycles_are_as_they_were(sim):
+def test_cycles_are_as_they_were(sim, unless_long):
+    unless_long("the list of golden cycles")
     known = golden.read()
     chosen = [one for one in golden.SCENARIOS if sim == "verilator" or one.both]
     changed = []

@@ -29,7 +29,8 @@ def test_planted_bugs_are_found_on_the_device(sim, seed):
                 assert reported["hidden"] and not reported["breach"]
 
 
-def test_correct_code_raises_no_alarm_on_the_device(sim, seed):
+def test_correct_code_raises_no_alarm_on_the_device(sim, seed, unless_long):
+    unless_long("correct code")
     rows = matrix.ROWS if sim == "verilator" else matrix.ROWS[-2:-1]
     with open_backend(sim, record=True) as backend:
         for row in rows:

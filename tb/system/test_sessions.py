@@ -12,7 +12,9 @@ SESSIONS = ROOT / "model/tests/data/sessions"
 
 
 @pytest.mark.parametrize("name", ["probe", "devinfo", "pingpong"])
-def test_session(name, sim, seed, tmp_path):
+def test_session(name, sim, seed, tmp_path, unless_long):
+    if name == "pingpong":
+        unless_long(name)
     result = tmp_path / "result.json"
     file = SESSIONS / f"{name}.jsonl.gz"
     assert main(["play", str(file), "--backend", sim, "--json", str(result)]) == 0

@@ -124,6 +124,32 @@ async def events_of_every_bit(dut):
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
+async def an_event_that_waits_stays_first(dut):
+    """admin.wires.writes: an AEQE that waits for the write port is written unchanged, before the
+    response of a later command."""
+    bench, rng = await begin(dut)
+    dut, ring = bench.dut, FREE + 0x8000
+    await bench.place(Reg.AENQ_BASE_LO, Reg.AENQ_BASE_HI, ring)
+    await bench.store(Reg.AENQ_CAPS, 16 | 64 << 16)
+    command = settings(Feature.AENQ_CONFIG)
+    command.u.aenq.enabled_groups = GROUPS
+    assert (await bench.run(command, Op.SET_FEATURE))[0] == OK
+    bench.wr_stalled = True
+    bench.reported.clear()
+    await hold(dut, "s_aenq_valid", "s_aenq_ready", s_aenq_group=1,
+               s_aenq_syndrome=rng.getrandbits(16), s_aenq_data=rng.getrandbits(384))  # fmt: skip
+    await ClockCycles(dut.clk, 20)
+    bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
+    await bench.ring()
+    await ClockCycles(dut.clk, 200)
+    bench.wr_stalled = False
+    await bench.completion()
+    first, second = [place for what, place, _ in bench.reported if what == "acq"]
+    assert first == ring and second < FREE
+    await all_reported(bench)
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
 async def numbers_of_every_bit(dut):
     """admin.wires.responses: ids, opcodes, statistics and the node address are correct in all
     bits; the device reads exactly the requested host memory."""

@@ -104,6 +104,11 @@ async def a_context_written_around_an_action(dut, action):
             assert not bench.events(), where
             await bench.play([(0, bench.committed(cqn, 2))])
             assert bench.events() == [cqn], where
+            # None of the two CQEs belongs to the next CQ of this number.
+            await bench.play([(0, bench.context(cqn))])
+            await bench.play([(0, bench.armed(cqn, 0))])
+            await bench.play([(0, bench.eq_armed())])
+            assert not bench.events(), where
         else:
             assert seen == ([] if action == "arm" else [cqn]), where
             if action in ("arm", "scan"):
@@ -298,6 +303,29 @@ async def each_event_queue_exists_by_itself(dut):
         await bench.play([(0, bench.armed(cqns[eqn], 1))])
         assert bench.events() == [cqns[eqn]] and bench.interrupts() == [eqn + 1], (eqn, other)
         await bench.configure([other])
+
+
+@cocotb.test()
+async def an_interrupt_arms_no_other_event_queue(dut):
+    """eq.around.unarmed: an EQ that is not armed stays so while another EQ causes its interrupt"""
+    bench = Around(dut, "unarmed")
+    await bench.start(eqs=range(EQS), log=6)
+    cqns = bench.rng.sample(range(1 << len(dut.s_cqdb_cqn)), EQS)
+
+    async def event(eqn):
+        await bench.cq(cqns[eqn], eqn)
+        await bench.play([(0, bench.armed(cqns[eqn], 1))])
+        assert bench.events() == [cqns[eqn]], eqn
+
+    for eqn in range(EQS):
+        await bench.arm_eq(eqn)
+        await event(eqn)
+        assert bench.interrupts() == [eqn + 1]
+        for other in bench.rng.sample(range(EQS), EQS):
+            await event(other)
+            assert not bench.interrupts(), (eqn, other)
+        # Otherwise an arm would report the EQEs written without an interrupt.
+        await bench.configure(range(EQS), log=6)
 
 
 @cocotb.test()
