@@ -87,7 +87,7 @@ system: $(STAMP) simulators ## [long] the whole device, all areas or TEST=area
 	$(if $(TEST),@$(CHOICES) system '$(TEST)')
 	$(PYTEST) -n $(JOBS) tb/system $(if $(TEST),-k '$(TEST)')
 
-icarus: $(STAMP) simulators ## [long] unit benches and the whole device on Icarus, what takes minutes too
+icarus: $(STAMP) simulators ## [long] unit benches, the whole device and golden cycles on Icarus, long tests included
 	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/unit tb/system tb/perf/test_golden.py
 
 isolation-fuzz: $(STAMP) ## [long] an untrusted tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/isolation_fuzz

@@ -32,8 +32,7 @@ module efa_rq_report #(
   wire [1:0] unused_ready;
   wire [2*QPN_W-1:0] qpns;
 
-  // No queue waits for a place: s_valid is 0 and the number beside it means nothing.
-
+  // Reports enter by s_now alone. s_valid of both sets is 0, so nothing reads s_qpn.
   efa_queue_fifo_set #(
       .QPN_W(QPN_W)
   ) u_wrong (
