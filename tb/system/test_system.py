@@ -8,14 +8,14 @@ from tb.system_run import run_system
 
 LARGE = {"QPN_W": 10, "LLQ_AW": 22}  # 1,024 queue pairs, a page of LLQ memory each
 AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "perf_counters",
-         "collisions")  # fmt: skip
+         "collisions", "wires")  # fmt: skip
 BUILDS = [(area, {}) for area in AREAS]
 BUILDS += [("pair", {"DEVICES": 2}), ("large", LARGE), ("sq_host", {"SQ_HOST": 1})]
 # Each takes a minute or more on Icarus: `make icarus` runs them, a commit does not. On Icarus a
 # commit runs the recorded sessions (bring-up, send, receive, complete) and the benches of
 # efa_admin.
 LONG_ON_ICARUS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "pair",
-                  "large", "sq_host", "collisions")  # fmt: skip
+                  "large", "sq_host", "collisions", "wires")  # fmt: skip
 
 
 @pytest.mark.parametrize(("area", "params"), BUILDS, ids=[area for area, _ in BUILDS])

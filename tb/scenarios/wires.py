@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distinguishes objects by their numbers: each effect belongs to the object that caused it, also if
+the object is not the first of its kind."""
+
+import numpy as np
+
+from efa_cosim.boundary.events import of_kind
+from efa_cosim.host.completion_counter import SENDS
+from efa_cosim.host.driver import Driver
+from efa_cosim.host.endpoints import QKEY, Endpoint, Node, pattern
+from efa_cosim.layouts import defs
+from tb.lib import requests
+from tb.scenarios.admin import refused
+from tb.scenarios.async_events import NOTIFICATION
+from tb.scenarios.collisions import CONSUMED, doorbell, unwritten
+from tb.scenarios.send import exchange
+
+STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
+PAGE_SLOTS = defs.LIMITS.llq_page_bytes // 64
+
+
+def numbers_of_each_peer(backends, rng, peers=range(20, 28)):
+    """Sends messages to several nodes in turn: the packets to each node have their own numbers.
+
+    No node acknowledges, so the sends stay outstanding.
+    """
+    node = Node(backends[0])
+    end, numbers = Endpoint(node, depth=256), [node.ah_of(peer) for peer in peers]
+    for _ in range(12):
+        there = {"ah": rng.choices(numbers, k=16), "dest_qp": 5, "qkey": QKEY}
+        end.qp.post_send_many(np.arange(16), **there, inline=b"to nobody")
+    backends[0].settle()
+
+
+def events_of_each_packet(backends, _rng, messages=8):
+    """Counts the begins and ends of packets that the device reports, of data and acknowledgements.
+    """
+    node, backend = Node(backends[0]), backends[0]
+    a, b = Endpoint(node), Endpoint(node)
+    backend.settle()
+    backend.events()
+    for turn in range(messages):
+        exchange(a, b, pattern(700, turn))
+    backend.settle()
+    events = backend.events()
+    wanted = {"tx_first": messages, "tx_last": messages, "ackout": messages,
+              "rx_first": 2 * messages, "rx_last": 2 * messages}  # fmt: skip
+    assert {name: len(of_kind(events, name)) for name in wanted} == wanted
+
+
+def times_of_events(backends, _rng):
+    """Checks the time stamps of asynchronous events: cycles, in the order of the events."""
+    backend = backends[0]
+    driver = Driver(backend).probe()
+    bounds = []
+    for number in range(6):
+        began = backend.cycles
+        backend.raise_event(NOTIFICATION, number)
+        driver.wait(lambda number=number: len(driver.async_events) == number + 1)
+        bounds.append((began, backend.cycles))
+        backend.pause(1000 * number)
+    heads = [event.aenq_common_desc for event in driver.async_events]
+    times = [head.timestamp_high << 32 | head.timestamp_low for head in heads]
+    first, (began, ended) = times[0], bounds[0]
+    for time, (earliest, latest) in zip(times[1:], bounds[1:], strict=True):
+        assert earliest - ended <= time - first <= latest - began, (times, bounds)
+    driver.remove()
+
+
+def counters_of_each_queue(backends, rng, turns=40):
+    """Counts the sends of some queue pairs, each in its own counter, with sends of others between.
+    """
+    node = Node(backends[0])
+    cq = node.context.create_cq(256)
+    ends = [Endpoint(node, cq=cq) for _ in range(6)]
+    counters = {end: node.context.create_counter() for end in ends[1::2]}
+    for end, counter in counters.items():
+        counter.attach(end.qp, SENDS)
+    sent = dict.fromkeys(ends, 0)
+    for turn in range(turns):
+        some = [rng.choice(ends) for _ in range(6)]
+        for end in some:
+            end.receive(64, wr_id=turn)
+            end.send(end, b"counted", inline=True)
+            sent[end] += 1
+        assert set(cq.wait_for(2 * len(some))["status"]) == {STATUS.OK}
+    for end, counter in counters.items():
+        node.driver.wait(lambda end=end, counter=counter: counter.value == sent[end])
+    # A queue pair in RESET keeps its counter.
+    end = ends[1]
+    end.qp.modify(STATE.RESET)
+    refused(defs.AdminAqCompletionStatus.RESOURCE_BUSY, counters[end].destroy)
+    end.qp.to_rts(QKEY)
+    exchange(end, end, b"counted")
+    node.driver.wait(lambda: counters[end].value == sent[end] + 1)
+
+
+def draining_of_each_queue(backends, _rng):
+    """Checks that sq_draining of QUERY_QP is that of the queried queue pair.
+
+    The network latency must be much longer than four admin commands.
+    """
+    node, backend = Node(backends[0]), backends[0]
+    ends = [Endpoint(node) for _ in range(2)]
+    peer = Endpoint(node)
+    for number, end in enumerate(ends):
+        peer.receive(64, wr_id=number)
+        end.send(peer, pattern(40, number), wr_id=number)
+        backend.pause(CONSUMED)
+        pair = end, ends[number - 1]
+        for one in pair:
+            one.qp.modify(STATE.SQD)
+        shown = [one.qp.query().sq_draining for one in pair]
+        assert shown == [1, 0], (number, shown)
+        assert end.cq.wait_for(1)[0]["status"] == peer.cq.wait_for(1)[0]["status"] == STATUS.OK
+        backend.settle()
+        for one in pair:
+            assert one.qp.query().sq_draining == 0, number
+            one.qp.modify(STATE.RTS)
+
+
+def acknowledgements_wait(backends, _rng, messages=60):
+    """Receives many messages of a peer at once: each is acknowledged, however slowly packets leave.
+    """
+    node, backend = Node(backends[0]), backends[0]
+    end = Endpoint(node)
+    for number in range(messages):
+        end.receive(64, wr_id=number)
+    backend.settle()
+    before = backend.counters()["packets"]
+    for number in range(messages):
+        header = defs.PktHdr(opcode=defs.PktOpcode.SRD_SEND, length=4, dst_qpn=end.qp.number,
+                             src_qpn=5, qkey=QKEY, src_node=20, dst_node=backend.node_id,
+                             msg_id=number, psn=number)  # fmt: skip
+        backend.inject(header.pack() + b"data")
+    assert set(end.cq.wait_for(messages)["status"]) == {STATUS.OK}
+    backend.settle()
+    assert backend.counters()["packets"] - before == messages
+
+
+def pages_of_a_destroyed_queue(backends, _rng):
+    """Stores to the LLQ pages of a destroyed queue pair whose number a queue pair on other pages
+    has: the pages have no owner."""
+    node, backend = Node(backends[0]), backends[0]
+    gone, stays = Endpoint(node, depth=PAGE_SLOTS), Endpoint(node, depth=PAGE_SLOTS)
+    number, pages = gone.qp.number, gone.qp.llq
+    exchange(gone, stays, b"by the first owner")
+    gone.qp.destroy()
+    end = Endpoint(node, depth=2 * PAGE_SLOTS)
+    index = (1 << defs.LIMITS.qpn_w) - 1
+    assert end.qp.number & index == number & index and end.qp.llq != pages
+    for slot in range(0, PAGE_SLOTS, 7):
+        backend.stores([(2, pages + 64 * slot, bytes(64))])
+    backend.settle()
+    exchange(end, stays, b"by the next owner")
+
+
+def incomplete_beside_a_stored_queue(backends, _rng):
+    """Posts incomplete WQEs on one queue pair while another has a stored WQE before its doorbell.
+
+    The stored WQE is in the second wrap of its ring and stays complete.
+    """
+    node, backend = Node(backends[0]), backends[0]
+    end, peer = Endpoint(node, depth=4), Endpoint(node)
+    for turn in range(3 * end.depth):
+        peer.receive(64, wr_id=turn)
+        wqes = end.qp.sends(1, **end.towards(peer), inline=b"stored first")
+        end.qp.name(wqes, np.array([turn], "u8"))
+        slot = turn % end.depth
+        backend.stores([(2, end.qp.llq + 64 * slot, wqes.tobytes())])
+        backend.settle()
+        broken = Endpoint(node, depth=4)
+        unwritten(broken)
+        backend.settle()
+        backend.stores([doorbell(end, end.qp.sq_db, turn + 1)])
+        done = end.cq.wait_for(1)[0]
+        assert (done["status"], done["wr_id"]) == (STATUS.OK, turn), (turn, done)
+        assert peer.cq.wait_for(1)[0]["status"] == STATUS.OK
+        broken.qp.destroy()
+
+
+def detached(handle, qp, events):
+    """Returns the command that detaches a counter from events of a queue pair."""
+    request = defs.AdminAttachDetachEventCounterCmd(cntr_handle=handle)
+    request.aq_common.opcode = defs.AdminAqOpcode.DETACH_EVENT_COUNTER
+    request.u.qp_events = {"qp_handle": qp, "events": events}
+    return request
+
+
+def counters_go_under_sends(backends, rng, turns=20):
+    """Destroys counters while their values are written; the host releases their memory at the
+    response. The host must accept writes slowly."""
+    node, backend = Node(backends[0]), backends[0]
+    driver, cq = node.driver, node.context.create_cq(256)
+    end = Endpoint(node, cq=cq)
+    for turn in range(turns):
+        page = driver.allocator.alloc(4096)
+        handle = driver.create_event_counter(node.context.uar, page)
+        events = defs.LIMITS.event_counter_events
+        driver.attach_event_counter(handle, end.qp.handle, events)
+        for number in range(16):
+            end.receive(64, wr_id=number)
+        end.qp.post_send_many(np.arange(16), **end.towards(end), inline=b"counted")
+        backend.pause(200 + rng.randrange(800))
+        node.context.enter_kernel()
+        commands = [driver.submit(request) for request in (
+            detached(handle, end.qp.handle, events),
+            defs.AdminDestroyEventCounterCmd(cntr_handle=handle))]  # fmt: skip
+        for command in commands:
+            driver.finish(command)
+        assert set(cq.wait_for(32)["status"]) == {STATUS.OK}, turn
+        backend.settle()
+        driver.allocator.free(page)
+
+
+def switch_msix(backend, on):
+    """Sets the MSI-X enable bit after the posted accesses."""
+    backend.link.post(backend.device, [requests.pin("msix_enable", on)])
+
+
+def no_message_without_msix(backends, _rng):
+    """Switches MSI-X off and on: events cause no message while it is off, and later ones do."""
+    node, backend = Node(backends[0]), backends[0]
+    a, b = Endpoint(node, events=True), Endpoint(node, events=True)
+    node.ah_of(backend.node_id)
+    backend.settle()
+    backend.interrupts()
+    switch_msix(backend, 0)
+    for end in (a, b):
+        end.cq.req_notify()
+    exchange(a, b, b"without a message")
+    backend.settle()
+    assert backend.interrupts() == [], "a message while MSI-X is off"
+    switch_msix(backend, 1)
+    node.driver.submit(defs.AdminAllocPdCmd())
+    backend.settle()
+    assert backend.interrupts(), "no message after MSI-X is on"

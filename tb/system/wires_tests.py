@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that each effect belongs to the object that caused it (scenarios: tb/scenarios)."""
+
+import cocotb
+import pyuvm
+
+from tb.env.nic_env import NicTest
+from tb.lib.native import Native
+from tb.scenarios import wires
+from tb.system.collisions_tests import race
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsHaveTheirTimes(NicTest):
+    """control.events.times"""
+
+    work = staticmethod(wires.times_of_events)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EachQueueHasItsCounter(NicTest):
+    """control.counters.queues"""
+
+    work = staticmethod(wires.counters_of_each_queue)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EachQueueDrainsByItself(NicTest):
+    """send.draining.queues"""
+
+    work = staticmethod(wires.draining_of_each_queue)
+    knobs = {"net_latency_min": 40_000, "net_latency_max": 40_000}
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EachPeerHasItsNumbers(NicTest):
+    """send.numbers"""
+
+    work = staticmethod(wires.numbers_of_each_peer)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class PagesOfADestroyedQueueHaveNoOwner(NicTest):
+    """send.pages.destroyed"""
+
+    work = staticmethod(wires.pages_of_a_destroyed_queue)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class IncompleteWqesLeaveOtherQueues(NicTest):
+    """send.incomplete.others"""
+
+    work = staticmethod(wires.incomplete_beside_a_stored_queue)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def counters_go_under_sends(dut):
+    """admin.released.counters"""
+    await race(dut, wires.counters_go_under_sends, wr_stall=50_000)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def no_message_without_msix(dut):
+    """bringup.msix_enable"""
+    await race(dut, wires.no_message_without_msix)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def each_packet_has_its_events(dut):
+    """send.packet_events"""
+    await race(dut, wires.events_of_each_packet)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def acknowledgements_wait_for_the_network(dut):
+    """recv.acknowledgements.wait"""
+    await race(dut, wires.acknowledgements_wait, net_stall=64_000)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def a_clear_sets_the_counters_to_zero(dut):
+    """bench.perf_counters.clear"""
+    native = Native(dut)
+    native.start(int(cocotb.RANDOM_SEED), 1, cnt_run=1)
+    await native.run([], 1000)
+    # Counting stops at the first read.
+    counted, _ = await native.perf_counters()
+    native.knobs(0, cnt_clear=1)
+    await native.run([], 20)
+    native.knobs(0, cnt_clear=0)
+    cleared, _ = await native.perf_counters()
+    assert any(counted) and not any(cleared), (counted, cleared)
