@@ -40,8 +40,9 @@ VERILATOR = [
     "--assert", "-Wno-fatal", "--noassert-case", "-CFLAGS", f"{CXX} -I{NATIVE}",
     "-LDFLAGS", "-rdynamic", "--output-split", "20000",
 ]  # fmt: skip
-# FAST lets the optimiser choose values of unknowns; PLAIN draws them and does not optimise.
-FAST = ["-O3", "--x-assign", "fast", "--x-initial", "fast"]
+# FAST lets the optimiser choose the values of unknowns; registers and memories begin at 0 or, with
+# random_unknowns, at random. PLAIN draws all unknowns and does not optimise.
+FAST = ["-O3", "--x-assign", "fast", "--x-initial", "unique"]
 PLAIN = ["--x-assign", "unique", "--x-initial", "unique", "-CFLAGS", "-O0"]
 
 

@@ -65,9 +65,9 @@ KILLED, SURVIVED, TIMEOUT = "killed", "survived", "timeout"
 SPARE_NS = 600_000
 SERVER = "tb.mutant_server"
 NOT_RUN = "RegressionTerminated"  # cocotb's message for tests after the last test
-# The same for a system test: the bench reports a device without activity after 100,000 cycles
-# (DEAD_CYCLES of tb/lib/host.py), several times in some scenarios.
-SYSTEM_SPARE_NS = 2_000_000
+# The same for a system test: the longest bounded waits are those of tb/lib/host.py for a condition
+# or for idle (SETTLE_CYCLES), 1,000,000 cycles of 4 ns.
+SYSTEM_SPARE_NS = 6_000_000
 
 
 def _hash(*parts):
@@ -461,14 +461,17 @@ class Bench:
 
 
 class SystemBench(Bench):
-    """Tests of the complete device on the netlists of some wiring modules, in one simulation."""
+    """Tests of the complete device on the netlists of some wiring modules, in one simulation.
+
+    Registers and memories begin at random values, so that a fault of a reset has an effect.
+    """
 
     spare_ns, first_seconds = SYSTEM_SPARE_NS, 1800.0
 
     def __init__(self, blocks, areas, count, seed):
         self.block, self.top, self.seed = "system", system_run.TOP, seed
         self.modules = [f"tb.system.{area}_tests" for area in areas]
-        self.parameters, self.plusargs = {}, []
+        self.parameters, self.plusargs = {}, random_unknowns(seed)
         self.env = {"EFA_SIM": "verilator", "EFA_PARAMS": "{}",
                     "EFA_STORE_BUFFER": str(StoreBuffer.drawn(seed))}  # fmt: skip
         self.drawn, self.listed, self.sources = {}, {}, []

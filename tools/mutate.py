@@ -74,7 +74,7 @@ WATCHERS = ("efa_stream_check",)
 WIRED = ".wiring"  # ends the name of a wiring row
 # The areas of tb/system that detect faults of the wiring, in the default build.
 AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "perf_counters",
-         "collisions")  # fmt: skip
+         "collisions", "wires")  # fmt: skip
 
 
 def blocks():
