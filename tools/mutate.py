@@ -9,8 +9,8 @@ Two kinds of rows:
   unit benches. A block without a bench uses the bench of the module that contains it (INSIDE of
   tb/unit/units.py).
 - `efa_nic.wiring` and the others of WIRING (tools/wiring.py): wrong, exchanged and tied connections
-  and dropped terms of a wiring module, detected by the tests of the complete device (AREAS). All
-  wiring rows of a run share one simulation.
+  and dropped terms of a wiring module, detected by the tests of the complete device (AREAS of
+  tb/system/test_system.py, in the default build). All wiring rows of a run share one simulation.
 
 Without --block: all blocks of FOLDERS and all wiring rows. The list of a row is drawn with --seed
 and --count; the default count of a wiring row gives each connected input one fault.
@@ -59,6 +59,7 @@ from mutant_runs import (
 )
 
 from tb.runner import RunFailed, closure
+from tb.system.test_system import AREAS
 from tb.unit.units import INSIDE, UNITS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,9 +73,6 @@ FOLDERS = ("rtl/admin", "rtl/common", "rtl/data", "rtl/host", "rtl/queue", "rtl/
 # The module checks streams and has no logic in a netlist.
 WATCHERS = ("efa_stream_check",)
 WIRED = ".wiring"  # ends the name of a wiring row
-# The areas of tb/system that detect faults of the wiring, in the default build.
-AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "perf_counters",
-         "collisions", "wires")  # fmt: skip
 
 
 def blocks():
