@@ -66,7 +66,7 @@ SPARE_NS = 600_000
 SERVER = "tb.mutant_server"
 NOT_RUN = "RegressionTerminated"  # cocotb's message for tests after the last test
 # The same for a system test: the longest bounded waits are those of tb/lib/host.py for a condition
-# or for idle (SETTLE_CYCLES), 1,000,000 cycles of 4 ns.
+# or for idle (WAIT_CYCLES), 1,000,000 cycles of 4 ns.
 SYSTEM_SPARE_NS = 6_000_000
 
 
@@ -262,7 +262,8 @@ def unit_state(block, units, count, seed):
 def system_state(block, areas, count, seed):
     """Returns the State of a wiring module under areas of tb/system."""
     native = [bare(path.read_text()) for path in sorted(system_run.NATIVE.iterdir())]
-    rtl = [wiring.FORM, block, *rtl_texts(system_run.TOP), *native, f"{count} {seed}"]
+    mode = [*system_run.FAST, *random_unknowns(seed)]
+    rtl = [wiring.FORM, *mode, block, *rtl_texts(system_run.TOP), *native, f"{count} {seed}"]
     return State(rtl, [f"tb.system.{area}_tests" for area in areas])
 
 

@@ -12,7 +12,7 @@ from tb.env.raced import MappingBackend
 from tb.env.transactions import Message
 from tb.lib import requests as host
 from tb.lib.bridge import resume
-from tb.lib.host import InnerLink
+from tb.lib.host import WAIT_CYCLES, InnerLink
 
 # Longest time in which a device may work on an arm without visible output.
 UNSEEN_CYCLES = 2000
@@ -93,7 +93,7 @@ class CheckedBackend(MappingBackend):
         if not on:
             # The switch follows all earlier stores; outputs before it were still due.
             native = self.link.native
-            self.link.run([host.drained(self.device)], 1_000_000)
+            self.link.run([host.drained(self.device)], WAIT_CYCLES)
             gone = native.cycle
             while native.logged_until <= gone:
                 self.link.run([], 16)

@@ -25,10 +25,7 @@ from tb.env.predictors import Predictors
 from tb.env.scoreboard import Scoreboard
 from tb.env.shown import KINDS, ShownEvents
 from tb.lib.bridge import bridge
-from tb.lib.native import Native
-
-# Values of max payload size and max read request size; the strap is the index.
-PCIE_SIZES = (128, 256, 512, 1024, 2048, 4096)
+from tb.lib.native import PCIE_SIZES, Native, drawn_sizes
 
 # All disturbances at once: random latency, split and interleaved completions, stalls on all
 # streams.
@@ -155,12 +152,6 @@ class WorkSequence(HostSequence):
 
     async def body(self):
         await self.do(self.work, self.backends, self.random)
-
-
-def drawn_sizes(seed, test):
-    """Draws max payload size and max read request size in bytes, independently, for one test."""
-    draw = random.Random(f"{seed} {test}")
-    return draw.choice(PCIE_SIZES), draw.choice(PCIE_SIZES)
 
 
 def limits_of(params):

@@ -5,8 +5,15 @@ Statuses and data depend on time there, so they are not compared with the model;
 are checked. The IOMMU (tb/env/iommu.py) fails an access to memory that a response has released.
 """
 
-from tb.env.iommu import IommuDriver
+import os
+import random
+
+import cocotb
+
+from tb.env.iommu import IommuDriver, LiveMemory
+from tb.lib.bridge import bridge
 from tb.lib.host import InnerLink, RtlBackend
+from tb.lib.native import PCIE_SIZES, Native, drawn_sizes
 
 
 class MappingBackend(RtlBackend):
@@ -52,3 +59,15 @@ def raced(native, sim, live=None):
         return MappingBackend(link, sim, device, 1 + device, iommu)
 
     return [backend(device) for device in range(native.devices)]
+
+
+async def race(dut, work, live=LiveMemory, **knobs):
+    """Runs work on one device without comparison; `knobs` set the timing of host and network."""
+    seed = int(cocotb.RANDOM_SEED)
+    native = Native(dut)
+    mps, mrrs = map(PCIE_SIZES.index, drawn_sizes(seed, str(sorted(knobs))))
+    native.start(seed, 1, mps=mps, mrrs=mrrs, **knobs)
+    [backend] = raced(native, os.environ["EFA_SIM"], live)
+    backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
+    await bridge(work)([backend], random.Random(seed))
+    native.check()

@@ -37,9 +37,9 @@ LOOK_CYCLES = 40_000
 # A host without any access in flight for this long sees no further activity. This time exceeds the
 # device's completion timeout, which is its slowest own action.
 DEAD_CYCLES = 100_000
-# Traffic of the longest test ends well before this. A device that never becomes idle must fail with
-# a reason before the simulator's own limit ends the test.
-SETTLE_CYCLES = 1_000_000
+# Upper bound of each wait. Traffic of the longest test ends well before this. A device that never
+# becomes idle must fail with a reason before the simulator's own limit ends the test.
+WAIT_CYCLES = 1_000_000
 
 
 class RtlBackend(Backend):
@@ -65,12 +65,12 @@ class RtlBackend(Backend):
         ident = self.link.next_load()
         self.link.post(self.device, [host.load(bar, offset, size, ident)])
         self._loads += 1
-        if self.link.run([host.loads_are(self._loads, self.device)], 1_000_000) < 0:
+        if self.link.run([host.loads_are(self._loads, self.device)], WAIT_CYCLES) < 0:
             raise DeviceTimeout(f"read of BAR {bar} at {offset:#x} got no response")
         line = self.link.load_response(ident)
         return line[offset % host.LINE : offset % host.LINE + size]
 
-    def wait(self, condition, timeout_cycles=1_000_000, word=None):
+    def wait(self, condition, timeout_cycles=WAIT_CYCLES, word=None):
         deadline = self.cycles + timeout_cycles
         patience = 1
         while not condition():
@@ -96,8 +96,8 @@ class RtlBackend(Backend):
             raise DeviceTimeout("the device is idle and the condition does not hold")
 
     def settle(self):
-        if self.link.run([host.idle(IDLE_CYCLES)], SETTLE_CYCLES) < 0:
-            raise DeviceTimeout(f"device and fabric are not idle within {SETTLE_CYCLES} cycles")
+        if self.link.run([host.idle(IDLE_CYCLES)], WAIT_CYCLES) < 0:
+            raise DeviceTimeout(f"device and fabric are not idle within {WAIT_CYCLES} cycles")
 
     def _news(self, kind):
         self.link.collect()
@@ -118,7 +118,7 @@ class RtlBackend(Backend):
 
     def flr(self):
         self.begin_flr()
-        self.link.run([host.drained(self.device)], 1_000_000)
+        self.link.run([host.drained(self.device)], WAIT_CYCLES)
         self.link.run([], 4 * FLR_CYCLES)
         self.await_flr()
         self._set_up_msix()
@@ -129,7 +129,7 @@ class RtlBackend(Backend):
 
     def await_flr(self):
         """Waits for the end of the function-level reset."""
-        if self.link.run([host.flr_done(1, self.device)], 1_000_000) < 0:
+        if self.link.run([host.flr_done(1, self.device)], WAIT_CYCLES) < 0:
             raise DeviceTimeout("function-level reset does not end")
 
     def set_bus_master(self, on):

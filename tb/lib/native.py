@@ -10,6 +10,7 @@
 
 import ctypes
 import os
+import random
 
 import numpy as np
 from cocotb.triggers import ValueChange
@@ -38,6 +39,9 @@ from tb.lib.requests import (
     batch,
 )
 
+# Values of max payload size and max read request size; the strap is the index.
+PCIE_SIZES = (128, 256, 512, 1024, 2048, 4096)
+
 # A read takes three cycles: index driven, response valid, response sampled. Counts in flight when
 # counting stops take four.
 COUNTER_READ_CYCLES = 6
@@ -45,6 +49,12 @@ COUNTER_READ_CYCLES = 6
 
 class BoundaryBroken(AssertionError):
     """The device violated a rule of docs/boundary.md, or the bench was used wrongly."""
+
+
+def drawn_sizes(seed, test):
+    """Draws max payload size and max read request size in bytes, independently, for one test."""
+    draw = random.Random(f"{seed} {test}")
+    return draw.choice(PCIE_SIZES), draw.choice(PCIE_SIZES)
 
 
 def _library():

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests rare collisions on the device (scenarios: tb/scenarios)."""
 
-import os
-import random
-
 import cocotb
 import pyuvm
 from pyuvm import ConfigDB
@@ -11,11 +8,10 @@ from pyuvm import ConfigDB
 from efa_cosim.host.endpoints import Endpoint, Node
 from efa_cosim.layouts import defs
 from tb.env.iommu import LiveMemory
-from tb.env.nic_env import PCIE_SIZES, ROUGH, NicTest, drawn_sizes
-from tb.env.raced import raced
+from tb.env.nic_env import ROUGH, NicTest
+from tb.env.raced import race
 from tb.env.shown import KINDS
-from tb.lib.bridge import bridge
-from tb.lib.native import BoundaryBroken, Native
+from tb.lib.native import BoundaryBroken
 from tb.scenarios import collisions, lifecycle, races
 from tb.scenarios.send import exchange
 
@@ -112,18 +108,6 @@ class EveryCauseIsReportedOnce(NicTest):
             f"causes of queue pairs in ERR: expected {sorted(EXPECTED)}, "
             f"found {sorted(self.reported)}"
         )
-
-
-async def race(dut, work, live=LiveMemory, **knobs):
-    """Runs work on one device without comparison; `knobs` set the timing of host and network."""
-    seed = int(cocotb.RANDOM_SEED)
-    native = Native(dut)
-    mps, mrrs = map(PCIE_SIZES.index, drawn_sizes(seed, str(sorted(knobs))))
-    native.start(seed, 1, mps=mps, mrrs=mrrs, **knobs)
-    [backend] = raced(native, os.environ["EFA_SIM"], live)
-    backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
-    await bridge(work)([backend], random.Random(seed))
-    native.check()
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")

@@ -5,9 +5,9 @@ import cocotb
 import pyuvm
 
 from tb.env.nic_env import NicTest
+from tb.env.raced import race
 from tb.lib.native import Native
 from tb.scenarios import wires
-from tb.system.collisions_tests import race
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
