@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import init_sweeps
 import mutant_proofs
 import mutant_runs
 import mutants
@@ -14,6 +15,7 @@ import mutate
 import pytest
 import wiring
 
+from efa_cosim.layouts import defs
 from tb.runner import ROOT, closure
 from tb.simulators import simulator_missing
 from tb.unit.units import INSIDE, UNITS
@@ -354,6 +356,57 @@ def test_a_fault_that_changes_nothing_is_found(completion_side):
     assert below.same(fault("u_ec", "counted_rd_addr", narrow))
     assert not below.same(fault("u_ec", "counted_rd_addr", wide))
     assert not below.same(fault("u_eq", "s_commit_valid", "0"))
+
+
+def test_two_outputs_with_one_source_are_the_same():
+    others = [path for path in closure("efa_host") if path.stem != "efa_host"]
+    drawn, _, _ = wiring.make("efa_host", others, None, 1, "test.wiring.host")
+    below = wiring.Below("efa_host", others, "test.wiring.host")
+
+    def same(port, wire):
+        bits = below.module["netnames"][wire]["bits"]
+        return below.same(wiring.Fault(1, "", "", 1, "", (("u_irq", port, tuple(bits)),)))
+
+    # efa_mmio gives both offsets from one register, but not both valids.
+    assert same("s_acc_offset", "part_offset")
+    assert not same("s_acc_valid", "part_valid")
+
+
+@pytest.fixture(scope="module")
+def sweeps():
+    """Returns the initialization of the default build."""
+    return init_sweeps.Sweeps(closure)
+
+
+def needs_icarus(test):
+    return pytest.mark.skipif(simulator_missing("icarus") is not None, reason="no icarus")(test)
+
+
+@needs_icarus
+def test_the_time_of_an_initialization_is_proven(sweeps, monkeypatch):
+    assert sweeps.time("efa_psn", ()) == 1 << defs.LIMITS.qpn_w
+    # A store for a created queue pair would delay the sweep of efa_sq_flush.
+    assert sweeps.time("efa_sq_flush", ()) == 1 << defs.LIMITS.qpn_w
+    monkeypatch.setattr(init_sweeps, "QUIET", {})
+    assert init_sweeps.Sweeps(closure).time("efa_sq_flush", ()) is None
+
+
+@needs_icarus
+def test_only_a_term_that_another_covers_is_redundant(sweeps):
+    cells = sweeps.modules["efa_host"]["cells"]
+    [cell] = [name for name, cell in cells.items() if cell["type"] == "$reduce_and"]
+    bits = cells[cell]["connections"]["A"]
+
+    def dropped(*numbers):
+        left = tuple("1" if at in numbers else bit for at, bit in enumerate(bits))
+        return sweeps.redundant("efa_host", wiring.Fault(1, "", "", 1, "", ((cell, "A", left),)))
+
+    header = (ROOT / "rtl/gen/efa_defs.vh").read_text()
+    qp, admin = map(int, re.findall(r"`define EFA_ENGINE__(?:QP|ADMIN) 32'd(\d)", header))
+    # efa_obj_table on the admin side has the longest initialization, efa_qp_ctx a short one.
+    assert dropped(qp)
+    assert not dropped(admin) and not dropped(qp, admin)
+    assert not dropped()
 
 
 def test_the_glue_logic_loses_each_term():

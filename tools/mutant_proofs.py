@@ -17,10 +17,10 @@ from pathlib import Path
 from formal_job import CARRIER
 from mutants import OUT, PROOFS, ROOT, YosysFailed, YosysLate, yosys
 
-FORM = "3"  # of proofs; stored results of another form are invalid
+FORM = "4"  # of proofs; stored results of another form are invalid
 SECONDS = 120
-# scorr merges equal parts. If it leaves nothing to decide, pdr has no answer, but has one without.
-STEPS = ("scorr;strash;pdr", "pdr")
+# scorr merges equal parts. If it leaves nothing to decide, pdr has no answer, but dprove has one.
+STEPS = ("scorr;strash;pdr", "scorr;strash;dprove", "pdr")
 CELL = re.compile(r"  cell \S+ \S+\n(?:    .*\n)*?  end\n")
 FREE = 10_000  # number of the first input for a state; no block has as many ports
 FIRST_CYCLE = """
@@ -111,13 +111,16 @@ def _from_reset(top, mutant, file):
     (ROOT / OUT).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="proof_", dir=ROOT / OUT) as folder:
         place = Path(folder).relative_to(ROOT)
-        if not _write_both(place, _pair(top, mutant, file)):
-            return False
-        _write_aigers(place)
-        zero, one = (ROOT / place / f"{name}.aig" for name in ("zero", "one"))
-        if zero.read_bytes() == one.read_bytes():
-            return _decided(place, zero.name)
-        return _decided(place, zero.name) and _decided(place, one.name)
+        return _write_both(place, _pair(top, mutant, file)) and holds(place)
+
+
+def holds(place):
+    """Returns True if ABC proves the assertions of the netlist both.il in a folder."""
+    _write_aigers(place)
+    zero, one = (ROOT / place / f"{name}.aig" for name in ("zero", "one"))
+    if zero.read_bytes() == one.read_bytes():
+        return _decided(place, zero.name)
+    return _decided(place, zero.name) and _decided(place, one.name)
 
 
 def _write_both(place, pair):

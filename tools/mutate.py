@@ -21,12 +21,12 @@ timeout is a mutant without an error message: it is reported separately and does
 killed.
 
 Yosys's SAT solver examines each survivor of a block. A survivor of the wiring is proven equal if
-the changed bits have the same constant driver or no reader; the solver also examines faults of the
-glue logic. tb/mutants.yaml gives the reason why each other survivor is accepted; a verdict without
-a survivor is an error. Valid results of an earlier run are read from reports/mutate/blocks. A run
-without --block also reads complete rows from tb/mutation.json, the record of passed rows: a digest
-of RTL and tests, and the counts. --fresh runs everything. Results: reports/mutate/summary.json,
-.txt and .svg, by folder and by row.
+the changed bits have the same source or no reader; the solver also examines faults of the glue
+logic, and tools/init_sweeps.py those of m_init_done. tb/mutants.yaml gives the reason why each
+other survivor is accepted; a verdict without a survivor is an error. Valid results of an earlier
+run are read from reports/mutate/blocks. A run without --block also reads complete rows from
+tb/mutation.json, the record of passed rows: a digest of RTL and tests, and the counts. --fresh runs
+everything. Results: reports/mutate/summary.json, .txt and .svg, by folder and by row.
 
 Exit status 1 if fewer than 95 % of the mutants not proven equal were killed, a survivor has no
 verdict or a verdict is stale; 2 if a row is unknown or its tests do not pass on the unmutated
@@ -42,6 +42,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import init_sweeps
 import mutant_page
 import mutant_proofs
 import mutants as netlists
@@ -291,13 +292,15 @@ def examine(block, units, args, verdicts):
 def examine_wiring(names, args, verdicts):
     """Yields the rows of some wiring modules, which share a simulation, with their names."""
     bench = SystemBench([wired(name) for name in names], AREAS, args.count, args.seed)
+    sweeps = init_sweeps.Sweeps(closure)
     kept, owner, numbers, below = {}, {}, [], {}
     for name in names:
         top = wired(name)
         drawn, listed = bench.drawn[top], bench.listed[top]
         kept[name] = Kept(name, system_state(top, AREAS, args.count, args.seed), args.fresh)
         print(f"{name}: {len(drawn)} of {len(listed)} faults drawn", flush=True)
-        below[name] = wiring.Below(top, [path for path in closure(top) if path.stem != top])
+        others = [path for path in closure(top) if path.stem != top]
+        below[name] = wiring.Below(top, others, sweeps=sweeps)
         # A survivor takes as long as fifty kills; a comparison of drivers takes no time.
         for mutant in drawn:
             if mutant.number not in kept[name].proofs and below[name].same(mutant):

@@ -17,8 +17,10 @@ modules differ, so that one simulation holds the mutants of all wiring modules.
 
 import json
 import re
+import tempfile
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from pathlib import Path
 
 import mutant_proofs
 import mutants as netlists
@@ -242,23 +244,30 @@ def _planted(module, drawn):
             connected[port] = chosen
 
 
+def _read(top, others):
+    """Returns the commands that read a wiring module; the modules below it stay black boxes."""
+    file = next((ROOT / "rtl").rglob(f"{top}.v")).relative_to(ROOT)
+    below = " ".join(str(path.relative_to(ROOT)) for path in others)
+    return (f"read_verilog -lib {FLAGS} {below}", f"read_verilog -defer {FLAGS} {file}",
+            f"hierarchy -check -top {top}", "proc -norom", "opt_clean",
+            f"rename -top {top}_mutant")  # fmt: skip
+
+
+def netlist(top, others):
+    """Returns the netlist of a wiring module as a dict of Yosys's JSON format."""
+    with tempfile.TemporaryDirectory(prefix="wiring_", dir=ROOT / OUT) as folder:
+        place = Path(folder) / "base.json"
+        yosys(*_read(top, others), f"write_json {place.relative_to(ROOT)}")
+        return json.loads(place.read_text())["modules"][f"{top}_mutant"]
+
+
 def make(top, others, count, seed, folder=None):
     """Returns (faults drawn, sources to build instead of the module's own, all faults). A fault
     that was not drawn has no number. `folder` of OUT gets the sources."""
     folder = OUT / (folder or f"{top}.wiring")
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
     file = next((ROOT / "rtl").rglob(f"{top}.v"))
-    below = " ".join(str(path.relative_to(ROOT)) for path in others)
-    yosys(
-        f"read_verilog -lib {FLAGS} {below}",
-        f"read_verilog -defer {FLAGS} {file.relative_to(ROOT)}",
-        f"hierarchy -check -top {top}",
-        "proc -norom",
-        "opt_clean",
-        f"rename -top {top}_mutant",
-        f"write_rtlil {folder}/base.il",
-        f"write_json {folder}/base.json",
-    )
+    yosys(*_read(top, others), f"write_rtlil {folder}/base.il", f"write_json {folder}/base.json")
     name = f"{top}_mutant"
     module = json.loads((ROOT / folder / "base.json").read_text())["modules"][name]
     net = Netlist(top, module)
@@ -285,18 +294,20 @@ def make(top, others, count, seed, folder=None):
 
 
 class Below:
-    """Analyses the ports of the modules in a wiring module: inputs without a reader, constant
-    outputs. Each kind of instance is analysed once."""
+    """Analyses the ports of the modules in a wiring module: inputs without a reader, sources of
+    outputs. Each kind of instance is analysed once. `sweeps` proves faults of init_done terms."""
 
-    def __init__(self, top, others, folder=None):
+    def __init__(self, top, others, folder=None, sweeps=None):
         self.top, self.others, self._requested = top, others, {}
+        self._sweeps = sweeps
         self.folder = folder or f"{top}.wiring"
         base = json.loads((ROOT / OUT / self.folder / "base.json").read_text())
         self.module = base["modules"][f"{top}_mutant"]
-        self._constants = {}
+        self._sources = {}
 
     def _ports_of(self, kind, parameters):
-        """Returns ({input: mask of bits in use}, {output: bits, constants as text}) of a module."""
+        """Returns ({input: mask of bits in use}, {output: bits, constants as text}, {bit of an
+        input: (port, index)}) of a module."""
         key = kind, tuple(sorted(parameters.items()))
         if key not in self._requested:
             chosen = "".join(f" -chparam {name} {int(value, 2)}"
@@ -305,7 +316,7 @@ class Below:
             place = OUT / self.folder / "below.json"
             yosys(f"read_verilog -defer {FLAGS} {below}", f"hierarchy -check -top {kind}{chosen}",
                   "proc -norom", "flatten", "opt_expr", "opt_clean -purge", "opt_expr",
-                  "opt_clean -purge", f"write_json {place}")  # fmt: skip
+                  "opt_merge", "opt_clean -purge", f"write_json {place}")  # fmt: skip
             modules = json.loads((ROOT / place).read_text())["modules"]
             module = next(one for one in modules.values() if one["attributes"].get("top"))
             used = set()
@@ -313,16 +324,17 @@ class Below:
                 for port, bits in cell["connections"].items():
                     if cell["port_directions"][port] == "input":
                         used.update(bits)
-            inputs, outputs = {}, {}
+            inputs, outputs, entries = {}, {}, {}
             for port in module["ports"].values():
                 if port["direction"] != "input":
                     used.update(port["bits"])
             for name, port in module["ports"].items():
                 if port["direction"] == "input":
                     inputs[name] = [bit in used for bit in port["bits"]]
+                    entries |= {bit: (name, at) for at, bit in enumerate(port["bits"])}
                 else:
                     outputs[name] = port["bits"]
-            self._requested[key] = inputs, outputs
+            self._requested[key] = inputs, outputs, entries
         return self._requested[key]
 
     def _of(self, cell):
@@ -330,20 +342,27 @@ class Below:
         return self._ports_of(cell["type"], cell["parameters"])
 
     def _known(self, bit):
-        """Returns a bit, or the constant to which the instance that drives it sets it."""
-        if bit not in self._constants:
-            self._constants[bit] = bit
+        """Returns the source of a bit: a constant, (instance, bit in it), or the bit. An instance
+        that passes an input on has the source of the input."""
+        if bit not in self._sources:
+            self._sources[bit] = bit
             for name, cell in self.module["cells"].items():
                 for port, bits in cell["connections"].items():
                     if (cell["type"][0] != "$" and bit in bits
                             and cell["port_directions"][port] != "input"):  # fmt: skip
-                        driven = self._of(name)[1][port][bits.index(bit)]
-                        self._constants[bit] = driven if driven in ("0", "1") else bit
-        return self._constants[bit]
+                        _, outputs, entries = self._of(name)
+                        driven = outputs[port][bits.index(bit)]
+                        self._sources[bit] = (name, driven)
+                        if driven in ("0", "1"):
+                            self._sources[bit] = driven
+                        elif driven in entries:
+                            passed, at = entries[driven]
+                            self._sources[bit] = self._known(cell["connections"][passed][at])
+        return self._sources[bit]
 
     def same(self, fault):
         """Returns True if a fault changes nothing: each changed bit has no reader or the same
-        constant driver."""
+        source."""
         for name, port, bits in fault.changes:
             cell = self.module["cells"][name]
             inner = cell["type"][0] != "$"
@@ -363,6 +382,8 @@ class Below:
                 return True
             if any(self.module["cells"][cell]["type"][0] != "$" for cell, _, _ in fault.changes):
                 return False
+            if self._sweeps and self._sweeps.redundant(self.top, fault):
+                return True
             if not written:
                 netlists.write_proofs(OUT / self.folder, self.top, self.others, ("proof",))
                 written.append("proof")

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proves that a fault in the AND of m_init_done terms does not change when a reset ends.
+
+efa_reset ends a reset when all tables are initialised: s_init_done is the AND of the m_init_done of
+all modules, level by level. A term is redundant if another term rises in the same cycle or later.
+
+1. The AND is read from the netlists of the wiring modules. A fault removes terms.
+2. For each module that gives a term, Icarus simulates the time from its reset to m_init_done = 1,
+   with all other inputs at 0.
+3. ABC proves that time for all values of the other inputs and of memories, from a reset on:
+   m_init_done rises when a counter reaches this time, in a copy of the module whose registers keep
+   their values from then on, and m_init_done stays 1 until the next reset. QUIET inputs are 0 in
+   the copy until m_init_done rises.
+
+Without a proof of its time a term counts as needed. A module begins with its own reset, which ends
+with rst or before: efa_reset holds rst for longer than rst_por and m_host_rst.
+"""
+
+import copy
+import json
+import re
+import subprocess
+import tempfile
+from functools import cached_property
+from pathlib import Path
+
+import mutant_proofs
+import wiring
+from mutants import FLAGS, OUT, ROOT, YosysFailed, yosys
+
+from tb.simulators import clean_environment
+
+DONE, SINK, TOP = "m_init_done", ("u_reset", "s_init_done"), "efa_nic"
+HOST = "efa_host"
+ANDS = ("$logic_and", "$and", "$reduce_and")
+RESETS = {"efa_irq": "s_host_rst"}  # of a module, if not rst
+# An assertion of the module (EFA_CHECK) excludes these in the time of the initialization.
+QUIET = {"efa_sq_flush": ("s_clear_valid",)}
+CYCLES = 10_000  # more than the longest initialization of the default build
+BENCH = """
+module bench;
+reg clk = 0, rst = 1;
+wire done;
+integer n = 0;
+gold gold(.clk(clk), .{reset}(rst), .m_init_done(done){others});
+always #1 clk = !clk;
+always @(posedge clk) begin
+  rst <= 0;
+  if (!rst) begin
+    if (done === 1'b1 || n == {most}) begin
+      if (done === 1'b1) $display("after %0d", n);
+      $finish;
+    end
+    n <= n + 1;
+  end
+end
+endmodule
+"""
+BOTH = """
+module both(input clk, rst{inputs});
+wire first, done;
+held held(.clk(clk), .{reset}(rst), .m_init_done(first){quiet});
+gold gold(.clk(clk), .{reset}(rst), .m_init_done(done){others});
+reg [15:0] n = 0;
+reg was_done = 0;
+always @(posedge clk) begin
+  if (rst) n <= 0;
+  else if (n != 16'd{cycles}) n <= n + 1;
+  was_done <= done && !rst;
+end
+always @* if (!rst) begin
+  assert (first == (n == 16'd{cycles}));
+  assert (done || !was_done);
+end
+endmodule
+"""
+
+
+class Sweeps:
+    """The initialization of the default build; `closure` returns the sources of a module."""
+
+    def __init__(self, closure):
+        self._closure, self._times = closure, {}
+
+    @cached_property
+    def modules(self):
+        """The netlists of the wiring modules, {name: module}."""
+        (ROOT / OUT).mkdir(parents=True, exist_ok=True)
+        return {top: wiring.netlist(top, [path for path in self._closure(top) if path.stem != top])
+                for top in wiring.WIRING}  # fmt: skip
+
+    def redundant(self, top, fault):
+        """Returns True if the device becomes initialised in the same cycle with a fault.
+
+        False if the fault changes anything other than an AND, or the proof fails.
+        """
+        cells = self.modules[top]["cells"]
+        if any(cells[cell]["type"] not in ANDS for cell, _, _ in fault.changes):
+            return False
+        whole, left = self.terms(), self.terms(top, fault.changes)
+        gone = whole - left
+        if not gone or left - whole:
+            return False
+        times = [self.time(*one[1:]) for one in gone]
+        longest = max((time for one in left if (time := self.time(*one[1:]))), default=0)
+        return None not in times and max(times) <= longest
+
+    def terms(self, top=None, changes=()):
+        """Returns {(path, module, parameters), ...} of all terms; `changes` are those of a fault in
+        the module `top`."""
+        changed = {(cell, port): bits for cell, port, bits in changes}
+
+        def bits_of(module, cell, port):
+            own = self.modules[module]["cells"][cell]["connections"][port]
+            return changed.get((cell, port), own) if module == top else own
+
+        def driver(module, bit):
+            return next((
+                (name, port) for name, cell in self.modules[module]["cells"].items()
+                for port, bits in cell["connections"].items()
+                if cell["port_directions"][port] == "output" and bit in bits
+            ), None)  # fmt: skip
+
+        def walk(module, path, bit):
+            """Returns the terms of a bit in an instance of a wiring module."""
+            if bit == "1":
+                return set()
+            found = driver(module, bit)
+            if found is None:
+                return outside(module, bit)
+            name, port = found
+            cell = self.modules[module]["cells"][name]
+            kind = cell["type"]
+            if kind in ANDS:
+                inputs = [one for which in cell["connections"] if which in ("A", "B")
+                          for one in bits_of(module, name, which)]  # fmt: skip
+                return set().union(*(walk(module, path, one) for one in inputs))
+            if kind in self.modules and port == DONE:
+                [end] = self.modules[kind]["ports"][DONE]["bits"]
+                return walk(kind, (*path, name), end)
+            parameters = tuple(sorted(cell["parameters"].items()))
+            return {((*path, name), kind, parameters)}
+
+        def outside(module, bit):
+            """Returns the terms of an input of efa_host in efa_nic."""
+            ports = self.modules[module]["ports"].items()
+            port, at = next((port, one["bits"].index(bit)) for port, one in ports
+                            if one["direction"] == "input" and bit in one["bits"])  # fmt: skip
+            name = next(name for name, cell in self.modules[TOP]["cells"].items()
+                        if cell["type"] == module)  # fmt: skip
+            return walk(TOP, (), bits_of(TOP, name, port)[at])
+
+        [bit] = bits_of(HOST, *SINK)
+        return walk(HOST, (HOST,), bit)
+
+    def time(self, kind, parameters):
+        """Returns the proven cycles from the reset to m_init_done = 1, or None without a proof."""
+        key = kind, parameters
+        if key not in self._times:
+            (ROOT / OUT).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="init_", dir=ROOT / OUT) as folder:
+                try:
+                    self._times[key] = self._proven(kind, parameters, Path(folder))
+                except YosysFailed:
+                    self._times[key] = None
+        return self._times[key]
+
+    def _proven(self, kind, parameters, folder):
+        place = folder.relative_to(ROOT)
+        self._write_gold(kind, parameters, place)
+        text = json.loads((folder / "gold.json").read_text())
+        ports = text["modules"]["gold"]["ports"]
+        reset = RESETS.get(kind, "rst")
+        if reset not in ports or (cycles := _simulated(place, ports, reset)) is None:
+            return None
+        modules = text["modules"]
+        _begin_after_reset(modules["gold"], reset)
+        modules["held"] = _held(modules["gold"])
+        (folder / "gold.json").write_text(json.dumps(text))
+        free = [(name, len(port["bits"])) for name, port in ports.items()
+                if port["direction"] == "input" and name not in ("clk", reset)]  # fmt: skip
+        inputs = "".join(f", input [{width - 1}:0] \\{name} " for name, width in free)
+        others = "".join(f", .\\{name} (\\{name} )" for name, _ in free)
+        quiet = others
+        for name in QUIET.get(kind, ()):
+            quiet = quiet.replace(f"(\\{name} )", f"(\\{name} & first)")
+        text = BOTH.format(inputs=inputs, others=others, quiet=quiet, reset=reset, cycles=cycles)
+        (folder / "both.v").write_text(text)
+        yosys(f"read_json {place}/gold.json", f"read_verilog -formal {place}/both.v",
+              "hierarchy -check -top both", "proc", "flatten", f"write_rtlil {place}/both.il")
+        return cycles if mutant_proofs.holds(place) else None
+
+    def _write_gold(self, kind, parameters, place):
+        """Writes gold.il and gold.json: the logic of m_init_done of a module, memories outside."""
+        chosen = "".join(f" -chparam {name} {int(value, 2)}" for name, value in parameters)
+        below = " ".join(str(path.relative_to(ROOT)) for path in self._closure(kind))
+        only = f"delete -port gold/o:* gold/o:{DONE} %d; opt_clean -purge"
+        yosys(f"read_verilog -defer {FLAGS} {below}", f"hierarchy -check -top {kind}{chosen}",
+              "proc -norom", "flatten", "rename -top gold", only, "opt_expr", "memory_collect",
+              "opt_clean -purge", "expose -evert gold/t:$mem*", only,
+              "opt_dff", "opt_clean", f"write_json {place}/gold.json",
+              f"write_verilog -noattr {place}/gold.v")  # fmt: skip
+
+
+def _begin_after_reset(module, reset):
+    """Gives each register of a netlist that the reset sets this value as initial value; the other
+    registers may begin with any value."""
+    reset = module["ports"][reset]["bits"]
+    for name, cell in list(module["cells"].items()):
+        at = cell["connections"]
+        if at.get("SRST") == reset and int(cell["parameters"]["SRST_POLARITY"], 2):
+            module["netnames"][f"init_{name}"] = {
+                "hide_name": 0, "bits": at["Q"],
+                "attributes": {"init": cell["parameters"]["SRST_VALUE"]},
+            }  # fmt: skip
+
+
+def _held(module):
+    """Returns a copy of a netlist whose registers keep their values while m_init_done is 1."""
+    held = copy.deepcopy(module)
+    fresh = 1 + max(bit for net in held["netnames"].values() for bit in net["bits"]
+                    if isinstance(bit, int))  # fmt: skip
+    for name, cell in list(held["cells"].items()):
+        at = cell["connections"]
+        if "Q" in at and "D" in at:
+            width = len(at["D"])
+            bits = list(range(fresh, fresh + width))
+            fresh += width
+            held["cells"][f"hold_{name}"] = {
+                "hide_name": 0, "type": "$mux", "attributes": {},
+                "parameters": {"WIDTH": f"{width:032b}"},
+                "port_directions": {"A": "input", "B": "input", "S": "input", "Y": "output"},
+                "connections": {"A": at["D"], "B": at["Q"], "S": module["ports"][DONE]["bits"],
+                                "Y": bits},
+            }  # fmt: skip
+            at["D"] = bits
+    return held
+
+
+def _simulated(place, ports, reset):
+    """Returns the cycles from the reset to m_init_done = 1 with all other inputs at 0, or None."""
+    inputs = [name for name, port in ports.items() if port["direction"] == "input"]
+    others = "".join(f", .\\{name} ('0)" for name in inputs if name not in ("clk", reset))
+    text = BENCH.format(others=others, most=CYCLES, reset=reset)
+    (ROOT / place / "bench.v").write_text(text)
+    done = subprocess.run(
+        ["iverilog", "-g2012", "-o", "bench.vvp", "bench.v", "gold.v"],
+        cwd=ROOT / place, env=clean_environment("icarus"), capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise YosysFailed(done.stderr)
+    done = subprocess.run(["vvp", "-n", "bench.vvp"], cwd=ROOT / place, capture_output=True,
+                          env=clean_environment("icarus"), text=True, check=True)  # fmt: skip
+    found = re.search(r"^after (\d+)$", done.stdout, re.MULTILINE)
+    return int(found.group(1)) if found else None
