@@ -4,7 +4,9 @@ the object is not the first of its kind."""
 
 import numpy as np
 
-from efa_cosim.boundary.events import of_kind
+from efa_cosim.boundary.backend import msix_table_stores
+from efa_cosim.boundary.events import field, of_kind, where
+from efa_cosim.host.alloc import PAGE_BYTES
 from efa_cosim.host.completion_counter import SENDS
 from efa_cosim.host.driver import Driver
 from efa_cosim.host.endpoints import QKEY, Endpoint, Node, pattern
@@ -119,21 +121,18 @@ def draining_of_each_queue(backends, _rng):
             one.qp.modify(STATE.RTS)
 
 
-def acknowledgements_wait(backends, _rng, messages=60):
-    """Receives many messages of a peer at once: each is acknowledged, however slowly packets leave.
-    """
+def acknowledgements_wait(backends, _rng, messages=2600):
+    """Sends many messages at once to a queue pair without receives: each is refused, however slowly
+    packets leave. More acknowledgements wait than the device can store."""
     node, backend = Node(backends[0]), backends[0]
     end = Endpoint(node)
-    for number in range(messages):
-        end.receive(64, wr_id=number)
     backend.settle()
     before = backend.counters()["packets"]
     for number in range(messages):
         header = defs.PktHdr(opcode=defs.PktOpcode.SRD_SEND, length=4, dst_qpn=end.qp.number,
                              src_qpn=5, qkey=QKEY, src_node=20, dst_node=backend.node_id,
-                             msg_id=number, psn=number)  # fmt: skip
+                             msg_id=number % 2048, psn=number)  # fmt: skip
         backend.inject(header.pack() + b"data")
-    assert set(end.cq.wait_for(messages)["status"]) == {STATUS.OK}
     backend.settle()
     assert backend.counters()["packets"] - before == messages
 
@@ -235,3 +234,69 @@ def no_message_without_msix(backends, _rng):
     node.driver.submit(defs.AdminAllocPdCmd())
     backend.settle()
     assert backend.interrupts(), "no message after MSI-X is on"
+
+
+def table_in_bursts(backends, rng, turns=12, length=40):
+    """Stores and loads fields of the MSI-X table back to back: each load returns the last store."""
+    backend = backends[0]
+    link, device = backend.link, backend.device
+    table = {at: int.from_bytes(data, "little") for _, at, data in msix_table_stores()}
+    fields = [at for at in table if at % 16 < 12]
+    for _ in range(turns):
+        burst, expected = [], {}
+        for _ in range(length):
+            at = rng.choice(fields)
+            if rng.random() < 0.5:
+                table[at] = rng.getrandbits(30) << 2
+                burst.append(requests.store(defs.EFA_REG_BAR, at, table[at].to_bytes(4, "little")))
+            else:
+                ident = link.next_load()
+                expected[ident] = at, table[at]
+                burst.append(requests.load(defs.EFA_REG_BAR, at, 4, ident))
+        link.post(device, burst)
+        backend.settle()
+        for ident, (at, value) in expected.items():
+            lane = at % requests.LINE
+            found = int.from_bytes(link.load_response(ident)[lane : lane + 4], "little")
+            assert found == value, f"{at:#x}: {found:#x}, stored {value:#x}"
+
+
+def reset_waits_for_packets(backends, rng, turns=6):
+    """Resets the device while it sends a packet to a slow network: the packet ends whole."""
+    backend = backends[0]
+    for _ in range(turns):
+        node = Node(backend)
+        end = Endpoint(node)
+        backend.settle()
+        backend.events()
+        end.qp.post_send_many([0], ah=node.ah_of(20), dest_qp=5, qkey=QKEY,
+                              sges=[(end.buffer.addr, 4096, end.buffer.l_key)])  # fmt: skip
+        for _ in range(1000):
+            backend.pause(50)
+            if len(of_kind(backend.events(), "tx_first")):
+                break
+        else:
+            raise AssertionError("no packet begins")
+        backend.pause(rng.randrange(500))
+        node.driver.reset()
+        backend.settle()
+        assert len(of_kind(backend.events(), "tx_last")) == 1
+
+
+def late_reads_have_their_tags(backends, _rng, turns=2):
+    """Answers payload reads after the completion timeout: the report of each names its tag."""
+    backend = backends[0]
+    node = Node(backend)
+    end = Endpoint(node)
+    for turn in range(turns):
+        backend.memory.fail(end.buffer.pages[0], PAGE_BYTES, requests.FAULT_LATE)
+        end.send(end, b"read late", wr_id=turn)
+        assert end.cq.wait_for(1)[0]["status"] != STATUS.OK
+        backend.settle()
+        backend.memory.heal()
+        end.qp.destroy()
+        end = Endpoint(node)
+    events = backend.events()
+    timed_out = field(where(events, "rd_cpl", err=1), "rd_cpl", "tag")
+    late = where(events, "anomaly_host", what=defs.AnomalyHost.READ_LATE)
+    assert list(field(late, "anomaly_host", "detail")) == list(timed_out) and len(late) == turns

@@ -4,10 +4,13 @@
 import cocotb
 import pyuvm
 
+from efa_cosim.layouts import defs
 from tb.env.nic_env import NicTest
 from tb.env.raced import race
 from tb.lib.native import Native
 from tb.scenarios import wires
+
+LATE = 2 * defs.LIMITS.completion_timeout_cycles  # of the response to a read
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -90,3 +93,21 @@ async def a_clear_sets_the_counters_to_zero(dut):
     native.knobs(0, cnt_clear=0)
     cleared, _ = await native.perf_counters()
     assert any(counted) and not any(cleared), (counted, cleared)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def the_table_holds_under_bursts(dut):
+    """bringup.msix_table.bursts"""
+    await race(dut, wires.table_in_bursts)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def a_reset_waits_for_packets(dut):
+    """reset.packets"""
+    await race(dut, wires.reset_waits_for_packets, net_stall=63_000)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def late_reads_are_reported_by_tag(dut):
+    """bringup.late_reads"""
+    await race(dut, wires.late_reads_have_their_tags, rd_late=LATE)
