@@ -300,3 +300,24 @@ def late_reads_have_their_tags(backends, _rng, turns=2):
     timed_out = field(where(events, "rd_cpl", err=1), "rd_cpl", "tag")
     late = where(events, "anomaly_host", what=defs.AnomalyHost.READ_LATE)
     assert list(field(late, "anomaly_host", "detail")) == list(timed_out) and len(late) == turns
+
+
+def acknowledgements_follow_completions(backends, _rng, messages=40):
+    """Receives messages while the host accepts writes slowly: no acknowledgement leaves before its
+    CQE was passed to the write engine."""
+    node, backend = Node(backends[0]), backends[0]
+    end = Endpoint(node)
+    for number in range(messages):
+        end.receive(64, wr_id=number)
+    backend.settle()
+    backend.events()
+    for number in range(messages):
+        header = defs.PktHdr(opcode=defs.PktOpcode.SRD_SEND, length=4, dst_qpn=end.qp.number,
+                             src_qpn=5, qkey=QKEY, src_node=20, dst_node=backend.node_id,
+                             msg_id=number, psn=number)  # fmt: skip
+        backend.inject(header.pack() + b"data")
+    assert set(end.cq.wait_for(messages)["status"]) == {STATUS.OK}
+    backend.settle()
+    events = backend.events()
+    completed, left = (of_kind(events, name)["cycle"] for name in ("cqe", "ackout"))
+    assert len(completed) == len(left) == messages and (completed < left).all()

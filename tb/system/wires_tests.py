@@ -111,3 +111,9 @@ async def a_reset_waits_for_packets(dut):
 async def late_reads_are_reported_by_tag(dut):
     """bringup.late_reads"""
     await race(dut, wires.late_reads_have_their_tags, rd_late=LATE)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def acknowledgements_follow_completions(dut):
+    """recv.acknowledgements.order"""
+    await race(dut, wires.acknowledgements_follow_completions, wr_stall=62_000)
