@@ -8,7 +8,7 @@ from efa_cosim.layouts import defs
 from tb.env.nic_env import NicTest
 from tb.env.raced import race
 from tb.lib.native import Native
-from tb.scenarios import wires
+from tb.scenarios import wires, wires_send
 
 LATE = 2 * defs.LIMITS.completion_timeout_cycles  # of the response to a read
 
@@ -117,3 +117,40 @@ async def late_reads_are_reported_by_tag(dut):
 async def acknowledgements_follow_completions(dut):
     """recv.acknowledgements.order"""
     await race(dut, wires.acknowledgements_follow_completions, wr_stall=62_000)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class PagesOfAnEarlierSessionHaveNoOwner(NicTest):
+    """reset.cleared.pages"""
+
+    work = staticmethod(wires_send.pages_of_an_earlier_session)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def a_new_queue_has_its_pages_beside_an_error(dut):
+    """send.pages.error"""
+    await race(dut, wires_send.pages_beside_an_error, rd_latency_min=40, rd_latency_max=40)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def a_reset_clears_the_expected_phase(dut):
+    """send.phase.reset"""
+    await race(dut, wires_send.phases_begin_anew, rd_latency_min=1200, rd_latency_max=1200)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def nothing_is_consumed_behind_an_error(dut):
+    """send.incomplete.behind"""
+    await race(dut, wires_send.nothing_consumed_behind_an_error)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def one_missing_dword_is_seen(dut):
+    """send.incomplete.dword"""
+    await race(dut, wires_send.one_missing_dword)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def a_handle_is_destroyed_again_and_again(dut):
+    """send.ah_destroyed.again"""
+    await race(dut, wires_send.handles_under_sends, rd_latency_min=2000, rd_latency_max=2000)
