@@ -178,11 +178,18 @@ def incomplete_beside_a_stored_queue(backends, _rng):
         broken.qp.destroy()
 
 
+def attachment(handle, qp, events):
+    """Returns the command that attaches a counter to events of a queue pair."""
+    request = defs.AdminAttachDetachEventCounterCmd(cntr_handle=handle)
+    request.aq_common.opcode = defs.AdminAqOpcode.ATTACH_EVENT_COUNTER
+    request.u.qp_events = {"qp_handle": qp, "events": events}
+    return request
+
+
 def detached(handle, qp, events):
     """Returns the command that detaches a counter from events of a queue pair."""
-    request = defs.AdminAttachDetachEventCounterCmd(cntr_handle=handle)
+    request = attachment(handle, qp, events)
     request.aq_common.opcode = defs.AdminAqOpcode.DETACH_EVENT_COUNTER
-    request.u.qp_events = {"qp_handle": qp, "events": events}
     return request
 
 

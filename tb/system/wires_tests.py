@@ -8,7 +8,7 @@ from efa_cosim.layouts import defs
 from tb.env.nic_env import NicTest
 from tb.env.raced import race
 from tb.lib.native import Native
-from tb.scenarios import wires, wires_send
+from tb.scenarios import wires, wires_admin, wires_recv, wires_send
 
 LATE = 2 * defs.LIMITS.completion_timeout_cycles  # of the response to a read
 
@@ -154,3 +154,75 @@ async def one_missing_dword_is_seen(dut):
 async def a_handle_is_destroyed_again_and_again(dut):
     """send.ah_destroyed.again"""
     await race(dut, wires_send.handles_under_sends, rd_latency_min=2000, rd_latency_max=2000)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def nothing_follows_a_reset(dut):
+    """admin.released.completions"""
+    await race(dut, wires_recv.nothing_after_a_reset, wr_stall=65_300)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def nothing_follows_a_reset_in_error(dut):
+    """admin.released.flushes"""
+    await race(dut, wires_recv.nothing_after_a_reset_in_error)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def regions_go_under_payload(dut):
+    """admin.released.receives"""
+    await race(dut, wires_recv.regions_go_under_receives, wr_stall=60_000)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def flushed_receives_share_with_messages(dut):
+    """recv.flush.share"""
+    await race(dut, wires_recv.flushes_beside_receives, wr_stall=60_000)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def completions_leave_at_full_rate(dut):
+    """cq.rate"""
+    await race(dut, wires_recv.completions_at_full_rate)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def receive_rings_beside_errors(dut):
+    """recv.rings.errors"""
+    await race(dut, wires_recv.rings_beside_errors)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def responses_outlive_the_aq(dut):
+    """admin.rings.aq"""
+    await race(dut, wires_admin.responses_outlive_the_aq)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def commands_end_with_a_reset(dut):
+    """reset.commands"""
+    await race(dut, wires_admin.commands_end_with_a_reset)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def anomalies_of_one_cycle_are_reported(dut):
+    """admin.anomalies.together"""
+    await race(dut, wires_admin.anomalies_of_one_cycle)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def a_counter_counts_from_the_response_on(dut):
+    """control.counters.attached"""
+    await race(dut, wires_admin.counted_from_the_response_on)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def events_precede_the_end_of_their_cq(dut):
+    """admin.released.events"""
+    await race(dut, wires_admin.events_of_destroyed_cqs)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def events_precede_the_end_of_their_group(dut):
+    """control.events.disabled"""
+    await race(dut, wires_admin.events_of_a_disabled_group)
