@@ -203,7 +203,7 @@ def test_a_site_is_a_wire_or_a_cell_also_of_an_instance(monkeypatch, name, part)
 @pytest.fixture(scope="module")
 def reports():
     """Returns the possible faults of efa_rq_report by name; their netlists are written."""
-    others = [path for path in closure("efa_rq_report") if path.stem != "efa_rq_report"]
+    others = mutants.files_below("efa_rq_report")
     *_, possible = mutants.make("efa_rq_report", {}, others, 60, 1)
     return {mutant.name: mutant for mutant in possible}
 
@@ -315,7 +315,7 @@ def test_the_files_of_a_block_are_used_again_until_an_input_changes(monkeypatch)
 @pytest.fixture(scope="module")
 def completion_side():
     """Returns (drawn faults, all faults, Below, written files) of the smallest wiring module."""
-    others = [path for path in closure("efa_cq_engine") if path.stem != "efa_cq_engine"]
+    others = mutants.files_below("efa_cq_engine")
     drawn, written, listed = wiring.make("efa_cq_engine", others, None, 1, "test.wiring")
     return drawn, listed, wiring.Below("efa_cq_engine", others, "test.wiring"), written
 
@@ -359,7 +359,7 @@ def test_a_fault_that_changes_nothing_is_found(completion_side):
 
 
 def test_two_outputs_with_one_source_are_the_same():
-    others = [path for path in closure("efa_host") if path.stem != "efa_host"]
+    others = mutants.files_below("efa_host")
     drawn, _, _ = wiring.make("efa_host", others, None, 1, "test.wiring.host")
     below = wiring.Below("efa_host", others, "test.wiring.host")
 
@@ -375,11 +375,10 @@ def test_two_outputs_with_one_source_are_the_same():
 @pytest.fixture(scope="module")
 def sweeps():
     """Returns the initialization of the default build."""
-    return init_sweeps.Sweeps(closure)
+    return init_sweeps.Sweeps()
 
 
-def needs_icarus(test):
-    return pytest.mark.skipif(simulator_missing("icarus") is not None, reason="no icarus")(test)
+needs_icarus = pytest.mark.skipif(simulator_missing("icarus") is not None, reason="no icarus")
 
 
 @needs_icarus
@@ -388,7 +387,8 @@ def test_the_time_of_an_initialization_is_proven(sweeps, monkeypatch):
     # A store for a created queue pair would delay the sweep of efa_sq_flush.
     assert sweeps.time("efa_sq_flush", ()) == 1 << defs.LIMITS.qpn_w
     monkeypatch.setattr(init_sweeps, "QUIET", {})
-    assert init_sweeps.Sweeps(closure).time("efa_sq_flush", ()) is None
+    assert init_sweeps.Sweeps().time("efa_sq_flush", ()) is None
+    assert sweeps.time("$mux", ()) is None
 
 
 @needs_icarus
@@ -410,7 +410,7 @@ def test_only_a_term_that_another_covers_is_redundant(sweeps):
 
 
 def test_the_glue_logic_loses_each_term():
-    others = [path for path in closure("efa_rx_engine") if path.stem != "efa_rx_engine"]
+    others = mutants.files_below("efa_rx_engine")
     drawn, _, _ = wiring.make("efa_rx_engine", others, None, 1, "test.wiring.glue")
     dropped = {fault.source for fault in drawn if fault.name.startswith("drop")}
     assert ".s_flushed(flush_valid && flush_ready)," in dropped

@@ -20,14 +20,13 @@ import copy
 import json
 import re
 import subprocess
-import tempfile
 from functools import cached_property
-from pathlib import Path
 
 import mutant_proofs
 import wiring
-from mutants import FLAGS, OUT, ROOT, YosysFailed, yosys
+from mutants import FLAGS, ROOT, YosysFailed, files_below, scratch, yosys
 
+from tb.runner import closure
 from tb.simulators import clean_environment
 
 DONE, SINK, TOP = "m_init_done", ("u_reset", "s_init_done"), "efa_nic"
@@ -77,17 +76,15 @@ endmodule
 
 
 class Sweeps:
-    """The initialization of the default build; `closure` returns the sources of a module."""
+    """The initialization of the default build."""
 
-    def __init__(self, closure):
-        self._closure, self._times = closure, {}
+    def __init__(self):
+        self._times = {}
 
     @cached_property
     def modules(self):
         """The netlists of the wiring modules, {name: module}."""
-        (ROOT / OUT).mkdir(parents=True, exist_ok=True)
-        return {top: wiring.netlist(top, [path for path in self._closure(top) if path.stem != top])
-                for top in wiring.WIRING}  # fmt: skip
+        return {top: wiring.netlist(top, files_below(top)) for top in wiring.WIRING}
 
     def redundant(self, top, fault):
         """Returns True if the device becomes initialised in the same cycle with a fault.
@@ -131,7 +128,8 @@ class Sweeps:
             name, port = found
             cell = self.modules[module]["cells"][name]
             kind = cell["type"]
-            if kind in ANDS:
+            # && of wider operands is not the AND of their bits.
+            if kind in ANDS and (kind == "$reduce_and" or len(bits_of(module, name, "A")) == 1):
                 inputs = [one for which in cell["connections"] if which in ("A", "B")
                           for one in bits_of(module, name, which)]  # fmt: skip
                 return set().union(*(walk(module, path, one) for one in inputs))
@@ -156,50 +154,54 @@ class Sweeps:
     def time(self, kind, parameters):
         """Returns the proven cycles from the reset to m_init_done = 1, or None without a proof."""
         key = kind, parameters
+        if kind[0] == "$":
+            return None  # logic between modules
         if key not in self._times:
-            (ROOT / OUT).mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix="init_", dir=ROOT / OUT) as folder:
+            with scratch() as place:
                 try:
-                    self._times[key] = self._proven(kind, parameters, Path(folder))
+                    self._times[key] = _proven(kind, parameters, place)
                 except YosysFailed:
                     self._times[key] = None
         return self._times[key]
 
-    def _proven(self, kind, parameters, folder):
-        place = folder.relative_to(ROOT)
-        self._write_gold(kind, parameters, place)
-        text = json.loads((folder / "gold.json").read_text())
-        ports = text["modules"]["gold"]["ports"]
-        reset = RESETS.get(kind, "rst")
-        if reset not in ports or (cycles := _simulated(place, ports, reset)) is None:
-            return None
-        modules = text["modules"]
-        _begin_after_reset(modules["gold"], reset)
-        modules["held"] = _held(modules["gold"])
-        (folder / "gold.json").write_text(json.dumps(text))
-        free = [(name, len(port["bits"])) for name, port in ports.items()
-                if port["direction"] == "input" and name not in ("clk", reset)]  # fmt: skip
-        inputs = "".join(f", input [{width - 1}:0] \\{name} " for name, width in free)
-        others = "".join(f", .\\{name} (\\{name} )" for name, _ in free)
-        quiet = others
-        for name in QUIET.get(kind, ()):
-            quiet = quiet.replace(f"(\\{name} )", f"(\\{name} & first)")
-        text = BOTH.format(inputs=inputs, others=others, quiet=quiet, reset=reset, cycles=cycles)
-        (folder / "both.v").write_text(text)
-        yosys(f"read_json {place}/gold.json", f"read_verilog -formal {place}/both.v",
-              "hierarchy -check -top both", "proc", "flatten", f"write_rtlil {place}/both.il")
-        return cycles if mutant_proofs.holds(place) else None
 
-    def _write_gold(self, kind, parameters, place):
-        """Writes gold.il and gold.json: the logic of m_init_done of a module, memories outside."""
-        chosen = "".join(f" -chparam {name} {int(value, 2)}" for name, value in parameters)
-        below = " ".join(str(path.relative_to(ROOT)) for path in self._closure(kind))
-        only = f"delete -port gold/o:* gold/o:{DONE} %d; opt_clean -purge"
-        yosys(f"read_verilog -defer {FLAGS} {below}", f"hierarchy -check -top {kind}{chosen}",
-              "proc -norom", "flatten", "rename -top gold", only, "opt_expr", "memory_collect",
-              "opt_clean -purge", "expose -evert gold/t:$mem*", only,
-              "opt_dff", "opt_clean", f"write_json {place}/gold.json",
-              f"write_verilog -noattr {place}/gold.v")  # fmt: skip
+def _proven(kind, parameters, place):
+    """Returns the time of a module, None if it is not proven; `place` is a folder for files."""
+    folder = ROOT / place
+    _write_gold(kind, parameters, place)
+    text = json.loads((folder / "gold.json").read_text())
+    ports = text["modules"]["gold"]["ports"]
+    reset = RESETS.get(kind, "rst")
+    if reset not in ports or (cycles := _simulated(place, ports, reset)) is None:
+        return None
+    modules = text["modules"]
+    _begin_after_reset(modules["gold"], reset)
+    modules["held"] = _held(modules["gold"])
+    (folder / "gold.json").write_text(json.dumps(text))
+    free = [(name, len(port["bits"])) for name, port in ports.items()
+            if port["direction"] == "input" and name not in ("clk", reset)]  # fmt: skip
+    inputs = "".join(f", input [{width - 1}:0] \\{name} " for name, width in free)
+    others = "".join(f", .\\{name} (\\{name} )" for name, _ in free)
+    quiet = others
+    for name in QUIET.get(kind, ()):
+        quiet = quiet.replace(f"(\\{name} )", f"(\\{name} & first)")
+    text = BOTH.format(inputs=inputs, others=others, quiet=quiet, reset=reset, cycles=cycles)
+    (folder / "both.v").write_text(text)
+    yosys(f"read_json {place}/gold.json", f"read_verilog -formal {place}/both.v",
+          "hierarchy -check -top both", "proc", "flatten", f"write_rtlil {place}/both.il")
+    return cycles if mutant_proofs.holds(place) else None
+
+
+def _write_gold(kind, parameters, place):
+    """Writes gold.json and gold.v: the logic of m_init_done of a module, memories outside."""
+    chosen = "".join(f" -chparam {name} {int(value, 2)}" for name, value in parameters)
+    files = " ".join(str(path.relative_to(ROOT)) for path in closure(kind))
+    only = f"delete -port gold/o:* gold/o:{DONE} %d; opt_clean -purge"
+    yosys(f"read_verilog -defer {FLAGS} {files}", f"hierarchy -check -top {kind}{chosen}",
+          "proc -norom", "flatten", "rename -top gold", only, "opt_expr", "memory_collect",
+          "opt_clean -purge", "expose -evert gold/t:$mem*", only,
+          "opt_dff", "opt_clean", f"write_json {place}/gold.json",
+          f"write_verilog -noattr {place}/gold.v")  # fmt: skip
 
 
 def _begin_after_reset(module, reset):
@@ -218,21 +220,14 @@ def _begin_after_reset(module, reset):
 def _held(module):
     """Returns a copy of a netlist whose registers keep their values while m_init_done is 1."""
     held = copy.deepcopy(module)
-    fresh = 1 + max(bit for net in held["netnames"].values() for bit in net["bits"]
-                    if isinstance(bit, int))  # fmt: skip
+    fresh = wiring.free_bit(held)
     for name, cell in list(held["cells"].items()):
         at = cell["connections"]
         if "Q" in at and "D" in at:
-            width = len(at["D"])
-            bits = list(range(fresh, fresh + width))
-            fresh += width
-            held["cells"][f"hold_{name}"] = {
-                "hide_name": 0, "type": "$mux", "attributes": {},
-                "parameters": {"WIDTH": f"{width:032b}"},
-                "port_directions": {"A": "input", "B": "input", "S": "input", "Y": "output"},
-                "connections": {"A": at["D"], "B": at["Q"], "S": module["ports"][DONE]["bits"],
-                                "Y": bits},
-            }  # fmt: skip
+            bits = list(range(fresh, fresh + len(at["D"])))
+            fresh += len(bits)
+            wiring.add_mux(held, f"hold_{name}", at["D"], at["Q"], module["ports"][DONE]["bits"],
+                           bits)  # fmt: skip
             at["D"] = bits
     return held
 

@@ -11,11 +11,9 @@ any values, the same in both.
 """
 
 import re
-import tempfile
-from pathlib import Path
 
 from formal_job import CARRIER
-from mutants import OUT, PROOFS, ROOT, YosysFailed, YosysLate, yosys
+from mutants import OUT, PROOFS, ROOT, YosysFailed, YosysLate, scratch, yosys
 
 FORM = "4"  # of proofs; stored results of another form are invalid
 SECONDS = 120
@@ -108,9 +106,7 @@ def _in_every_state(top, mutant, file):
 
 
 def _from_reset(top, mutant, file):
-    (ROOT / OUT).mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="proof_", dir=ROOT / OUT) as folder:
-        place = Path(folder).relative_to(ROOT)
+    with scratch() as place:
         return _write_both(place, _pair(top, mutant, file)) and holds(place)
 
 

@@ -302,7 +302,7 @@ class Bench:
         self.parameters = UNITS[units[0]].mutated
         self.state = unit_state(block, units, count, seed)
         mine = self.parameters if self.top == block else INSIDE[block][1]
-        below = [path for path in closure(block) if path.stem != block]
+        below = netlists.files_below(block)
         self.mutants, own, self.possible = netlists.make(block, mine, below, count, seed)
         self.sources = own + [path for path in closure(self.top) if path.stem != block]
         self.plusargs = random_unknowns(seed)
@@ -477,7 +477,7 @@ class SystemBench(Bench):
                     "EFA_STORE_BUFFER": str(StoreBuffer.drawn(seed))}  # fmt: skip
         self.drawn, self.listed, self.sources = {}, {}, []
         for block in blocks:
-            below = [path for path in closure(block) if path.stem != block]
+            below = netlists.files_below(block)
             faults, own, self.listed[block] = wiring.make(block, below, count, seed)
             self.drawn[block] = faults
             self.sources += own

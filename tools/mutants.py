@@ -13,10 +13,14 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections import Counter, defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from tb.runner import closure
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = Path("sim/out/mutate")
@@ -80,6 +84,19 @@ def yosys(*commands, seconds=None):
         raise YosysLate(f"no end in {seconds} s") from None
     if done.returncode:
         raise YosysFailed("\n".join((done.stdout + done.stderr).strip().splitlines()[-6:]))
+
+
+@contextmanager
+def scratch():
+    """Gives a folder, relative to the project's root, that is removed at the end."""
+    (ROOT / OUT).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / OUT) as folder:
+        yield Path(folder).relative_to(ROOT)
+
+
+def files_below(top):
+    """Returns the sources of the modules below a module."""
+    return [path for path in closure(top) if path.stem != top]
 
 
 def parse(line):

@@ -59,7 +59,7 @@ from mutant_runs import (
     unit_state,
 )
 
-from tb.runner import RunFailed, closure
+from tb.runner import RunFailed
 from tb.system.test_system import AREAS
 from tb.unit.units import INSIDE, UNITS
 
@@ -292,15 +292,14 @@ def examine(block, units, args, verdicts):
 def examine_wiring(names, args, verdicts):
     """Yields the rows of some wiring modules, which share a simulation, with their names."""
     bench = SystemBench([wired(name) for name in names], AREAS, args.count, args.seed)
-    sweeps = init_sweeps.Sweeps(closure)
+    sweeps = init_sweeps.Sweeps()
     kept, owner, numbers, below = {}, {}, [], {}
     for name in names:
         top = wired(name)
         drawn, listed = bench.drawn[top], bench.listed[top]
         kept[name] = Kept(name, system_state(top, AREAS, args.count, args.seed), args.fresh)
         print(f"{name}: {len(drawn)} of {len(listed)} faults drawn", flush=True)
-        others = [path for path in closure(top) if path.stem != top]
-        below[name] = wiring.Below(top, others, sweeps=sweeps)
+        below[name] = wiring.Below(top, netlists.files_below(top), sweeps=sweeps)
         # A survivor takes as long as fifty kills; a comparison of drivers takes no time.
         for mutant in drawn:
             if mutant.number not in kept[name].proofs and below[name].same(mutant):

@@ -17,14 +17,12 @@ modules differ, so that one simulation holds the mutants of all wiring modules.
 
 import json
 import re
-import tempfile
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from pathlib import Path
 
 import mutant_proofs
 import mutants as netlists
-from mutants import FLAGS, OUT, ROOT, Mutant, yosys
+from mutants import FLAGS, OUT, ROOT, Mutant, scratch, yosys
 
 WIRING = ("efa_nic", "efa_tx_engine", "efa_sq_engine", "efa_transport_engine", "efa_rx_engine",
           "efa_cq_engine", "efa_admin", "efa_host")  # fmt: skip
@@ -202,23 +200,37 @@ def _change(net, changes):
     )
 
 
+def free_bit(module):
+    """Returns the first number of a bit that a module of a JSON netlist does not use."""
+    used = [bit for net in module["netnames"].values() for bit in net["bits"]]
+    return max(bit for bit in used if isinstance(bit, int)) + 1
+
+
+def add_cell(module, kind, name, parameters, directions, connections):
+    """Adds a cell to a module of a JSON netlist."""
+    module["cells"][name] = {
+        "hide_name": 0, "type": kind, "attributes": {}, "connections": connections,
+        "parameters": {key: f"{value:032b}" for key, value in parameters.items()},
+        "port_directions": directions,
+    }  # fmt: skip
+
+
+def add_mux(module, name, zero, one, select, chosen):
+    """Adds a multiplexer to a module of a JSON netlist; all arguments are lists of bits."""
+    add_cell(module, "$mux", name, {"WIDTH": len(zero)},
+             {"A": "input", "B": "input", "S": "input", "Y": "output"},
+             {"A": zero, "B": one, "S": select, "Y": chosen})  # fmt: skip
+
+
 def _planted(module, drawn):
     """Inserts each fault into a module: a multiplexer, selected by its number, at each changed
     port."""
-    used = [bit for net in module["netnames"].values() for bit in net["bits"]]
-    fresh = max(bit for bit in used if isinstance(bit, int)) + 1
+    fresh = free_bit(module)
 
     def bits(width):
         nonlocal fresh
         fresh += width
         return list(range(fresh - width, fresh))
-
-    def cell(kind, name, parameters, directions, connections):
-        module["cells"][name] = {
-            "hide_name": 0, "type": kind, "attributes": {}, "connections": connections,
-            "parameters": {key: f"{value:032b}" for key, value in parameters.items()},
-            "port_directions": directions,
-        }  # fmt: skip
 
     number = bits(netlists.NUMBER_W)
     module["ports"]["mutsel"] = {"direction": "input", "bits": number}
@@ -226,8 +238,8 @@ def _planted(module, drawn):
     for fault in drawn:
         (hit,) = bits(1)
         wanted = list(reversed(f"{fault.number:0{netlists.NUMBER_W}b}"))
-        cell(
-            "$eq", f"mutant_{fault.number}",
+        add_cell(
+            module, "$eq", f"mutant_{fault.number}",
             {"A_SIGNED": 0, "A_WIDTH": len(number), "B_SIGNED": 0, "B_WIDTH": len(number),
              "Y_WIDTH": 1},
             {"A": "input", "B": "input", "Y": "output"},
@@ -236,11 +248,8 @@ def _planted(module, drawn):
         for at, (name, port, value) in enumerate(fault.changes):
             connected = module["cells"][name]["connections"]
             chosen = bits(len(value))
-            cell(
-                "$mux", f"mutant_{fault.number}_{at}", {"WIDTH": len(value)},
-                {"A": "input", "B": "input", "S": "input", "Y": "output"},
-                {"A": connected[port], "B": list(value), "S": [hit], "Y": chosen},
-            )  # fmt: skip
+            add_mux(module, f"mutant_{fault.number}_{at}", connected[port], list(value), [hit],
+                    chosen)  # fmt: skip
             connected[port] = chosen
 
 
@@ -255,10 +264,9 @@ def _read(top, others):
 
 def netlist(top, others):
     """Returns the netlist of a wiring module as a dict of Yosys's JSON format."""
-    with tempfile.TemporaryDirectory(prefix="wiring_", dir=ROOT / OUT) as folder:
-        place = Path(folder) / "base.json"
-        yosys(*_read(top, others), f"write_json {place.relative_to(ROOT)}")
-        return json.loads(place.read_text())["modules"][f"{top}_mutant"]
+    with scratch() as place:
+        yosys(*_read(top, others), f"write_json {place}/base.json")
+        return json.loads((ROOT / place / "base.json").read_text())["modules"][f"{top}_mutant"]
 
 
 def make(top, others, count, seed, folder=None):
