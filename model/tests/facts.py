@@ -119,6 +119,12 @@ def _doorbell(raw):
     return {**_rest(raw, "name", "fields", "value"), **fields}
 
 
+def _event(raw):
+    widths = {field["name"]: [field["bits"], field["enum"]] if "enum" in field else field["bits"]
+              for field in raw["fields"]}  # fmt: skip
+    return {**_rest(raw, "name", "fields"), **widths}
+
+
 def _pci(raw):
     return {
         **_rest(raw),
@@ -160,8 +166,7 @@ SECTIONS = {
     "profiles": ("profiles", dict),
     "command_statuses": ("command_statuses", lambda raw: {
         command: list(rows) for command, rows in raw.items()}),
-    "events": ("events", _by_name(
-        lambda raw: {field["name"]: field["bits"] for field in raw["fields"]})),
+    "events": ("events", _by_name(_event)),
 }  # fmt: skip
 
 
