@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests regressions: the list and its errors, verdicts, the table, stored results."""
+"""Tests regressions: the list and its errors, verdicts, table and page, stored results."""
 
 import csv
 import json
@@ -10,7 +10,10 @@ import pytest
 from efa_cosim.cli import regress
 from efa_cosim.cli.main import main
 from efa_cosim.jobs.job import Limits
+from efa_cosim.regress import table
 from efa_cosim.regress.runs import Run, read_list
+from efa_cosim.report import regress_page
+from efa_cosim.report.document import MOST_ROWS
 from efa_cosim.sweep.grid import GridError
 
 BOTH = ("verilator", "icarus")
@@ -126,16 +129,45 @@ def test_the_table_has_a_verdict_for_each_run_and_the_line_that_repeats_it(
     ]
     text = capsys.readouterr()
     assert text.out.splitlines()[-1] == (
-        f"failed: 8 runs: 4 passed, 2 failed, 2 flaky, report: {out / 'index.md'}")
+        f"failed: 8 runs: 4 passed, 2 failed, 2 flaky, report: {out / 'index.html'}")
     assert "failed: unit arb, verilator, seed 2: count: expected 1, found 2\n    again arb 2" in (
         text.err)
     summary = json.loads((out / "summary.json").read_text())
     assert [run["attempts"] for run in summary["runs"]] == [1, 2, 2, 1, 2, 2, 1, 1]
     assert all(run["seconds"] > 0 and run["machine"] == "here" for run in summary["runs"])
-    page = (out / "index.md").read_text()
-    assert "| unit arb | verilator | 1 | 1 | 1 | " in page
-    assert page.index("## Failed") < page.index("`again arb 2`") < page.index("## Flaky")
+    assert [{**row, "seconds": 0} for row in summary["tests"]] == [
+        {"test": test, "simulator": simulator, "passed": passed, "failed": bad, "flaky": bad,
+         "seconds": 0} for test, simulator, passed, bad in (
+            ("unit arb", "verilator", 1, 1), ("unit arb", "icarus", 1, 1),
+            ("system send", "icarus", 2, 0))]  # fmt: skip
+    page = (out / "index.html").read_text()
+    assert "failed: 8 runs: 4 passed, 2 failed, 2 flaky" in page
+    assert "at most 5 s and 8,192 MB for each run" in page
+    assert page.index("<td>again arb 2</td>") < page.index("<td>again arb 3</td>")
+    assert "<td>unit arb</td><td>icarus</td><td>1</td><td>1</td><td>1</td>" in page
+    for name in ("results.csv", "seconds.csv", "summary.json"):
+        assert (out / name).exists() and f'href="{name}"' in page
+    picture = (out / "runs.svg").read_text()
+    assert "1 failed, 1 flaky of 3" in picture and "2 passed" in picture and picture in page
     assert [len(row) for row in csv.reader((out / "seconds.csv").open())] == [6] * 9
+
+
+def test_the_page_of_a_long_list_is_short_and_shows_the_worst_tests_first(tmp_path):
+    def result(number, seed):
+        verdict = {(150, 2): table.FAILED, (170, 1): table.FLAKY}.get((number, seed), table.PASSED)
+        bad = verdict != table.PASSED
+        return table.Result(Run("unit", f"block_{number:03}", (), "icarus", seed), verdict, 1 + bad,
+                            float(number), "here", "again <it>" * bad, "x" * 500 * bad)
+
+    results = [result(number, seed) for number in range(200) for seed in range(10)]
+    page = regress_page.write(tmp_path, "long", "command", Limits(), results)
+    text = page.read_text()
+    assert text.count("<tr>") == 2 + 2 + MOST_ROWS
+    order = [text.index(f"block_{number}") for number in (150, 170, 199, 198)]
+    assert order == sorted(order) and "block_000" not in text
+    assert "The first 40 of 200 rows; summary.json has all of them." in text
+    assert "again &lt;it&gt;" in text and "x" * 200 not in text
+    assert len(json.loads((tmp_path / "summary.json").read_text())["runs"]) == 2000
 
 
 def test_the_table_has_the_same_bytes_in_another_order_of_the_runs(listed, benches, tmp_path):

@@ -16,6 +16,7 @@ from efa_cosim.jobs.executor import open_executor
 from efa_cosim.jobs.job import UNUSABLE
 from efa_cosim.regress import table
 from efa_cosim.regress.runs import benches, read_list
+from efa_cosim.report import regress_page
 from efa_cosim.sweep.grid import GridError
 from efa_cosim.tree import REPORTS, ROOT
 
@@ -48,7 +49,8 @@ a LIST, as sim/regress/quick.yaml:
       simulators: [model, verilator]
 
 output, in the folder --out: results.csv, one row per run with its verdict and the command that
-repeats it; seconds.csv with attempts, time and machine; summary.json with both; index.md
+repeats it; seconds.csv with attempts, time and machine; summary.json with both, and the counts of
+each test; index.html, a page with runs.svg, the failed and flaky runs and a table of the tests
 
 exit codes: 0 all passed; 1 a run failed or is flaky; 2 usage or environment
 """
@@ -74,7 +76,7 @@ def add_command(commands):
 
 
 def work(options):
-    """Runs the list, writes the table, returns the exit code."""
+    """Runs the list, writes tables and page, returns the exit code."""
     refusal = absent(options.file, LISTS.glob("*.yaml"))
     if refusal:
         print(f"efa-cosim: {refusal}", file=sys.stderr)
@@ -91,13 +93,14 @@ def work(options):
         print(f"efa-cosim: {error}", file=sys.stderr)
         return 2
     begun = f" --seed {options.seed}" if options.seed is not None else ""
-    table.write(folder, options.file.stem, f"efa-cosim regress {options.file}{begun}", results)
+    page = regress_page.write(folder, options.file.stem,
+                              f"efa-cosim regress {options.file}{begun}", listed.limits, results)
     bad = [result for result in results if result.verdict != table.PASSED]
     for result in bad[:10]:
         print(f"  {result.verdict}: {result.run}: {result.reason}\n    {result.repeat}",
               file=sys.stderr)
     print(f"{table.FAILED if bad else table.PASSED}: {table.count_of(results)}, "
-          f"report: {folder / 'index.md'}")
+          f"report: {page}")
     return int(bool(bad))
 
 

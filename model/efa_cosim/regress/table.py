@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the results of a regression: results.csv, seconds.csv, summary.json and index.md.
+"""Holds the results of a regression and returns its tables: results.csv, seconds.csv, summary.json.
 
 results.csv depends on the results alone: it has the same bytes after an interruption, in another
 order of the runs and on a cluster. Times are in the other files.
@@ -7,14 +7,13 @@ order of the runs and on a cluster. Times are in the other files.
 
 import csv
 import io
-import json
 from collections import Counter
 from dataclasses import dataclass
 
-from efa_cosim.jobs.files import atomic_write
 from efa_cosim.regress.runs import Run
 
 PASSED, FAILED, FLAKY = "passed", "failed", "flaky"
+RESULTS, SECONDS = "results.csv", "seconds.csv"
 
 
 @dataclass
@@ -50,19 +49,37 @@ def count_of(results):
             f"{counts[FLAKY]} flaky")
 
 
-def write(folder, title, command, results):
-    """Writes the files into a folder; raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = [result.as_dict() for result in results]
+def tests_of(results):
+    """Returns a row for each test and simulator, in the order of the list: its runs by verdict, and
+    the seconds of all their attempts."""
+    rows = {}
+    for result in results:
+        key = result.run.test, result.run.simulator
+        row = rows.setdefault(key, {"test": key[0], "simulator": key[1], PASSED: 0, FAILED: 0,
+                                    FLAKY: 0, "seconds": 0.0})
+        row[result.verdict] += 1
+        row["seconds"] = round(row["seconds"] + result.seconds, 2)
+    return list(rows.values())
+
+
+def worst_first(row):
+    """Returns the key by which rows of tests_of are sorted: failed, flaky, then slow ones first."""
+    return -row[FAILED], -row[FLAKY], -row["seconds"]
+
+
+def summary_of(title, command, results):
+    """Returns the contents of summary.json, without the origin of the results."""
     bad = any(result.verdict != PASSED for result in results)
-    summary = {"title": title, "command": command, "verdict": FAILED if bad else PASSED,
-               "text": count_of(results), "runs": rows}
-    atomic_write(folder / "results.csv",
-                 _csv(rows, ("test", "simulator", "seed", "verdict", "repeat")))
-    atomic_write(folder / "seconds.csv",
-                 _csv(rows, ("test", "simulator", "seed", "attempts", "seconds", "machine")))
-    atomic_write(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
-    atomic_write(folder / "index.md", _page(title, command, results))
+    return {"title": f"Regression {title}", "command": command,
+            "verdict": FAILED if bad else PASSED, "text": count_of(results),
+            "tests": tests_of(results), "runs": [result.as_dict() for result in results]}
+
+
+def files(results):
+    """Returns the tables of all runs as CSV, content by name."""
+    rows = [result.as_dict() for result in results]
+    return {RESULTS: _csv(rows, ("test", "simulator", "seed", "verdict", "repeat")),
+            SECONDS: _csv(rows, ("test", "simulator", "seed", "attempts", "seconds", "machine"))}
 
 
 def _csv(rows, columns):
@@ -71,27 +88,3 @@ def _csv(rows, columns):
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
-
-
-def _page(title, command, results):
-    lines = [f"# Regression {title}", "", f"{count_of(results)}. Command: `{command}`.", ""]
-    for verdict, heading in ((FAILED, "Failed"), (FLAKY, "Flaky")):
-        chosen = [result for result in results if result.verdict == verdict]
-        if chosen:
-            lines += [f"## {heading}", ""]
-        for result in chosen:
-            reason = result.reason.replace("`", "'")
-            lines += [f"- {result.run} (on {result.machine or 'an unknown machine'}): `{reason}`",
-                      f"  - `{result.repeat}`"]
-        lines += [""] * bool(chosen)
-    lines += ["## Tests", "", "| test | simulator | passed | failed | flaky | seconds |",
-              "|---|---|---|---|---|---|"]
-    tests = {}
-    for result in results:
-        tests.setdefault((result.run.test, result.run.simulator), []).append(result)
-    for (test, simulator), mine in tests.items():
-        counts = Counter(result.verdict for result in mine)
-        seconds = sum(result.seconds for result in mine)
-        lines.append(f"| {test} | {simulator} | {counts[PASSED]} | {counts[FAILED] or ''} | "
-                     f"{counts[FLAKY] or ''} | {seconds:.1f} |")
-    return "\n".join(lines) + "\n"

@@ -16,7 +16,10 @@ MOST_ROWS = 40
 @dataclass
 class Section:
     """A part of a page: a heading, lines of text, a picture as SVG text, a table, or single
-    messages (attribution.views.sample) as bars that name their stages."""
+    messages (attribution.views.sample) as bars that name their stages.
+
+    `prose`: the cells of the table are texts, aligned to the left, instead of numbers.
+    """
 
     heading: str
     lines: list[str] = field(default_factory=list)
@@ -24,6 +27,7 @@ class Section:
     caption: str = ""
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
+    prose: bool = False
     messages: Mapping[str, Any] | None = None
 
 
@@ -46,13 +50,16 @@ def document(summary: Mapping[str, Any], sections: Iterable[Section], files: Seq
 
 
 def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Returns what a reader needs to repeat a run, as (name, value): command, setting, tools."""
+    """Returns what a reader needs to repeat a run, as (name, value): command, setting, tools.
+
+    The clock belongs to `summary["measurements"]`.
+    """
     origin = summary.get("origin", {})
+    clock = (f"cycles are device clock cycles; nominal {CLOCK_MHZ} MHz, so a cycle is "
+             f"{1000 / CLOCK_MHZ:g} ns") if "measurements" in summary else None  # fmt: skip
     found = [("Command", summary.get("command")), ("Setting", summary.get("setting")),
              ("Seed", summary.get("seed")), ("Source", origin.get("source")),
-             ("Tools", origin.get("tools")),
-             ("Clock", f"cycles are device clock cycles; nominal {CLOCK_MHZ} MHz, so a cycle is "
-                       f"{1000 / CLOCK_MHZ:g} ns")]  # fmt: skip
+             ("Tools", origin.get("tools")), ("Clock", clock)]  # fmt: skip
     return [(name, str(value)) for name, value in found if value not in (None, "")]
 
 
@@ -65,16 +72,16 @@ def messages(heading: str, sample: Mapping[str, Any]) -> Section:
 
 
 def table(heading: str, columns: Sequence[str], rows: Sequence[Sequence[Any]],
-          complete: str = "") -> Section:
+          complete: str = "", prose: bool = False) -> Section:
     """Returns a section with a table; of a long one the first rows, and where all rows are.
 
-    `complete` is the file with all rows.
+    `complete` is the file with all rows, `prose` is that of Section.
     """
     cells = [[cell(value) for value in row] for row in rows[:MOST_ROWS]]
     lines = []
     if len(rows) > MOST_ROWS:
         lines = [f"The first {MOST_ROWS} of {len(rows):,} rows; {complete} has all of them."]
-    return Section(heading, lines, columns=list(columns), rows=cells)
+    return Section(heading, lines, columns=list(columns), rows=cells, prose=prose)
 
 
 def cell(value: Any) -> str:

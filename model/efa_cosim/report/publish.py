@@ -29,14 +29,14 @@ class Picture:
 
 def publish(folder: Path, summary: Mapping[str, Any], parts: Iterable[Section | Picture],
             files: Mapping[str, str] | None = None) -> Path:
-    """Writes summary.json, the tables of `summary["measurements"]` and `files` (content by name),
-    then the pictures and the page; returns the path of the page. Raises OSError.
+    """Writes summary.json, the tables of `summary["measurements"]` if it has any, and `files`
+    (content by name), then the pictures and the page; returns the path of the page. Raises OSError.
 
     A picture that cannot be drawn is named in the page and on standard error; all else is written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    numbers = {SUMMARY: json.dumps(summary, indent=1) + "\n",
-               **record.files(summary["measurements"]), **(files or {})}
+    measured = record.files(summary["measurements"]) if "measurements" in summary else {}
+    numbers = {SUMMARY: json.dumps(summary, indent=1) + "\n", **measured, **(files or {})}
     for name, content in numbers.items():
         atomic_write(folder / name, content)
     sections = []
