@@ -153,8 +153,8 @@ sweep: $(STAMP) ## [long] sweep sizes and queues on the RTL, or a grid: FILE=sim
 regress: $(STAMP) ## [long] tests x seeds x simulators of a list: LIST=sim/regress/nightly.yaml, CLUSTER=tcp://host:8786; reports/regress-NAME
 	$(BIN)/efa-cosim regress $(or $(LIST),sim/regress/quick.yaml) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CLUSTER),--cluster $(CLUSTER))
 
-wc-lab: $(STAMP) ## [long] planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
-	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
+wc-lab: $(STAMP) ## [long] planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000 CLUSTER=tcp://host:8786]
+	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT)) $(if $(CLUSTER),--cluster $(CLUSTER))
 
 cycle-grid: $(STAMP) ## [long] cycle model against RTL over a grid, or DRAWN=50 points of SEED; reports/cycle/summary.json
 	$(BIN)/python -m tb.cycle.grid $(if $(DRAWN),--drawn $(DRAWN)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(if $(CLUSTER),--cluster $(CLUSTER))

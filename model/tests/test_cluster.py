@@ -3,6 +3,7 @@
 turn; the watchdog and the refusals without Dask."""
 
 import importlib.util
+import json
 import os
 import signal
 import socket
@@ -305,7 +306,29 @@ def test_a_regression_survives_worker_client_and_scheduler(site, entry, monkeypa
     assert b"flaky" in expected and b"failed" in expected
 
 
+@with_dask
+@pytest.mark.slow
+def test_the_laboratory_has_the_same_report_on_a_cluster(site):
+    command = ["lab", "--bug", "no_fence", "--seeds", "2", "--correct", "2", "--rtl", "none"]
+    site.start()
+    client = site.client(*command)
+    assert main([*command, "--jobs", "3", "--out", str(site.folder / "expected")]) == 0
+    assert client.wait(120) == 0
+    local, remote = ({path.name: path.read_bytes() for path in (site.folder / name).iterdir()}
+                     for name in ("expected", "out"))  # fmt: skip
+    assert len(local) == 7
+    numbers = [json.loads(files.pop("summary.json")) for files in (local, remote)]
+    assert all(one.pop("seconds") > 0 for one in numbers)
+    assert numbers[0] == numbers[1]
+    assert local == remote
+
+
 # Refusals
+
+def test_a_single_run_of_the_laboratory_needs_no_cluster(capsys):
+    assert main(["lab", "--one", "--cluster", "slurm"]) == 2
+    assert "--cluster does not go with --one" in capsys.readouterr().err
+
 
 def test_a_cluster_without_its_packages_says_what_to_install(site, monkeypatch, capsys):
     def absent(name):
@@ -320,9 +343,11 @@ def test_a_cluster_without_its_packages_says_what_to_install(site, monkeypatch, 
 
 
 @with_dask
-def test_an_address_without_scheduler_is_refused(site, monkeypatch, capsys):
+@pytest.mark.parametrize("command", ["sweep", "lab"])
+def test_an_address_without_scheduler_is_refused(site, monkeypatch, capsys, command):
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.2)
-    assert main(["sweep", str(site.grid), "--cluster", site.address]) == 2
+    more = [str(site.grid)] if command == "sweep" else ["--out", str(site.folder / "out")]
+    assert main([command, *more, "--cluster", site.address]) == 2
     text = capsys.readouterr().err
     assert text.startswith(f"efa-cosim: no Dask scheduler at {site.address} (")
     assert "start it with `.venv/bin/dask scheduler`" in text

@@ -3,10 +3,14 @@
 and a bug without observable effect leaves a trace that correct code can produce."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
 from efa_cosim.backends import open_backend
+from efa_cosim.cli import lab
 from efa_cosim.cli import main as cli
 from efa_cosim.device.datapath import Datapath
 from efa_cosim.host.wc import POLICIES, StoreBuffer
@@ -149,6 +153,17 @@ def test_jobs_cover_every_row_and_seed_once():
                  for row in job.rows for seed in range(job.first, job.end)]
         assert len(requested) == len(set(requested))
         assert len(requested) == len(ROWS) * (len(BUGS) * (seeds + 3) + correct + 3)
+
+
+def test_the_sources_of_a_job_are_all_packages_that_it_uses():
+    # A worker of a cluster compares these sources.
+    program = ("import sys\nfrom efa_cosim.wclab.worker import Job, work\n"
+               "work(Job('model', 'no_fence'))\n"
+               "print(*{name.split('.')[1] for name in sys.modules if name[:10] == 'efa_cosim.'})")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    used = subprocess.run([sys.executable, "-c", program], env=environment, check=True, text=True,
+                          capture_output=True).stdout.split()  # fmt: skip
+    assert {*used} - {"tree"} == {*lab.USED}
 
 
 def test_checker_and_switches_name_the_same_bugs():

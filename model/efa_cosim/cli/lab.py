@@ -8,20 +8,26 @@ from functools import partial
 from pathlib import Path
 
 from efa_cosim.backends import backend_names, open_backend
-from efa_cosim.cli.options import RTL, job_count, number, say, width_of
+from efa_cosim.cli.options import RTL, cluster, job_count, number, say, width_of
 from efa_cosim.cli.options import seed as seed_of
 from efa_cosim.host.wc import OVERTAKING, POLICIES, StoreBuffer
-from efa_cosim.jobs.pool import Pool
+from efa_cosim.jobs.cluster import SYNTAX, ClusterError
+from efa_cosim.jobs.executor import open_executor
+from efa_cosim.jobs.job import UNUSABLE
 from efa_cosim.measure import record
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 from efa_cosim.measure.origin import origin
 from efa_cosim.measure.record import stamped
 from efa_cosim.report.document import Section, physical, table
 from efa_cosim.report.publish import Picture, publish
+from efa_cosim.sweep.cache import sources
 from efa_cosim.tree import REPORTS
 from efa_cosim.wclab import matrix
 from efa_cosim.wclab.bugs import BUGS
 
+ENTRY = "lab"
+# The packages that a job uses. Commands and pictures do not affect its runs.
+USED = ("backends", "boundary", "device", "fabric", "host", "layouts", "measure", "wclab")
 MOST_SEEDS = 100_000
 PROGRESS_SECONDS = 2.0
 TEXT = """\
@@ -39,6 +45,7 @@ store buffers: {', '.join(POLICIES)}, as POLICY/LINES/{OVERTAKING} or POLICY/LIN
 examples:
   efa-cosim lab                                   everything, writes reports/wc_lab
   efa-cosim lab --correct 50 --rtl none           the model only, in a minute
+  efa-cosim lab --cluster tcp://10.0.0.1:8786     on other machines
   efa-cosim lab --one --bug no_fence --buffer random/8/overtakes --seed 3
   efa-cosim lab --one --bug two_threads --buffer ideal --backend verilator
 
@@ -59,7 +66,10 @@ def add_command(commands):
     parser.add_argument("--rtl-seeds", type=number(1, MOST_SEEDS), default=3,
                         help="seeds per cell on the RTL, correct code included (default: 3)")
     parser.add_argument("--jobs", type=job_count, metavar="N",
-                        help="parallel processes (default: number of cores, at most 4)")
+                        help="parallel processes, or workers under Slurm (default: number of "
+                             "cores, at most 4)")
+    parser.add_argument("--cluster", type=cluster, metavar="ADDRESS",
+                        help=f"run the jobs on other machines; {SYNTAX}")
     parser.add_argument("--out", type=Path, default=REPORTS / "wc_lab", metavar="FOLDER",
                         help="output folder of the report (default: reports/wc_lab)")
     parser.add_argument("--seed", type=seed_of, default=0,
@@ -84,7 +94,15 @@ def _buffer(text):
 
 def work(options):
     """Runs the laboratory, or one run of it; returns the exit code."""
-    return _one(options) if options.one else _all(options)
+    if options.one and options.cluster:
+        print("efa-cosim: --cluster does not go with --one, which plays its run in this process",
+              file=sys.stderr)
+        return 2
+    try:
+        return _one(options) if options.one else _all(options)
+    except ClusterError as error:
+        print(f"efa-cosim: {error}", file=sys.stderr)
+        return 2
 
 
 def _one(options):
@@ -129,38 +147,48 @@ def _all(options):
     rtl = None if options.rtl == "none" else options.rtl
     bugs = (options.bug,) if options.bug else BUGS
     jobs = matrix.jobs(options.seeds, options.correct, rtl, options.rtl_seeds, bugs, options.seed)
-    width = width_of(options)
-    runs, costs, failed, unusable = [], [], [], False
-    with Pool(jobs, width, "lab") as pool:
+    done, failed, count = {}, {}, 0
+    with open_executor(options.cluster, width_of(options), ENTRY,
+                       sources(rtl is not None, USED)) as executor:  # fmt: skip
+        for job in jobs:
+            executor.add(job)
         progress = _Progress(len(jobs))
-        for finished in pool.results():
+        for finished in executor.results():
             if finished.code:
-                failed.append(f"{finished.job}: {finished.reason}")
-                unusable |= finished.code == 2
-            (costs if finished.job.cost else runs).extend(finished.measurements)
-            progress.report(finished, len(runs), failed)
-            if unusable:
-                break
-    if unusable:
-        print(f"efa-cosim: {failed[-1]}", file=sys.stderr)
-        return 2
+                failed[finished.job] = f"{finished.job}: {finished.reason}"
+            done[finished.job] = finished.measurements
+            count += 0 if finished.job.cost else len(finished.measurements)
+            progress.report(finished, count, list(failed.values()))
+            if finished.code == UNUSABLE:
+                print(f"efa-cosim: {failed[finished.job]}", file=sys.stderr)
+                return 2
+    # In the order of the jobs: the report has the same bytes on any number of machines.
+    runs = [run for job in jobs if not job.cost for run in done[job]]
+    costs = [row for job in jobs if job.cost for row in done[job]]
     found = matrix.summary(runs)
-    wrong = matrix.failures(found, failed, bugs)
-    text = _text(found, runs, wrong)
+    wrong = matrix.failures(found, [failed[job] for job in jobs if job in failed], bugs)
+    text, command = _text(found, runs, wrong), _command(options)
     summary = {
-        "verdict": "failed" if wrong else "passed", "text": text, "command": options.command,
+        "verdict": "failed" if wrong else "passed", "text": text, "command": command,
         "title": "Write-combine laboratory", "origin": origin(), "seed": options.seed,
         "setting": f"{options.correct} seeds of correct code and {options.seeds} of each bug on "
                    f"the model, {options.rtl_seeds if rtl else 0} on the RTL ({options.rtl})",
         "runs": len(runs), "first_seed": options.seed, "differences": wrong,
         "seconds": round(time.monotonic() - started, 1), **found, "cost": costs,
     }  # fmt: skip
-    summary["measurements"] = stamped(of_lab(summary), options.command)
+    summary["measurements"] = stamped(of_lab(summary), command)
     page = publish(options.out, summary, _parts(summary))
     print(f"{summary['verdict']}: {text} ({summary['seconds']:.0f} s), report: {page}")
     for line in wrong[:10]:
         print(f"  {line}", file=sys.stderr)
     return int(bool(wrong))
+
+
+def _command(options):
+    """Returns the command that gives the same results; the place of the jobs is no part of it."""
+    bug = f" --bug {options.bug}" if options.bug else ""
+    return (f"efa-cosim lab --seeds {options.seeds} --correct {options.correct} --rtl {options.rtl}"
+            f" --rtl-seeds {options.rtl_seeds} --seed {options.seed}{bug}")
 
 
 def _text(found, runs, wrong):

@@ -14,14 +14,15 @@ from efa_cosim.tree import ROOT
 FOLDER = ROOT / "sim/out/sweeps"
 # The packages that a job uses. Commands and pictures do not affect measurements.
 USED = ("backends", "boundary", "cycle", "device", "fabric", "host", "layouts", "measure", "sweep")
-MODEL = ("spec/*.yaml", "requirements.lock", *(f"model/efa_cosim/{one}/*.py" for one in USED))
 DEVICE = ("rtl/**/*.v", "rtl/**/*.vh", "tb/*.py", "tb/hdl/*", "tb/native/*", "tb/lib/*.py",
           "tb/cycle/*.py", "tb/system/serve_tests.py", "tb/system/timed_tests.py")  # fmt: skip
 
 
-def sources(on_the_rtl):
-    """The patterns of all sources that affect measurements of the RTL, or of the cycle model."""
-    return MODEL + (DEVICE if on_the_rtl else ())
+def sources(on_the_rtl, packages=USED):
+    """The patterns of all sources that affect measurements: those of the model, with the packages
+    of efa_cosim that a job uses, and those of the RTL."""
+    model = (f"model/efa_cosim/{one}/*.py" for one in packages)
+    return ("spec/*.yaml", "requirements.lock", *model, *(DEVICE if on_the_rtl else ()))
 
 
 @cache
