@@ -133,8 +133,8 @@ cover-code: $(STAMP) ## [long] lines, branches, expressions, bits of the RTL tha
 mutate: $(STAMP) ## [long] planted faults: blocks under unit benches, the wiring under system tests; BLOCK='efa_llq efa_nic.wiring' N=200 SEED=1; reports/mutate
 	$(BIN)/python tools/mutate.py $(if $(BLOCK),--block $(BLOCK)) $(if $(N),--count $(N)) --seed $(or $(SEED),1) --jobs $(JOBS)
 
-check-mutation: $(STAMP) ## [long, three to ten minutes] each protection check of tb/check_mutations.yaml taken out by itself: its test must fail; CHECK='doorbell.*'; reports/check_mutation
-	$(BIN)/python tools/check_mutation.py $(if $(CHECK),--check $(CHECK)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS)
+check-mutation: $(STAMP) ## [long, three to ten minutes] each protection check of tb/check_mutations.yaml taken out by itself: its test must fail; CHECK='doorbell.*', CLUSTER=tcp://host:8786; reports/check_mutation
+	$(BIN)/python tools/check_mutation.py $(if $(CHECK),--check $(CHECK)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(if $(CLUSTER),--cluster $(CLUSTER))
 
 flips: $(STAMP) ## [long] change each value of spec/ by itself: the golden values must notice; reports/flips/summary.json
 	$(BIN)/python model/tests/flips.py

@@ -183,20 +183,3 @@ def problems(checks):
             found.append("beside and because belong together")
         wrong += [f"{LIST}: {check.id}: {message}" for message in found]
     return wrong
-
-
-def planted(changes, folder):
-    """Writes the changed files below `folder`; returns their paths relative to the project."""
-    texts = {}
-    for change in changes:
-        text = texts.get(change.file) or (ROOT / change.file).read_text()
-        if text.count(change.old) != 1:
-            raise ListFault(f"{change.file} has {text.count(change.old)} times {change.old!r}")
-        texts[change.file] = text.replace(change.old, change.new)
-    paths = []
-    for name, text in texts.items():
-        path = folder / Path(name).name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        paths.append(path.relative_to(ROOT).as_posix())
-    return paths
