@@ -83,6 +83,11 @@ def bits_rows(prefix, layout):
         yield row(bit_range(lsb, width), f"`{item.name}`", macro, text(note))
 
 
+def shown(value, size):
+    """Formats the value of a field of so many bytes, or its source."""
+    return f"`{value}`" if isinstance(value, str) else f"`{value:#0{2 + 2 * size}x}`"
+
+
 def registers(spec):
     """Returns the text of docs/registers.md."""
     lines = [f"<!-- {TITLE} -->", "# Registers and doorbells", ""]
@@ -96,6 +101,15 @@ def registers(spec):
         lines += [
             row(b["index"], b["name"], b["mapping"], text(b["note"])) for b in spec.pci["bars"]
         ]
+    if spec.config_space:
+        lines += ["", "## Configuration space", ""]
+        lines += table("offset", "field", "after a reset", "writable", "meaning")
+        lines += [
+            row(f"`{r['offset']:#04x}`", f"`{r['name']}`", shown(r["value"], r["size"]),
+                shown(r.get("writable", 0), r["size"]), text(r["doc"]))
+            for r in spec.config_space
+        ]  # fmt: skip
+        lines += ["", "## Registers"]
     lines += ["", *table("offset", "register", "access", "reset", "meaning")]
     lines += [
         row(

@@ -144,6 +144,11 @@ def shown(value):
     return repr(value)
 
 
+def quoted(value):
+    """Formats a number in hex or a text in double quotes."""
+    return f'"{value}"' if isinstance(value, str) else f"0x{value:X}"
+
+
 def tree_lines(tree, indent):
     """Formats nested numbers as a literal; strings of hex digits become bytes."""
     pad = " " * indent
@@ -187,6 +192,13 @@ def table_lines(spec):
     lines += layout_table("EVENTS", spec.events)
     for name, tree in (("LIMITS", spec.limits), ("PROFILES", spec.profiles)):
         lines += ["", f"{name} = Constants(", "    {", *tree_lines(tree, 8), "    }", ")"]
+    if spec.config_space:
+        # Name, offset, bytes, value after a reset or its source, writable bits.
+        lines += ["", "CONFIG_SPACE = ("]
+        for row in spec.config_space:
+            parts = (row["name"], row["offset"], row["size"], row["value"], row.get("writable", 0))
+            lines.append(f"    ({', '.join(quoted(part) for part in parts)}),")
+        lines += [")"]
     if spec.commands:
         lines += ["", "COMMANDS = {"]
         for command in spec.commands:

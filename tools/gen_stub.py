@@ -102,6 +102,8 @@ def _constant_lines(spec):
     lines += ["", "class _Profiles(_Names[Profile]):"]
     lines += [f"    {name}: Profile" for name in spec.profiles] or ["    pass"]
     lines += ["", "PROFILES: _Profiles", ""]
+    if spec.config_space:
+        lines.append("CONFIG_SPACE: tuple[tuple[str, int, int, int | str, int | str], ...]")
     if spec.commands:
         lines.append("COMMANDS: dict[int, tuple[type[Struct], type[Struct]]]")
     if spec.command_statuses:

@@ -115,6 +115,7 @@ class Spec:
     features: list[dict] = field(default_factory=list)
     command_statuses: dict = field(default_factory=dict)
     pci: dict = field(default_factory=dict)
+    config_space: list[dict] = field(default_factory=list)
     crc16: dict = field(default_factory=dict)
     limits: dict = field(default_factory=dict)
     profiles: dict = field(default_factory=dict)

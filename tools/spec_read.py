@@ -24,6 +24,7 @@ NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 TYPE = re.compile(r"(u8|u16|u32|u64|struct (\w+))(?:\[(\d+)\])?")
 WORD_BITS = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
 MAX_EVENT_BITS = 64
+CONFIG_BYTES = 256  # configuration space without extended capabilities
 
 # Local names must be usable as Verilog and SystemVerilog identifiers; names from the public headers
 # appear only behind a prefix and are not changed.
@@ -58,8 +59,8 @@ TEXT = {"desc", "doc", "src", "since", "note"}
 KEYS = {
     "file": {
         "enums", "structs", "pbl_chunk", "registers", "doorbells", "internal_structs", "events",
-        "constants", "pci", "crc16", "limits", "profiles", "command_statuses", "commands",
-        "features",
+        "constants", "pci", "config_space", "crc16", "limits", "profiles", "command_statuses",
+        "commands", "features",
         # Sections that other tools and the benches read.
         "sources", "modules", "parameters", "milestones", "stages", "plan", "units", "wires",
         "through", "untimed", "refused",
@@ -84,6 +85,7 @@ KEYS = {
     "pci": {
         "vendor_id", "device_ids", "class_code", "revision_and_subsystem", "bars", "msix"} | TEXT,
     "device id": {"id"} | TEXT,
+    "configuration field": {"name", "offset", "size", "value", "writable"} | TEXT,
     "class code": {"value"} | TEXT,
     "bar": {"index", "name", "mapping", "min_size", "required"} | TEXT,
     "msix": {"admin_vector", "eq_vectors", "requested"} | TEXT,
@@ -104,7 +106,8 @@ KEYS = {
 # for each item, and their kind in KEYS.
 PLACES = {
     "pci": "pci", "pci.device_ids.*": "device id", "pci.class_code": "class code",
-    "pci.bars.*": "bar", "pci.msix": "msix", "crc16": "crc16", "sources.*": "source",
+    "pci.bars.*": "bar", "pci.msix": "msix", "config_space.*": "configuration field",
+    "crc16": "crc16", "sources.*": "source",
     "modules.*.*": "path", "parameters.*": "parameter", "milestones.*": "milestone",
     "stages.*": "stage", "stages.*.each.*": "cost per item", "plan.*": "feature of the plan",
     "units.*": "unit of the plan",
@@ -226,6 +229,7 @@ class _Reader:
             named = rows.items() if isinstance(rows, dict) else ((row["name"], row) for row in rows)
             for name, row in named:
                 self.check_keys(row, kind, label, name)
+        spec.config_space += data.get("config_space") or []
         spec.commands += data.get("commands") or []
         spec.features += data.get("features") or []
 
@@ -419,6 +423,29 @@ class _Reader:
                 self.refuse("spec/limits.yaml", "profiles", name, f"unknown key {key}, not in "
                             f"every profile; a profile has {', '.join(sorted(common))}")
 
+    def check_config_space(self):
+        """Refuses fields of the configuration space that overlap, leave it, or have no value."""
+        label, end = "spec/pci_config.yaml", 0
+        sources = {"last_vector", *(f"limits.{key}" for key in self.spec.limits)}
+        for profile in self.spec.profiles.values():
+            sources |= {f"profile.{key}" for key in profile}
+        for row in sorted(self.spec.config_space, key=lambda row: row["offset"]):
+            name, value, mask = row["name"], row["value"], row.get("writable", 0)
+            self.check_name(name, label, name)
+            if row["offset"] < end:
+                self.refuse(label, name, f"starts at {row['offset']:#x}, inside another field")
+            end = row["offset"] + row["size"]
+            if end > CONFIG_BYTES:
+                self.refuse(label, name, f"ends at {end:#x}, beyond {CONFIG_BYTES:#x}")
+            if isinstance(value, int) and value >> 8 * row["size"]:
+                self.refuse(label, name, f"{value:#x} does not fit {row['size']} bytes")
+            if isinstance(value, str) and value not in sources:
+                self.refuse(label, name, f"unknown source {value}")
+            if not isinstance(mask, int) and mask != "address":
+                self.refuse(label, name, f"writable is {mask}; expected bits or address")
+            if isinstance(mask, int) and mask >> 8 * row["size"]:
+                self.refuse(label, name, f"{mask:#x} does not fit {row['size']} bytes")
+
     def check_statuses(self):
         """Checks that the statuses of a command name existing commands and statuses, with a reason.
         """
@@ -483,6 +510,7 @@ def check(parsed):
             reader.refuse(label, f"not in the expected form ({type(error).__name__}: {error})")
     reader.check_links()
     reader.check_profiles()
+    reader.check_config_space()
     reader.check_statuses()
     if reader.problems:
         raise SpecError("\n".join(reader.problems))

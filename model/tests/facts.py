@@ -151,6 +151,8 @@ def _by_name(make):
 
 SECTIONS = {
     "pci": ("pci", _pci),
+    "config_space": ("config_space", _by_name(
+        lambda raw: [raw["offset"], raw["size"], raw["value"], raw.get("writable", 0)])),
     "constants": ("constants", lambda raw: {
         name: row["value"] for name, row in raw.items() if not _rest(row, "value")}),
     "crc16": ("crc16", _rest),

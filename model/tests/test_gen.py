@@ -203,6 +203,8 @@ MAPPINGS = {
     "regs.yaml pci.class_code": "pci: class_code: unknown key zzz; a class code has",
     "regs.yaml pci.bars.1": "pci: bars: llq_memory: unknown key zzz; a bar has",
     "regs.yaml pci.msix": "pci: msix: unknown key zzz; a msix has admin_vector",
+    "pci_config.yaml config_space.0": "config_space: vendor_id: unknown key zzz; a configuration "
+                                      "field has",
     "regs.yaml sources.K": "sources: K: unknown key zzz; a source has",
     "regs.yaml registers": "registers: unknown key zzz; a registers has",
     "admin.yaml crc16": "crc16: unknown key zzz; a crc16 has check_123456789",
@@ -234,6 +236,28 @@ def test_an_unknown_key_of_this_description_is_named(documents, place):
     finally:
         del node["zzz"]
     assert f"spec/{file}: {MAPPINGS[place]}" in str(error.value)
+
+
+@pytest.mark.parametrize(("key", "value", "message"), [
+    ("offset", 0x05, "status: starts at 0x5, inside another field"),
+    ("offset", 0xFF, "status: ends at 0x101, beyond 0x100"),
+    ("value", 0x1_0000, "status: 0x10000 does not fit 2 bytes"),
+    ("value", "profile.version_id", "status: unknown source profile.version_id"),
+    ("writable", 0x1_0000, "status: 0x10000 does not fit 2 bytes"),
+    ("writable", "all", "status: writable is all; expected bits or address"),
+    ("name", "Status", "Status: Status is not a lower-case name"),
+])  # fmt: skip
+def test_a_wrong_field_of_the_configuration_space_is_named(documents, key, value, message):
+    rows = documents["spec/pci_config.yaml"]["config_space"]
+    row = next(row for row in rows if row["name"] == "status")
+    before = dict(row)
+    row[key] = value
+    try:
+        with pytest.raises(SpecError, match=message):
+            spec_read.check(documents)
+    finally:
+        row.clear()
+        row.update(before)
 
 
 def test_same_struct_in_two_files_is_refused(toy, capsys):

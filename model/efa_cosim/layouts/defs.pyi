@@ -2711,6 +2711,7 @@ class _Profiles(_Names[Profile]):
 
 PROFILES: _Profiles
 
+CONFIG_SPACE: tuple[tuple[str, int, int, int | str, int | str], ...]
 COMMANDS: dict[int, tuple[type[Struct], type[Struct]]]
 COMMAND_STATUSES: dict[int, list[AdminAqCompletionStatus]]
 FEATURES: dict[int, tuple[type[Struct] | None, type[Struct] | None]]

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa-cosim serve: offers devices of the reference model to virtual machines, over vfio-user."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from efa_cosim.layouts import defs
+from efa_cosim.live.server import ServeError, Server
+
+MOST_SECONDS = 1e6
+TEXT = """\
+Offers a device as a PCI function on each socket, all of them on one fabric, to any vfio-user
+client, such as stock QEMU 10.1 or later. The unmodified Linux driver, rdma-core and the programs on
+them run in the guest. The devices are the reference model. A function serves one client after the
+other; when a client leaves, the function is reset.
+"""
+EPILOG = """\
+the guest's memory must be shared: -object memory-backend-memfd,id=ram,size=1G,share=on
+                                   -machine q35,memory-backend=ram
+a function of the guest:           -device '{"driver":"vfio-user-pci",
+                                            "socket":{"type":"unix","path":"a.sock"}}'
+
+prints a line when it listens, when a client comes, and when a client leaves; SIGINT and SIGTERM
+end the server
+
+examples:
+  efa-cosim serve --socket a.sock
+  efa-cosim serve --socket a.sock --socket b.sock --idle-timeout 60     two devices, one fabric
+
+exit codes: 0 ended by a signal or the idle timeout; 2 usage or environment
+"""
+
+
+def add_command(commands):
+    parser = commands.add_parser("serve", help="devices for virtual machines, over vfio-user",
+                                 description=TEXT, epilog=EPILOG,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--socket", action="append", type=Path, required=True, metavar="PATH",
+                        help="a Unix socket; again for a further device")
+    parser.add_argument("--profile", choices=tuple(defs.PROFILES), default="default",
+                        help="attributes that the devices report (default: %(default)s)")
+    parser.add_argument("--idle-timeout", type=_seconds, metavar="S",
+                        help="end after S seconds without a client (default: never)")
+    parser.set_defaults(work=work)
+
+
+def _seconds(text):
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not 0 < value <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text}: must be above 0, at most {MOST_SECONDS:g}")
+    return value
+
+
+def work(options):
+    """Serves until a signal or the idle timeout; returns the exit code."""
+    # Node 0 is no device.
+    most = (1 << defs.LIMITS.node_w) - 1
+    wrong = None
+    if len(options.socket) > most:
+        wrong = f"{len(options.socket)} sockets; expected at most {most}, the nodes of a fabric"
+    elif len(set(options.socket)) < len(options.socket):
+        wrong = "a socket is named twice; each device needs its own"
+    try:
+        server = None if wrong else Server(options.socket, options.profile, options.idle_timeout,
+                                           lambda text: print(text, flush=True))
+    except ServeError as error:
+        wrong = str(error)
+    if wrong:
+        print(f"efa-cosim: {wrong}", file=sys.stderr)
+        return 2
+    try:
+        server.run()
+    finally:
+        server.close()
+    return 0
