@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists the installed simulators; as root, installs Icarus and ccache from the system's packages.
+"""Lists the installed simulators; as root, installs what is absent from the system's packages.
 
 ccache is optional; the unit benches build a hundred small simulations that share most of their C++.
+mmdebstrap is optional, too; the Linux guest is made with it (tools/linux_guest.py).
 """
 
 import os
@@ -16,14 +17,14 @@ import interrupt  # noqa: E402 - needs the path above
 
 from tb.simulators import SIMULATORS, simulator_missing  # noqa: E402 - needs the path above
 
-PACKAGES = {"iverilog": "iverilog", "ccache": "ccache"}
+PACKAGES = {"iverilog": "iverilog", "ccache": "ccache", "mmdebstrap": "mmdebstrap"}
 
 
 def install(packages):
     """Installs Debian packages; reports a failure and continues, because only Verilator is
     required."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    print(f"installing {' and '.join(packages)} through apt-get", flush=True)
+    print(f"installing {', '.join(packages)} through apt-get", flush=True)
     for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", *packages]):
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode:

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+# Functions of the guest's job. A step prints its begin and end for the host (tools/linux.py).
+DRIVER=/sys/bus/pci/drivers/efa
+
+step() {  # step NAME COMMAND...: runs a command, prints its output between two marks
+    name=$1
+    shift
+    echo "@@begin $name"
+    before=$(cut -d' ' -f1 /proc/uptime)
+    ("$@") 2>&1
+    code=$?
+    after=$(cut -d' ' -f1 /proc/uptime)
+    echo "@@end $name $code $before $after"
+}
+
+devices() {  # the RDMA devices, in the order of the PCI functions
+    for each in /sys/class/infiniband/*; do basename "$each"; done
+}
+
+device() {  # device NUMBER: name of the NUMBER-th RDMA device, from 1 on
+    devices | sed -n "${1}p"
+}
+
+wait_for_devices() {  # wait_for_devices COUNT
+    for _ in $(seq 100); do
+        [ "$(ls /sys/class/infiniband 2>/dev/null | wc -l)" -eq "$1" ] && return 0
+        sleep 0.1
+    done
+    echo "found $(ls /sys/class/infiniband 2>/dev/null | wc -l) RDMA devices, expected $1"
+    return 1
+}
+
+load() {  # load COUNT: loads the driver, waits for its devices
+    insmod /usr/lib/modules/efa.ko && wait_for_devices "$1"
+}
+
+reload() {  # reload COUNT TIMES: unloads and loads the driver
+    for _ in $(seq "$2"); do
+        rmmod efa && load "$1" || return 1
+    done
+}
+
+rebind() {  # rebind COUNT: unbinds each function, resets it by an FLR, binds it again
+    for path in "$DRIVER"/0000:*; do
+        function=$(basename "$path")
+        echo "$function" > "$DRIVER/unbind" || return 1
+        echo flr > "/sys/bus/pci/devices/$function/reset_method" || return 1
+        echo 1 > "/sys/bus/pci/devices/$function/reset" || return 1
+        echo "$function" > "$DRIVER/bind" || return 1
+    done
+    wait_for_devices "$1"
+}
+
+pair() {  # pair SERVER -- CLIENT: both programs must end without an error
+    server=
+    while [ "$1" != -- ]; do
+        server="$server $1"
+        shift
+    done
+    shift
+    $server > /tmp/server.log 2>&1 &
+    pid=$!
+    sleep 1
+    "$@"
+    code=$?
+    [ $code -eq 0 ] || kill $pid 2>/dev/null
+    wait $pid || code=$?
+    [ $code -eq 0 ] || sed 's/^/server: /' /tmp/server.log
+    return $code
+}
+
+efa_tests() {  # rdma-core's own tests of EFA
+    cd /root && python3 tests/run_tests.py --dev "$(device 1)" -v test_efa_srd test_efadv
+}

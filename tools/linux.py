@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boots Linux with its unmodified EFA driver on the device and runs RDMA programs in the guest.
+
+    tools/linux.py [--nodes 1|2] [--step NAME ...] [--cmd 'ib_send_bw ...'] [--shell]
+                   [--share FOLDER] [--memory 1024]
+
+`efa-cosim serve` offers the devices, QEMU without KVM runs the guest (tools/linux_guest.py), and
+sim/linux/steps.sh has the functions of the steps. With --nodes 2 the guest has two functions on one
+fabric. --cmd runs one command instead of the steps, --shell gives a prompt. The files of --share
+are in /share of the guest. Results: reports/linux/summary.json and index.html.
+
+Exit status: 0 if all steps passed, 1 if one failed, of --cmd that of the command; 2 if the guest
+cannot be prepared or started here.
+"""
+
+import argparse
+import json
+import os
+import re
+import selectors
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from linux_guest import HOME, OUT, ROOT, Guest, GuestError, archive, prepare
+
+REPORT = ROOT / "reports/linux"
+BOOT_SECONDS = 120.0  # from the start of QEMU to the first step
+SERVER_SECONDS = 30.0
+# QEMU has no serial output during its own start.
+MARK = re.compile(r"@@(begin|end) (\S+)(?: (\d+) (\S+) (\S+))?")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the guest's job: a shell command, a text that its output must have (a pattern), and
+    its time limit in seconds on the guest's host."""
+
+    name: str
+    command: str
+    expects: str = ""
+    seconds: float = 60.0
+
+
+@dataclass
+class Result:
+    """A finished step: verdict, reason of a failure, seconds in the guest, and its output."""
+
+    name: str
+    verdict: str
+    reason: str
+    seconds: float
+    output: list[str]
+
+
+def pair(program: str, device: int = 1, peer: int = 0) -> str:
+    """Returns the command of a client and a server of a program on two devices by number."""
+    return (f'pair {program} -d "$(device {peer or device})" -- '
+            f'{program} -d "$(device {device})" 127.0.0.1')
+
+
+def perftest(name: str, options: str, device: int = 1, peer: int = 0) -> str:
+    """Returns the command of a test of perftest."""
+    return pair(f"{name} -x 0 -F {options}", device, peer)
+
+
+# A row of perftest: bytes and iterations. Its times are inf if the clock of a busy machine jumps.
+BYTES = r"^ *{size} +\d+ +\S+ "
+
+
+def steps_for(nodes: int) -> list[Step]:
+    """Returns the steps of a guest with so many functions."""
+    found = [
+        Step("load", f"load {nodes}"),
+        Step("devinfo", "ibv_devinfo -v", r"state:\s+PORT_ACTIVE"),
+        Step("lspci", "lspci -vv -d 1d0f:", r"MSI-X: Enable\+"),
+        Step("ud_pingpong", pair("ibv_ud_pingpong -g 0 -n 100"), r"^100 iters in"),
+        Step("ud_pingpong_events", pair("ibv_ud_pingpong -g 0 -n 100 -e"), r"^100 iters in"),
+        Step("srd_send_lat", perftest("ib_send_lat", "-c SRD -s 64 -n 200"), BYTES.format(size=64)),
+        Step("srd_send_bw", perftest("ib_send_bw", "-c SRD -s 64 -n 1000"), BYTES.format(size=64)),
+        Step("srd_send_bw_4k", perftest("ib_send_bw", "-c SRD -s 4096 -n 500"),
+             BYTES.format(size=4096)),
+        Step("ud_send_lat", perftest("ib_send_lat", "-c UD -s 64 -n 200"), BYTES.format(size=64)),
+        Step("ud_send_bw", perftest("ib_send_bw", "-c UD -Q 1 -s 64 -n 1000"),
+             BYTES.format(size=64)),
+        Step("rdma_core_tests", "efa_tests", r"^OK", 300),
+        Step("libfabric_rdm", "pair fi_pingpong -p efa -e rdm -I 20 -- "
+             "fi_pingpong -p efa -e rdm -I 20 127.0.0.1", r"^4k +20 +=20"),
+        Step("libfabric_dgram", "pair fi_pingpong -p efa -e dgram -I 20 -S 1024 -- "
+             "fi_pingpong -p efa -e dgram -I 20 -S 1024 127.0.0.1", r"^1k +20 +=20"),
+        Step("reload", f"reload {nodes} 3"),
+        Step("rebind_after_flr", f"rebind {nodes}"),
+        Step("srd_after_flr", perftest("ib_send_lat", "-c SRD -s 64 -n 100"),
+             BYTES.format(size=64)),
+    ]  # fmt: skip
+    if nodes > 1:
+        found += [
+            Step("srd_send_bw_two_devices", perftest("ib_send_bw", "-c SRD -s 64 -n 1000", 1, 2),
+                 BYTES.format(size=64)),
+            Step("srd_send_lat_two_devices", perftest("ib_send_lat", "-c SRD -s 64 -n 200", 2, 1),
+                 BYTES.format(size=64)),
+        ]  # fmt: skip
+    return found
+
+
+def job(steps: list[Step]) -> str:
+    """Returns the shell program of the guest for some steps."""
+    lines = [". /job/steps.sh"]
+    for each in steps:
+        lines += [f"run_{each.name}() {{ {each.command}; }}", f"step {each.name} run_{each.name}"]
+    return "\n".join([*lines, ""])
+
+
+@contextmanager
+def served(nodes: int, folder: Path):
+    """Runs `efa-cosim serve`; yields the sockets, ends it, and raises GuestError if it failed."""
+    sockets = [folder / f"{number}.sock" for number in range(1, nodes + 1)]
+    log = folder / "serve.log"
+    command = [sys.executable, "-c",
+               "import sys; from efa_cosim.cli.main import main; sys.exit(main())", "serve",
+               *(part for path in sockets for part in ("--socket", path.name))]  # fmt: skip
+    with open(log, "w") as file:
+        # The relative name of a socket is short, wherever the tree is.
+        process = subprocess.Popen(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT)
+    try:
+        until = time.monotonic() + SERVER_SECONDS
+        while log.read_text().count("listening on") < nodes:
+            if process.poll() is not None or time.monotonic() > until:
+                raise GuestError(f"efa-cosim serve did not start: {log.read_text().strip()}")
+            time.sleep(0.05)
+        yield sockets
+    finally:
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(SERVER_SECONDS)
+    if code or "internal error" in log.read_text():
+        raise GuestError(f"efa-cosim serve ended with code {code}: {log}")
+
+
+def qemu(guest: Guest, folder: Path, sockets: list[Path], memory: int) -> list[str]:
+    """Returns the command of QEMU; `memory` in MB."""
+    command = [
+        *guest.program("qemu-system-x86_64"), "-L", str(guest.tree / "usr/share/qemu"),
+        "-L", str(guest.tree / "usr/share/seabios"), "-machine", "q35,memory-backend=ram",
+        "-cpu", "max", "-m", f"{memory}M", "-object",
+        f"memory-backend-memfd,id=ram,size={memory}M,share=on", "-display", "none",
+        "-nodefaults", "-no-reboot", "-serial", "stdio", "-kernel", str(guest.kernel),
+        "-initrd", str(folder / "initramfs.gz"), "-append", "console=ttyS0 quiet panic=-1",
+    ]  # fmt: skip
+    for path in sockets:
+        # With posted stores the guest's clock runs on while a busy machine delays the server, and
+        # the driver's register reads time out after 50 ms.
+        device = {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": path.name},
+                  "x-no-posted-writes": True}  # fmt: skip
+        command += ["-device", json.dumps(device)]
+    return command
+
+
+def write_initramfs(guest: Guest, folder: Path, program: str, share: Path | None) -> None:
+    """Writes the initramfs of a run: the guest, and an archive with its job and shared files."""
+    extra = folder / "extra"
+    shutil.rmtree(extra, ignore_errors=True)
+    (extra / "job").mkdir(parents=True)
+    (extra / "job/run").write_text(program)
+    shutil.copy2(HOME / "steps.sh", extra / "job/steps.sh")
+    if share is not None:
+        shutil.copytree(share, extra / "share", symlinks=True)
+    with open(folder / "initramfs.gz", "wb") as file:
+        file.write(guest.initramfs.read_bytes())
+        file.write(archive(guest, extra))
+
+
+class Console:
+    """Reads the serial console of a guest line by line, with a time limit for each step."""
+
+    def __init__(self, process: subprocess.Popen, log: Path) -> None:
+        self._process = process
+        self._log = open(log, "w")  # noqa: SIM115 - closed in close
+        self._data = b""
+        os.set_blocking(process.stdout.fileno(), False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(process.stdout, selectors.EVENT_READ)
+
+    def line(self, until: float) -> str | None:
+        """Returns the next line, None at the end or after the time `until` (monotonic)."""
+        while b"\n" not in self._data:
+            if not self._selector.select(max(0.0, until - time.monotonic())):
+                return None
+            part = os.read(self._process.stdout.fileno(), 1 << 16)
+            if not part:
+                return None
+            self._data += part
+        text, _, self._data = self._data.partition(b"\n")
+        line = text.decode(errors="replace").rstrip("\r")
+        print(line, file=self._log, flush=True)
+        return line
+
+    def close(self) -> None:
+        """Ends QEMU and closes the log."""
+        self._process.kill()
+        self._process.wait()
+        self._selector.close()
+        self._log.close()
+
+
+def results(console: Console, steps: list[Step]):
+    """Yields the Result of each step as it ends; a guest that ends or hangs fails the rest."""
+    by_name = {each.name: each for each in steps}
+    left, output, until = list(by_name), [], time.monotonic() + BOOT_SECONDS
+    what = "the guest did not start"
+    while left:
+        line = console.line(until)
+        if line is None:
+            gone = "hangs" if time.monotonic() >= until else "ended"
+            yield Result(left[0], "failed", f"{what}: the guest {gone}", 0.0, output)
+            for name in left[1:]:
+                yield Result(name, "failed", f"not run: the guest {gone}", 0.0, [])
+            return
+        mark = MARK.search(line)
+        if mark is None or mark.group(2) not in left:
+            output.append(line)
+            continue
+        kind, name, code, began, ended = mark.groups()
+        if kind == "begin":
+            output, until = [], time.monotonic() + by_name[name].seconds
+            what = f"no end in {by_name[name].seconds:.0f} s"
+            continue
+        left.remove(name)
+        until = time.monotonic() + BOOT_SECONDS
+        expects = by_name[name].expects
+        reason = ""
+        if int(code):
+            reason = f"exit code {code}"
+        elif expects and not any(re.search(expects, one) for one in output):
+            reason = f"no output of the form {expects!r}"
+        yield Result(name, "failed" if reason else "passed", reason,
+                     round(float(ended) - float(began), 2), output)
+
+
+def run_steps(guest: Guest, options: argparse.Namespace, steps: list[Step], say) -> list[Result]:
+    """Boots the guest and runs steps; returns their results."""
+    folder = OUT / "run"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_initramfs(guest, folder, job(steps), options.share)
+    found = []
+    with served(options.nodes, folder) as sockets:
+        process = subprocess.Popen(
+            qemu(guest, folder, sockets, options.memory), cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+        console = Console(process, folder / "console.log")
+        say(f"boots the guest, log: {(folder / 'console.log').relative_to(ROOT)}")
+        try:
+            for each in results(console, steps):
+                found.append(each)
+                note = f" ({each.reason})" if each.reason else ""
+                say(f"[{len(found)}/{len(steps)}] {each.name}: {each.verdict}, "
+                    f"{each.seconds:.1f} s{note}")  # fmt: skip
+        finally:
+            console.close()
+    return found
+
+
+def interactive(guest: Guest, options: argparse.Namespace, program: str, say) -> int:
+    """Runs a guest on this terminal; returns the exit code of QEMU."""
+    folder = OUT / "run"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_initramfs(guest, folder, program, options.share)
+    with served(options.nodes, folder) as sockets:
+        say("boots the guest; `poweroff -f` or Ctrl-D ends it")
+        return subprocess.run(qemu(guest, folder, sockets, options.memory), cwd=folder,
+                              check=False).returncode  # fmt: skip
+
+
+def write_report(found: list[Result], options: argparse.Namespace, guest: Guest) -> Path:
+    """Writes the results; returns the page."""
+    from efa_cosim.measure.origin import origin
+    from efa_cosim.report.document import table
+    from efa_cosim.report.publish import publish
+
+    bad = [one for one in found if one.verdict != "passed"]
+    versions = {path.name for path in (guest.tree / "usr/lib/modules").iterdir()}
+    text = f"{len(found) - len(bad)} of {len(found)} steps passed"
+    if bad:
+        text = f"{bad[0].name}: {bad[0].reason} ({len(bad)} of {len(found)} steps failed)"
+    summary = {
+        "title": "Linux on the device", "verdict": "failed" if bad else "passed", "text": text,
+        "command": options.command, "origin": origin(),
+        "setting": f"reference model, {options.nodes} function{'s' * (options.nodes > 1)}, Linux "
+                   f"{', '.join(versions)}, QEMU without KVM, {options.memory} MB",
+        "differences": [f"{one.name}: {one.reason}" for one in bad],
+        "steps": [asdict(one) for one in found],
+    }  # fmt: skip
+    rows = [(one.name, one.verdict, f"{one.seconds:.1f}", _figure(one.output), one.reason)
+            for one in found]  # fmt: skip
+    columns = ("step", "verdict", "seconds in the guest", "its figures", "reason of a failure")
+    return publish(REPORT, summary, [table("Steps", columns, rows, "summary.json", prose=True)])
+
+
+def _figure(output: list[str]) -> str:
+    """Returns the line of an output that holds the figures of a program, empty if none does."""
+    rows = [" ".join(line.split()) for line in output
+            if re.search(r"^ *\d+k? +\S+ +\S+|iters in|^Ran \d+|^OK", line)]  # fmt: skip
+    return rows[-1] if rows else ""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Executes the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--nodes", type=int, choices=(1, 2), default=1,
+                        help="functions of the guest, on one fabric (default: 1)")
+    parser.add_argument("--step", action="append", default=[], help="only this step, and load")
+    parser.add_argument("--cmd", metavar="COMMAND", help="run one command instead of the steps")
+    parser.add_argument("--shell", action="store_true", help="a prompt in the guest")
+    parser.add_argument("--share", type=Path, metavar="FOLDER", help="its files are in /share")
+    parser.add_argument("--memory", type=int, default=1024, metavar="MB",
+                        help="memory of the guest in MB (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    options.command = shlex.join(["tools/linux.py", *(arguments or sys.argv[1:])])
+    steps = steps_for(options.nodes)
+    wrong = [name for name in options.step if name not in [each.name for each in steps]]
+    if wrong:
+        print(f"linux: no step {', '.join(wrong)}; expected one of "
+              f"{', '.join(each.name for each in steps)}", file=sys.stderr)  # fmt: skip
+        return 2
+    if options.share is not None and not options.share.is_dir():
+        print(f"linux: {options.share} is no folder", file=sys.stderr)
+        return 2
+    chosen = [each for each in steps if not options.step or each.name in ["load", *options.step]]
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"  {time.monotonic() - began:4.0f} s  {text}", file=sys.stderr, flush=True)
+
+    try:
+        guest = prepare(say)
+        if options.shell:
+            return interactive(guest, options, SHELL.format(nodes=options.nodes), say)
+        if options.cmd:
+            return _one(guest, options, say)
+        found = run_steps(guest, options, chosen, say)
+    except GuestError as error:
+        print(f"linux: {error}", file=sys.stderr)
+        return 2
+    page = write_report(found, options, guest)
+    bad = [one for one in found if one.verdict != "passed"]
+    for one in bad[:3]:
+        print(f"{one.name}: {one.reason}", *one.output[-20:], sep="\n  ", file=sys.stderr)
+    print(f"linux: {len(found) - len(bad)} of {len(found)} steps passed, "
+          f"{page.relative_to(ROOT)}")  # fmt: skip
+    return int(bool(bad))
+
+
+SHELL = """\
+. /job/steps.sh
+load {nodes}
+echo "devices: $(devices | xargs)"
+setsid cttyhack sh
+"""
+
+
+def _one(guest: Guest, options: argparse.Namespace, say) -> int:
+    """Runs one command in the guest and prints its output; returns its exit status."""
+    limit = 24 * 3600.0
+    steps = [Step("load", f"load {options.nodes}"), Step("cmd", options.cmd, "", limit)]
+    found = run_steps(guest, options, steps, say)
+    print("\n".join(found[-1].output))
+    code = re.fullmatch(r"exit code (\d+)", found[-1].reason)
+    return int(code.group(1)) if code else int(found[-1].verdict != "passed")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
