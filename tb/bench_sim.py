@@ -18,6 +18,7 @@ import argparse
 import json
 import sys
 
+from efa_cosim.jobs.progress import Progress
 from tb.runner import RunFailed, run_unit
 from tb.simulators import ROOT, SIMULATORS, simulator_missing
 from tb.system_run import run_system
@@ -28,12 +29,12 @@ TARGET = 100_000  # cycles per second with traffic, Verilator
 SHARE = 0.6  # of the simulator in the time of checked traffic
 
 
-def measure(sim):
+def measure(sim, progress):
     """Returns the measurements of one simulator."""
-    print(f"{sim}: building and running the whole device", flush=True)
+    progress.phase(f"{sim}: building and running the whole device")
     outcome = run_system("tb.system.speed_tests", sim, 1)
     measurements = json.loads((outcome.folder / "speed.json").read_text())
-    print(f"{sim}: building and running the baseline bench", flush=True)
+    progress.phase(f"{sim}: building and running the baseline bench")
     return {**measurements, **baseline(sim)}
 
 
@@ -55,7 +56,8 @@ def main():
             print(f"skipped: {reason}")
             continue
         try:
-            rows[sim] = measure(sim)
+            with Progress(sim) as progress:
+                rows[sim] = measure(sim, progress)
         except RunFailed as error:
             print(error, file=sys.stderr)
             return 1

@@ -17,24 +17,12 @@ from efa_cosim.backends import backend_names, open_backend
 from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
 from efa_cosim.host.admin_queue import DriverError
 from efa_cosim.host.completion_queue import VerbsError
+from efa_cosim.jobs.progress import Progress
 from tb.scenarios.untrusted_tenant import Intrusion, TenantKnobs, untrusted_tenant
 from tb.simulators import ROOT
 
 OUT = ROOT / "reports/isolation_fuzz/summary.json"
-PROGRESS_SECONDS = 5.0
 FOUND = (Intrusion, DeviceTimeout, DriverError, VerbsError, RuntimeError)
-
-
-class _Progress:
-    """Prints a line every few seconds."""
-
-    def __init__(self):
-        self._next = time.monotonic() + PROGRESS_SECONDS
-
-    def __call__(self, done, total):
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + PROGRESS_SECONDS
-            print(f"  {done:,} of {total:,} tenant stores", flush=True)
 
 
 def fuzz(name, seed, stores, queues=4, progress=None):
@@ -65,7 +53,9 @@ def main():
     if options.stores < 1 or options.queues < 1:
         parser.error("--stores and --queues are at least 1")
     try:
-        result = fuzz(options.backend, options.seed, options.stores, options.queues, _Progress())
+        with Progress("tenant stores", options.stores) as progress:
+            result = fuzz(options.backend, options.seed, options.stores, options.queues,
+                          progress.at)
     except BackendUnavailable as error:
         print(f"isolation-fuzz: {error}", file=sys.stderr)
         return 2

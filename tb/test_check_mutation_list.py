@@ -175,7 +175,7 @@ def test_a_second_check_is_taken_out_after_the_first_one_alone(executed):
 def test_a_test_that_fails_on_the_unmodified_rtl_judges_no_check(executed, capsys):
     verdict, what, _, ran = executed(SOUND, FAILED)
     assert (verdict, what) == ("error", "fails on the RTL as it is: 1 is 2") and len(ran) == 1
-    assert f"{SOUND.test}: FAILS on the RTL as it is" in capsys.readouterr().out
+    assert f"{SOUND.test}: fails on the RTL as it is" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("end", "text"), [

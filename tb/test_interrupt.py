@@ -66,7 +66,7 @@ def interrupted(command, log, begun, **more):
     [
         ("lint.py", "lint generated files", "lint: interrupted"),
         # A solver has a process group of its own, which the terminal does not interrupt.
-        ("formal.py --block fifo --out {}/s.json", "[1/3", "formal: interrupted"),
+        ("formal.py --block fifo --out {}/s.json", "proven", "formal: interrupted"),
     ],
 )
 def test_a_tool_ends_with_its_children(tmp_path, command, begun, last):

@@ -34,6 +34,7 @@ from efa_cosim.cli.regress import SOURCES  # noqa: E402
 from efa_cosim.jobs.cluster import SYNTAX, ClusterError  # noqa: E402
 from efa_cosim.jobs.executor import open_executor  # noqa: E402
 from efa_cosim.jobs.job import UNUSABLE, Limits  # noqa: E402
+from efa_cosim.jobs.progress import Progress  # noqa: E402
 from tb.check_mutation_job import Trial  # noqa: E402
 from tb.simulators import SIMULATORS, simulator_missing  # noqa: E402
 
@@ -81,26 +82,13 @@ def ran_by(check):
     return " ".join([check.test, *(f"{name}={value}" for name, value in check.params.items())])
 
 
-class Progress:
-    """Prints a line for each finished run, with the remaining time."""
-
-    def __init__(self, total):
-        self.total, self.done, self.started = total, 0, time.monotonic()
-
-    def __call__(self, text):
-        self.done += 1
-        spent = time.monotonic() - self.started
-        left = spent / self.done * (self.total - self.done)
-        print(f"[{self.done}/{self.total}, {left:.0f} s left] {text}", flush=True)
-
-
 def examine(checks, args):
     """Returns a summary row for each check, and the error of each test that fails on the unmodified
     RTL; these runs come first. Raises BackendUnavailable and ClusterError."""
     users = {}
     for check in checks:
         users.setdefault(ran_by(check), []).append(check)
-    progress = Progress(len(users) + len(checks))
+    progress = Progress("check-mutation", len(users) + len(checks))
     unfit, rows, waiting = {}, [], {}
 
     def note(check, verdict, what, seconds):
@@ -111,10 +99,10 @@ def examine(checks, args):
             "test": check.test, "verdict": verdict, "what": what, "sim": args.sim,
             "seed": args.seed, "state": state(check), "seconds": round(seconds, 1),
         })  # fmt: skip
-        text = rows[-1]
-        progress(f"{text['id']}: {text['verdict']} by {text['test']} ({text['seconds']} s)")
-        if text["verdict"] != KILLED:
-            print(f"  {text['place']}: {text['what'] or 'no test failed'}", flush=True)
+        text, failed = rows[-1], verdict != KILLED
+        why = f": {text['place']}: {what or 'no test failed'}" if failed else ""
+        progress.advance(note=f"{text['id']}: {verdict} by {text['test']} "
+                         f"({text['seconds']} s){why}", failed=failed)  # fmt: skip
 
     def proceed(check, judgement, found, seconds):
         """Adds the next run of a check, or notes its verdict."""
@@ -124,7 +112,7 @@ def examine(checks, args):
         except StopIteration as ended:
             note(check, *ended.value, seconds)
 
-    with open_executor(args.cluster, args.jobs, ENTRY, SOURCES, LIMITS) as executor:
+    with progress, open_executor(args.cluster, args.jobs, ENTRY, SOURCES, LIMITS) as executor:
         for name, (check, *_) in users.items():
             executor.add(trial(check, [], args, name))
         for job, failed, error, seconds in results(executor):
@@ -135,7 +123,8 @@ def examine(checks, args):
                 continue
             if failed or error:
                 unfit[name] = error or failed[0][1]
-            progress(f"{name}: {'FAILS on the RTL as it is' if name in unfit else 'passes'}")
+            text = f"fails on the RTL as it is: {unfit[name]}" if name in unfit else "passes"
+            progress.advance(note=f"{name}: {text}", failed=name in unfit)
             for check in users[name]:
                 if name in unfit:
                     note(check, BROKEN, f"fails on the RTL as it is: {unfit[name]}", 0.0)
@@ -147,7 +136,8 @@ def examine(checks, args):
 def find(checks, args):
     """Prints the tests of the bench that fail without the check."""
     known = {check.id: check for check in checks}
-    with open_executor(args.cluster, args.jobs, ENTRY, SOURCES, LIMITS) as executor:
+    with (Progress("check-mutation", len(checks)) as progress,
+          open_executor(args.cluster, args.jobs, ENTRY, SOURCES, LIMITS) as executor):  # fmt: skip
         for check in checks:
             executor.add(trial(check, check.changes, args, whole=True))
         for job, failed, error, _ in results(executor):
@@ -156,6 +146,7 @@ def find(checks, args):
                 print(f"  {name}: {why[:100]}", flush=True)
             if error:
                 print(f"  {error[:1500]}", flush=True)
+            progress.advance(note=job.name)
 
 
 def main(arguments=None):

@@ -20,12 +20,13 @@ import argparse
 import concurrent.futures
 import statistics
 import sys
-import time
 from typing import Any
 
 import fmax_list
 import fmax_page
 from fmax_flow import BIN, FREQUENCY, PART, ROOT, SEEDS, TOOLS, Flow, ToolFailed, versions
+
+from efa_cosim.jobs.progress import Progress
 
 HOME = ROOT / fmax_list.LIST
 RESULTS = ROOT / "reports/fmax"
@@ -58,21 +59,22 @@ def measure(flow: Flow, seed: int) -> str:
 
 
 def run(flows: list[Flow], jobs: int) -> list[str]:
-    """Measures the blocks with a line for each block and seed; returns the failures, each once."""
+    """Measures the blocks, each seed an item of the progress; returns the failures, each once."""
     tasks = [(flow, seed) for flow in flows for seed in SEEDS]
-    started, failed = time.monotonic(), {}
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    failed = {}
+    with (Progress("fmax", len(tasks)) as progress,
+          concurrent.futures.ThreadPoolExecutor(jobs) as pool):
         futures = {pool.submit(measure, *task): task for task in tasks}
         try:
-            for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
+            for future in concurrent.futures.as_completed(futures):
                 flow, seed = futures[future]
+                wrong = None
                 try:
                     text = future.result()
                 except ToolFailed as fault:
-                    text = "FAILED"
-                    failed[flow.block, str(fault)] = f"{flow.block}: {fault}"
-                print(f"[{done}/{len(tasks)}, {time.monotonic() - started:.0f} s] {flow.block}"
-                      f" seed {seed}: {text}", flush=True)  # fmt: skip
+                    text = wrong = str(fault)
+                    failed[flow.block, wrong] = f"{flow.block}: {wrong}"
+                progress.advance(note=f"{flow.block} seed {seed}: {text}", failed=bool(wrong))
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -48,6 +48,8 @@ from formal_job import (  # noqa: E402
     smtbmc,
 )
 
+from efa_cosim.jobs.progress import Progress, close_all  # noqa: E402
+
 STATUS = ("proven", "bounded", "failed")
 
 
@@ -92,16 +94,14 @@ def report(row):
         print(f"           {row['why'] or 'fails'}{seen}", flush=True)
 
 
-def run(jobs, tasks, work):
-    """Yields (task, result) as the tasks end, `jobs` at a time; prints a progress line for each."""
-    started = time.monotonic()
+def run(jobs, tasks, work, progress):
+    """Yields (task, result) as the tasks end, `jobs` at a time; each is an item of `progress`."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         futures = {pool.submit(work, *task): task for task in tasks}
-        for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
+        for future in concurrent.futures.as_completed(futures):
             task, result = futures[future], future.result()
-            print(f"[{done}/{len(tasks)}, {time.monotonic() - started:.0f} s] {task[0].name}"
-                  f" {task[1]['name'] if isinstance(task[1], dict) else task[1]}"
-                  f" ({result.seconds} s)", flush=True)  # fmt: skip
+            name = task[1]["name"] if isinstance(task[1], dict) else task[1]
+            progress.advance(note=f"{task[0].name} {name} ({result.seconds} s)")
             yield task, result
 
 
@@ -111,11 +111,12 @@ def proofs(blocks, options):
     # The longest task starts first.
     tasks.sort(key=lambda task: -task[1].get("seconds", 300))
     rows, seconds = [], dict.fromkeys(blocks, 0.0)
-    for (block, job), verdict in run(options.jobs, tasks, prove):
-        seconds[block] += verdict.seconds
-        for row in rows_of(block, job, verdict):
-            rows.append(row)
-            report(row)
+    with Progress("formal", len(tasks)) as progress:
+        for (block, job), verdict in run(options.jobs, tasks, prove, progress):
+            seconds[block] += verdict.seconds
+            for row in rows_of(block, job, verdict):
+                rows.append(row)
+                report(row)
     return sorted(rows, key=lambda row: (row["name"], row["job"])), seconds
 
 
@@ -165,20 +166,21 @@ def bugs(blocks, options):
     tasks = [(b, name, number) for b in blocks for name, each in b.properties.items()
              for number in range(len(each["bugs"]))]  # fmt: skip
     rows = []
-    for (block, name, number), verdict in run(options.jobs, tasks, find):
-        bug = block.properties[name]["bugs"][number]
-        step = bool(bug.get("step"))
-        killed = bool(verdict.broken) if step else f"p_{name}" in verdict.broken
-        rows.append({
-            "property": f"{block.name}.{name}", "bug": number, "file": bug["file"],
-            "old": bug["old"], "new": bug["new"], "killed": killed,
-            "cycle": None if step else verdict.depth, "step": verdict.broken if step else None,
-            "seconds": verdict.seconds, "trace": verdict.trace,
-        })  # fmt: skip
-        labels = ", ".join(verdict.broken)
-        where = f"by the step ({labels})" if step else f"in cycle {verdict.depth}"
-        word = f"killed {where}" if killed else f"SURVIVED {verdict.why}"
-        print(f"  {block.name}.{name} {number}: {word}", flush=True)
+    with Progress("formal", len(tasks)) as progress:
+        for (block, name, number), verdict in run(options.jobs, tasks, find, progress):
+            bug = block.properties[name]["bugs"][number]
+            step = bool(bug.get("step"))
+            killed = bool(verdict.broken) if step else f"p_{name}" in verdict.broken
+            rows.append({
+                "property": f"{block.name}.{name}", "bug": number, "file": bug["file"],
+                "old": bug["old"], "new": bug["new"], "killed": killed,
+                "cycle": None if step else verdict.depth, "step": verdict.broken if step else None,
+                "seconds": verdict.seconds, "trace": verdict.trace,
+            })  # fmt: skip
+            labels = ", ".join(verdict.broken)
+            where = f"by the step ({labels})" if step else f"in cycle {verdict.depth}"
+            word = f"killed {where}" if killed else f"SURVIVED {verdict.why}"
+            print(f"  {block.name}.{name} {number}: {word}", flush=True)
     return sorted(rows, key=lambda row: (row["property"], row["bug"]))
 
 
@@ -202,7 +204,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="proofs at a time (default 2)")
     parser.add_argument("--out", type=Path, default=ROOT / "reports/formal/summary.json")
     options = parser.parse_args()
-    interrupt.leave_on_interrupt("formal")
+    interrupt.leave_on_interrupt("formal", close_all)
     names = sorted(path.stem for path in HOME.glob("*.yaml"))
     chosen = options.block or names
     unknown = sorted(set(chosen) - set(names))

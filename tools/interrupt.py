@@ -7,6 +7,7 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 INTERRUPTED = 130
@@ -30,15 +31,17 @@ def end_children() -> None:
             continue
 
 
-def leave_on_interrupt(name: str) -> None:
+def leave_on_interrupt(name: str, close: Callable[[], None] = lambda: None) -> None:
     """Makes an interrupt end this program and its children with the line `<name>: interrupted`.
 
     The program ends in the signal handler, because an exception would wait for the threads of a
-    pool. An ignored interrupt stays ignored, as in a background job of a shell.
+    pool. `close` runs before the line. An ignored interrupt stays ignored, as in a background job
+    of a shell.
     """
 
     def leave(*_):
         end_children()
+        close()
         sys.stdout.flush()
         print(f"{name}: interrupted", file=sys.stderr, flush=True)
         os._exit(INTERRUPTED)

@@ -30,9 +30,12 @@ from pathlib import Path
 
 from linux_guest import HOME, OUT, ROOT, Guest, GuestError, archive, prepare
 
+from efa_cosim.jobs.progress import Progress
+
 REPORT = ROOT / "reports/linux"
 BOOT_SECONDS = 120.0  # from the start of QEMU to the first step
 SERVER_SECONDS = 30.0
+DAY_SECONDS = 24 * 3600.0  # limit of --cmd
 # QEMU has no serial output during its own start.
 MARK = re.compile(r"@@(begin|end) (\S+)(?: (\d+) (\S+) (\S+))?")
 
@@ -242,7 +245,9 @@ def results(console: Console, steps: list[Step]):
                      round(float(ended) - float(began), 2), output)
 
 
-def run_steps(guest: Guest, options: argparse.Namespace, steps: list[Step], say) -> list[Result]:
+def run_steps(
+    guest: Guest, options: argparse.Namespace, steps: list[Step], progress: Progress
+) -> list[Result]:
     """Boots the guest and runs steps; returns their results."""
     folder = OUT / "run"
     folder.mkdir(parents=True, exist_ok=True)
@@ -253,25 +258,27 @@ def run_steps(guest: Guest, options: argparse.Namespace, steps: list[Step], say)
             qemu(guest, folder, sockets, options.memory), cwd=folder, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
         console = Console(process, folder / "console.log")
-        say(f"boots the guest, log: {(folder / 'console.log').relative_to(ROOT)}")
+        progress.say(f"boots the guest, log: {(folder / 'console.log').relative_to(ROOT)}")
+        progress.phase("steps", len(steps))
         try:
             for each in results(console, steps):
                 found.append(each)
-                note = f" ({each.reason})" if each.reason else ""
-                say(f"[{len(found)}/{len(steps)}] {each.name}: {each.verdict}, "
-                    f"{each.seconds:.1f} s{note}")  # fmt: skip
+                progress.advance(note=f"{each.name}: {each.reason or f'{each.seconds:.1f} s'}",
+                                 failed=each.verdict != "passed")  # fmt: skip
+                if len(found) == 1:
+                    progress.restart()  # The first step came after the boot.
         finally:
             console.close()
     return found
 
 
-def interactive(guest: Guest, options: argparse.Namespace, program: str, say) -> int:
+def interactive(guest: Guest, options: argparse.Namespace, program: str) -> int:
     """Runs a guest on this terminal; returns the exit code of QEMU."""
     folder = OUT / "run"
     folder.mkdir(parents=True, exist_ok=True)
     write_initramfs(guest, folder, program, options.share)
     with served(options.nodes, folder) as sockets:
-        say("boots the guest; `poweroff -f` or Ctrl-D ends it")
+        print("boots the guest; `poweroff -f` or Ctrl-D ends it", file=sys.stderr, flush=True)
         return subprocess.run(qemu(guest, folder, sockets, options.memory), cwd=folder,
                               check=False).returncode  # fmt: skip
 
@@ -331,21 +338,20 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"linux: {options.share} is no folder", file=sys.stderr)
         return 2
     chosen = [each for each in steps if not options.step or each.name in ["load", *options.step]]
-    began = time.monotonic()
-
-    def say(text: str) -> None:
-        print(f"  {time.monotonic() - began:4.0f} s  {text}", file=sys.stderr, flush=True)
-
+    if options.cmd:
+        chosen = [steps[0], Step("cmd", options.cmd, "", DAY_SECONDS)]
     try:
-        guest = prepare(say)
+        with Progress("Linux guest") as progress:
+            guest = prepare(progress.say)
+            if not options.shell:
+                found = run_steps(guest, options, chosen, progress)
         if options.shell:
-            return interactive(guest, options, SHELL.format(nodes=options.nodes), say)
-        if options.cmd:
-            return _one(guest, options, say)
-        found = run_steps(guest, options, chosen, say)
+            return interactive(guest, options, SHELL.format(nodes=options.nodes))
     except GuestError as error:
         print(f"linux: {error}", file=sys.stderr)
         return 2
+    if options.cmd:
+        return _answer(found[-1])
     page = write_report(found, options, guest)
     bad = [one for one in found if one.verdict != "passed"]
     for one in bad[:3]:
@@ -363,14 +369,11 @@ setsid cttyhack sh
 """
 
 
-def _one(guest: Guest, options: argparse.Namespace, say) -> int:
-    """Runs one command in the guest and prints its output; returns its exit status."""
-    limit = 24 * 3600.0
-    steps = [Step("load", f"load {options.nodes}"), Step("cmd", options.cmd, "", limit)]
-    found = run_steps(guest, options, steps, say)
-    print("\n".join(found[-1].output))
-    code = re.fullmatch(r"exit code (\d+)", found[-1].reason)
-    return int(code.group(1)) if code else int(found[-1].verdict != "passed")
+def _answer(found: Result) -> int:
+    """Prints the output of a command; returns its exit status, 1 if it did not end."""
+    print("\n".join(found.output))
+    code = re.fullmatch(r"exit code (\d+)", found.reason)
+    return int(code.group(1)) if code else int(found.verdict != "passed")
 
 
 if __name__ == "__main__":

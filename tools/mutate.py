@@ -37,7 +37,6 @@ import argparse
 import json
 import re
 import sys
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -59,6 +58,7 @@ from mutant_runs import (
     unit_state,
 )
 
+from efa_cosim.jobs.progress import Progress
 from tb.runner import RunFailed
 from tb.system.test_system import AREAS
 from tb.unit.units import INSIDE, UNITS
@@ -141,27 +141,6 @@ def standard_list(name):
     return None if wired(name) else COUNT, SEED
 
 
-class Progress:
-    """Prints one line every few seconds, with the remaining time."""
-
-    def __init__(self, block, total):
-        self.block, self.total, self.done, self.killed = block, total, 0, 0
-        self.started = self.last = time.monotonic()
-
-    def __call__(self, verdict):
-        now = time.monotonic()
-        if self.done == 0:
-            self.started = now  # without the build
-        self.done += 1
-        self.killed += verdict == KILLED
-        if now - self.last < 5 and self.done < self.total:
-            return
-        self.last = now
-        left = (now - self.started) / self.done * (self.total - self.done)
-        text = f"{self.done} of {self.total}, {self.killed} killed, {left:.0f} s left"
-        print(f"  {self.block}: {text}", flush=True)
-
-
 def read_verdicts():
     """Returns the entries of tb/mutants.yaml: block, mutant and line as patterns, verdict, reason.
     """
@@ -204,14 +183,14 @@ def bench_of(test):
     return test.split(".")[2].removesuffix("_tests") if test else "the simulator"
 
 
-def resume(name, kept, listed, benches):
+def resume(name, kept, listed, benches, progress):
     """Returns the numbers of the mutants of a row that must run."""
     for number, proof in kept.proofs.items():
         if proof["equal"] and number not in kept.rows:
             kept.add(number, SURVIVED, "", "")  # no bench can detect it
     numbers = [mutant.number for mutant in listed if mutant.number not in kept.rows]
-    print(f"{name}: {len(listed)} mutants, {len(listed) - len(numbers)} kept, "
-          f"benches {', '.join(benches)}", flush=True)  # fmt: skip
+    progress.say(f"{name}: {len(listed)} mutants, {len(listed) - len(numbers)} kept, "
+                 f"benches {', '.join(benches)}")  # fmt: skip
     return numbers
 
 
@@ -266,30 +245,43 @@ def score(mutants, killed, equal):
     return round(100 * killed / total, 2) if total else 100.0
 
 
-def examine(block, units, args, verdicts):
+def judged(bench, name, numbers, args, equal, progress):
+    """Yields the results of bench.judge for the mutants of a row, a phase of `progress`."""
+    def examined(alive):
+        progress.say(f"{name}: {len(alive)} survivors to prove equal")
+        return equal(alive)
+
+    progress.phase(name, len(numbers))
+    killed = 0
+    for place, found in enumerate(bench.judge(numbers, args.jobs, examined)):
+        if place == 0:
+            progress.restart()  # without the build
+        killed += found[1] == KILLED
+        progress.advance(note=f"{killed} killed")
+        yield found
+
+
+def examine(block, units, args, verdicts, progress):
     """Returns the summary row of one block."""
     bench = Bench(block, units, args.count, args.seed)
     kept = Kept(block, bench.state, args.fresh)
-    numbers = resume(block, kept, bench.mutants, units)
+    numbers = resume(block, kept, bench.mutants, units, progress)
     bench.kills += kept.kills()
-    progress = Progress(block, len(numbers))
 
     def proof(mutant):
         return mutant_proofs.proved_equal(block, mutant)
 
     def equal(alive):
-        print(f"  {block}: {len(alive)} survivors to prove equal", flush=True)
         mutants = [mutant for mutant in bench.mutants if mutant.number in alive]
         return prove(kept, mutants, proof, args.jobs)
 
-    for number, verdict, by, what in bench.judge(numbers, args.jobs, equal):
-        kept.add(number, verdict, by, what)
-        progress(verdict)
+    for result in judged(bench, block, numbers, args, equal, progress):
+        kept.add(*result)
     prove(kept, earlier_survivors(kept, bench.mutants, numbers), proof, args.jobs)
     return summary(block, units, kept, bench.mutants, args, verdicts, bench.possible)
 
 
-def examine_wiring(names, args, verdicts):
+def examine_wiring(names, args, verdicts, progress):
     """Yields the rows of some wiring modules, which share a simulation, with their names."""
     bench = SystemBench([wired(name) for name in names], AREAS, args.count, args.seed)
     sweeps = init_sweeps.Sweeps()
@@ -298,30 +290,27 @@ def examine_wiring(names, args, verdicts):
         top = wired(name)
         drawn, listed = bench.drawn[top], bench.listed[top]
         kept[name] = Kept(name, system_state(top, AREAS, args.count, args.seed), args.fresh)
-        print(f"{name}: {len(drawn)} of {len(listed)} faults drawn", flush=True)
+        progress.say(f"{name}: {len(drawn)} of {len(listed)} faults drawn")
         below[name] = wiring.Below(top, netlists.files_below(top), sweeps=sweeps)
         # A survivor takes as long as fifty kills; a comparison of drivers takes no time.
         for mutant in drawn:
             if mutant.number not in kept[name].proofs and below[name].same(mutant):
                 kept[name].proved(mutant.number, True)
-        numbers += resume(name, kept[name], drawn, AREAS)
+        numbers += resume(name, kept[name], drawn, AREAS, progress)
         bench.kills += kept[name].kills()
         owner |= {mutant.number: name for mutant in drawn}
     numbers.sort(key=lambda number: number % wiring.NUMBERS)  # each module in turn
-    progress = Progress("wiring", len(numbers))
     proofs = {name: below[name].proof() for name in names}
 
     def equal(alive):
-        print(f"  wiring: {len(alive)} survivors to prove equal", flush=True)
         found = set()
         for name in names:
             mutants = [one for one in bench.drawn[wired(name)] if one.number in alive]
             found |= prove(kept[name], mutants, proofs[name], 1)
         return found
 
-    for number, verdict, by, what in bench.judge(numbers, args.jobs, equal):
-        kept[owner[number]].add(number, verdict, by, what)
-        progress(verdict)
+    for result in judged(bench, "wiring", numbers, args, equal, progress):
+        kept[owner[result[0]]].add(*result)
     for name in names:
         top, drawn = wired(name), bench.drawn[wired(name)]
         prove(kept[name], earlier_survivors(kept[name], drawn, numbers), proofs[name], 1)
@@ -354,27 +343,30 @@ def main(arguments=None):
             name, benches, row["count"], row["seed"]
         )
 
-    def each(names):
+    def each(names, progress):
         """Yields (name, row); rows of the record first, then blocks."""
         kept = {}
         if not args.block and not args.fresh and (args.count, args.seed) == (None, SEED):
             kept = {name: row for name in names if (row := noted(name, known[name]))}
-            print(f"{len(kept)} of {len(names)} rows are unchanged in {RECORD.relative_to(ROOT)}")
+            progress.say(f"{len(kept)} of {len(names)} rows are unchanged in "
+                         f"{RECORD.relative_to(ROOT)}")
         yield from kept.items()
         names = [name for name in names if name not in kept]
         for name in names:
             if not wired(name):
                 one = argparse.Namespace(**vars(args) | {"count": args.count or COUNT})
-                yield name, examine(name, known[name], one, verdicts)
+                yield name, examine(name, known[name], one, verdicts, progress)
         joined = [name for name in names if wired(name)]
         if joined:
-            yield from examine_wiring(joined, args, verdicts)
+            yield from examine_wiring(joined, args, verdicts, progress)
 
+    names = args.block or [one for one in known if counted(one) or wired(one)]
     try:
-        for name, row in each(args.block or [one for one in known if counted(one) or wired(one)]):
-            text[name] = row
-            note(name, row)
-            mutant_page.write(OUT, name, row, holds, GOAL)
+        with Progress("mutate") as progress:
+            for name, row in each(names, progress):
+                text[name] = row
+                note(name, row)
+                mutant_page.write(OUT, name, row, holds, GOAL)
     except (RunFailed, netlists.YosysFailed) as error:
         print(f"mutate: {error}", file=sys.stderr)
         return 2

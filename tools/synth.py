@@ -19,6 +19,8 @@ from pathlib import Path
 
 import yaml
 
+from efa_cosim.jobs.progress import Progress
+
 ROOT = Path(__file__).resolve().parent.parent
 OUT = Path("sim/out/synth")
 RAMS = {"efa_ram": "RAM", "efa_ram_be": "RAM"}
@@ -164,7 +166,8 @@ def main():
     labels = [name + " SQ_HOST" * sq_host for name, sq_host in jobs_of]
     rows = []
     print(f"{'block':18} {'LUT6':>8} {'FF':>8} {'RAM bits':>11} {'depth':>6} {'s':>6}", flush=True)
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+    with (Progress("synth", len(jobs_of)) as progress,
+          concurrent.futures.ThreadPoolExecutor(options.jobs) as pool):
         jobs = [
             pool.submit(measure, name, parameters_of(name, options.qpn_w, sq_host), label)
             for (name, sq_host), label in zip(jobs_of, labels, strict=True)
@@ -185,6 +188,7 @@ def main():
                     f"{row['ram_bits']:11} {row['depth']:6} {row['seconds']:6}{note}",
                     flush=True,
                 )
+            progress.advance(note=row["module"])
     rows.sort(key=lambda row: labels.index(row["module"]))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps({"max_depth": MAX_DEPTH, "blocks": rows}, indent=2) + "\n")

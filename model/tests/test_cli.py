@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from efa_cosim.jobs import files
 
 SESSIONS = Path(__file__).parent / "data" / "sessions"
 PROBE = str(SESSIONS / "probe.jsonl.gz")
+PINGPONG = str(SESSIONS / "pingpong.jsonl.gz")
 MODEL = Path(__file__).parents[1]
 
 
@@ -146,9 +148,10 @@ def test_the_program_runs_as_a_module():
 
 
 def test_long_plays_report_their_progress(capsys, monkeypatch):
-    monkeypatch.setattr(play, "PROGRESS_AFTER_SECONDS", -1.0)
-    assert cli.main(["play", PROBE]) == cli.PASSED
-    assert "probe.jsonl.gz: 0 of 57 steps" in capsys.readouterr().err
+    every_line = partial(play.Progress, every=0.0)
+    monkeypatch.setattr(play, "Progress", every_line)
+    assert cli.main(["play", PINGPONG]) == cli.PASSED
+    assert "pingpong.jsonl.gz: 64 of " in capsys.readouterr().err
 
 
 def program(*arguments, **options):

@@ -348,7 +348,7 @@ def test_an_address_without_scheduler_is_refused(site, monkeypatch, capsys, comm
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.2)
     more = [str(site.grid)] if command == "sweep" else ["--out", str(site.folder / "out")]
     assert main([command, *more, "--cluster", site.address]) == 2
-    text = capsys.readouterr().err
+    *_, text = capsys.readouterr().err.splitlines()
     assert text.startswith(f"efa-cosim: no Dask scheduler at {site.address} (")
     assert "start it with `.venv/bin/dask scheduler`" in text
 

@@ -8,6 +8,7 @@ import pytest
 
 from efa_cosim.backends.model import open_model
 from efa_cosim.cli import run
+from efa_cosim.jobs.progress import Progress
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import crc16
 from efa_cosim.session.expectation import Region
@@ -257,7 +258,7 @@ def test_run_fails_when_one_backend_sent_something_else(monkeypatch, kind, chang
 
     monkeypatch.setattr(run, "open_backend", opened)
     wrong = []
-    rows = run.play_both(PINGPONG, 1, wrong)
+    rows = run.play_both(PINGPONG, 1, wrong, Progress("run"))
     assert [row["verdict"] for row in rows] == ["passed", "failed"]
     assert len(wrong) == 1 and wrong[0].startswith("pingpong.jsonl.gz: ") and what in wrong[0]
     assert all(row["dma_writes"] and row["interrupts"] for row in rows)

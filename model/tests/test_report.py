@@ -159,8 +159,8 @@ def test_run_reports_a_device_that_went_wrong_in_one_line(tmp_path, monkeypatch,
     monkeypatch.setattr(run, "latency_sweep", sweep)
     assert main(["run", "--out", str(tmp_path / "run")]) == 1
     text = capsys.readouterr()
-    assert text.out.splitlines()[-1].startswith("failed: never came")
-    assert not text.err
+    assert text.out.startswith("failed: never came") and len(text.out.splitlines()) == 1
+    assert text.err == "opening the RTL for the sweeps\n"
     assert read_summary(tmp_path / "run")["verdict"] == "failed"
 
 

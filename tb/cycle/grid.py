@@ -21,6 +21,7 @@ from efa_cosim.cycle.network import simulate
 from efa_cosim.cycle.workload import Workload
 from efa_cosim.jobs.cluster import SYNTAX, ClusterError
 from efa_cosim.jobs.executor import open_executor
+from efa_cosim.jobs.progress import Progress
 from efa_cosim.sweep.cache import sources
 from tb.cycle.grid_job import Chunk
 from tb.cycle.pictures import draw
@@ -67,23 +68,23 @@ class GridFailed(Exception):
     """A chunk of points has no measurements; the text is its reason."""
 
 
-def run(points, seed, jobs, say, where=None):
+def run(points, seed, jobs, where=None):
     """Returns rows in the order of the points; measures chunks in `jobs` processes, or on the
     cluster `where`. Raises GridFailed and ClusterError."""
     chunks = [Chunk(tuple(points[at : at + CHUNK]), seed) for at in range(0, len(points), CHUNK)]
-    began, done, rows = time.monotonic(), 0, {}
-    with open_executor(where, jobs, ENTRY, sources(on_the_rtl=True)) as executor:
+    rows = {}
+    with (Progress("points", len(points)) as progress,
+          open_executor(where, jobs, ENTRY, sources(on_the_rtl=True)) as executor):
         for chunk in chunks:
             executor.add(chunk)
         for finished in executor.results():
             if finished.code:
                 raise GridFailed(finished.reason)
             found = rows[finished.job] = finished.measurements
-            done += len(found)
             missed = sum(not all(row["met"].values()) for row in found)
-            left = (time.monotonic() - began) / done * (len(points) - done)
-            say(f"[{done}/{len(points)}] points, {missed} of these {len(found)} out of "
-                f"bounds, about {left:.0f} s left")
+            progress.advance(len(found) - missed)
+            if missed:
+                progress.advance(missed, note=f"{missed} points out of bounds", failed=True)
     return [row for chunk in chunks for row in rows[chunk]]
 
 
@@ -104,22 +105,22 @@ def summarize(rows, speed, seed):
     }  # fmt: skip
 
 
-def report(summary, say):
+def report(summary):
     """Prints every point out of bounds with its first differing stage, and the totals."""
     for row in summary["rows"]:
         if not all(row["met"].values()):
             error, parts = row["error"], row["parts_at"]
-            say(f"out of bounds: {Workload(**row['workload'])}: rate {error['rate']:+.2%}, "
-                f"median {error['median']:+.1f} of {row['rtl']['median']:.0f} cycles, "
-                f"p99 {error['p99']:+.1f} of {row['rtl']['p99']:.0f}; first apart at "
-                f"'{parts['stage']}', cycle {parts['cycle']}")
+            print(f"out of bounds: {Workload(**row['workload'])}: rate {error['rate']:+.2%}, "
+                  f"median {error['median']:+.1f} of {row['rtl']['median']:.0f} cycles, "
+                  f"p99 {error['p99']:+.1f} of {row['rtl']['p99']:.0f}; first apart at "
+                  f"'{parts['stage']}', cycle {parts['cycle']}")
     for row in summary["speed"]:
-        say(f"{row['messages_per_second']:,.0f} messages/s, {row['ratio_to_rtl']:,.0f} times the "
-            f"RTL on Verilator: {Workload(**row['workload'])}")
-    say(f"{summary['within']} of {summary['points']} points within bounds, {summary['exact']} "
-        f"exact to the cycle, {summary['messages']} messages; speed: "
-        f"{sum(row['met'] for row in summary['speed'])} of {len(summary['speed'])} at "
-        f"{TARGET:,} messages/s")
+        print(f"{row['messages_per_second']:,.0f} messages/s, {row['ratio_to_rtl']:,.0f} times the "
+              f"RTL on Verilator: {Workload(**row['workload'])}")
+    print(f"{summary['within']} of {summary['points']} points within bounds, {summary['exact']} "
+          f"exact to the cycle, {summary['messages']} messages; speed: "
+          f"{sum(row['met'] for row in summary['speed'])} of {len(summary['speed'])} at "
+          f"{TARGET:,} messages/s")
 
 
 def main(arguments=None):
@@ -136,16 +137,13 @@ def main(arguments=None):
     if reason is not None:
         print(f"cannot run: {reason}", file=sys.stderr)
         return 2
-
-    def say(text):
-        print(text, flush=True)
-
     points = drawn(options.drawn, options.seed) if options.drawn > 0 else fixed()
-    say(f"{len(points)} points; building the device")
     try:
-        for params in ({}, {"SQ_HOST": 1}):
-            build_system("verilator", params)
-        rows = run(points, options.seed, options.jobs, say, options.cluster)
+        with Progress("cycle-grid") as progress:
+            progress.phase(f"{len(points)} points; building the device")
+            for params in ({}, {"SQ_HOST": 1}):
+                build_system("verilator", params)
+        rows = run(points, options.seed, options.jobs, options.cluster)
     except (RunFailed, GridFailed) as error:
         print(error, file=sys.stderr)
         return 1
@@ -157,8 +155,8 @@ def main(arguments=None):
     (options.out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
     for name, text in draw(summary).items():
         (options.out / name).write_text(text)
-    report(summary, say)
-    say(f"report: {options.out / 'summary.json'}")
+    report(summary)
+    print(f"report: {options.out / 'summary.json'}")
     return 0 if summary["within"] == summary["points"] else 1
 
 

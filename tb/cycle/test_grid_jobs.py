@@ -27,16 +27,16 @@ def registered(tmp_path, monkeypatch):
     return made
 
 
-def test_rows_are_in_the_order_of_the_points(registered):
+def test_rows_are_in_the_order_of_the_points(registered, capsys):
     registered("time.sleep(job['works'][0]['size'] == 1)\n"
                f"print(json.dumps([{ROW} for work in job['works']]))")
-    said = []
-    rows = grid.run(POINTS, 7, 3, said.append)
+    rows = grid.run(POINTS, 7, 3)
     assert [row["size"] for row in rows] == [work.size for work in POINTS]
-    assert said[-1].startswith(f"[{len(POINTS)}/{len(POINTS)}] points, 0 of these 8")
+    out, err = capsys.readouterr()
+    assert not out and err.splitlines()[-1].startswith(f"points: {len(POINTS)} of {len(POINTS)}, ")
 
 
 def test_a_chunk_that_fails_ends_the_grid_with_its_reason(registered):
     registered("sys.exit('the device does not build')")
     with pytest.raises(grid.GridFailed, match="the device does not build"):
-        grid.run(POINTS, 7, 1, lambda _text: None)
+        grid.run(POINTS, 7, 1)

@@ -48,12 +48,11 @@ ALL = (
 )  # fmt: skip
 
 
-def measure(make, say):
+def measure(make, progress):
     """Returns a dictionary per curve and latency of host memory, with its `records`; every message
-    was checked."""
+    was checked. Each curve is one item of `progress`."""
     found = []
     for curve in ALL:
-        say(f"  {curve.what}, host memory {LATENCIES[0]} to {LATENCIES[-1]} cycles away ...")
         for latency in LATENCIES:
             measured = curve.measure(partial(make, dma_latency=latency))
             value = measured.more[curve.beside] if curve.beside else measured.value

@@ -11,6 +11,7 @@ import sys
 import yaml
 
 from efa_cosim.jobs.files import atomic_write
+from efa_cosim.jobs.progress import Progress
 from tb.lib.host import open_simulator
 from tb.perf.queues import Device
 from tb.perf.scenarios import SCENARIOS
@@ -90,13 +91,14 @@ def main(arguments=None):
     parser.add_argument("--sim", choices=SIMULATORS, default="verilator")
     options = parser.parse_args(arguments)
     old, new, changed = read(), {}, []
-    print(f"building the device for {options.sim}", flush=True)
-    with open_simulator(options.sim) as backend:
+    with Progress("golden") as progress, open_simulator(options.sim) as backend:
+        progress.phase("golden", len(SCENARIOS))
         for scenario in SCENARIOS:
             new[scenario.name] = measure(backend, scenario)
             lines = differences(scenario.name, old.get(scenario.name), new[scenario.name])
             print("\n".join(lines or [f"{scenario.name}: as before"]), flush=True)
             changed += lines
+            progress.advance()
     gone = [f"{name}: gone" for name in old if name not in new]
     print("\n".join([*gone, f"{len(changed) + len(gone)} differences"]))
     if not options.check:

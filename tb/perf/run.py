@@ -11,10 +11,10 @@ import argparse
 import fnmatch
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
+from efa_cosim.jobs.progress import Progress
 from efa_cosim.layouts import defs
 from efa_cosim.measure.origin import origin
 from efa_cosim.measure.record import Mismatch, stamped
@@ -96,14 +96,14 @@ class Source:
             backend.close()
 
 
-def measure(source, rows, values, progress=print):
-    """Measures rows; returns dictionaries and stores the values in `values` by key.
+def measure(source, rows, values, progress):
+    """Measures rows; returns dictionaries and stores the values in `values` by key. Each row is one
+    item of `progress`.
 
     A failed row has `error` and is not met.
     """
     found = []
     for row in rows:
-        progress(f"  {row.what} ...")
         started = time.monotonic()
         try:
             measured = row.measure(source)
@@ -115,7 +115,8 @@ def measure(source, rows, values, progress=print):
         except ROW_FAILS as error:
             source.renew()
             found.append(failed(row, error))
-        progress("    " + reported(found[-1]))
+        progress.advance(note=f"{row.what}: {reported(found[-1])}",
+                         failed=found[-1]["met"] is False)
     return found
 
 
@@ -153,7 +154,7 @@ def chosen(patterns):
             "sq_host": matching(SQ_HOST_ROWS)}  # fmt: skip
 
 
-def measure_all(rows, options, say):
+def measure_all(rows, options, progress):
     """Measures all rows by build, and the curves if all rows are wanted.
 
     Returns rows, points, the records of both and the failures outside the rows.
@@ -162,14 +163,13 @@ def measure_all(rows, options, say):
     for build, mine in rows.items():
         if not mine:
             continue
-        say(f"building the {build} device for {options.sim}")
+        progress.say(f"building the {build} device for {options.sim}")
         source = Source(options.sim, options.seed, build)
         try:
-            found += measure(source, mine, values, say)
+            found += measure(source, mine, values, progress)
             records += _records(found, options, build)
             if build == "default" and options.row is None:
-                say("against the latency of host memory")
-                points = curves.measure(source, say)
+                points = curves.measure(source, progress)
                 records += _records(points, options, build)
             source.close()
         except ROW_FAILS as error:
@@ -202,7 +202,9 @@ def main(arguments=None):
         print(f"make perf: {reason}", file=sys.stderr)
         return 2
     started = time.monotonic()
-    found, points, records, wrong = measure_all(rows, options, partial(print, flush=True))
+    total = sum(map(len, rows.values())) + (0 if options.row else len(curves.ALL))
+    with Progress("perf", total) as progress:
+        found, points, records, wrong = measure_all(rows, options, progress)
     line = status(found, wrong)
     summary = {
         "verdict": line, "command": COMMAND, "seed": options.seed, "origin": origin(),

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from efa_cosim.jobs.progress import Progress
 from efa_cosim.layouts import defs
 from efa_cosim.measure import record
 from efa_cosim.measure.record import stamped
@@ -163,7 +164,7 @@ def test_a_row_above_its_limit_fails_and_has_no_record():
     above = rows.Row("a", "a", "messages/cycle", 0.4, 0.5, "", gives(0.5001))
     right = rows.Row("b", "b", "messages/cycle", 0.4, 0.5, "", gives(0.5))
     slow = rows.Row("c", "c", "cycles", 12, 11, "", gives(11), False)
-    found = run.measure(Nothing(), [above, right, slow], {}, progress=lambda text: None)
+    found = run.measure(Nothing(), [above, right, slow], {}, Progress("perf"))
     assert "expected at most the limit 0.5" in found[0]["error"] and "records" not in found[0]
     assert [one.value for one in found[1]["records"]] == [0.5]
     assert [(one.statistic, one.value, one.limit) for one in found[2]["records"]] == [
@@ -222,7 +223,7 @@ def test_after_a_broken_rule_the_next_row_has_a_new_simulation(few):
 
     source = run.Source("verilator", 1)
     found = run.measure(source, [row("broken", breaks), row("whole", rates.inline_sends(8, 16))],
-                        {}, progress=lambda text: None)  # fmt: skip
+                        {}, Progress("perf"))  # fmt: skip
     source.close()
     assert "broken rules" in found[0]["error"]
     assert found[1]["met"], found[1]
@@ -232,7 +233,7 @@ def test_a_device_that_does_not_build_fails_its_rows(monkeypatch):
     monkeypatch.setitem(rows.PARAMETERS, "large", {"NO_SUCH_PARAMETER": 1})
     options = SimpleNamespace(sim="verilator", seed=1, row=["1024-llq"])
     picked = {"default": [], "large": run.chosen(["1024-llq"])["large"]}
-    found, points, records, wrong = run.measure_all(picked, options, lambda text: None)
+    found, points, records, wrong = run.measure_all(picked, options, Progress("perf"))
     assert "does not build" in found[0]["error"] and not points and not wrong and not records
 
 
@@ -241,7 +242,7 @@ def test_a_row_that_fails_does_not_end_the_others():
         raise PerfError("as planned")
 
     row = rows.Row("x", "x", "cycles", 1, None, "", fails, False)
-    found = run.measure(Nothing(), [row, row], {}, progress=lambda text: None)
+    found = run.measure(Nothing(), [row, row], {}, Progress("perf"))
     assert [one["error"] for one in found] == ["as planned"] * 2
     assert not any(one["met"] for one in found)
 
@@ -253,10 +254,10 @@ def test_a_large_build_is_held_to_the_rate_of_the_default_one():
     base = rows.Row("x", "x", "messages/cycle", 0.3, 1.0, "", gives(0.4))
     large = [rows.Row(f"l{value}", "x", "messages/cycle", None, 1.0, "", gives(value), base="x")
              for value in (0.39, 0.37)]  # fmt: skip
-    found = run.measure(Nothing(), [base, *large], {}, progress=lambda text: None)
+    found = run.measure(Nothing(), [base, *large], {}, Progress("perf"))
     assert [one["met"] for one in found] == [True, True, False]
     assert found[1]["target"] == 0.38
-    alone = run.measure(Nothing(), large[:1], {}, progress=lambda text: None)
+    alone = run.measure(Nothing(), large[:1], {}, Progress("perf"))
     assert alone[0]["error"] == "no rate of x to compare with"
 
 

@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from efa_cosim.backends import backend_names, open_backend
-from efa_cosim.cli.options import RTL, cluster, job_count, number, say, width_of
+from efa_cosim.cli.options import RTL, cluster, job_count, number, width_of
 from efa_cosim.cli.options import seed as seed_of
 from efa_cosim.host.wc import OVERTAKING, POLICIES, StoreBuffer
 from efa_cosim.jobs.cluster import SYNTAX, ClusterError
 from efa_cosim.jobs.executor import open_executor
 from efa_cosim.jobs.job import UNUSABLE
+from efa_cosim.jobs.progress import Progress
 from efa_cosim.measure import record
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 from efa_cosim.measure.origin import origin
@@ -29,7 +30,6 @@ ENTRY = "lab"
 # The packages that a job uses. Commands and pictures do not affect its runs.
 USED = ("backends", "boundary", "device", "fabric", "host", "layouts", "measure", "wclab")
 MOST_SEEDS = 100_000
-PROGRESS_SECONDS = 2.0
 TEXT = """\
 The write-combine laboratory. A CPU's store buffer is between the provider and the bus; a correct
 provider works with each policy of the buffer. Ten provider bugs are planted, one at a time. A
@@ -148,17 +148,18 @@ def _all(options):
     bugs = (options.bug,) if options.bug else BUGS
     jobs = matrix.jobs(options.seeds, options.correct, rtl, options.rtl_seeds, bugs, options.seed)
     done, failed, count = {}, {}, 0
-    with open_executor(options.cluster, width_of(options), ENTRY,
-                       sources(rtl is not None, USED)) as executor:  # fmt: skip
+    with (Progress("lab", len(jobs)) as progress,
+          open_executor(options.cluster, width_of(options), ENTRY,
+                        sources(rtl is not None, USED)) as executor):  # fmt: skip
         for job in jobs:
             executor.add(job)
-        progress = _Progress(len(jobs))
         for finished in executor.results():
             if finished.code:
                 failed[finished.job] = f"{finished.job}: {finished.reason}"
             done[finished.job] = finished.measurements
             count += 0 if finished.job.cost else len(finished.measurements)
-            progress.report(finished, count, list(failed.values()))
+            progress.advance(note=failed.get(finished.job) or f"{count} runs; {finished.job}",
+                             failed=bool(finished.code))
             if finished.code == UNUSABLE:
                 print(f"efa-cosim: {failed[finished.job]}", file=sys.stderr)
                 return 2
@@ -231,23 +232,3 @@ def _parts(summary):
     columns = ("backend", "store buffer", "WQE bytes", "batch", "LLQ beats per WQE", "doorbells "
                "per WQE", "least beats", "cycles per message out", "time", "messages")  # fmt: skip
     return [*parts, table("Cost", columns, costs, record.CSV)]
-
-
-class _Progress:
-    """Prints progress lines at intervals, with the estimated remaining time."""
-
-    def __init__(self, total):
-        self._total, self._done = total, 0
-        self._started = self._next = time.monotonic()
-
-    def report(self, finished, runs, failed):
-        """Records a finished job."""
-        self._done += 1
-        now = time.monotonic()
-        if finished.code:
-            say(f"FAILED {failed[-1]}")
-        if now >= self._next or self._done == self._total:
-            self._next = now + PROGRESS_SECONDS
-            left = (now - self._started) / self._done * (self._total - self._done)
-            say(f"[{self._done:>{len(str(self._total))}}/{self._total}] {runs} runs, about "
-                f"{left:.0f} s left; {finished.job}")

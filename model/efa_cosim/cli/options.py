@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared parts of the commands: paths, progress lines, argument types."""
+"""Shared parts of the commands: paths, argument types."""
 
 import argparse
 import os
@@ -11,11 +11,6 @@ SESSIONS = ROOT / "model/tests/data/sessions"
 RTL = "verilator"
 MOST_SEED = (1 << 31) - 1
 MOST_JOBS = 64
-
-
-def say(text):
-    """Prints a line of progress."""
-    print(f"  {text}", flush=True)
 
 
 def number(least, most):

@@ -5,18 +5,16 @@ import argparse
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 from efa_cosim.backends import backend_names, open_backend
 from efa_cosim.cli.options import SESSIONS, absent
 from efa_cosim.jobs.files import atomic_write
+from efa_cosim.jobs.progress import Progress
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 from efa_cosim.session.player import PlayError, play
 from efa_cosim.session.recording import SessionError, read_session
 
-PROGRESS_AFTER_SECONDS = 2.0
-PROGRESS_EVERY_SECONDS = 0.5
 TEXT = """\
 Plays the recorded exchange of unmodified EFA software with its device, store by store, on a
 backend, and compares all output of the device: register responses, admin responses, completions,
@@ -57,11 +55,11 @@ def work(options):
         print(f"efa-cosim: {refusal}", file=sys.stderr)
         return 2
     result = {"session": options.file.name, "backend": options.backend, "profile": options.profile}
-    progress = _Progress(options.file.name)
     try:
         steps = read_session(options.file)
-        with open_backend(options.backend, profile=options.profile, record=True) as backend:
-            played = play(options.file, backend, options.control, progress, steps=steps)
+        with (Progress(options.file.name) as progress,
+              open_backend(options.backend, profile=options.profile, record=True) as backend):
+            played = play(options.file, backend, options.control, progress.at, steps=steps)
     except SessionError as error:
         code, text = 2, f"efa-cosim: {error}"
         result |= {"verdict": "unusable", "reason": text}
@@ -74,8 +72,6 @@ def work(options):
     else:
         code, text = 0, f"passed {options.file.name} on {options.backend}: {_summary(played)}"
         result |= {"verdict": "passed", **played.as_dict()}
-    finally:
-        progress.clear()
     print(text, file=sys.stdout if code == 0 else sys.stderr)
     try:
         if options.json:
@@ -107,29 +103,3 @@ def _summary(played):
         (played.events, "events"), (played.interrupts, "interrupts"),
         (played.payload_bytes, "payload bytes"), (played.cycles, "cycles")]
     return ", ".join(f"{count} {name}" for count, name in counts if count)
-
-
-class _Progress:
-    """Progress in one rewritten line on a terminal's standard error, else in plain lines."""
-
-    def __init__(self, name):
-        self._name = name
-        self._next = time.monotonic() + PROGRESS_AFTER_SECONDS
-        self._terminal = sys.stderr.isatty()
-        self._shown = False
-
-    def __call__(self, done, total):
-        now = time.monotonic()
-        if now < self._next:
-            return
-        every = PROGRESS_EVERY_SECONDS if self._terminal else 10.0
-        self._next, self._shown = now + every, True
-        text = f"{self._name}: {done} of {total} steps ({100 * done // total} %)"
-        print(f"\r{text}" if self._terminal else text, end="" if self._terminal else "\n",
-              file=sys.stderr, flush=True)
-
-    def clear(self):
-        """Clears the line."""
-        if self._shown and self._terminal:
-            print("\r\x1b[K", end="", file=sys.stderr)
-        self._shown = False

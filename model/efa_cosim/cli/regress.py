@@ -3,17 +3,17 @@
 
 import argparse
 import sys
-import time
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
 from efa_cosim.boundary.backend import BackendUnavailable
-from efa_cosim.cli.options import absent, cluster, job_count, say, seed, width_of
+from efa_cosim.cli.options import absent, cluster, job_count, seed, width_of
 from efa_cosim.jobs import store
 from efa_cosim.jobs.cluster import SYNTAX, ClusterError
 from efa_cosim.jobs.executor import open_executor
 from efa_cosim.jobs.job import UNUSABLE
+from efa_cosim.jobs.progress import Progress
 from efa_cosim.regress import table
 from efa_cosim.regress.runs import benches, read_list
 from efa_cosim.report import regress_page
@@ -23,7 +23,6 @@ from efa_cosim.tree import REPORTS, ROOT
 ENTRY = "regress"
 FOLDER = ROOT / "sim/out/regress"
 LISTS = ROOT / "sim/regress"
-PROGRESS_SECONDS = 2.0
 # All that affects a test. Commands and reports do not.
 PACKAGES = ("attribution", "backends", "boundary", "cycle", "device", "fabric", "host", "layouts",
             "measure", "session", "sweep", "wclab")
@@ -112,7 +111,6 @@ class _Regression:
         self._listed, self._repeat, self._options = listed, repeat, options
         self._digest = store.digest_of(ROOT, SOURCES)
         self._known = {run: {} for run in listed.runs}
-        self._done, self._next = 0, 0.0
 
     def results(self):
         """Runs what is not stored; returns a Result for each run, in the order of the list."""
@@ -121,10 +119,10 @@ class _Regression:
                 self._find(run)
         open_runs = [again for run in self._listed.runs for again in self._again(run)]
         total, stored = len(self._listed.runs), len(self._listed.runs) - len(open_runs)
-        self._done = stored
-        say(f"{total} runs, {stored} of them stored" if stored else f"{total} runs")
-        if open_runs:
-            self._run(open_runs)
+        with Progress("regress", total, done=stored) as progress:
+            progress.say(f"{total} runs, {stored} of them stored" if stored else f"{total} runs")
+            if open_runs:
+                self._run(open_runs, progress)
         return [self._result(run) for run in self._listed.runs]
 
     def _find(self, run):
@@ -141,12 +139,12 @@ class _Regression:
         failed = known[1][0] == table.FAILED
         return [replace(run, attempt=2)] if failed and 2 not in known else []
 
-    def _run(self, runs):
+    def _run(self, runs, progress):
         options = self._options
         width = width_of(options)
         with open_executor(options.cluster, width, ENTRY, SOURCES, self._listed.limits) as executor:
-            say(f"{min(executor.width, len(runs))} at a time; the first run of a bench may build "
-                "it")
+            progress.say(f"{min(executor.width, len(runs))} at a time; the first run of a bench "
+                         "may build it")
             # The first seed of each test first: different benches are built at the same time.
             seeds = {}
             for run in runs:
@@ -157,10 +155,10 @@ class _Regression:
             for finished in executor.results():
                 if finished.code == UNUSABLE:
                     raise BackendUnavailable(finished.reason)
-                for again in self._note(finished):
+                for again in self._note(finished, progress):
                     executor.add(again)
 
-    def _note(self, finished):
+    def _note(self, finished, progress):
         """Notes and stores the result of an attempt; returns the attempt that follows."""
         run, first = finished.job, replace(finished.job, attempt=1)
         if finished.code:
@@ -172,17 +170,11 @@ class _Regression:
             store.keep(FOLDER, self._digest, run, list(found))
         self._known[first][run.attempt] = found
         again = self._again(first)
-        self._done += not again
-        self._say(finished, found[0], again)
+        if again:
+            progress.fail(f"regress: runs again: {run}")
+        else:
+            progress.advance(note=str(run), failed=found[0] != table.PASSED)
         return again
-
-    def _say(self, finished, verdict, again):
-        done, total, now = self._done, len(self._listed.runs), time.monotonic()
-        if verdict == table.PASSED and now < self._next and done < total:
-            return
-        self._next = now + PROGRESS_SECONDS
-        text = f"FAILED, runs again: {finished.job}" if again else f"{finished.job}: {verdict}"
-        say(f"[{done:>{len(str(total))}}/{total}] {text}")
 
     def _result(self, run):
         first, *_ = tried = [known for _, known in sorted(self._known[run].items())]

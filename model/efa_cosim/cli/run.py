@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from efa_cosim.backends import open_backend
-from efa_cosim.cli.options import RTL, SESSIONS, say, seed
+from efa_cosim.cli.options import RTL, SESSIONS, seed
 from efa_cosim.cli.waterfall import simulated
 from efa_cosim.host.endpoints import SRD, UD
+from efa_cosim.jobs.progress import Progress
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 from efa_cosim.measure.origin import origin
 from efa_cosim.measure.record import Measurement, stamped
@@ -57,12 +58,14 @@ def work(options):
     sessions, measurements, shown, wrong = [], [], [], []
     try:
         check_target(options.out)
-        for name in options.session or ["pingpong"]:
-            sessions += play_both(SESSIONS / f"{name}.jsonl.gz", options.seed, wrong)
-        say("opening the RTL for the sweeps")
-        with open_backend(RTL, seed=options.seed) as backend:
-            measure(new_node(backend, options.seed), measurements)
-        attribute(options.seed, measurements, shown)
+        with Progress("run") as progress:
+            for name in options.session or ["pingpong"]:
+                path = SESSIONS / f"{name}.jsonl.gz"
+                sessions += play_both(path, options.seed, wrong, progress)
+            progress.phase("opening the RTL for the sweeps")
+            with open_backend(RTL, seed=options.seed) as backend:
+                measure(new_node(backend, options.seed), measurements, progress)
+            attribute(options.seed, measurements, shown, progress)
     except DEVICE_WRONG as error:
         wrong.append(one_line(error))
     except (SessionError, ReportError) as error:
@@ -87,20 +90,20 @@ def work(options):
     return 1 if wrong else 0
 
 
-def measure(node, measurements):
+def measure(node, measurements, progress):
     """Runs the sweeps; after an error, measurements made before stay in the list."""
-    measurements += latency_sweep(node, kinds=(UD, SRD), progress=say)
-    measurements += rate_sweep(node, kinds=(UD, SRD), progress=say)
+    measurements += latency_sweep(node, kinds=(UD, SRD), progress=progress.phase)
+    measurements += rate_sweep(node, kinds=(UD, SRD), progress=progress.phase)
 
 
-def attribute(seed, measurements, shown):
+def attribute(seed, measurements, shown, progress):
     """Attributes the cycles of a single message and of messages under load, on the RTL."""
     from efa_cosim.attribution.study import ways
     from efa_cosim.attribution.waterfall import WaterfallError
     from efa_cosim.cycle.timelines import TimelineError
     from efa_cosim.cycle.workload import Workload
 
-    say("attributing the cycles of 64-byte SRD messages")
+    progress.phase("attributing the cycles of 64-byte SRD messages")
     work = Workload(size=64, queues=8, depth=16, batch=4, messages=2048, seed=seed)
     try:
         shown += ways(work, simulated(RTL, seed))
@@ -124,18 +127,19 @@ def _text(sessions, measurements, wrong):
             f"{messages} swept messages checked")
 
 
-def play_both(path, seed, wrong):
+def play_both(path, seed, wrong, progress):
     """Plays a session on model and RTL and compares all output; returns a row for each.
 
     Differences are appended to `wrong`. Raises SessionError if the file is not a session."""
     rows, sent, steps = [], [], read_session(path)
     for backend_name, more in (("model", {}), (RTL, {"seed": seed})):
-        say(f"playing {path.name.split('.')[0]} on {backend_name}")
+        progress.phase(f"playing {path.name.split('.')[0]} on {backend_name}")
         row = {"name": path.name, "backend": backend_name, "verdict": "passed"}
         outputs = Outputs(backend_name)
         try:
             with open_backend(backend_name, profile="recorded", record=True, **more) as backend:
-                played = play(path, backend, outputs=outputs, steps=steps)
+                played = play(path, backend, progress=progress.at, outputs=outputs,
+                              steps=steps)
         except (PlayError, *DEVICE_WRONG) as error:
             row |= {"verdict": "failed", "line": getattr(error, "line", None),
                     "dma_writes": 0, "packets": 0, "interrupts": 0}

@@ -3,7 +3,6 @@
 
 import argparse
 import sys
-import time
 from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,7 +16,6 @@ from efa_cosim.cli.options import (
     job_count,
     number,
     numbers,
-    say,
     seed,
     width_of,
 )
@@ -25,6 +23,7 @@ from efa_cosim.host.endpoints import SRD, UD
 from efa_cosim.jobs.cluster import SYNTAX, ClusterError
 from efa_cosim.jobs.executor import open_executor
 from efa_cosim.jobs.job import UNUSABLE, Group
+from efa_cosim.jobs.progress import Progress
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 from efa_cosim.measure.origin import origin
 from efa_cosim.measure.record import stamped
@@ -39,7 +38,6 @@ MOST_BYTES, MOST_QUEUES, MOST_WAIT = 4096, 16, 10_000
 MODELLED = "of the cycle model"
 MOST_IN_GROUP = 24
 ENTRY = "sweep"
-PROGRESS_SECONDS = 2.0
 TITLE = "Sweep of message sizes and queues"
 TEXT = """\
 Measures latency and message rate on the RTL with the project's own driver and checks every
@@ -152,11 +150,13 @@ def _of_options(options):
         rows = [measurement.as_dict() for job in grid.jobs() for measurement in measure(job)]
         return _summary(options.command, rows, [],
                         {"seed": one_seed, "title": TITLE, "setting": "cycle model"}, MODELLED)
-    with open_backend(options.backend or RTL, seed=one_seed, rd_latency_min=wait,
-                      rd_latency_max=wait) as backend:
+    with (Progress("sweep") as progress,
+          open_backend(options.backend or RTL, seed=one_seed, rd_latency_min=wait,
+                       rd_latency_max=wait) as backend):
         node = new_node(backend, one_seed)
-        measurements = latency_sweep(node, sizes, (UD, SRD), progress=say)
-        measurements += rate_sweep(node, [size for size in sizes if size], queues, progress=say)
+        measurements = latency_sweep(node, sizes, (UD, SRD), progress=progress.phase)
+        measurements += rate_sweep(node, [size for size in sizes if size], queues,
+                                   progress=progress.phase)
     rows = [replace(one, host_read_latency=wait, seed=one_seed).as_dict() for one in measurements]
     setting = f"RTL on {options.backend or RTL}, host read latency {wait} cycles"
     return _summary(options.command, rows, [],
@@ -171,8 +171,11 @@ def _of_file(options):
     found = {} if options.fresh else {job: cache.find(job) for job in jobs}
     done = {job: measurements for job, measurements in found.items() if measurements is not None}
     missing = [job for job in jobs if job not in done]
-    say(f"{len(jobs)} jobs, {len(done)} of them cached" if done else f"{len(jobs)} jobs")
-    failed = _run(missing, options, width, jobs, done) if missing else {}
+    estimate = Estimate(missing)
+    with Progress("sweep", len(jobs), done=len(done), left=estimate.left) as progress:
+        progress.say(f"{len(jobs)} jobs, {len(done)} of them cached" if done else
+                     f"{len(jobs)} jobs")
+        failed = _run(missing, options, width, done, progress, estimate) if missing else {}
     wrong = [f"{job}: {failed[job]}" for job in jobs if job in failed]
     rows = [row for job in jobs for row in done[job]]
     # Without options: the records have the same bytes on any number of processes or machines.
@@ -181,17 +184,16 @@ def _of_file(options):
                     MODELLED if grid.backend == (CYCLE,) else "checked")
 
 
-def _run(missing, options, width, jobs, done):
+def _run(missing, options, width, done, progress, estimate):
     """Runs jobs, caches their measurements and adds them to `done`; returns {failed job: reason}.
     """
     on_the_rtl, failed = any(job.backend != CYCLE for job in missing), {}
     with open_executor(options.cluster, width, ENTRY, cache.sources(on_the_rtl)) as executor:
-        width = executor.width
+        width = estimate.width = executor.width
         if on_the_rtl:
-            say(f"{min(width, len(missing))} at a time; the first may build the RTL")
+            progress.say(f"{min(width, len(missing))} at a time; the first may build the RTL")
         for job in in_groups(missing, width):
             executor.add(job)
-        progress = Progress(len(jobs), missing, width)
         for finished in executor.results():
             if finished.code == UNUSABLE:
                 raise BackendUnavailable(finished.reason)
@@ -201,7 +203,9 @@ def _run(missing, options, width, jobs, done):
                     failed[job] = reason
                 else:
                     cache.keep(job, measurements)
-                progress.report(job, reason, finished.seconds / len(finished.jobs))
+                estimate.count(job, finished.seconds / len(finished.jobs))
+                progress.advance(note=f"{job}: {reason}" if reason else str(job),
+                                 failed=bool(reason))
     return failed
 
 
@@ -213,36 +217,27 @@ def in_groups(jobs, width):
     return [job for job in jobs if job.backend != CYCLE] + groups
 
 
-class Progress:
-    """Prints a line per finished job, for short ones at intervals, with the remaining time
-    estimated from finished jobs of the same backend."""
+class Estimate:
+    """Estimates the time left from finished jobs of the same backend: a job on the RTL takes a
+    thousand times as long as one of the cycle model. `width` jobs run at a time."""
 
-    def __init__(self, total, missing, width):
-        self._total, self._width = total, width
+    def __init__(self, missing, width=1):
+        self.width = width
         self._left = Counter(job.backend for job in missing)
-        self._done = total - len(missing)
-        self._seconds, self._ended, self._next = Counter(), Counter(), 0.0
+        self._seconds, self._ended = Counter(), Counter()
 
-    def report(self, job, reason, seconds):
+    def count(self, job, seconds):
         """Records a job that finished after so many seconds of a process."""
-        self._done += 1
         self._left[job.backend] -= 1
         self._seconds[job.backend] += seconds
         self._ended[job.backend] += 1
-        now = time.monotonic()
-        if job.backend == CYCLE and not reason and now < self._next and self._done < self._total:
-            return
-        self._next = now + PROGRESS_SECONDS
-        ahead = f", about {self.left():.0f} s left" if self._done < self._total else ""
-        say(f"[{self._done:>{len(str(self._total))}}/{self._total}] {job}: "
-            f"{'FAILED' if reason else 'done'}{ahead}")
 
     def left(self):
         """Estimated seconds until the end."""
         mean = sum(self._seconds.values()) / sum(self._ended.values())
         work = sum(count * (self._seconds[name] / self._ended[name] if self._ended[name] else mean)
                    for name, count in self._left.items())
-        return work / min(self._width, max(1, sum(self._left.values())))
+        return work / min(self.width, max(1, sum(self._left.values())))
 
 
 def _summary(command, rows, wrong, more, how="checked"):

@@ -8,7 +8,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from efa_cosim.backends import run_workloads
-from efa_cosim.cli.options import RTL, number, numbers, say, seed
+from efa_cosim.cli.options import RTL, number, numbers, seed
+from efa_cosim.jobs.progress import Progress
 from efa_cosim.measure import record
 from efa_cosim.measure.failures import one_line
 from efa_cosim.measure.origin import origin
@@ -87,7 +88,8 @@ def work(options):
                           read_latency=options.rd_latency, seed=options.seed)
         runner = (_modelled if options.backend == CYCLE
                   else simulated(options.backend, options.seed))
-        found, trace = study(wanted, options.sizes, runner, say)
+        with Progress("waterfall") as progress:
+            found, trace = study(wanted, options.sizes, runner, progress.phase)
     except WorkloadError as error:
         print(f"efa-cosim: {error}", file=sys.stderr)
         return 2

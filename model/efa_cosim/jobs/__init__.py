@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs: their processes, limits and stored results; atomic files."""
+"""Jobs: their processes, limits and stored results; progress; atomic files."""
