@@ -96,7 +96,7 @@ def icarus():
     def check(build):
         chosen = [f"-P{TOP}.{name}={value}" for name, value in build.items()]
         status, text = run(["iverilog", "-g2005", "-Wall", "-Wno-timescale", *INCLUDES, *chosen,
-                            "-s", TOP, "-o", "/dev/null", *sources()])  # fmt: skip
+                            "-s", TOP, "-t", "null", *sources()])  # fmt: skip
         lines = [line for line in text.splitlines() if "timescale" not in line]
         return status or bool(lines), "\n".join(lines)
 
