@@ -372,6 +372,31 @@ def test_a_client_that_leaves_anywhere_disturbs_nobody(served, guests):
         assert [each["status"] for each in cq.wait_for(2)] == [0, 0]
 
 
+def test_any_stores_leave_the_server_at_work(served):
+    """Stores of a guest that is no driver: random registers, rings in and outside of its memory."""
+    rng, one, fd = random.Random(11), Client(served.paths[0]), shared_memory(RAM)
+    one.map(0, RAM, fd)
+    one.write(CONFIG, COMMAND, b"\6\0")
+    registers = [int(each) for each in defs.Reg]
+    for _ in range(3000):
+        bar = rng.choice((0, 0, 0, 2, 4))
+        offset = rng.choice(registers) if bar == 0 else rng.randrange(0, 1 << 16, 4)
+        address = rng.choice((0, PAGE, 8 * PAGE, RAM - 64, RAM, 1 << 40))
+        value = rng.choice((0, 1, 0x40_0010, rng.getrandbits(32), address & 0xFFFF_FFFF))
+        one.write(bar, offset, value.to_bytes(4, "little"))
+        if rng.random() < 0.1:
+            os.pwrite(fd, rng.randbytes(64), rng.randrange(0, RAM, 64))
+        if rng.random() < 0.01:
+            one.write(CONFIG, DEVICE_CONTROL + 1, b"\x80")
+            one.write(CONFIG, COMMAND, b"\6\0")
+    assert config(one, 0, 2) == 0x1D0F
+    before = len(served.lines())
+    one.close()
+    os.close(fd)
+    line = served.wait_for("a.sock: client left", before)
+    assert "failed DMA reads" in line and "dropped DMA writes" in line
+
+
 def test_a_client_that_does_not_read_its_replies_is_cut_off(served):
     one = Client(served.paths[0])
     one.socket.settimeout(1.0)
