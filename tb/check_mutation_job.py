@@ -13,12 +13,11 @@ from efa_cosim.boundary.backend import BackendUnavailable
 from efa_cosim.measure.process import answer, serve
 from tb import runner
 from tb.simulators import ROOT, simulator_missing
+from tb.system.test_system import BUILDS
 from tb.system_run import run_system
 from tb.unit.units import UNITS
 
 OUT = ROOT / "sim/out/check_mutation"
-# Non-default builds of areas, as in tb/system/test_system.py.
-BUILDS = {"pair": {"DEVICES": 2}, "sq_host": {"SQ_HOST": 1}}
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def _run(trial, files):
             runner.run_unit(trial.bench, unit.top, sources, trial.module, trial.simulator,
                             trial.seed, dict(trial.params) or unit.mutated, test)  # fmt: skip
         else:
-            run_system(trial.module, trial.simulator, trial.seed, BUILDS.get(trial.bench), test,
+            run_system(trial.module, trial.simulator, trial.seed, dict(BUILDS)[trial.bench], test,
                        extra=tuple(files))  # fmt: skip
     except runner.RunFailed as error:
         if not error.wrong:

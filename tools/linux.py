@@ -36,7 +36,6 @@ REPORT = ROOT / "reports/linux"
 BOOT_SECONDS = 120.0  # from the start of QEMU to the first step
 SERVER_SECONDS = 30.0
 DAY_SECONDS = 24 * 3600.0  # limit of --cmd
-# QEMU has no serial output during its own start.
 MARK = re.compile(r"@@(begin|end) (\S+)(?: (\d+) (\S+) (\S+))?")
 
 
@@ -164,8 +163,10 @@ def qemu(guest: Guest, folder: Path, sockets: list[Path], memory: int) -> list[s
     return command
 
 
-def write_initramfs(guest: Guest, folder: Path, program: str, share: Path | None) -> None:
-    """Writes the initramfs of a run: the guest, and an archive with its job and shared files."""
+def run_folder(guest: Guest, program: str, share: Path | None) -> Path:
+    """Returns the folder of a run with its initramfs: the guest, and an archive with the job and
+    the shared files."""
+    folder = OUT / "run"
     extra = folder / "extra"
     shutil.rmtree(extra, ignore_errors=True)
     (extra / "job").mkdir(parents=True)
@@ -176,6 +177,7 @@ def write_initramfs(guest: Guest, folder: Path, program: str, share: Path | None
     with open(folder / "initramfs.gz", "wb") as file:
         file.write(guest.initramfs.read_bytes())
         file.write(archive(guest, extra))
+    return folder
 
 
 class Console:
@@ -249,10 +251,7 @@ def run_steps(
     guest: Guest, options: argparse.Namespace, steps: list[Step], progress: Progress
 ) -> list[Result]:
     """Boots the guest and runs steps; returns their results."""
-    folder = OUT / "run"
-    folder.mkdir(parents=True, exist_ok=True)
-    write_initramfs(guest, folder, job(steps), options.share)
-    found = []
+    folder, found = run_folder(guest, job(steps), options.share), []
     with served(options.nodes, folder) as sockets:
         process = subprocess.Popen(
             qemu(guest, folder, sockets, options.memory), cwd=folder, stdin=subprocess.DEVNULL,
@@ -274,9 +273,7 @@ def run_steps(
 
 def interactive(guest: Guest, options: argparse.Namespace, program: str) -> int:
     """Runs a guest on this terminal; returns the exit code of QEMU."""
-    folder = OUT / "run"
-    folder.mkdir(parents=True, exist_ok=True)
-    write_initramfs(guest, folder, program, options.share)
+    folder = run_folder(guest, program, options.share)
     with served(options.nodes, folder) as sockets:
         print("boots the guest; `poweroff -f` or Ctrl-D ends it", file=sys.stderr, flush=True)
         return subprocess.run(qemu(guest, folder, sockets, options.memory), cwd=folder,

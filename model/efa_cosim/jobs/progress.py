@@ -170,7 +170,7 @@ class Progress:
                 self._print(name)
 
     def restart(self) -> None:
-        """Begins to measure the rate here; what came before was preparation."""
+        """Begins to measure the rate here; the time before was preparation."""
         with self._lock:
             now = self._clock()
             self._state = self._state._replace(began=now, seen=now, stored=self._state.done)
