@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that the counts of runs merge, and that waivers hold only unreached points."""
 
-import code_coverage
+import re
 
-from tb.code_coverage import control, left_out
+import code_coverage
+import pytest
+
+from tb import runner
+from tb.code_coverage import FLAGS, FOLDER, arguments, control, left_out
+from tb.simulators import simulator_missing
 
 FILE = "rtl/queue/efa_llq.v"
+MOVED = re.compile(r"s_data\[\d+\]:[^']*' [1-9]")
 SOURCE = {FILE: ["wire a = b && c;", "if (a) x = 1;", "wire [3:0] d;"]}
 
 
@@ -90,3 +96,51 @@ def test_only_the_named_files_are_counted_where_any_is_named(tmp_path):
     assert "coverage_off" not in control(paths)
     (off,) = [line for line in control(paths, ("efa_nic.v",)).split("\n") if "off" in line]
     assert off == f'coverage_off -file "{paths[1]}"'
+
+
+WIDE = """
+module wide (
+    input wire [95:0] s_data /* verilator public_flat_rw */
+);
+endmodule
+"""
+ONE_BIT_MOVES = """
+import cocotb
+from cocotb.triggers import Timer
+
+@cocotb.test()
+async def one_bit_moves(dut):
+    for value in (0, 8, 0, 8, 0):
+        dut.s_data.value = value
+        await Timer(1, "ns")
+"""
+
+
+def test_a_bit_that_does_not_move_is_not_reached(tmp_path, monkeypatch):
+    reason = simulator_missing("verilator")
+    if reason is not None:
+        pytest.skip(reason)
+    (tmp_path / "rtl").mkdir()
+    source = tmp_path / "rtl/wide.v"
+    source.write_text(WIDE)
+    (tmp_path / "bench_of_wide.py").write_text(ONE_BIT_MOVES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    folder = runner.build("verilator", "wide", [source], {}, ["-Wno-fatal", *FLAGS])
+    runner.run("unit", "wide", "verilator", "wide", folder, "bench_of_wide", 1,
+               plusargs=arguments("wide"))  # fmt: skip
+    (counts,) = tmp_path.glob("*.dat")
+    # Verilator itself counts the bits 35 and 67, too.
+    assert len(MOVED.findall(counts.read_text())) == 6
+    points, reached = code_coverage.merge([counts])
+    bits = {point[3] for point in reached if point[3].startswith("s_data")}
+    assert bits == {"s_data[3]:0->1", "s_data[3]:1->0"}
+    assert {f"s_data[{bit}]:0->1" for bit in range(96)} <= {point[3] for point in points}
+
+
+def test_counts_that_cannot_be_of_this_verilator_are_refused():
+    counts = dict.fromkeys(range(96), 0) | {3: 2, 35: 1}
+    with pytest.raises(code_coverage.WrongCounts, match=r"top.d\[35\]: 1 edges, but 2 at bit 3"):
+        code_coverage.edges(counts, "top.d")
+    narrow = {bit: counts[bit] for bit in range(64)}
+    assert code_coverage.edges(narrow, "top.d") == narrow

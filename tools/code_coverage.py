@@ -38,11 +38,16 @@ BIT = re.compile(r"(.*)\[(\d+)\]:(.*)")
 NAMED = {"toggle": "toggle", "expr": "expression", "branch": "branch"}
 
 
+class WrongCounts(Exception):
+    """The counts of a bus are not those of the known Verilator; the text names the bus."""
+
+
 def read(path):
     """Returns all points of one run and the reached ones, as {(file, kind, line, name)}; the bits
     of a bus as {(file, line, bus, edge): mask}, because there are many."""
     points, reached = set(), set()
     bits, moved = defaultdict(int), defaultdict(int)
+    buses = defaultdict(dict)
     for attributes, count in POINT.findall(path.read_text()):
         text = dict(part.split("\2", 1) for part in attributes.split("\1")[1:])
         file = "rtl/" + text["f"].rpartition("/rtl/")[2]
@@ -50,10 +55,7 @@ def read(path):
         kind = NAMED.get(text["t"])
         bus = BIT.fullmatch(name) if kind == "toggle" else None
         if bus is not None:
-            key, mask = (file, line, bus[1], bus[3]), 1 << int(bus[2])
-            bits[key] |= mask
-            if count != "0":
-                moved[key] |= mask
+            buses[(file, line, bus[1], bus[3]), text["h"]][int(bus[2])] = int(count)
             continue
         found = []
         if kind is None:
@@ -70,7 +72,29 @@ def read(path):
         points.update(found)
         if count != "0":
             reached.update(found)
+    for (key, instance), counts in buses.items():
+        for bit, count in edges(counts, f"{path}: {instance}.{key[2]}").items():
+            bits[key] |= 1 << bit
+            moved[key] |= (count > 0) << bit
     return points, reached, dict(bits), dict(moved)
+
+
+def edges(counts, name):
+    """Returns the edges of each bit of a bus, {bit: count}, from what Verilator counted.
+
+    Verilator 5.48 counts an edge in a bus wider than 64 bits again at the bits 32, 64, 96, ...
+    above: VL_COV_TOGGLE_CHG_ST_W does not stop at the end of a word. The edges of a bit are its
+    count less the count 32 bits below. Raises WrongCounts if that is negative.
+    """
+    if len(counts) <= 64:
+        return counts
+    found = {bit: count - counts.get(bit - 32, 0) for bit, count in counts.items()}
+    if min(found.values()) < 0:
+        bit = min(found, key=found.get)
+        raise WrongCounts(f"{name}[{bit}]: {counts[bit]} edges, but {counts[bit - 32]} at bit "
+                          f"{bit - 32}: this Verilator does not count as 5.48 does, see edges() in "
+                          "tools/code_coverage.py")  # fmt: skip
+    return found
 
 
 def single(buses):
