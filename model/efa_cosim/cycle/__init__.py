@@ -31,5 +31,6 @@ _DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(HERE.glob
 numba.config.CACHE_DIR = str(ROOT / "sim/out/numba" / _DIGEST.hexdigest()[:16])
 
 # All engines are inlined into one compiled function: a call would copy all numbers of a workload.
-engine = numba.njit(error_model="numpy", forceinline=True, _nrt=False)
+engine = numba.njit(error_model="numpy", forceinline=True, _nrt=False,
+                    no_cpython_wrapper=True, no_cfunc_wrapper=True)  # fmt: skip
 compiled = numba.njit(error_model="numpy", cache=True, _nrt=False)

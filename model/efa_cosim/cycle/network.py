@@ -14,7 +14,7 @@ import numpy as np
 
 from efa_cosim.cycle import compiled, engine
 from efa_cosim.cycle.completing import CQE_N, completions, scatter, writes
-from efa_cosim.cycle.costs import costs
+from efa_cosim.cycle.costs import costs, packed
 from efa_cosim.cycle.fetching import entries
 from efa_cosim.cycle.packets import CHECK_PT, CHECK_STUCK, checks, network, reads
 from efa_cosim.cycle.receiving import link, validate
@@ -124,7 +124,8 @@ def _run(c, s, wake):
         read_log,
         beat_log,
     ) = s
-    now = 0
+    # A plain 0 would be a type of its own, for which numba compiles every engine a second time.
+    now = np.int64(0)
     while r[CQE_N] < 2 * c.total:
         # Downstream engines first: a place freed in this cycle can be used in it. The link is
         # the exception: space in the packet stores is visible one cycle later. An engine runs
@@ -236,7 +237,7 @@ def _simulate(work, beats, table, log=False):
     table = table or _table()
     numbers = costs(table, work, log)
     state = new_state(numbers, shape(work), store_beats(work) if beats is None else beats)
-    if _run(numbers, state, np.zeros(ENGINES, np.int64)) < 0:
+    if _run(packed(numbers), state, np.zeros(ENGINES, np.int64)) < 0:
         raise Stuck(f"{work}: no engine can act, but completions are missing")
     found = dict(zip(MILESTONES, state.at, strict=False))
     base = int(found["bell"][0])
