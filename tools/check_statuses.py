@@ -3,6 +3,7 @@
 name."""
 
 import ast
+from functools import cache
 
 from testplan import read_yaml
 
@@ -41,9 +42,16 @@ def statuses(root, refused, tests):
 def _refusing(root):
     """Returns (file, test) of every test function that expects an error status."""
     for path in sorted((root / FOLDER).glob("test_*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                calls = (one.func for one in ast.walk(node) if isinstance(one, ast.Call))
-                if any(isinstance(call, ast.Attribute) and call.attr == "refusal"
-                       for call in calls):
-                    yield path.relative_to(root).as_posix(), node.name
+        for name in _names(path.read_text(encoding="utf-8")):
+            yield path.relative_to(root).as_posix(), name
+
+
+@cache
+def _names(text):
+    """Returns the test functions of a file that call `refusal`."""
+    return [
+        node.name for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        and any(isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute)
+                and one.func.attr == "refusal" for one in ast.walk(node))
+    ]  # fmt: skip

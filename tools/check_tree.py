@@ -11,6 +11,7 @@ import ast
 import importlib.util
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -279,6 +280,12 @@ def licences(root):
     return wrong
 
 
+@cache
+def words_of(text):
+    """Returns the set of all words of a file."""
+    return frozenset(re.findall(r"\w+", text))
+
+
 def glossary(root):
     """Checks that every location in the glossary exists, and that no file outside it and the
     changelog uses a retired name or word."""
@@ -294,12 +301,12 @@ def glossary(root):
             )  # fmt: skip
             if not there and not place.startswith("ev_"):
                 wrong.append(f"{GLOSSARY}: {place} is not there: follow the tree")
-    retired = re.findall(r"^\| `(\w+)` \|", renamed, re.M)
-    pattern = re.compile(rf"\b({'|'.join(retired)})\b") if retired else re.compile("(?!)")
+    retired = set(re.findall(r"^\| `(\w+)` \|", renamed, re.M))
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix in SOURCES and (found := pattern.search(path.read_text())):
-                wrong.append(f"{place_of(root, path)}: {found[0]} was renamed: see {GLOSSARY}")
+            used = retired & words_of(path.read_text()) if path.suffix in SOURCES else ()
+            wrong += [f"{place_of(root, path)}: {one} was renamed: see {GLOSSARY}"
+                      for one in sorted(used)]  # fmt: skip
     return wrong
 
 
@@ -311,7 +318,7 @@ def documents(root):
     for path in [*listed, root / "Makefile", root / "pyproject.toml"]:
         words |= set(re.findall(r"\w+", path.relative_to(root).as_posix()))
         if path.suffix in (*SOURCES, ".toml", ".rules") or path.name == "Makefile":
-            words |= set(re.findall(r"\w+", path.read_text()))
+            words |= words_of(path.read_text())
     targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.M)
     files = [Path(name).stem.removesuffix("_tests") for name in unit_rows(root)[1]]
     wrong = []

@@ -54,12 +54,16 @@ class Entry:
     module: str | None = None
     also: list[str] = field(default_factory=list)
 
-    def covers(self, test_id):
-        """Returns True if an id is this entry's, below it, or below one of its other names."""
+    @cached_property
+    def _prefixes(self):
         names = [self.id, *self.also]
         if self.module:
             names.append(self.id.split(".")[0] + "." + self.module.removeprefix("efa_"))
-        return any(test_id == one or test_id.startswith(one + ".") for one in names)
+        return tuple(f"{name}." for name in names)
+
+    def covers(self, test_id):
+        """Returns True if an id is this entry's, below it, or below one of its other names."""
+        return f"{test_id}.".startswith(self._prefixes)
 
 
 @dataclass
@@ -145,7 +149,8 @@ def resolve(entry, tests):
     named, wrong = [], []
     for reference in entry.tests:
         stem, _, name = reference.rpartition(".")
-        fits = [t for t in tests if name in ("*", t.name) and stem in ("", t.stem)]
+        fits = [t for t in tests if name == t.name or name == "*"]
+        fits = [t for t in fits if stem in ("", t.stem)]
         if len(fits) > 1 and not stem:
             # An id of this entry distinguishes tests of equal name in different benches.
             fits = [t for t in fits if t.id and entry.covers(t.id)] or fits
