@@ -70,7 +70,7 @@ quick: $(STAMP) simulators ## [quick] before each commit: lint without Yosys, fa
 	$(QUICK) -n $(JOBS) -m 'not slow' model/tests $$($(BIN)/python -m tb.changed)
 
 test: lint formal-quick ## [long] everything that must hold before a commit lands; reports/test: the plan's verdicts
-	$(PYTEST) -n $(JOBS) --plan model/tests tb
+	$(PYTEST) -n $(JOBS) --plan --short model/tests tb
 
 lint: $(STAMP) simulators ## [quick] generated files fresh, RTL through four tools, Python through three
 	$(BIN)/python tools/lint.py

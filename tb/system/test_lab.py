@@ -19,7 +19,8 @@ RUNS = {
 }  # fmt: skip
 
 
-def test_planted_bugs_are_found_on_the_device(sim, seed):
+def test_planted_bugs_are_found_on_the_device(sim, seed, unless_long):
+    unless_long("a planted bug")
     with open_backend(sim, record=True) as backend:
         for bug, buffer in RUNS[sim]:
             reported = one(lambda: backend, bug, StoreBuffer.of(buffer), seed)

@@ -11,17 +11,13 @@ AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress",
          "collisions", "wires")  # fmt: skip
 BUILDS = [(area, {}) for area in AREAS]
 BUILDS += [("pair", {"DEVICES": 2}), ("large", LARGE), ("sq_host", {"SQ_HOST": 1})]
-# Each takes a minute or more on Icarus: `make icarus` runs them, a commit does not. On Icarus a
-# commit runs the recorded sessions (bring-up, send, receive, complete) and the benches of
-# efa_admin.
-LONG_ON_ICARUS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "pair",
-                  "large", "sq_host", "collisions", "wires")  # fmt: skip
 
 
 @pytest.mark.parametrize(("area", "params"), BUILDS, ids=[area for area, _ in BUILDS])
 def test_area(area, params, sim, seed, unless_long):
-    if area in LONG_ON_ICARUS:
-        unless_long(area)
+    # Most take a minute or more on Icarus, where a commit runs the recorded sessions (bring-up,
+    # send, receive, complete), the comparison of traces and the benches of efa_admin.
+    unless_long(area)
     try:
         run_system(f"tb.system.{area}_tests", sim, seed, params)
     except RunFailed as error:

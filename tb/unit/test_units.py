@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every unit of units.py with every parameter set on every requested simulator.
 
-On Icarus, long units and further parameter sets run only with --long.
+On Icarus, long units and further parameter sets run only with --long. With --short, long units run
+with their first parameter set only.
 """
 
 import pytest
@@ -21,11 +22,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "params"), CASES)
-def test_unit(name, params, sim, seed, unless_long):
+def test_unit(name, params, sim, seed, unless_long, request):
     unit = UNITS[name]
+    further = params != unit.variants[0]
     # What Icarus adds, unknown values and another scheduler, shows in one parameter set.
-    if unit.long or params != unit.variants[0]:
+    if unit.long or further:
         unless_long(name)
+    if unit.long and further and request.config.getoption("--short"):
+        pytest.skip(f"{name} is slow on {sim}: `make unit` runs it")
     try:
         run_unit(name, unit.top, unit.sources, unit.module(name), sim, seed, params)
     except RunFailed as error:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units under test: one row per module. Every row runs on Verilator with each parameter set, and on
-Icarus with the first one. `make icarus` runs long rows and the other parameter sets there.
+Icarus with the first one. `make icarus` runs long rows and the other parameter sets there. `make
+test` runs long rows with the first parameter set only.
 
 A row needs only its top: sources are found by module name, the tests are in
 tb/unit/<unit>_tests.py. `variants` lists the parameter sets of the tests; tests read them from the
 design (`dut.PARAM.value`) or from EFA_PARAMS. Mutants run with `mutants`, the smallest parameter
 set that keeps all logic; without `mutants` they run with the first variant. `long` marks benches
-that take about twenty seconds or more on Icarus; recorded sessions run their modules there.
+that take about ten seconds or more on Icarus; recorded sessions run their modules there.
 """
 
 from dataclasses import dataclass, field
@@ -44,13 +45,14 @@ UNITS: dict[str, Unit] = {
     "skid": Unit("efa_skid"),
     "host": Unit("efa_host", [{"TAGS": 16, "TIMEOUT_CYCLES": 4000, "UPTIME_LEFT": 40}]),
     "irq": Unit("efa_host", [{"TAGS": 16, "TIMEOUT_CYCLES": 4000, "UPTIME_LEFT": 40}]),
-    "msix": Unit("efa_irq", [{"VECTORS": 64}, {}]),
+    "msix": Unit("efa_irq", [{"VECTORS": 64}, {}], long=True),
     "dma": Unit(
         "efa_host",
         [
             {"TAGS": 16, "TIMEOUT_CYCLES": 4000, "UPTIME_LEFT": 40},
             {"TAGS": 256, "TIMEOUT_CYCLES": 9000, "SQ_HOST": 1},
         ],
+        long=True,
     ),
     "host_anomaly": Unit("efa_host_anomaly"),
     "perf_counters": Unit("efa_perf_counters", [{"COUNT_LEFT": 12}, {"TAGS": 16}], long=True),
@@ -74,7 +76,7 @@ UNITS: dict[str, Unit] = {
     "ec_each": Unit("efa_ec"),
     "eq_order": Unit("efa_eq"),
     "eq_random": Unit("efa_eq", long=True),
-    "eq_around": Unit("efa_eq"),
+    "eq_around": Unit("efa_eq", long=True),
     "eq_arms": Unit("efa_eq_arms"),
     "qp_ctx": Unit("efa_qp_ctx"),
     "ring_count": Unit("efa_ring_count", [{}, {"RING_W": 4, "WIDTH": 17, "READS": 1}]),
@@ -92,6 +94,7 @@ UNITS: dict[str, Unit] = {
         "efa_sq_fetch",
         [{"SLOT_W": 2}, {"QPN_W": 10, "LLQ_AW": 22}],
         mutants={"SLOT_W": 4},
+        long=True,
     ),
     "sq_buffer": Unit("efa_sq_buffer"),
     "cqe_format": Unit("efa_cqe_format"),
@@ -122,7 +125,7 @@ UNITS: dict[str, Unit] = {
     "net_rx": Unit("efa_net_rx"),
     "net_tx": Unit("efa_net_tx"),
     "rx_scatter": Unit("efa_rx_scatter"),
-    "rx_retire": Unit("efa_rx_retire"),
+    "rx_retire": Unit("efa_rx_retire", long=True),
     "rx_mr_check": Unit("efa_rx_mr_check"),
     "rx_accept": Unit("efa_rx_accept", [{}, {"QPN_W": 10}]),
     "rx_validate": Unit("efa_rx_validate"),
