@@ -114,7 +114,6 @@ formal-fresh: $(STAMP) ## [long] nightly: every proof and every planted bug from
 
 formal-quick: $(STAMP)
 	@$(BIN)/python tools/formal.py --jobs $(JOBS) --quick
-	@$(BIN)/python tools/formal.py --jobs $(JOBS) --changed 120
 
 ##@ Strength of the tests
 

@@ -72,8 +72,8 @@ def pytest_generate_tests(metafunc):
 
 
 # Kinds of tests, the longest first, so that no worker ends with a long test alone.
-LONG = ("test_area[icarus", "test_session[icarus", "test_area", "test_digest", "test_session",
-        "test_unit[verilator", "test_unit")  # fmt: skip
+LONG = ("test_the_last_changes", "test_area[icarus", "test_session[icarus", "test_area",
+        "test_digest", "test_session", "test_unit[verilator", "test_unit")  # fmt: skip
 
 
 def _place(nodeid):
