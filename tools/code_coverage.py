@@ -9,7 +9,8 @@ tb/coverage_waivers.yaml names the unreachable points, each with its reason; a w
 point, or without a match, is an error. With --some, only some benches ran: the holes are printed,
 goals and waivers without a match are not checked.
 
-Exit status 1 if a waiver is wrong or a folder misses its goal, 2 if there is nothing to merge.
+Exit status 1 if a waiver is wrong or a folder misses its goal, 2 if there is nothing to merge or if
+the counts are not those of the known Verilator.
 """
 
 import argparse
@@ -316,7 +317,11 @@ def main(arguments=None):
     if not paths:
         print("code coverage: no counts; `make cover` makes them", file=sys.stderr)
         return 2
-    points, reached = merge(paths)
+    try:
+        points, reached = merge(paths)
+    except WrongCounts as error:
+        print(f"code coverage: {error}", file=sys.stderr)
+        return 2
     sources = {
         file: (ROOT / file).read_text().split("\n") for file in {point[0] for point in points}
     }
