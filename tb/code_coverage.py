@@ -66,8 +66,11 @@ def control(files: list[Path], counted: tuple[str, ...] = ()) -> str:
 
 
 def arguments(name: str) -> list[str]:
-    """Returns the arguments that name the file of a run's counts."""
+    """Returns the arguments that name the file of a run's counts, and start the run from zeros.
+
+    Random values before the first reset would count as edges.
+    """
     if not wanted():
         return []
     file = Path(os.environ[FOLDER]) / f"{name}-{os.getpid()}-{time.monotonic_ns()}.dat"
-    return [f"+verilator+coverage+file+{file}"]
+    return [f"+verilator+coverage+file+{file}", "+verilator+rand+reset+0"]

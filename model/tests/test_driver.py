@@ -271,14 +271,17 @@ def test_chained_lists_are_those_of_the_kernel(list_pages, chunks, length):
     seen, pd = [], driver.alloc_pd()
     execute = driver.execute
 
+    def address_of(piece):
+        return piece.address.mem_addr_high << 32 | piece.address.mem_addr_low
+
     def look(request):
         start = request.pbl.pbl
-        address = start.address.mem_addr_low
+        address = address_of(start)
         seen.append(start.length)
         for _ in range(chunks - 1):
             link = defs.AdminCtrlBuffInfo.unpack(driver.memory.read(address + 4080, 12))
             seen.append(link.length)
-            address = link.address.mem_addr_low
+            address = address_of(link)
         assert driver.memory.read(address + 4080, 12) == bytes(12)
         return execute(request)
 
@@ -334,7 +337,13 @@ def test_allocator_is_seeded_scattered_and_bounded():
     assert len(set(pages)) == 50
     assert pages != sorted(pages)
     assert any(abs(a - b) != PAGE_BYTES for a, b in zip(pages, pages[1:], strict=False))
-    block = first.alloc(3 * PAGE_BYTES)
+    bits = defs.PROFILES["default"].dma_addr_width
+    blocks = [first.alloc(3 * PAGE_BYTES) for _ in range(40)]
+    assert max(blocks) < 1 << bits
+    # Both values of each high bit occur.
+    for bit in range(30, bits):
+        assert {block >> bit & 1 for block in blocks} == {0, 1}
+    block = blocks[-1]
     first.free(block)
     assert first.alloc(3 * PAGE_BYTES) == block
     with pytest.raises(ValueError, match="not allocated"):

@@ -21,6 +21,7 @@ from vfio_client import (
     DMA_UNMAP,
     GET_INFO,
     IRQ_INFO,
+    MEMORY_BYTES,
     RANGE_BYTES,
     READ,
     REGION_INFO,
@@ -37,6 +38,7 @@ from vfio_client import (
 )
 
 from efa_cosim.boundary.memory import HostReadError
+from efa_cosim.host.alloc import HostAllocator
 from efa_cosim.host.driver import Driver
 from efa_cosim.host.queue_pair import SendWr, Sge
 from efa_cosim.host.verbs import Context, gid_of
@@ -105,11 +107,17 @@ def guests(served):
         one.close()
 
 
+def driver_of(guest):
+    """Returns a driver of a guest that allocates in the memory of the guest only."""
+    bits = MEMORY_BYTES.bit_length() - 1
+    return Driver(guest, allocator=HostAllocator(guest.memory, address_bits=bits)).probe()
+
+
 def processes(guests, **options):
     """Returns a context, a protection domain and a CQ of each guest."""
     found = []
     for guest in guests:
-        context = Context(Driver(guest).probe())
+        context = Context(driver_of(guest))
         found.append((context, context.alloc_pd(), context.create_cq(16, **options)))
     return found
 
@@ -156,14 +164,14 @@ def test_data_is_in_memory_before_the_interrupt_of_its_cqe(guests):
 
 def test_the_driver_binds_again_after_a_reset_of_the_function(guests):
     for _ in range(3):
-        driver = Driver(guests[0]).probe()
+        driver = driver_of(guests[0])
         Context(driver).alloc_pd()
         guests[0].flr()
         guests[0].client.request(RESET)
 
 
 def test_keep_alives_come_with_the_real_clock(guests):
-    driver = Driver(guests[0]).probe()
+    driver = driver_of(guests[0])
     driver.wait(lambda: driver.aenq_events[defs.AdminAenqGroup.KEEP_ALIVE] >= 2)
 
 
@@ -355,7 +363,7 @@ def test_a_client_that_leaves_anywhere_disturbs_nobody(served, guests):
     """Cuts a valid exchange at random bytes, while another guest exchanges messages."""
     other = guests[1]
     guests[0].client.close()
-    context = Context(Driver(other).probe())
+    context = Context(driver_of(other))
     pd, cq = context.alloc_pd(), context.create_cq(16)
     qp, memory, ah = pd.create_qp(cq, cq).to_rts(5), pd.reg_mr(PAGE), pd.create_ah(gid_of(2))
     version = struct.pack("<HH", 0, 0) + b'{"capabilities":{}}\0'

@@ -122,17 +122,18 @@ class CheckedBackend(MappingBackend):
         self._board.check(least=0)
 
 
-def open_backends(env, native, profile, limits, straps):
-    """Returns the link and the backends of a started environment, called through `bridge`.
+def open_backends(env, native, nodes, profile, limits, straps):
+    """Returns the backends of a started environment, called through `bridge`; `nodes` are the
+    node numbers of the devices.
 
     Opening a backend writes the MSI-X table of its device.
     """
     link, backends = CheckedLink(env), []
     env.software.link = link
-    for device in range(native.devices):
+    for device, node in enumerate(nodes):
         iommu = IommuDriver(
-            native.iommu(device), native.memory(device), 1 + device, profile=profile,
+            native.iommu(device), native.memory(device), node, profile=profile,
             limits={**(limits or {}), **UNBOUND}, **straps,
         )  # fmt: skip
-        backends.append(CheckedBackend(env, link, device, 1 + device, iommu))
+        backends.append(CheckedBackend(env, link, device, node, iommu))
     return backends

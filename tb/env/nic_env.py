@@ -16,6 +16,7 @@ from pyuvm import (
     uvm_test,
 )
 
+from efa_cosim.layouts import defs
 from tb.env import coverage
 from tb.env.agents import HostAgent, NetAgent
 from tb.env.checked import open_backends
@@ -166,6 +167,14 @@ def limits_of(params):
     return limits
 
 
+def drawn_nodes(seed, test, count):
+    """Draws the node numbers of the devices of one test from the upper half; peers that scenarios
+    invent are in the lower half.
+    """
+    last = 1 << defs.LIMITS.node_w
+    return random.Random(f"nodes {seed} {test}").sample(range(last // 2, last), count)
+
+
 class NicTest(uvm_test):
     """Base of the system tests: a subclass names scenario, profile, straps and timing.
 
@@ -176,7 +185,7 @@ class NicTest(uvm_test):
     - `sizes`: (max payload size, max read request size) in bytes of all devices; without `sizes`
       each test draws its own pair from the seed.
 
-    The run draws from its seed how the hosts' CPUs combine stores.
+    The run draws from its seed the node numbers and how the hosts' CPUs combine stores.
     """
 
     work = sequence = None
@@ -195,15 +204,16 @@ class NicTest(uvm_test):
         sizes = self.sizes or drawn_sizes(int(cocotb.RANDOM_SEED), type(self).__name__)
         self.logger.info("max payload size %d, max read request size %d bytes", *sizes)
         mps, mrrs = map(PCIE_SIZES.index, sizes)
-        for device in range(self.native.devices):
+        self.nodes = drawn_nodes(int(cocotb.RANDOM_SEED), type(self).__name__, self.native.devices)
+        for device, node in enumerate(self.nodes):
             recorded = int(self.profile == "recorded")
-            pins = {"node": 1 + device, "profile": recorded, "version": self.interface,
+            pins = {"node": node, "profile": recorded, "version": self.interface,
                     "moderation": self.moderation, "mps": mps, "mrrs": mrrs,
                     "in_log": 1}  # fmt: skip
             self.native.knobs(device, **pins | self.knobs)
         self.straps = {"interface": self.interface}
         memories = [self.native.memory(d) for d in range(self.native.devices)]
-        models = Predictors(memories, self.profile, limits=self.limits, **self.straps)
+        models = Predictors(memories, self.profile, self.nodes, self.limits, **self.straps)
         for predictor in models.devices:
             predictor.device.set_msix(True, False)
         board = Scoreboard(models, self.moderation)
@@ -220,7 +230,7 @@ class NicTest(uvm_test):
     async def run_phase(self):
         self.raise_objection()
         backends = await bridge(open_backends)(
-            self.env, self.native, self.profile, self.limits, self.straps
+            self.env, self.native, self.nodes, self.profile, self.limits, self.straps
         )
         for backend in backends:
             backend.store_buffer = os.environ["EFA_STORE_BUFFER"]

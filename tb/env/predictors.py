@@ -34,13 +34,14 @@ STEP = defs.ResetStep
 class Predictors:
     """The predictors of all devices of a fabric, by number, and the packets between them.
 
-    `memories` are the host memories that the devices write.
+    `memories` are the host memories that the devices write, `nodes` their node numbers.
     """
 
-    def __init__(self, memories, profile="default", first_node=1, limits=None, **straps):
+    def __init__(self, memories, profile="default", nodes=range(1, 3), limits=None, **straps):
         self.memories = memories
         self.devices = [
-            Predictor(first_node + d, profile, limits, **straps) for d in range(len(memories))
+            Predictor(node, profile, limits, **straps)
+            for node, _ in zip(nodes, memories, strict=False)
         ]
         self._by_node = {one.device.node_id: d for d, one in enumerate(self.devices)}
         self._flying = [defaultdict(deque) for _ in memories]

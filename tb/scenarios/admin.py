@@ -103,7 +103,7 @@ def every_refusal(backends, _rng):
 
     def create_cq(**changes):
         fields = {"cq_entry_size_words": 8, "sub_cq_depth": 16, "uar": uar, "num_sub_cqs": 1,
-                  "cq_ba": {"mem_addr_low": ring + 4096, "mem_addr_high": 0}}  # fmt: skip
+                  "cq_ba": mem_addr(ring + 4096)}  # fmt: skip
         return driver.execute(defs.AdminCreateCqCmd(**{**fields, **changes}))
 
     refused(malformed, create_cq, virt=1)
@@ -112,7 +112,7 @@ def every_refusal(backends, _rng):
         {"sub_cq_depth": 0}, {"sub_cq_depth": 24},
         {"sub_cq_depth": 2 * limits.max_cq_depth}, {"num_sub_cqs": 2}, {"uar": 60},
         {"interrupt_mode_enabled": 1, "eqn": 7},
-        {"cq_ba": {"mem_addr_low": ring + 32, "mem_addr_high": 0}},
+        {"cq_ba": mem_addr(ring + 32)},
     ):  # fmt: skip
         refused(bad, create_cq, **changes)
 

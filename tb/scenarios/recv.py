@@ -134,10 +134,11 @@ def unknown_peer(backends, _rng):
         a.send(b, b"who is it", inline=True)
         assert b.cq.wait_for(1)[0]["ah"] == defs.LIMITS.reserved_ah
         a.cq.wait_for(1)
-    second.ah_of(1)
+    sender = first.backend.node_id
+    second.ah_of(sender)
     b.receive(64)
     a.send(b, b"you again", inline=True)
-    assert b.cq.wait_for(1)[0]["ah"] == second.ah_of(1)
+    assert b.cq.wait_for(1)[0]["ah"] == second.ah_of(sender)
     a.cq.wait_for(1)
 
 

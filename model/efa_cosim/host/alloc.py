@@ -3,9 +3,11 @@
 
 import random
 
+from efa_cosim.layouts import defs
+
 PAGE_BYTES = 4096
-# Above the first megabytes, which a real machine uses otherwise, and inside the 1 GiB that the
-# host memory of every backend covers.
+DMA_ADDRESS_BITS = defs.PROFILES["default"].dma_addr_width
+# Above the first megabytes, which a real machine uses otherwise.
 DEFAULT_BASE = 0x0100_0000
 DEFAULT_BYTES = 0x3000_0000
 SCATTER_POOL = 4
@@ -16,14 +18,21 @@ class OutOfHostMemory(Exception):
 
 
 class HostAllocator:
-    """Page-granular allocator over a window of host memory; freed blocks are reused by size."""
+    """Page-granular allocator over a window of host memory; freed blocks are reused by size.
 
-    def __init__(self, memory, base=DEFAULT_BASE, size=DEFAULT_BYTES, seed=0):
+    The window has the low bits of the addresses. Each new block draws its high bits, so that the
+    blocks lie anywhere below 2^`address_bits`, as on a large server.
+    """
+
+    def __init__(self, memory, base=DEFAULT_BASE, size=DEFAULT_BYTES, seed=0,
+                 address_bits=DMA_ADDRESS_BITS):  # fmt: skip
         if base % PAGE_BYTES or size % PAGE_BYTES:
             raise ValueError(f"host memory window {base:#x} + {size:#x} is not page-aligned: "
                              f"use multiples of {PAGE_BYTES}")
         self.memory = memory
         self._next, self._end = base, base + size
+        self._low_bits = (base + size - 1).bit_length()
+        self._high_bits = max(0, address_bits - self._low_bits)
         self._free = {}
         self._live = {}
         self._random = random.Random(seed)
@@ -70,4 +79,4 @@ class HostAllocator:
             raise OutOfHostMemory(f"{pages} pages do not fit: window ends at {self._end:#x}; "
                                   "free buffers or enlarge the window")
         self._next += pages * PAGE_BYTES
-        return address
+        return self._random.getrandbits(self._high_bits) << self._low_bits | address
