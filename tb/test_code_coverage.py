@@ -4,6 +4,8 @@
 import re
 
 import code_coverage
+import constant_bits
+import mutants
 import pytest
 
 from tb import runner
@@ -43,6 +45,36 @@ def test_a_line_is_reached_when_all_its_blocks_are(tmp_path):
     not_taken = count(0, **place(2, "branch", "else", 2), S="2-3")
     points, reached = merged(tmp_path, taken + not_taken)
     assert {point[1:3] for point in points - reached} == {("line", 2), ("line", 3), ("branch", 2)}
+
+
+CONSTANT = """
+module leaf (input wire clk, input wire rst, input wire [3:0] d, output wire [3:0] q);
+  reg [3:0] r_q;
+  always @(posedge clk) if (rst) r_q <= 4'd0; else r_q <= d;
+  assign q = r_q;
+endmodule
+module top (input wire clk, input wire rst, input wire [3:0] a, output wire [7:0] y);
+  leaf u_low (.clk(clk), .rst(rst), .d({2'b00, a[1:0]}), .q(y[3:0]));
+  leaf u_high (.clk(clk), .rst(rst), .d({1'b0, a[2:0]}), .q(y[7:4]));
+endmodule
+"""
+
+
+def test_a_bit_is_constant_if_each_instance_is():
+    """Both instances have a constant bit 3, one has a constant bit 2."""
+    with mutants.scratch() as folder:
+        source = folder / "top.v"
+        (mutants.ROOT / source).write_text(CONSTANT)
+        build = constant_bits.run({}, [str(source)], "top")
+    signals = constant_bits.ConstantBits({"one": build})
+    line = CONSTANT.split("\n").index("  reg [3:0] r_q;") + 1
+    assert [signals.has(str(source), line, "r_q", bit) for bit in range(5)] == [
+        False, False, False, True, False,
+    ]  # fmt: skip
+    points = {(str(source), "toggle", line, f"r_q[{bit}]:0->1") for bit in range(4)}
+    assert code_coverage.constants(points, signals) == {
+        (str(source), "toggle", line, "r_q[3]:0->1")
+    }  # fmt: skip
 
 
 def test_a_waiver_takes_a_hole_out_of_the_total():

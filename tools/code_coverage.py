@@ -5,12 +5,13 @@
 
 FOLDER holds the counts that runs write through tb/code_coverage.py. A point is a line, a branch, a
 term of an expression or an edge of a bit; it counts once for all instances and parameter sets.
-tb/coverage_waivers.yaml names the unreachable points, each with its reason; a waiver for a reached
-point, or without a match, is an error. With --some, only some benches ran: the holes are printed,
-goals and waivers without a match are not checked.
+A bit that is constant in every build of the device is no point (tools/constant_bits.py), unless a
+unit bench moved it. tb/coverage_waivers.yaml names the other unreachable points, each with its
+reason; a waiver for a reached or constant point, or without a match, is an error. With --some, only
+some benches ran: the holes are printed, goals and waivers without a match are not checked.
 
-Exit status 1 if a waiver is wrong or a folder misses its goal, 2 if there is nothing to merge or if
-the counts are not those of the known Verilator.
+Exit status 1 if a waiver is wrong or a folder misses its goal, 2 if there is nothing to merge, if
+the counts are not those of the known Verilator, or if Yosys fails.
 """
 
 import argparse
@@ -22,7 +23,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import constant_bits
 import yaml
+from mutants import YosysFailed
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "reports/coverage"
@@ -188,12 +191,25 @@ def waive(points, reached, waivers, sources, whole=True):
         if not waiver.reason.strip():
             wrong.append(f"{text}: has no reason")
         if whole and not mine:
-            wrong.append(f"{text}: matches nothing, take it out")
+            wrong.append(f"{text}: matches nothing, or only constant bits: take it out")
         if mine & reached and not waiver.at_power_up:
             _, kind, number, name = min(mine & reached)
             wrong.append(f"{text}: line {number}, {kind} {name} was reached, take it out")
         waived |= mine
     return waived - reached, wrong
+
+
+def constants(points, signals):
+    """Returns the points of bits that are constant in the device (constant_bits.ConstantBits)."""
+    found = set()
+    for point in points:
+        file, kind, line, name = point
+        if kind == "toggle":
+            bus = BIT.fullmatch(name)
+            base, bit = (bus[1], int(bus[2])) if bus else (name.rpartition(":")[0], 0)
+            if signals.has(file, line, base, bit):
+                found.add(point)
+    return found
 
 
 def shares(points, reached, waived):
@@ -318,17 +334,21 @@ def main(arguments=None):
         print("code coverage: no counts; `make cover` makes them", file=sys.stderr)
         return 2
     try:
+        signals = constant_bits.find()
         points, reached = merge(paths)
-    except WrongCounts as error:
+    except (WrongCounts, YosysFailed) as error:
         print(f"code coverage: {error}", file=sys.stderr)
         return 2
+    constant = constants(points - reached, signals)
+    points -= constant
     sources = {
         file: (ROOT / file).read_text().split("\n") for file in {point[0] for point in points}
     }
     waived, wrong = waive(points, reached, read_waivers(WAIVERS), sources, not args.some)
     text, bad = report(points, reached, waived, wrong, len(paths), sources, not args.some)
     print("\n".join([*text, *bad]))
-    print(f"code coverage: {len(paths)} runs, {(OUT / 'code.txt').relative_to(ROOT)}")
+    print(f"code coverage: {len(paths)} runs, {len(constant)} edges of constant bits left out, "
+          f"{(OUT / 'code.txt').relative_to(ROOT)}")  # fmt: skip
     return 1 if bad else 0
 
 

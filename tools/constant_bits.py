@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the bits of the RTL that are constant in every build of the device, by Yosys.
+
+For each build, Yosys flattens the device, keeps the names, and propagates constants through logic
+and registers; the inputs of the device are free. A bit is constant if each of its instances is
+constant in each build. The method is sound, not complete: it finds no constant that needs an
+invariant of several registers.
+
+The result for the present sources is kept in sim/out/constant_bits.
+"""
+
+import hashlib
+import json
+import os
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mutants import FLAGS, ROOT, scratch, yosys
+
+from efa_cosim.jobs.progress import Progress
+from tb.perf.rows import PARAMETERS as BUILDS
+
+TOP = "efa_nic"
+KEPT = ROOT / "sim/out/constant_bits"
+# `opt -full` would choose a value where the RTL leaves one open; no constant may depend on that.
+PASSES = ("proc", "flatten", "opt", "simplemap", "opt")
+CONSTANTS = ("0", "1")
+
+
+class ConstantBits:
+    """The constant bits of all signals, from {build: [[file, line, name, present, constant]]}.
+
+    `name` is that of the flattened device; bits of `present` and `constant` are those of a signal.
+    """
+
+    def __init__(self, builds):
+        self._signals = defaultdict(list)
+        for signals in builds.values():
+            for file, line, name, present, constant in signals:
+                self._signals[file, line].append((f".{name}", present, constant))
+
+    def has(self, file, line, name, bit):
+        """Returns True if the bit of the signal declared there is constant; `name` is without the
+        path of the instance."""
+        own = [
+            constant >> bit & 1
+            for path, present, constant in self._signals.get((file, line), ())
+            if present >> bit & 1 and path.endswith(f".{name}")
+        ]
+        return bool(own) and all(own)
+
+
+def signals_of(netlist):
+    """Returns [[file, line, name, present, constant]] of the named signals of a flattened module in
+    Yosys's JSON form."""
+    found = []
+    for name, net in netlist["netnames"].items():
+        file, _, place = net["attributes"].get("src", "").partition("|")[0].rpartition(":")
+        if net.get("hide_name") or not place:
+            continue
+        lowest, bits = net.get("offset", 0), net["bits"]
+        constant = sum(1 << at for at, bit in enumerate(bits) if bit in CONSTANTS)
+        found.append([file, int(place.partition(".")[0]), name,
+                      (1 << len(bits)) - 1 << lowest, constant << lowest])  # fmt: skip
+    return found
+
+
+def run(parameters, files, top=TOP):
+    """Returns the signals of one build; raises mutants.YosysFailed."""
+    chosen = "".join(f" -chparam {name} {value}" for name, value in parameters.items())
+    with scratch() as folder:
+        yosys(f"read_verilog -defer {FLAGS} {' '.join(files)}",
+              f"hierarchy -check -top {top}{chosen}", *PASSES,
+              f"write_json {folder}/flat.json")  # fmt: skip
+        return signals_of(json.loads((ROOT / folder / "flat.json").read_text())["modules"][top])
+
+
+def find():
+    """Returns the ConstantBits of the present sources; the first call for them takes minutes."""
+    lines = (ROOT / "rtl/files.f").read_text().splitlines()
+    files = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    state = hashlib.sha256(json.dumps([BUILDS, PASSES, FLAGS]).encode())
+    for path in (Path(__file__), ROOT / "requirements.lock", *sorted((ROOT / "rtl").rglob("*.v*"))):
+        state.update(path.read_bytes())
+    kept = KEPT / f"{state.hexdigest()[:16]}.json"
+    if not kept.exists():
+        builds = {}
+        with (Progress("constant bits", len(BUILDS)) as progress,
+              ThreadPoolExecutor(os.cpu_count()) as pool):
+            runs = {name: pool.submit(run, parameters, files)
+                    for name, parameters in BUILDS.items()}  # fmt: skip
+            for name, one in runs.items():
+                builds[name] = one.result()
+                progress.advance(note=f"build {name}")
+        KEPT.mkdir(parents=True, exist_ok=True)
+        for old in KEPT.glob("*.json"):
+            old.unlink()
+        kept.write_text(json.dumps(builds))
+    return ConstantBits(json.loads(kept.read_text()))
