@@ -7,6 +7,7 @@ import pytest
 from efa_cosim.backends import open_backend
 from efa_cosim.backends.model import ModelBackend
 from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
+from efa_cosim.device.admin_rules import address_of
 from efa_cosim.host.admin_queue import DriverError
 from efa_cosim.host.alloc import PAGE_BYTES, HostAllocator, OutOfHostMemory
 from efa_cosim.host.driver import FLAVOURS, Driver
@@ -271,17 +272,14 @@ def test_chained_lists_are_those_of_the_kernel(list_pages, chunks, length):
     seen, pd = [], driver.alloc_pd()
     execute = driver.execute
 
-    def address_of(piece):
-        return piece.address.mem_addr_high << 32 | piece.address.mem_addr_low
-
     def look(request):
         start = request.pbl.pbl
-        address = address_of(start)
+        address = address_of(start.address)
         seen.append(start.length)
         for _ in range(chunks - 1):
             link = defs.AdminCtrlBuffInfo.unpack(driver.memory.read(address + 4080, 12))
             seen.append(link.length)
-            address = address_of(link)
+            address = address_of(link.address)
         assert driver.memory.read(address + 4080, 12) == bytes(12)
         return execute(request)
 
