@@ -334,12 +334,11 @@ def main(arguments=None):
         print("code coverage: no counts; `make cover` makes them", file=sys.stderr)
         return 2
     try:
-        signals = constant_bits.find()
         points, reached = merge(paths)
+        constant = constants(points - reached, constant_bits.find())
     except (WrongCounts, YosysFailed) as error:
         print(f"code coverage: {error}", file=sys.stderr)
         return 2
-    constant = constants(points - reached, signals)
     points -= constant
     sources = {
         file: (ROOT / file).read_text().split("\n") for file in {point[0] for point in points}

@@ -20,6 +20,7 @@ from mutants import FLAGS, ROOT, scratch, yosys
 
 from efa_cosim.jobs.progress import Progress
 from tb.perf.rows import PARAMETERS as BUILDS
+from tb.runner import closure
 
 TOP = "efa_nic"
 KEPT = ROOT / "sim/out/constant_bits"
@@ -78,14 +79,13 @@ def run(parameters, files, top=TOP):
 
 def find():
     """Returns the ConstantBits of the present sources; the first call for them takes minutes."""
-    lines = (ROOT / "rtl/files.f").read_text().splitlines()
-    files = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    sources, headers = closure(TOP), sorted((ROOT / "rtl").rglob("*.vh"))
     state = hashlib.sha256(json.dumps([BUILDS, PASSES, FLAGS]).encode())
-    for path in (Path(__file__), ROOT / "requirements.lock", *sorted((ROOT / "rtl").rglob("*.v*"))):
+    for path in (Path(__file__), ROOT / "requirements.lock", *sources, *headers):
         state.update(path.read_bytes())
     kept = KEPT / f"{state.hexdigest()[:16]}.json"
     if not kept.exists():
-        builds = {}
+        files, builds = [path.relative_to(ROOT).as_posix() for path in sources], {}
         with (Progress("constant bits", len(BUILDS)) as progress,
               ThreadPoolExecutor(os.cpu_count()) as pool):
             runs = {name: pool.submit(run, parameters, files)
