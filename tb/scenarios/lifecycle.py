@@ -19,6 +19,7 @@ REASONS = tuple(defs.RegsResetReasonTypes)
 QUIET_CYCLES = 3000
 OPCODE = defs.PktOpcode
 FINISHED = defs.REG_BITS.DEV_STS.pack(RESET_FINISHED=1)
+SILENT = 20  # a node that never responds
 NO_HANDLE = 0xFFFF  # AH of an unknown sender, in a completion
 
 
@@ -94,27 +95,33 @@ def peers_of_an_earlier_session(backends, _rng):
         assert node.ah_of(peer) == sender(peer)
 
 
+def sends(node, count):
+    """Returns a new endpoint with sends to SILENT, which never responds."""
+    end = Endpoint(node)
+    post(node, end, count)
+    return end
+
+
+def post(node, end, count):
+    """Posts sends of an endpoint to SILENT."""
+    there = {"ah": node.ah_of(SILENT), "dest_qp": 5, "qkey": QKEY}
+    end.qp.post_send_many(range(count), **there, inline=b"to nobody")
+    node.backend.settle()
+
+
+def completed(node, end, numbers):
+    """Returns the number of sends that acknowledgements of these message ids complete."""
+    for number in numbers:
+        arrives(node, end, OPCODE.SRD_ACK, msg_id=number, src_node=SILENT)
+    return len(end.cq.poll_array())
+
+
 def acknowledgements_of_an_earlier_session(backends, _rng):
     """Checks that acknowledgements of sends before a reset complete no later send.
 
     The later sends use the same queue pair number and the same peer.
     """
-    backend, peer, most = backends[0], 20, 64
-
-    def sends(node, count):
-        """Returns a new endpoint with sends to a peer that never responds."""
-        end = Endpoint(node)
-        there = {"ah": node.ah_of(peer), "dest_qp": 5, "qkey": QKEY}
-        end.qp.post_send_many(range(count), **there, inline=b"to nobody")
-        backend.settle()
-        return end
-
-    def completed(node, end, numbers):
-        """Returns the number of sends that acknowledgements of these message ids complete."""
-        for number in numbers:
-            arrives(node, end, OPCODE.SRD_ACK, msg_id=number, src_node=peer)
-        return len(end.cq.poll_array())
-
+    backend, most = backends[0], 64
     old = Node(backend)
     end = sends(old, 3)
     first = next(number for number in range(most) if completed(old, end, [number]))
@@ -123,6 +130,20 @@ def acknowledgements_of_an_earlier_session(backends, _rng):
     end = sends(new, 3)
     assert completed(new, end, range(first + 3)) == 0
     assert completed(new, end, range(first + 3, most)) == 3
+
+
+def acknowledgements_before_their_send(backends, _rng, early=32):
+    """Acknowledges a message before it is sent: only an acknowledgement that follows it counts.
+
+    `early` acknowledgements are more than the device can store.
+    """
+    node, most = Node(backends[0]), 64
+    end = sends(node, 1)
+    first = next(number for number in range(most) if completed(node, end, [number]))
+    assert completed(node, end, [first + 1] * early) == 0
+    post(node, end, 1)
+    assert len(end.cq.poll_array()) == 0
+    assert completed(node, end, [first + 1]) == 1
 
 
 def counts_of_an_earlier_session(backends, rng):

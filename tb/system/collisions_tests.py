@@ -147,6 +147,12 @@ async def old_acknowledgements_complete_nothing(dut):
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
+async def early_acknowledgements_complete_nothing(dut):
+    """send.acknowledged_early"""
+    await race(dut, lifecycle.acknowledgements_before_their_send)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
 async def counts_begin_at_zero_after_a_reset(dut):
     """reset.cleared.counts"""
     await race(dut, lifecycle.counts_of_an_earlier_session)

@@ -83,7 +83,7 @@ UNITS: dict[str, Unit] = {
     "sq_index": Unit("efa_sq_index", [{}, {"QPN_W": 8}]),
     "doorbell": Unit("efa_doorbell", [{}, {"QPN_W": 10, "CQN_W": 11}]),
     "queue_fifo_set": Unit("efa_queue_fifo_set", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
-    "sq_rr": Unit("efa_sq_rr", [{}, {"QPN_W": 3}, {"QPN_W": 7}]),
+    "sq_rr": Unit("efa_sq_rr", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
     "llq": Unit("efa_llq", mutants={"LLQ_AW": 19}, long=True),
     "sq_sched": Unit("efa_sq_sched", long=True),
     "sq_sched_quanta": Unit("efa_sq_sched", long=True),
