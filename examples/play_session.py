@@ -8,17 +8,18 @@
 
 import sys
 
-from efa_cosim.backends import open_backend
-from efa_cosim.session.player import PlayError, play
+from efa_cosim.session.player import PlayError, open_player, play
+from efa_cosim.session.recording import read_session
 
 PINGPONG = "model/tests/data/sessions/pingpong.jsonl.gz"
 
 
 def main(name: str = "model", file: str = PINGPONG) -> int:
-    # The player compares what the device wrote, and the device reports what the recorded one did.
-    with open_backend(name, profile="recorded", record=True) as device:
+    session = read_session(file)
+    # The device reports the attributes that the recorded one did.
+    with open_player(name, session) as device:
         try:
-            played = play(file, device)
+            played = play(file, device, session=session)
         except PlayError as error:
             print(f"difference on {name}: {error}")
             return 1

@@ -120,13 +120,15 @@ def job(steps: list[Step]) -> str:
 
 
 @contextmanager
-def served(nodes: int, folder: Path):
-    """Runs `efa-cosim serve`; yields the sockets, ends it, and raises GuestError if it failed."""
+def served(nodes: int, folder: Path, record: Path | None):
+    """Runs `efa-cosim serve`, which records the session in `record` unless it is None; yields the
+    sockets, ends it, and raises GuestError if it failed."""
     sockets = [folder / f"{number}.sock" for number in range(1, nodes + 1)]
     log = folder / "serve.log"
     command = [sys.executable, "-c",
                "import sys; from efa_cosim.cli.main import main; sys.exit(main())", "serve",
-               *(part for path in sockets for part in ("--socket", path.name))]  # fmt: skip
+               *(part for path in sockets for part in ("--socket", path.name)),
+               *(("--record", str(record.resolve())) if record else ())]  # fmt: skip
     with open(log, "w") as file:
         # The relative name of a socket is short, wherever the tree is.
         process = subprocess.Popen(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT)
@@ -252,7 +254,7 @@ def run_steps(
 ) -> list[Result]:
     """Boots the guest and runs steps; returns their results."""
     folder, found = run_folder(guest, job(steps), options.share), []
-    with served(options.nodes, folder) as sockets:
+    with served(options.nodes, folder, options.record) as sockets:
         process = subprocess.Popen(
             qemu(guest, folder, sockets, options.memory), cwd=folder, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
@@ -274,7 +276,7 @@ def run_steps(
 def interactive(guest: Guest, options: argparse.Namespace, program: str) -> int:
     """Runs a guest on this terminal; returns the exit code of QEMU."""
     folder = run_folder(guest, program, options.share)
-    with served(options.nodes, folder) as sockets:
+    with served(options.nodes, folder, options.record) as sockets:
         print("boots the guest; `poweroff -f` or Ctrl-D ends it", file=sys.stderr, flush=True)
         return subprocess.run(qemu(guest, folder, sockets, options.memory), cwd=folder,
                               check=False).returncode  # fmt: skip
@@ -321,6 +323,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cmd", metavar="COMMAND", help="run one command instead of the steps")
     parser.add_argument("--shell", action="store_true", help="a prompt in the guest")
     parser.add_argument("--share", type=Path, metavar="FOLDER", help="its files are in /share")
+    parser.add_argument("--record", type=Path, metavar="FILE",
+                        help="write the session of the device for `efa-cosim play`; one function")
     parser.add_argument("--memory", type=int, default=1024, metavar="MB",
                         help="memory of the guest in MB (default: %(default)s)")
     options = parser.parse_args(arguments)
@@ -333,6 +337,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     if options.share is not None and not options.share.is_dir():
         print(f"linux: {options.share} is no folder", file=sys.stderr)
+        return 2
+    if options.record is not None and options.nodes > 1:
+        print("linux: --record with two functions; a session is that of one device",
+              file=sys.stderr)
         return 2
     chosen = [each for each in steps if not options.step or each.name in ["load", *options.step]]
     if options.cmd:

@@ -73,7 +73,7 @@ def test_an_unavailable_backend_exits_2(monkeypatch, capsys):
     def unavailable(*_args, **_options):
         raise BackendUnavailable("no simulator here")
 
-    monkeypatch.setattr(play, "open_backend", unavailable)
+    monkeypatch.setattr(play, "open_player", unavailable)
     assert cli.main(["play", PROBE, "--backend", "icarus"]) == cli.UNUSABLE
     assert capsys.readouterr().err == "efa-cosim: no simulator here\n"
 

@@ -252,11 +252,11 @@ def test_psn_goes_up_by_one():
     ("packets", lambda _: None, "packet (opcode 1"),
 ])
 def test_run_fails_when_one_backend_sent_something_else(monkeypatch, kind, change, what):
-    def opened(name, **_options):
+    def opened(name, *_session, **_options):
         return (open_model(record=True, profile="recorded") if name == "model"
                 else Corrupted(kind, change).open())
 
-    monkeypatch.setattr(run, "open_backend", opened)
+    monkeypatch.setattr(run, "open_player", opened)
     wrong = []
     rows = run.play_both(PINGPONG, 1, wrong, Progress("run"))
     assert [row["verdict"] for row in rows] == ["passed", "failed"]

@@ -12,8 +12,9 @@ from efa_cosim.backends.model import ModelBackend
 from efa_cosim.device import objects
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import crc16
-from efa_cosim.session.player import PlayError, play
+from efa_cosim.session.player import PlayError, open_player, play
 from efa_cosim.session.recording import SessionError, read_session
+from efa_cosim.session.settings import Settings
 
 SESSIONS = Path(__file__).parent / "data" / "sessions"
 Op = defs.AdminAqOpcode
@@ -69,6 +70,14 @@ def test_a_session_passes(name, node_id):
     assert result.backend == "model"
 
 
+@pytest.mark.parametrize("name", ["linux_srd", "linux_events", "linux_libfabric", "linux_rebind"])
+@pytest.mark.parametrize("node_id", [1, 5])
+def test_a_session_of_the_server_passes(name, node_id):
+    found = read_session(session(name))
+    with open_player("model", found, node_id=node_id) as backend:
+        assert play(session(name), backend, session=found).admin_responses > 20
+
+
 def test_control_alone_leaves_the_data_path_out():
     result = play(session("pingpong"), model(), control_only=True)
     assert (result.completions, result.payload_bytes, result.packets) == (0, 0, 0)
@@ -85,7 +94,7 @@ def test_the_control_plane_of_large_programs_passes(name, stores, responses, nod
     path = SESSIONS.parent / "control" / f"{name}.jsonl.gz"
     result = play(path, model(node_id=node_id), control_only=True)
     # Host stores for keep-alives of the recording device are left out.
-    consumed = [step for step in read_session(path)
+    consumed = [step for step in read_session(path).steps
                 if step.data and step.offset == Reg.AENQ_CONS_DB and step.value]
     assert (result.stores, result.skipped) == (stores, len(consumed))
     assert (result.register_responses, result.admin_responses) == (13, responses)
@@ -105,7 +114,8 @@ def test_a_session_plays_twice_on_one_device():
         play(session("pingpong"), backend)
 
 
-def test_numbers_of_another_device_are_translated(monkeypatch):
+@pytest.fixture
+def other_numbers(monkeypatch):
     """A device that allocates numbers from the top differs from the recorded device in every
     number."""
     def highest_free(table, uar=None):
@@ -114,6 +124,10 @@ def test_numbers_of_another_device_are_translated(monkeypatch):
         return next(free, None)
 
     monkeypatch.setattr(objects.Table, "free_number", highest_free)
+
+
+@pytest.mark.usefixtures("other_numbers")
+def test_numbers_of_another_device_are_translated():
     assert play(session("pingpong"), model()).completions == 400
 
 
@@ -312,6 +326,20 @@ def test_a_write_to_nowhere_is_found():
         play(session("pingpong"), backend)
 
 
+def test_a_payload_that_comes_twice_is_found():
+    backend = model()
+    write = backend.device.dma_write
+
+    def twice(address, data):
+        write(address, data)
+        if len(data) in (1024, 1024 + defs.LIMITS.grh_bytes):
+            write(address, data)
+
+    backend.device.dma_write = twice
+    with pytest.raises(PlayError, match="was written more often than expected"):
+        play(session("pingpong"), backend)
+
+
 def test_a_doorbell_of_no_queue_is_reported(tmp_path):
     rows = rows_of("pingpong")
     index = first(rows, lambda row, rows, i: row[:2] == ["w", 2] and row[2] > 1 << 26)
@@ -333,7 +361,8 @@ BROKEN = {
     "negative": (["m", -1, "00"], "address is not a number"),
     "unknown BAR": (["w", 9, 0, "00000000"], "bar is not a number"),
     "line crossing": (["w", 2, 60, "0000000000000000"], "crosses a 64-byte line"),
-    "second reset": (["reset"], "a second reset"),
+    "late settings": (["session", {"interface": "0.2", "profile": "default", "limits": {}}],
+                      "not on the first line"),
 }
 
 
@@ -361,6 +390,118 @@ def test_a_broken_line_is_named(tmp_path, what):
 def test_a_missing_reset_is_named(tmp_path):
     with pytest.raises(SessionError, match=":1: the session does not start with a reset"):
         read_session(written(tmp_path, rows_of("probe")[1:]))
+
+
+SETTINGS = {"interface": "0.2", "profile": "recorded", "limits": {}}
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"profile": "large"}, "profile 'large'; expected one of default, recorded"),
+    ({"profile": ["default"]}, "profile .'default'.; expected one of"),
+    ({"interface": "1.2"}, "interface '1.2'; expected 0.1 to 0.255"),
+    ({"interface": 2}, "interface 2; expected 0.1"),
+    ({"interface": "0.0"}, "interface '0.0'"),
+    ({"limits": {"qpn": 6}}, "no limit 'qpn'"),
+    ({"limits": {"gid_prefix": 6}}, "no limit 'gid_prefix'"),
+    ({"limits": {"qpn_w": "6"}}, "limit qpn_w is '6'; expected a number"),
+    ({"limits": {"qpn_w": True}}, "limit qpn_w is True"),
+    ({"limits": [6]}, "limits are no object"),
+    ({"more": 1}, "no object with interface, profile, limits"),
+])
+def test_wrong_settings_are_named(tmp_path, changes, message):
+    rows = [["session", SETTINGS | changes], *rows_of("probe")]
+    with pytest.raises(SessionError, match=f":1: .*{message}"):
+        read_session(written(tmp_path, rows))
+
+
+def test_settings_are_no_list(tmp_path):
+    with pytest.raises(SessionError, match=":1: the settings are no object"):
+        read_session(written(tmp_path, [["session", []], *rows_of("probe")]))
+
+
+def test_the_settings_open_the_device(tmp_path):
+    rows = rows_of("pingpong")
+    limits = {"qpn_w": 7, "ah_w": 8}
+    for row, interface in ((SETTINGS, 0), (SETTINGS | {"interface": "0.1"}, 1),
+                           (SETTINGS | {"limits": limits}, 0)):
+        found = read_session(written(tmp_path, [["session", row], *rows]))
+        assert found.settings.as_row() == row
+        with open_player("model", found, node_id=3) as backend:
+            assert (backend.node_id, backend.device.interface) == (3, interface)
+            assert backend.device.limits.qpn_w == row["limits"].get("qpn_w", 6)
+            assert backend.device.profile.sub_cqs_per_cq == 2
+
+
+def with_answers(version, sub_cqs):
+    """Returns a session in which the device has another interface version and number of sub-CQs."""
+    rows = rows_of("devinfo")
+    read = first(rows, lambda row, rows, i: row[:3] == ["w", 0, Reg.MMIO_REG_READ]
+                 and int(row[3][4:], 16) == Reg.VERSION)
+    assert rows[read + 1][2] == "000002000000"  # offset of the register, value
+    rows[read + 1][2] = f"0000{version:02x}000000"
+    command = command_index(rows, Op.GET_FEATURE, 1)
+    # The response without the first four bytes.
+    at = 2 * (8 + defs.AdminFeatureQueueAttrDesc1.FIELDS["sub_cqs_per_cq"].offset - 4)
+    response = rows[command + 1]
+    assert response[0] == "d" and response[2][at : at + 4] == "0200"
+    response[2] = f"{response[2][:at]}{sub_cqs:02x}00{response[2][at + 4 :]}"
+    return rows
+
+
+@pytest.mark.parametrize(("version", "sub_cqs", "settings"), [
+    (2, 2, Settings("recorded")), (1, 2, Settings("recorded", 1)), (2, 1, Settings("default")),
+    (3, 1, Settings("default", 3))])
+def test_a_session_without_settings_shows_them(tmp_path, version, sub_cqs, settings):
+    assert read_session(written(tmp_path, with_answers(version, sub_cqs))).settings == settings
+
+
+def test_a_number_of_sub_cqs_that_no_profile_has_is_named(tmp_path):
+    with pytest.raises(SessionError, match="recorded with 7 sub-CQs in a CQ; no profile has"):
+        read_session(written(tmp_path, with_answers(2, 7)))
+
+
+def test_a_session_without_attributes_has_the_settings_of_the_recorded_device(tmp_path):
+    rows = [row for row in rows_of("devinfo") if row[0] in ("reset", "i") or row[1:2] == [2]]
+    assert read_session(written(tmp_path, rows)).settings == Settings("recorded")
+
+
+def test_a_function_level_reset_in_a_session_is_played(tmp_path):
+    rows = rows_of("pingpong")
+    result = play(written(tmp_path, rows + rows), model())
+    assert (result.completions, result.payload_bytes) == (800, 409_600)
+
+
+def test_output_that_a_reset_leaves_is_found(tmp_path):
+    rows = rows_of("pingpong")
+    last = max(i for i, row in enumerate(rows) if row[0] == "i")
+    with pytest.raises(PlayError, match="interrupt 0 was not expected here"):
+        play(written(tmp_path, rows[:last] + rows[last + 1 :] + rows), model())
+
+
+def wqes_of(rows):
+    """Returns the places of the stores of each send WQE that is stored in eight pieces."""
+    found, pieces = [], []
+    for place, row in enumerate(rows):
+        if row[:2] == ["w", 2] and len(row[3]) == 16:
+            pieces.append(place)
+            if len(pieces) == 8:
+                found.append(pieces)
+                pieces = []
+    return found
+
+
+@pytest.mark.usefixtures("other_numbers")
+@pytest.mark.parametrize("piece", [1, 3, 4, 7])
+def test_a_wqe_may_be_stored_around_other_stores(tmp_path, piece):
+    """Another thread stores to a register, and the device answers, between the pieces of a WQE."""
+    rows = rows_of("pingpong")
+    read = first(rows, lambda row, rows, i: row[:3] == ["w", 0, Reg.MMIO_REG_READ]
+                 and int(row[3][4:], 16) == Reg.VERSION)
+    assert [row[0] for row in rows[read : read + 4]] == ["w", "d", "d", "w"]
+    for pieces in reversed(wqes_of(rows)[:40]):
+        rows[pieces[piece] : pieces[piece]] = rows[read : read + 3]
+    result = play(written(tmp_path, rows), model())
+    assert (result.completions, result.register_responses) == (400, 13 + 40)
 
 
 def test_a_truncated_file_is_named(tmp_path):
@@ -433,7 +574,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def test_the_checksums_of_the_sessions_are_as_we_compute_them():
-    step = next(s for s in read_session(session("probe")) if len(s.writes) == 3)
+    step = next(s for s in read_session(session("probe")).steps if len(s.writes) == 3)
     image = bytearray(defs.AdminAcqEntry.SIZE)
     base = min(address for _, address, _ in step.writes)
     for _, address, data in step.writes:

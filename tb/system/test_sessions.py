@@ -25,6 +25,21 @@ def test_session(name, sim, seed, tmp_path, unless_long):
         assert (played["completions"], played["packets"]) == (400, 200)
 
 
+@pytest.mark.parametrize(("name", "completions", "events"), [
+    ("linux_srd", 800, 0), ("linux_events", 400, 496), ("linux_libfabric", 324, 0),
+    ("linux_rebind", 0, 0)])
+def test_session_of_the_model(name, completions, events, sim, seed, tmp_path, unless_long):
+    """Plays what `efa-cosim serve` recorded of the model."""
+    if completions:
+        unless_long(name)
+    result = tmp_path / "result.json"
+    file = SESSIONS / f"{name}.jsonl.gz"
+    assert main(["play", str(file), "--backend", sim, "--json", str(result)]) == 0
+    played = json.loads(result.read_text())
+    assert (played["verdict"], played["profile"]) == ("passed", "default")
+    assert (played["completions"], played["events"]) == (completions, events)
+
+
 @pytest.mark.parametrize(("name", "responses"), [("perftest", 141), ("efatests", 1249)])
 def test_session_control(name, responses, sim, seed, tmp_path, unless_long):
     """Plays only the register BAR of programs whose data path needs RDMA."""

@@ -34,6 +34,7 @@ def open_backend(name: str, **options: Any) -> Backend | list[Backend]:
     - `node_id`: number of a single device in the fabric, default 1
     - `profile`: attributes that the device reports, `default` or `recorded` (those of the device of
       the recorded sessions)
+    - `interface`: minor interface version that the device reports, default that of the profile
     - `record`: keep DMA writes and packets for `writes()` and `packets()`, default False
 
     The options of the simulators besides these:
@@ -46,6 +47,10 @@ def open_backend(name: str, **options: Any) -> Backend | list[Backend]:
 
     Raises BackendUnavailable if there is no such backend or it cannot run here.
     """
+    interface = options.pop("interface", 0)
+    if interface:
+        # The strap of the model is a pin of the simulated device.
+        options["interface" if name == "model" else "version"] = interface
     return _loaded(BACKENDS, name)(**options)
 
 

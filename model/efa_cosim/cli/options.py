@@ -52,6 +52,20 @@ def absent(path, known):
     return f"{path}: no such file; expected a file such as {names}"
 
 
+def output_refusal(option, path):
+    """Returns why a file cannot be written, None if it can or if `path` is None; `option` names it.
+    """
+    if path is None:
+        return None
+    if path.is_dir():
+        return f"{option} {path} is a folder; name a file in it"
+    if not path.resolve().parent.is_dir():
+        return f"{option}: no folder {path.parent}; create it first"
+    if not os.access(path.resolve().parent, os.W_OK):
+        return f"{option}: folder {path.resolve().parent} is not writable; name another folder"
+    return None
+
+
 def width_of(options):
     """Returns the number of jobs at a time: --jobs, else the number of cores, at most 4."""
     return options.jobs or min(4, os.cpu_count() or 1)

@@ -3,16 +3,16 @@
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 
-from efa_cosim.backends import backend_names, open_backend
-from efa_cosim.cli.options import SESSIONS, absent
+from efa_cosim.backends import backend_names
+from efa_cosim.cli.options import SESSIONS, absent, output_refusal
 from efa_cosim.jobs.files import atomic_write
 from efa_cosim.jobs.progress import Progress
+from efa_cosim.layouts import defs
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
-from efa_cosim.session.player import PlayError, play
+from efa_cosim.session.player import PlayError, open_player, play
 from efa_cosim.session.recording import SessionError, read_session
 
 TEXT = """\
@@ -41,25 +41,27 @@ def add_command(commands):
                         help="device to play on (default: %(default)s)")
     parser.add_argument("--control", action="store_true",
                         help="play the register BAR only: probe and admin commands")
-    parser.add_argument("--profile", choices=("recorded", "default"), default="recorded",
-                        help="attributes that the device reports (default: %(default)s, those of "
-                             "the recorded device)")
+    parser.add_argument("--profile", choices=tuple(defs.PROFILES),
+                        help="attributes that the device reports (default: those of the recorded "
+                             "device)")
     parser.add_argument("--json", metavar="OUT", type=Path, help="write the result as JSON")
     parser.set_defaults(work=work)
 
 
 def work(options):
     """Plays the session, prints the result, returns the exit code."""
-    refusal = absent(options.file, SESSIONS.glob("*.gz")) or _json_refusal(options.json)
+    refusal = absent(options.file, SESSIONS.glob("*.gz")) or output_refusal("--json", options.json)
     if refusal:
         print(f"efa-cosim: {refusal}", file=sys.stderr)
         return 2
-    result = {"session": options.file.name, "backend": options.backend, "profile": options.profile}
+    result = {"session": options.file.name, "backend": options.backend}
+    chosen = {"profile": options.profile} if options.profile else {}
     try:
-        steps = read_session(options.file)
+        session = read_session(options.file)
+        result["profile"] = options.profile or session.settings.profile
         with (Progress(options.file.name) as progress,
-              open_backend(options.backend, profile=options.profile, record=True) as backend):
-            played = play(options.file, backend, options.control, progress.at, steps=steps)
+              open_player(options.backend, session, **chosen) as backend):
+            played = play(options.file, backend, options.control, progress.at, session=session)
     except SessionError as error:
         code, text = 2, f"efa-cosim: {error}"
         result |= {"verdict": "unusable", "reason": text}
@@ -81,19 +83,6 @@ def work(options):
               "free disk space or name another file", file=sys.stderr)
         return code or 2
     return code
-
-
-def _json_refusal(path):
-    """Reason why the result cannot be written there, checked before playing; None if it can."""
-    if path is None:
-        return None
-    if path.is_dir():
-        return f"--json {path} is a folder; name a file in it"
-    if not path.resolve().parent.is_dir():
-        return f"--json: no folder {path.parent}; create it first"
-    if not os.access(path.resolve().parent, os.W_OK):
-        return f"--json: folder {path.resolve().parent} is not writable; name another folder"
-    return None
 
 
 def _summary(played):

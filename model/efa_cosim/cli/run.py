@@ -18,7 +18,7 @@ from efa_cosim.measure.record import Measurement, stamped
 from efa_cosim.measure.workload import latency_sweep, new_node, rate_sweep
 from efa_cosim.report.page import ReportError, check_target, write_report
 from efa_cosim.session.outputs import Outputs, differences
-from efa_cosim.session.player import PlayError, play
+from efa_cosim.session.player import PlayError, open_player, play
 from efa_cosim.session.recording import SessionError, read_session
 from efa_cosim.tree import REPORTS
 
@@ -131,15 +131,15 @@ def play_both(path, seed, wrong, progress):
     """Plays a session on model and RTL and compares all output; returns a row for each.
 
     Differences are appended to `wrong`. Raises SessionError if the file is not a session."""
-    rows, sent, steps = [], [], read_session(path)
+    rows, sent, session = [], [], read_session(path)
     for backend_name, more in (("model", {}), (RTL, {"seed": seed})):
         progress.phase(f"playing {path.name.split('.')[0]} on {backend_name}")
         row = {"name": path.name, "backend": backend_name, "verdict": "passed"}
         outputs = Outputs(backend_name)
         try:
-            with open_backend(backend_name, profile="recorded", record=True, **more) as backend:
+            with open_player(backend_name, session, **more) as backend:
                 played = play(path, backend, progress=progress.at, outputs=outputs,
-                              steps=steps)
+                              session=session)
         except (PlayError, *DEVICE_WRONG) as error:
             row |= {"verdict": "failed", "line": getattr(error, "line", None),
                     "dma_writes": 0, "packets": 0, "interrupts": 0}

@@ -5,6 +5,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from efa_cosim.cli.options import output_refusal
 from efa_cosim.layouts import defs
 from efa_cosim.live.server import ServeError, Server
 
@@ -27,6 +28,7 @@ end the server
 examples:
   efa-cosim serve --socket a.sock
   efa-cosim serve --socket a.sock --socket b.sock --idle-timeout 60     two devices, one fabric
+  efa-cosim serve --socket a.sock --record run.jsonl.gz                 then `efa-cosim play`
 
 exit codes: 0 ended by a signal or the idle timeout; 2 usage or environment
 """
@@ -40,6 +42,10 @@ def add_command(commands):
                         help="a Unix socket; again for a further device")
     parser.add_argument("--profile", choices=tuple(defs.PROFILES), default="default",
                         help="attributes that the devices report (default: %(default)s)")
+    parser.add_argument("--record", type=Path, metavar="FILE",
+                        help="write what the device and each client exchange, for `efa-cosim play` "
+                             "(.jsonl.gz); FILE is the session of the first client, FILE-2 that of "
+                             "the second; for one socket")
     parser.add_argument("--idle-timeout", type=_seconds, metavar="S",
                         help="end after S seconds without a client (default: never)")
     parser.set_defaults(work=work)
@@ -64,8 +70,13 @@ def work(options):
         wrong = f"{len(options.socket)} sockets; expected at most {most}, the nodes of a fabric"
     elif len(set(options.socket)) < len(options.socket):
         wrong = "a socket is named twice; each device needs its own"
+    elif options.record and len(options.socket) > 1:
+        wrong = "--record with several sockets: a session is that of one device; name one socket"
+    elif options.record:
+        wrong = output_refusal("--record", options.record)
     try:
-        server = None if wrong else Server(options.socket, options.profile, options.idle_timeout,
+        server = None if wrong else Server(options.socket, options.profile, options.record,
+                                           options.idle_timeout,
                                            lambda text: print(text, flush=True))
     except ServeError as error:
         wrong = str(error)

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from efa_cosim.backends.model import ModelBackend
 from efa_cosim.fabric.fabric import Fabric
@@ -24,6 +25,7 @@ from efa_cosim.live.protocol import (
     RegionFlags,
     RequestRefused,
 )
+from efa_cosim.live.recorder import Recorder
 
 LINE_BYTES = 64
 SIGNAL = (1).to_bytes(8, "little")  # adds 1 to an eventfd
@@ -34,15 +36,22 @@ class Function:
 
     - `node_id`, `profile`: as for `open_backend`
     - `fabric`: connects the functions of a server
+    - `record`: the file of the recorded session; None: no recording
+    - `say`: called with each line of the log
 
     Attributes: `lost_interrupts`, messages for a vector without an eventfd, and
     `refused_stores`, stores without a reply outside their region; both since the last `leave`.
     """
 
-    def __init__(self, node_id: int, profile: str, fabric: Fabric) -> None:
+    def __init__(
+        self, node_id: int, profile: str, fabric: Fabric, record: Path | None = None,
+        say: Callable[[str], object] = print,
+    ) -> None:
         self.memory = GuestMemory()
         self._backend = ModelBackend(node_id, profile, self.memory, fabric)
         device = self._backend.device
+        self._recorder = (None if record is None else
+                          Recorder(record, device, self.memory, profile, say))
         self._config = ConfigSpace(device.profile, device.limits)
         self._bars = bar_bytes(device.limits)
         self._vectors: list[int | None] = [None] * device.limits.msix_vectors
@@ -61,7 +70,10 @@ class Function:
         self.leave()
 
     def leave(self) -> None:
-        """The client has gone: unmaps its memory, forgets its interrupts, resets the function."""
+        """The client has gone: ends the recording, unmaps its memory, forgets its interrupts,
+        resets the function."""
+        if self._recorder is not None:
+            self._recorder.end()
         self._version_known = False
         self.memory.clear()
         self._forget(range(len(self._vectors)))
@@ -84,7 +96,13 @@ class Function:
 
     def keep_alive(self) -> None:
         """The keep-alive period has expired."""
-        self._backend.device.keep_alive()
+        if self._recorder is None:
+            self._backend.device.keep_alive()
+            return
+        with self._recorder.paused():
+            self._backend.device.keep_alive()
+            self.settle()
+            self.signal()
 
     def settle(self) -> None:
         """Delivers the packets of the fabric and the interrupts that this function holds back."""
@@ -93,6 +111,8 @@ class Function:
     def signal(self) -> None:
         """Passes interrupts of the device to the client, after the data that they announce."""
         for vector in self._backend.interrupts():
+            if self._recorder is not None:
+                self._recorder.interrupt(vector)
             fd = self._vectors[vector]
             if fd is None:
                 self.lost_interrupts += 1
@@ -183,11 +203,23 @@ class Function:
             self.refused_stores += 1
             raise
         if access.region != Region.CONFIG:
-            self._backend.stores(_lines(access))
+            if self._recorder is None:
+                self._backend.stores(_lines(access))
+            else:
+                self._store_recorded(access, self._recorder)
             return
         if self._config.write(access.offset, access.data):
             self._reset()
         self._backend.set_bus_master(self._config.bus_master)
+
+    def _store_recorded(self, access: Access, recorder: Recorder) -> None:
+        """Executes a store line by line, so that the effects of each line follow it."""
+        for line in _lines(access):
+            recorder.before(*line)
+            self._backend.stores([line])
+            recorder.after()
+            self.settle()
+            self.signal()
 
     # Interrupts and resets.
 
@@ -242,6 +274,8 @@ class Function:
         self._config.reset()
         self._backend.flr()
         self._backend.interrupts()
+        if self._recorder is not None:
+            self._recorder.reset()
         self._backend.set_bus_master(self._config.bus_master)
 
 

@@ -7,6 +7,7 @@ import fcntl
 import mmap
 import os
 from bisect import bisect_right, insort
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from efa_cosim.boundary.memory import HostMemory, HostReadError
@@ -98,11 +99,13 @@ class GuestMemory(HostMemory):
 
     A read outside raises HostReadError, as on a bus. A write outside is dropped. A range without a
     file descriptor is outside. Attributes: `failed_reads` and `dropped_writes`, their numbers, and
-    `first_failure`, a text, empty before.
+    `first_failure`, a text, empty before; `on_read` is None or called as on_read(address, data)
+    after each read.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.on_read: Callable[[int, bytes], object] | None = None
         self._ranges: list[Range] = []
         self.clear()
 
@@ -150,10 +153,20 @@ class GuestMemory(HostMemory):
 
     def read(self, address: int, size: int) -> bytes:
         """Returns bytes as the device reads them; raises HostReadError outside."""
-        pieces = self._pieces(address, size, writes=False)
-        if pieces is None:
+        try:
+            data = self.peek(address, size)
+        except HostReadError:
             self.failed_reads += 1
             self._note("read", address, size)
+            raise
+        if self.on_read is not None:
+            self.on_read(address, data)
+        return data
+
+    def peek(self, address: int, size: int) -> bytes:
+        """Returns bytes as `read` does, uncounted."""
+        pieces = self._pieces(address, size, writes=False)
+        if pieces is None:
             raise HostReadError(address, size)
         return b"".join(content.read(offset, length) for content, offset, length in pieces)
 
@@ -169,6 +182,8 @@ class GuestMemory(HostMemory):
         for content, offset, length in reversed(pieces):
             at -= length
             content.write(offset, data[at : at + length])
+        if self.on_write is not None:
+            self.on_write(address, data)
 
     def _pieces(
         self, address: int, size: int, writes: bool

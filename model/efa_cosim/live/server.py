@@ -43,6 +43,7 @@ class _Port:
         """Ends the connection and removes the socket, unless another server took its place."""
         if self.channel is not None:
             self.channel.close()
+            self.function.leave()
         self.listener.close()
         with contextlib.suppress(OSError):
             if os.stat(self.path).st_ino == self._inode:
@@ -54,6 +55,7 @@ class Server:
 
     - `paths`: the sockets, in the order of the node numbers from 1 on
     - `profile`: attributes that the devices report, a profile of spec/limits.yaml
+    - `record`: the file of the recorded session, for one socket; None: no recording
     - `idle_timeout`: seconds without a client after which the server ends; None: never
     - `say`: called with each line of the log
 
@@ -61,7 +63,7 @@ class Server:
     """
 
     def __init__(
-        self, paths: list[Path], profile: str, idle_timeout: float | None,
+        self, paths: list[Path], profile: str, record: Path | None, idle_timeout: float | None,
         say: Callable[[str], object],
     ) -> None:
         fabric = Fabric()
@@ -71,7 +73,7 @@ class Server:
         self._stopped = False
         try:
             for node_id, path in enumerate(paths, 1):
-                port = _Port(path, Function(node_id, profile, fabric))
+                port = _Port(path, Function(node_id, profile, fabric, record, say))
                 self._ports.append(port)
                 self._selector.register(port.listener, selectors.EVENT_READ, port)
         except BaseException:

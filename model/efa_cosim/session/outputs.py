@@ -6,7 +6,7 @@ Rules of the comparison, where timing is free:
 - register responses: all, in order; of repeated reads of DEV_STS during a reset, the last;
 - rings: entry n of a ring is in the same slot with the same phase. Admin responses agree per
   command id (they may pass each other), completions per queue pair and direction in order (SRD
-  sends in any order: acknowledgements may pass each other), events per ring;
+  sends in any order: acknowledgements may pass each other), events per CQ;
 - payload: every byte of host memory is written equally often, with the same values in the same
   order. The split into writes and the order of addresses are free;
 - packets: per opcode, sender and receiver in order, except psn, msg_id and path, which the device
@@ -217,6 +217,8 @@ def _by_owner(kind, entries, srd):
             owner = f"queue pair {head.qp_num:#x}, {'sends' if sends else 'receives'}"
             if sends and head.qp_num in srd:
                 owner += f", {bytes(image).hex()}"
+        elif kind == EVENT and len(image) == defs.AdminEqe.SIZE:
+            owner = f"CQ {defs.AdminEqe.unpack(image).u.comp_event.cqn}"
         found[owner].append((line, bytes(image)))
     return found
 

@@ -2,12 +2,15 @@
 """Plays a recorded session on a backend and compares the device's output with the recording."""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from efa_cosim.backends import open_backend
 from efa_cosim.boundary.backend import DeviceTimeout
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.wire import mask
 from efa_cosim.session.expectation import (
     ADMIN_RESPONSE,
     ASYNC_EVENT,
@@ -22,13 +25,14 @@ from efa_cosim.session.expectation import (
     expect,
 )
 from efa_cosim.session.recording import read_session
-from efa_cosim.session.translation import Translation, Unplayable
+from efa_cosim.session.translation import SendRing, Translation, Unplayable
 
 Reg = defs.Reg
 Op = defs.AdminAqOpcode
 STATUS_POLLS = 1_000
 STATUS_POLL_CYCLES = 1_000
 MAX_BATCH = 256
+EVENT_PHASE = mask(defs.AdminEqe.phase)  # of its first byte
 
 
 class PlayError(Exception):
@@ -44,6 +48,26 @@ class _Difference(Exception):
     def __init__(self, line, text):
         super().__init__(text)
         self.line = line
+
+
+class _Piece(NamedTuple):
+    """A store to a send WQE: its ring, offset in the ring, and size."""
+
+    ring: SendRing
+    start: int
+    size: int
+
+    @property
+    def wqe(self):
+        """The ring and the offset of the WQE in it, to tell WQEs apart."""
+        return id(self.ring), self.start - self.start % self.ring.entry.SIZE
+
+
+class _Rung(NamedTuple):
+    """A store to the doorbell of a send ring."""
+
+    ring: SendRing
+    store: tuple
 
 
 @dataclass
@@ -74,22 +98,40 @@ class PlayResult:
         return asdict(self)
 
 
-def play(path, backend, control_only=False, progress=None, outputs=None, steps=None):
+def open_player(name, session, **options):
+    """Opens a device with the settings of a session, for `play`; returns the Backend.
+
+    - `name`: the backend, as for `open_backend`
+    - `session`: a `Session` of `read_session`
+    - `options`: further options of `open_backend`; they have priority over the settings
+
+    The model gets the limits of the session, too; a simulator has those of its build.
+
+    Raises BackendUnavailable as open_backend does.
+    """
+    settings = session.settings
+    chosen = {"profile": settings.profile, "interface": settings.interface}
+    if name == "model" and settings.differing_limits():
+        chosen["limits"] = settings.differing_limits()
+    return open_backend(name, **{**chosen, "record": True, **options})
+
+
+def play(path, backend, control_only=False, progress=None, outputs=None, session=None):
     """Plays a recorded session and compares the output of the device; returns a `PlayResult`.
 
     - `path`: the session (.jsonl.gz)
-    - `backend`: a device opened with `record=True`, and with `profile="recorded"` for equal
-      attributes
+    - `backend`: a device of `open_player`, or one opened with `record=True` and the settings of the
+      session
     - `control_only`: play the register BAR only
     - `progress`: called as progress(done, total) at intervals
     - `outputs`: receives all output of the device for a comparison with another device
       (`efa_cosim.session.outputs`)
-    - `steps`: steps of the file if already read
+    - `session`: the `Session` of the file if already read
 
     Raises SessionError for a file that is no session, PlayError at the first difference.
     """
     player = _Player(Path(path), backend, control_only, progress, outputs)
-    return player.run(read_session(path) if steps is None else steps)
+    return player.run((read_session(path) if session is None else session).steps)
 
 
 class _Player:
@@ -118,10 +160,7 @@ class _Player:
                 self._play(step)
                 if self.progress and number % 64 == 0:
                     self.progress(number, len(steps))
-            self._flush()
-            self.backend.settle()
-            self._collect()
-            self._check_nothing_left()
+            self._end()
             if self.outputs is not None:
                 self.outputs.finish(self.backend.memory)
         except _Difference as error:
@@ -134,13 +173,23 @@ class _Player:
 
     # One step
 
+    def _end(self):
+        """Everything is played that comes before a reset or the end: no output may be left."""
+        self._flush()
+        self.backend.settle()
+        self._collect()
+        self._check_nothing_left()
+
     def _play(self, step):
         if step.data is None:
+            self._end()
+            self.batch = []
             self.backend.flr()
             self._cancel()
             return
         store = self._translated(step)
         wanted = expect(step, self.regions, self._is_played, self.admin_vector)
+        self._leave_out_headers(wanted)
         if store is None:
             self.result.skipped += 1
         else:
@@ -156,6 +205,29 @@ class _Player:
             self._accept(wanted)
         elif len(self.batch) >= MAX_BATCH:
             self._flush()
+
+    def _leave_out_headers(self, wanted):
+        """Takes the headers of datagrams out of the expected payload.
+
+        They hold numbers of the device. Some recorded devices write them with the payload, others
+        write the payload only.
+        """
+        happened = [(one.line, one) for one in wanted.payload]
+        happened += [(slot.line, slot) for slot in wanted.slots.values() if _is_receive(slot)]
+        before = []  # payload since the last completion of a receive
+        for _, one in sorted(happened, key=lambda item: item[0]):
+            if not isinstance(one, Slot):
+                before.append(one)
+                continue
+            length = defs.IoRxCdesc.unpack(one.image).length
+            if self._is_datagram(one.image) and sum(len(part.data) for part in before) == length:
+                left = defs.LIMITS.grh_bytes
+                for part in before:
+                    cut = min(left, len(part.data))
+                    part.address, part.data = part.address + cut, part.data[cut:]
+                    part.left, left = len(part.data), left - cut
+            before = []
+        wanted.payload = [one for one in wanted.payload if one.data]
 
     def _is_played(self, kind, vector):
         if not self.control_only:
@@ -185,30 +257,54 @@ class _Player:
                 self.outputs.touch(address, len(data))
 
     def _flush(self):
-        """Posts the collected stores to the device, LLQ pieces with translated numbers."""
-        entries, items = {}, []
-        for store in self.batch:
-            if len(store) == 3:
+        """Posts the collected stores to the device, LLQ pieces with translated numbers.
+
+        A piece stays until its WQE is complete or its doorbell follows: the translation needs the
+        whole WQE, and other threads may store between the pieces.
+        """
+        entries, items, held = {}, [], []
+        ready = self._ready_wqes()
+        for place, store in enumerate(self.batch):
+            if isinstance(store, _Rung):
+                items.append(store.store)
+            elif not isinstance(store, _Piece):
                 items.append(store)
-                continue
-            ring, start, size = store[:3]
-            first = start - start % ring.entry.SIZE
-            if (id(ring), first) not in entries:
-                entries[id(ring), first] = self.translation.work_request(ring, first)
-            entry = entries[id(ring), first]
-            data = entry[start - first : start - first + size]
-            items.append((defs.EFA_MEM_BAR, ring.ours + start, data))
-        self.batch, self.batch_memory = [], {}
+            elif place > ready.get(store.wqe, -1):
+                held.append(store)
+            else:
+                _, first = store.wqe
+                if store.wqe not in entries:
+                    entries[store.wqe] = self.translation.work_request(store.ring, first)
+                at = store.start - first
+                items.append((defs.EFA_MEM_BAR, store.ring.ours + store.start,
+                              entries[store.wqe][at : at + store.size]))
+        # A ring that another one has replaced gets no more stores.
+        self.batch = [store for store in held if self.translation.holds(store.ring)]
+        self.batch_memory = {}
         if items:
             self.backend.stores(items)
+
+    def _ready_wqes(self):
+        """Returns, for each WQE, the last place in the batch up to which its pieces can be posted.
+        """
+        ready, stored, waiting = {}, Counter(), defaultdict(set)
+        for place, store in enumerate(self.batch):
+            if isinstance(store, _Piece):
+                stored[store.wqe] += store.size
+                waiting[id(store.ring)].add(store.wqe)
+                if stored[store.wqe] >= store.ring.entry.SIZE:
+                    ready[store.wqe] = place
+            elif isinstance(store, _Rung):
+                for wqe in waiting.pop(id(store.ring), ()):
+                    ready[wqe] = place
+        return ready
 
     # Stores
 
     def _translated(self, step):
         """The store for the current device, None if it is not played.
 
-        A piece of a send WQE is (ring, start, size, None); its bytes are filled in later, when the
-        whole WQE is known.
+        The bytes of a _Piece are filled in later, when the whole WQE is known.
         """
         if step.bar == defs.EFA_REG_BAR:
             return self._register(step)
@@ -216,14 +312,16 @@ class _Player:
             return None
         doorbell = self.translation.doorbells.get((step.bar, step.offset))
         if doorbell is not None:
-            return (*doorbell, step.data)
+            store = (*doorbell, step.data)
+            ring = self.translation.rung_ring(step.bar, step.offset)
+            return store if ring is None else _Rung(ring, store)
         if step.bar != defs.EFA_MEM_BAR:
             raise Unplayable(f"store to BAR {step.bar} offset {step.offset:#x}: the session has "
                              "no doorbell there")
         ring = self.translation.send_ring(step.offset)
         start = step.offset - ring.recorded
         ring.image[start : start + len(step.data)] = step.data
-        return (ring, start, len(step.data), None)
+        return _Piece(ring, start, len(step.data))
 
     def _register(self, step):
         """Tracks the effect of a register store on ring addresses; returns the store."""
@@ -352,9 +450,10 @@ class _Player:
     def _accept(self, wanted):
         """Compares and removes the effects of a step; any other output is a difference."""
         datagrams = 0
+        events = self._in_recorded_order(wanted)
         for address, slot in sorted(wanted.slots.items(), key=lambda item: item[1].line):
             came = self.slots.pop(address)
-            self._compare(slot, came)
+            self._compare(slot, events.get(address, came))
             if slot.region.kind == COMPLETION:
                 datagrams += self._is_datagram(slot.image)
         self._check_slots()
@@ -362,6 +461,27 @@ class _Player:
         self.interrupts -= wanted.interrupts
         self.result.interrupts += wanted.interrupts.total()
         self._check_nothing_left()
+
+    def _in_recorded_order(self, wanted):
+        """Returns {address: slot} of the events that came, sorted as recorded.
+
+        CQs share an event queue, and the order of the events of different CQs is free. The phase
+        belongs to the place.
+        """
+        rings, found = defaultdict(list), {}
+        for address, slot in sorted(wanted.slots.items()):
+            if slot.region.kind == EVENT:
+                rings[slot.region].append(address)
+        for region, addresses in rings.items():
+            bodies = [_body(self.slots[address].image) for address in addresses]
+            for address in addresses:
+                body = _body(self._with_our_numbers(wanted.slots[address]))
+                if body in bodies:
+                    bodies.remove(body)
+                    phase = self.slots[address].image[0] & EVENT_PHASE
+                    found[address] = Slot(region, address)
+                    found[address].put(0, bytes([body[0] | phase, *body[1:]]))
+        return found
 
     def _check_slots(self):
         for slot in self.slots.values():
@@ -461,37 +581,63 @@ class _Player:
                 and self.translation.qp_kind(common.qp_num) == defs.AdminQpType.UD)
 
     def _compare_payload(self, wanted, header_bytes=0):
-        """Each expected byte arrived once and equal; other bytes may only be datagram headers."""
+        """Each expected byte arrived once and equal; other bytes may only be datagram headers.
+
+        Several messages of a step may have the same buffer: a write belongs to the first message
+        that lacks these bytes, at best to one with the same data.
+        """
         beyond = 0
+        come = [bytearray(len(target.data)) for target in wanted.payload]
         for address, data in self.payload:
             at = 0
             while at < len(data):
-                target = next((p for p in wanted.payload
-                               if p.address <= address + at < p.address + len(p.data)), None)
-                if target is None:
+                targets = [
+                    (target, done, address + at - target.address)
+                    for target, done in zip(wanted.payload, come, strict=True)
+                    if target.address <= address + at < target.address + len(target.data)
+                ]
+                if not targets:
                     beyond += 1
                     at += 1
                     continue
-                start = address + at - target.address
-                part = target.data[start : start + len(data) - at]
-                came = data[at : at + len(part)]
-                if came != part:
-                    wrong = next(i for i in range(len(part)) if part[i] != came[i])
-                    raise _Difference(
-                        target.line, f"payload at {target.address:#x}, byte {start + wrong} of "
-                        f"{len(target.data)}, address {address + at + wrong:#x}: expected "
-                        f"{part[wrong]:#04x}, got {came[wrong]:#04x}")
-                target.left -= len(part)
-                at += len(part)
-        for target in wanted.payload:
-            if target.left:
-                raise _Difference(target.line, f"payload at {target.address:#x}: {target.left} of "
-                                  f"{len(target.data)} bytes are missing or were written twice")
+                at += self._match_payload(targets, address + at, data[at:])
+        for target, done in zip(wanted.payload, come, strict=True):
+            if missing := done.count(0):
+                raise _Difference(target.line, f"payload at {target.address:#x}: {missing} of "
+                                  f"{len(target.data)} bytes are missing")
             self.result.payload_bytes += len(target.data)
         if beyond != header_bytes:
             raise _Difference(self.line, f"{beyond} bytes were written outside rings and payload, "
                               f"{header_bytes} of datagram headers were expected")
         self.payload = []
+
+    @staticmethod
+    def _match_payload(targets, address, data):
+        """Marks bytes at the begin of a write as come in one of the targets (target, bytes that
+        have come, offset); returns their number."""
+        first = None
+        for target, done, start in targets:
+            if done[start]:
+                continue
+            end = done.find(1, start)
+            part = target.data[start : len(done) if end < 0 else end][: len(data)]
+            if first is None or data.startswith(part):
+                first = target, done, start, part
+            if data.startswith(part):
+                break
+        if first is None:
+            target = targets[0][0]
+            raise _Difference(target.line, f"payload at {target.address:#x}: the byte at "
+                              f"{address:#x} was written more often than expected")
+        target, done, start, part = first
+        for offset, (expected, came) in enumerate(zip(part, data, strict=False)):
+            if expected != came:
+                raise _Difference(
+                    target.line, f"payload at {target.address:#x}, byte {start + offset} of "
+                    f"{len(target.data)}, address {address + offset:#x}: expected "
+                    f"{expected:#04x}, got {came:#04x}")
+        done[start : start + len(part)] = b"\1" * len(part)
+        return len(part)
 
     # Device status: the only register value that determines the next step of the host
 
@@ -522,6 +668,17 @@ class _Player:
         raise _Difference(slot.line, f"DEV_STS did not reach the recorded value: expected "
                           f"{slot.image.hex()}, got {self.slots[address].image.hex()} after "
                           f"{STATUS_POLLS} reads")
+
+
+def _is_receive(slot):
+    if slot.region.kind != COMPLETION:
+        return False
+    return defs.IoCdescCommon.unpack(slot.image).q_type == defs.IoQueueType.RECV_QUEUE
+
+
+def _body(image):
+    """An event without its phase."""
+    return bytes([image[0] & ~EVENT_PHASE, *image[1:]])
 
 
 def _spans(numbers):

@@ -3,7 +3,9 @@
 
 A session is gzip of JSON lists, one a line: ["reset"], ["w", bar, offset, hex] for a store. After
 a store follow its effects: ["m", address, hex] host memory read by the device, ["d", address, hex]
-device writes and ["i", vector] interrupts.
+device writes and ["i", vector] interrupts. The first of these lines is a reset; later ones are
+function-level resets. A line ["session", {...}] before it names the settings of the device; without
+it they are derived from the exchange.
 """
 
 import gzip
@@ -11,6 +13,8 @@ import json
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from efa_cosim.session.settings import Settings, SettingsError, derived
 
 MAX_STORE_BYTES = 64
 MAX_LINE_BYTES = 1 << 20
@@ -46,17 +50,24 @@ class Step:
         return int.from_bytes(self.data, "little")
 
 
+@dataclass(slots=True)
+class Session:
+    """A recorded session: its steps, and the `Settings` of the device that it was recorded with."""
+
+    steps: list = field(default_factory=list)
+    settings: Settings | None = None
+
+
 def read_session(path):
-    """Returns the steps of a session (.jsonl.gz) as a list of `Step`; raises SessionError with file
-    and line."""
+    """Returns a `Session` from a file (.jsonl.gz); raises SessionError with file and line."""
     path = Path(path)
-    steps = []
-    number = 0
+    session = Session()
+    steps, number = session.steps, 0
     try:
         with gzip.open(path, "rb") as stream:
             while text := stream.readline(MAX_LINE_BYTES + 1):
                 number += 1
-                _add(steps, number, text)
+                _add(session, number, text)
     except _LineError as error:
         raise SessionError(f"{path}:{number}: {error}") from None
     except EOFError:
@@ -76,14 +87,20 @@ def read_session(path):
     if not any(step.writes or step.interrupts for step in steps):
         raise SessionError(f"{path}:{number}: the session ends before any output of its device: "
                            "there is nothing to compare")
-    return steps
+    if session.settings is None:
+        try:
+            session.settings = derived(steps)
+        except SettingsError as error:
+            raise SessionError(f"{path}: {error}") from None
+    return session
 
 
 class _LineError(Exception):
     pass
 
 
-def _add(steps, number, text):
+def _add(session, number, text):
+    steps = session.steps
     if len(text) > MAX_LINE_BYTES:
         raise _LineError(f"a line of more than {MAX_LINE_BYTES} bytes")
     try:
@@ -104,9 +121,12 @@ def _add(steps, number, text):
         raise _LineError(f"{kind!r} takes {len(names)} values ({', '.join(names)}), found "
                          f"{len(values)}")
     values = [_value(name, value) for name, value in zip(names, values, strict=True)]
+    if kind == "session":
+        if number > 1:
+            raise _LineError("the settings are not on the first line")
+        session.settings = values[0]
+        return
     if kind == "reset":
-        if steps:
-            raise _LineError("a second reset: a session has one reset, on its first line")
         steps.append(Step(number))
         return
     if not steps:
@@ -128,6 +148,7 @@ def _add(steps, number, text):
 
 
 _KINDS = {
+    "session": ("settings",),
     "reset": (),
     "w": ("bar", "offset", "bytes"),
     "m": ("address", "bytes"),
@@ -138,6 +159,11 @@ _LIMITS = {"bar": len(BARS), "offset": 1 << 32, "address": 1 << 64, "vector": 1 
 
 
 def _value(name, value):
+    if name == "settings":
+        try:
+            return Settings.from_row(value)
+        except SettingsError as error:
+            raise _LineError(str(error)) from None
     if name == "bytes":
         try:
             data = bytes.fromhex(value)

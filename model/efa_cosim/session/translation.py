@@ -101,6 +101,7 @@ class Translation:
         self.maps = {kind: {} for kind in _KINDS}
         self.doorbells = {}
         self.send_rings = []
+        self._rung = {}  # recorded doorbell to its send ring
         self.queue_pairs = {}
         self.pending = {}
         self._self_ahs = set()
@@ -202,8 +203,9 @@ class Translation:
         self.send_rings = [ring for ring in self.send_rings
                            if ring.recorded + len(ring.image) <= start
                            or start + size <= ring.recorded]
-        self.send_rings.append(
-            SendRing(start, ours.llq_descriptors_offset, entry, bytearray(size)))
+        ring = SendRing(start, ours.llq_descriptors_offset, entry, bytearray(size))
+        self.send_rings.append(ring)
+        self._rung[self.db_bars[0], recorded.sq_db_offset] = ring
         self.queue_pairs[recorded.qp_handle] = QueuePairInfo(
             recorded.qp_num, command.qp_type, command.rq_base_addr,
             command.qp_alloc_size.recv_queue_ring_size)
@@ -236,6 +238,14 @@ class Translation:
             if ring.covers(offset):
                 return ring
         raise Unplayable(f"store to offset {offset:#x}, where no queue has a doorbell or LLQ ring")
+
+    def holds(self, ring):
+        """Returns True unless a later queue pair has the place of the ring."""
+        return any(one is ring for one in self.send_rings)
+
+    def rung_ring(self, bar, offset):
+        """The ring of a recorded send doorbell, None for another doorbell."""
+        return self._rung.get((bar, offset))
 
     def work_request(self, ring, start):
         """The WQE at `start` of a ring's image, with translated numbers."""
