@@ -10,7 +10,8 @@ LARGE = {"QPN_W": 10, "LLQ_AW": 22}  # 1,024 queue pairs, a page of LLQ memory e
 AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "perf_counters",
          "collisions", "wires")  # fmt: skip
 BUILDS = [(area, {}) for area in AREAS]
-BUILDS += [("pair", {"DEVICES": 2}), ("large", LARGE), ("sq_host", {"SQ_HOST": 1})]
+BUILDS += [("pair", {"DEVICES": 2}), ("large", LARGE), ("wide", LARGE),
+           ("sq_host", {"SQ_HOST": 1})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("area", "params"), BUILDS, ids=[area for area, _ in BUILDS])

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gives every field of descriptors, packets and addresses any value that it can have."""
+
+import random
+
+import numpy as np
+
+from efa_cosim.host.alloc import PAGE_BYTES, HostAllocator
+from efa_cosim.host.completion_counter import SENDS
+from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa_cosim.host.verbs import Context, gid_of
+from efa_cosim.layouts import defs
+from tb.scenarios.send import exchange
+
+OPCODE = defs.PktOpcode
+PEERS = 32  # invented nodes, the lower half
+LINE_BYTES, WINDOW_BYTES = 64, 1 << 25
+# With 1,024 queue pairs a number has 6 bits that count the queue pairs before. All are set after:
+EARLIER_QPS = (1 << 6) - 1
+COUNTED = 24  # processes with a completion counter
+
+
+def each_handle_again(backends, _rng, times=17):
+    """Creates and destroys all address handles of the device, more often than a handle has
+    generations."""
+    node = Node(backends[0])
+    driver, most = node.driver, 1 << defs.LIMITS.ah_w
+    pds = [node.pd.number, *(node.context.alloc_pd().number for _ in range(most // PEERS - 1))]
+    wanted = [(pd, gid_of(peer)) for pd in pds for peer in range(PEERS)]
+    for _ in range(times):
+        handles = [response.ah for response in in_turn(driver, [
+            defs.AdminCreateAhCmd(pd=pd, dest_addr=gid) for pd, gid in wanted])]  # fmt: skip
+        assert sorted(handles) == list(range(most))
+        in_turn(driver, [defs.AdminDestroyAhCmd(ah=number, pd=pd)
+                         for number, (pd, _) in zip(handles, wanted, strict=True)])  # fmt: skip
+
+
+def in_turn(driver, commands, at_once=16):
+    """Submits commands, some at once; returns their responses."""
+    responses = []
+    for first in range(0, len(commands), at_once):
+        some = [driver.submit(command) for command in commands[first : first + at_once]]
+        responses += [driver.finish(command) for command in some]
+    return responses
+
+
+class Lines(HostAllocator):
+    """Allocates anywhere below 2^64; with `inside`, blocks begin at any 64-byte line of a page."""
+
+    inside = False
+
+    def __init__(self, memory, seed):
+        # A window without fixed bits, so that all bits above it are drawn.
+        super().__init__(memory, PAGE_BYTES, WINDOW_BYTES - PAGE_BYTES, seed, address_bits=64)
+        self._lines = random.Random(seed)
+
+    def alloc(self, size, zero=True):
+        if not self.inside:
+            return super().alloc(size, zero)
+        at = LINE_BYTES * self._lines.randrange(PAGE_BYTES // LINE_BYTES)
+        return super().alloc(size + PAGE_BYTES, zero) + at
+
+    def free(self, address):
+        super().free(address - address % PAGE_BYTES)
+
+
+def messages_with_any_values(backends, rng, processes=48, rounds=6, spare=40):
+    """Exchanges messages of any size between queue pairs of many processes, with any request id,
+    immediate and Q_Key; rings and buffers lie anywhere below 2^64.
+
+    Each process has up to `spare` CQs besides its own, some have a completion counter, and some
+    queue pair numbers were in use before.
+    """
+    backend = backends[0]
+    allocator = Lines(backend.memory, rng.randrange(1 << 30))
+    node = Node(backend, allocator=allocator)
+    most, ends, counters = 8000, [], []
+    for _ in range(EARLIER_QPS):
+        for qp in [node.pd.create_qp(*2 * [node.context.create_cq(4)], SRD) for _ in range(4)]:
+            qp.destroy()
+            qp.send_cq.destroy()
+    room = node.driver.queue_attr.max_cq // processes - 1
+    for number in range(processes):
+        context = Context(node.driver, seed=number)
+        for _ in range(rng.randrange(min(spare, room))):
+            context.create_cq(4)
+        pd = context.alloc_pd()
+        cq = context.create_cq(64, entry_bytes=32)
+        kind, qkey = rng.choice((UD, SRD)), rng.getrandbits(32)
+        allocator.inside = True
+        qp = pd.create_qp(cq, cq, kind, max_send_wr=1 << rng.randrange(2, 7),
+                          max_recv_wr=1 << rng.randrange(2, 7)).to_rts(qkey)  # fmt: skip
+        allocator.inside = False
+        buffer = pd.reg_mr(2 * most, scattered=True)
+        ends.append((qp, cq, buffer, qkey, pd.create_ah(gid_of(backend.node_id)).number))
+        if number < COUNTED:
+            counters.append(context.create_counter())
+            counters[-1].attach(qp, SENDS)
+    for _ in range(rounds):
+        for qp, cq, buffer, qkey, handle in ends:
+            skip = defs.LIMITS.grh_bytes if qp.kind == UD else 0
+            size = rng.randrange(1, 4000)
+            buffer.write(0, pattern(size, size))
+            ids = np.array([rng.getrandbits(48)], "u8")
+            qp.post_recv_many([rng.getrandbits(16)], buffer.addr + most, size + skip, buffer.l_key)
+            qp.post_send_many(ids, ah=handle, dest_qp=qp.number, qkey=qkey,
+                              imm=rng.getrandbits(32),
+                              sges=[(buffer.addr, size, buffer.l_key)])  # fmt: skip
+            done = cq.wait_for(2)
+            assert not done["status"].any()
+            assert buffer.read(most + skip, size) == pattern(size, size)
+    for counter in counters:
+        node.driver.wait(lambda counter=counter: counter.value == rounds)
+
+
+def any_header(backends, rng, count=4000):
+    """Receives packets of an untrusted peer: any header, or one to an own queue pair with any
+    values. The receives have valid or any descriptors. Messages between other queue pairs arrive.
+    """
+    backend = backends[0]
+    node = Node(backend)
+    ends = []
+    for kind in (UD, SRD, SRD):
+        cq = node.context.create_cq(1024)
+        qkey = rng.getrandbits(32)
+        ends.append((node.pd.create_qp(cq, cq, kind, max_recv_wr=512).to_rts(qkey), cq, qkey))
+    buffer = node.pd.reg_mr(1 << 16)
+    for number in range(count):
+        qp, cq, qkey = rng.choice(ends)
+        if rng.random() < 0.5 and qp.rq.outstanding < 256:
+            valid = buffer.addr, 4096, buffer.l_key
+            drawn = tuple(rng.getrandbits(bits) for bits in (64, 16, 24))
+            qp.post_recv_many([rng.getrandbits(16)], *rng.choice((valid, drawn)))
+        backend.inject(packet(rng, qp, qkey, backend.node_id))
+        if number % 64 == 63:
+            backend.settle()
+            for _, one, _ in ends:
+                one.poll_array()
+    exchange(Endpoint(node), Endpoint(node), b"arrives")
+
+
+def any_acknowledgement(backends, rng, peer=20, sends=48, ids=8192):
+    """Acknowledges sends with any status: each completes once, with the status that came."""
+    backend = backends[0]
+    node = Node(backend)
+    end = Endpoint(node)
+    end.qp.post_send_many(range(sends), ah=node.ah_of(peer), dest_qp=5, qkey=1, inline=b"a")
+    backend.settle()
+    given = [rng.getrandbits(8) for _ in range(ids)]
+    for number, status in enumerate(given):
+        header = defs.PktHdr(opcode=OPCODE.SRD_ACK, dst_qpn=end.qp.number, src_node=peer,
+                             dst_node=backend.node_id, status=status, msg_id=number)  # fmt: skip
+        backend.inject(header.pack())
+    done = end.cq.wait_for(sends)
+    backend.settle()
+    assert list(done["wr_id"]) == list(range(sends)) and not len(end.cq.poll_array())
+    # The ids are consecutive.
+    statuses = list(done["status"])
+    assert any(given[at : at + sends] == statuses for at in range(ids - sends + 1))
+
+
+def packet(rng, qp, qkey, node_id):
+    """Draws a packet of a peer."""
+    if rng.random() < 0.2:
+        return rng.randbytes(1 + rng.randrange(3 * defs.PktHdr.SIZE))
+    length = rng.choice((0, rng.randrange(64), rng.randrange(3000)))
+    opcode = rng.choice((OPCODE.SRD_ACK, OPCODE.UD_SEND, OPCODE.SRD_SEND, OPCODE.SRD_SEND))
+    data = b"" if opcode == OPCODE.SRD_ACK else rng.randbytes(length)
+    header = defs.PktHdr(
+        opcode=opcode, length=len(data), flags=rng.getrandbits(8), src_qpn=rng.getrandbits(16),
+        dst_qpn=qp.number if rng.random() < 0.9 else rng.getrandbits(16),
+        qkey=qkey if rng.random() < 0.9 else rng.getrandbits(32), psn=rng.getrandbits(32),
+        msg_id=rng.getrandbits(32), imm=rng.getrandbits(32), src_node=rng.getrandbits(16),
+        dst_node=node_id, path=rng.getrandbits(8), status=rng.getrandbits(8),
+        reserved=rng.getrandbits(16),
+    )  # fmt: skip
+    return header.pack() + data

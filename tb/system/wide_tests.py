@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests with any value of each field, on a device of 1,024 queue pairs (scenarios: tb/scenarios).
+"""
+
+import cocotb
+import pyuvm
+
+from tb.env.nic_env import NicTest
+from tb.env.raced import race
+from tb.scenarios import wide
+
+
+@pyuvm.test(timeout_time=400, timeout_unit="ms")
+class EachHandleAgain(NicTest):
+    """admin.handles.generations"""
+
+    work = staticmethod(wide.each_handle_again)
+
+
+@pyuvm.test(timeout_time=400, timeout_unit="ms")
+class MessagesWithAnyValues(NicTest):
+    """send.any_values"""
+
+    work = staticmethod(wide.messages_with_any_values)
+
+
+@cocotb.test(timeout_time=400, timeout_unit="ms")
+async def any_header_is_received(dut):
+    """recv.any_header"""
+    await race(dut, wide.any_header, keep_alive=(1 << 32) - 1, moderation=(1 << 16) - 1)
+
+
+@cocotb.test(timeout_time=400, timeout_unit="ms")
+async def any_acknowledgement_completes_its_send(dut):
+    """send.any_acknowledgement"""
+    await race(dut, wide.any_acknowledgement)
