@@ -51,7 +51,8 @@ def open_backend(name: str, **options: Any) -> Backend | list[Backend]:
     if interface:
         # The strap of the model is a pin of the simulated device.
         options["interface" if name == "model" else "version"] = interface
-    return _loaded(BACKENDS, name)(**options)
+    opened: Backend | list[Backend] = _loaded(BACKENDS, name)(**options)
+    return opened
 
 
 def run_workloads(name: str, works: Sequence[Any], seed: int) -> list[Any]:
@@ -60,7 +61,8 @@ def run_workloads(name: str, works: Sequence[Any], seed: int) -> list[Any]:
 
     Raises BackendUnavailable as open_backend does, RuntimeError if a workload fails.
     """
-    return _loaded(WORKLOADS, name)(works, seed)
+    results: list[Any] = _loaded(WORKLOADS, name)(works, seed)
+    return results
 
 
 def _loaded(group: str, name: str) -> Callable[..., Any]:
@@ -69,6 +71,7 @@ def _loaded(group: str, name: str) -> Callable[..., Any]:
         names = ", ".join(backend_names(group)) or "none, run `make setup` to register them"
         raise BackendUnavailable(f"no backend {name!r}: expected one of {names}")
     try:
-        return next(iter(found)).load()
+        function: Callable[..., Any] = next(iter(found)).load()
     except (ImportError, AttributeError) as error:
         raise BackendUnavailable(f"backend {name} cannot be opened here: {error}") from error
+    return function

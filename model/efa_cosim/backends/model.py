@@ -1,22 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reference model as a backend: one device without time, its host memory and its fabric."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
 from efa_cosim.boundary.backend import (
     DEFAULT_TIMEOUT_CYCLES,
     Backend,
     BackendUnavailable,
     DeviceTimeout,
+    Store,
+    Word,
     msix_table_stores,
 )
-from efa_cosim.boundary.memory import Memory
+from efa_cosim.boundary.memory import HostMemory, Memory
 from efa_cosim.device.device import Device
 from efa_cosim.fabric.fabric import Fabric
+
+_Item = TypeVar("_Item")
 
 
 class HostView:
     """Host memory for its owner: injected read failures affect the device only."""
 
-    def __init__(self, memory):
+    def __init__(self, memory: HostMemory) -> None:
         self.read, self.write = memory.peek, memory.poke
 
 
@@ -39,12 +48,22 @@ class ModelBackend(Backend):
     name = "model"
     max_rounds = 100_000
 
-    def __init__(self, node_id=1, profile="default", memory=None, fabric=None, record=False,
-                 limits=None, **straps):
+    def __init__(
+        self,
+        node_id: int = 1,
+        profile: str = "default",
+        memory: HostMemory | None = None,
+        fabric: Fabric | None = None,
+        record: bool = False,
+        limits: Mapping[str, Any] | None = None,
+        **straps: Any,
+    ) -> None:
         self.node_id, self.record = node_id, record
         self.device_memory = Memory() if memory is None else memory
         self.memory = HostView(self.device_memory)
-        self._interrupts, self._writes, self._packets = [], [], []
+        self._interrupts: list[int] = []
+        self._writes: list[tuple[int, bytes]] = []
+        self._packets: list[bytes] = []
         self._activity = 0
         self.device = Device(self.device_memory, node_id=node_id, profile=profile, limits=limits,
                              **straps)
@@ -53,36 +72,42 @@ class ModelBackend(Backend):
         self.device.on_dma_write = self._on_write
         self.fabric = Fabric() if fabric is None else fabric
         self.fabric.attach(self.device)
+        assert self.device.on_packet is not None  # by attach
         self._deliver, self.device.on_packet = self.device.on_packet, self._on_packet
         self._set_up_msix()
 
-    def _set_up_msix(self):
+    def _set_up_msix(self) -> None:
         self.device.set_msix(True, False)
         self.stores(msix_table_stores())
 
-    def _on_interrupt(self, vector, _address, _data):
+    def _on_interrupt(self, vector: int, _address: int, _data: int) -> None:
         self._activity += 1
         self._interrupts.append(vector)
 
-    def _on_write(self, address, data):
+    def _on_write(self, address: int, data: bytes) -> None:
         self._activity += 1
         if self.record:
             self._writes.append((address, bytes(data)))
 
-    def _on_packet(self, packet):
+    def _on_packet(self, packet: bytes) -> None:
         if self.record:
             self._packets.append(bytes(packet))
         self._deliver(packet)
 
-    def stores(self, items):
+    def stores(self, items: Iterable[Store]) -> None:
         self._activity += 1
         for bar, offset, data in items:
             self.device.store(bar, offset, data)
 
-    def load(self, bar, offset, size):
+    def load(self, bar: int, offset: int, size: int) -> bytes:
         return self.device.load(bar, offset, size)
 
-    def wait(self, condition, timeout_cycles=DEFAULT_TIMEOUT_CYCLES, word=None):
+    def wait(
+        self,
+        condition: Callable[[], object],
+        timeout_cycles: int = DEFAULT_TIMEOUT_CYCLES,
+        word: Word | None = None,
+    ) -> None:
         for _ in range(min(timeout_cycles, self.max_rounds)):
             before = self._activity
             if condition():
@@ -92,41 +117,43 @@ class ModelBackend(Backend):
                 break
         raise DeviceTimeout("the device is idle, and the awaited condition is still false")
 
-    def settle(self):
+    def settle(self) -> None:
         while self.fabric.run() or self.device.let_time_pass():
             pass
 
-    def interrupts(self):
+    def interrupts(self) -> list[int]:
         return _drain(self._interrupts)
 
-    def writes(self):
+    def writes(self) -> list[tuple[int, bytes]]:
         return _drain(self._writes)
 
-    def packets(self):
+    def packets(self) -> list[bytes]:
         return _drain(self._packets)
 
-    def flr(self):
+    def flr(self) -> None:
         self.device.flr()
         self._set_up_msix()
 
-    def set_bus_master(self, on):
+    def set_bus_master(self, on: bool) -> None:
         self.device.set_bus_master(on)
 
-    def set_function_mask(self, on):
+    def set_function_mask(self, on: bool) -> None:
         self.device.set_msix(True, on)
 
     @property
-    def cycles(self):
+    def cycles(self) -> int:
         return 0
 
 
-def _drain(items):
+def _drain(items: list[_Item]) -> list[_Item]:
     consumed = list(items)
     items.clear()
     return consumed
 
 
-def open_model(nodes=1, waves=False, **options):
+def open_model(
+    nodes: int = 1, waves: bool = False, **options: Any
+) -> ModelBackend | list[ModelBackend]:
     """Opens the reference model; several nodes are a list that shares one fabric.
 
     `options` are those of `ModelBackend`. Raises BackendUnavailable if waves are requested.

@@ -172,17 +172,17 @@ class Function:
 
     def _check(self, access: Access) -> None:
         size = self._size(access.region)
-        if not access.count or access.offset + access.count > size:
-            raise RequestRefused(errno.EINVAL, f"{access.count} bytes at {access.offset:#x} of "
+        if not access.size or access.offset + access.size > size:
+            raise RequestRefused(errno.EINVAL, f"{access.size} bytes at {access.offset:#x} of "
                                  f"region {access.region}, which has {size:#x} bytes")
 
     def _read(self, message: Message) -> bytes:
         access = protocol.region_read(message.payload)
         self._check(access)
         if access.region == Region.CONFIG:
-            data = self._config.read(access.offset, access.count)
+            data = self._config.read(access.offset, access.size)
         else:
-            data = self._backend.load(access.region, access.offset, access.count)
+            data = self._backend.load(access.region, access.offset, access.size)
         return protocol.access_reply(access, data)
 
     def _write(self, message: Message) -> bytes:
@@ -229,16 +229,16 @@ class Function:
 
     def _set_irqs(self, message: Message) -> bytes:
         wanted, fds = protocol.irq_set(message.payload), message.fds
-        count = len(self._vectors) if wanted.index == protocol.MSIX_IRQ else 0
-        if wanted.index >= protocol.IRQS or wanted.start + wanted.count > count:
+        count = len(self._vectors) if wanted.kind == protocol.MSIX_IRQ else 0
+        if wanted.kind >= protocol.IRQS or wanted.start + wanted.number > count:
             raise RequestRefused(errno.EINVAL, f"interrupts {wanted.start} to "
-                                 f"{wanted.start + wanted.count} of kind {wanted.index}")
-        vectors = range(wanted.start, wanted.start + wanted.count)
-        if wanted.flags == IrqFlags.DATA_NONE | IrqFlags.ACTION_TRIGGER and not wanted.count:
+                                 f"{wanted.start + wanted.number} of kind {wanted.kind}")
+        vectors = range(wanted.start, wanted.start + wanted.number)
+        if wanted.flags == IrqFlags.DATA_NONE | IrqFlags.ACTION_TRIGGER and not wanted.number:
             self._forget(range(count))
         elif wanted.flags == IrqFlags.DATA_EVENTFD | IrqFlags.ACTION_TRIGGER:
-            if fds and len(fds) != wanted.count:
-                raise ProtocolError(f"SET_IRQS of {wanted.count} interrupts with {len(fds)} file "
+            if fds and len(fds) != wanted.number:
+                raise ProtocolError(f"SET_IRQS of {wanted.number} interrupts with {len(fds)} file "
                                     "descriptors")
             self._forget(vectors)
             for vector, fd in zip(vectors, fds, strict=False):
@@ -252,7 +252,7 @@ class Function:
 
     def _trigger(self, vectors: range, wanted: protocol.IrqSet) -> None:
         """The client tests its interrupts."""
-        chosen = wanted.data if wanted.flags & IrqFlags.DATA_BOOL else b"\1" * wanted.count
+        chosen = wanted.data if wanted.flags & IrqFlags.DATA_BOOL else b"\1" * wanted.number
         for vector, on in zip(vectors, chosen, strict=False):
             fd = self._vectors[vector]
             if on and fd is not None:
@@ -282,9 +282,9 @@ class Function:
 def _lines(access: Access) -> list[tuple[int, int, bytes]]:
     """Splits a store at 64-byte lines, as a CPU does."""
     stores, at = [], 0
-    while at < access.count:
+    while at < access.size:
         offset = access.offset + at
-        size = min(LINE_BYTES - offset % LINE_BYTES, access.count - at)
+        size = min(LINE_BYTES - offset % LINE_BYTES, access.size - at)
         stores.append((access.region, offset, access.data[at : at + size]))
         at += size
     return stores

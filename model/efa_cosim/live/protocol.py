@@ -123,11 +123,11 @@ class Header(NamedTuple):
 
 
 class Access(NamedTuple):
-    """A region access: byte offset, region, number of bytes, and the bytes of a write."""
+    """A region access: byte offset, region, size in bytes, and the bytes of a write."""
 
     offset: int
     region: int
-    count: int
+    size: int
     data: bytes
 
 
@@ -141,12 +141,13 @@ class DmaMap(NamedTuple):
 
 
 class IrqSet(NamedTuple):
-    """Fields of SET_IRQS; `data` holds the booleans."""
+    """Fields of SET_IRQS: the kind of interrupt, the first and the number; `data` holds the
+    booleans."""
 
     flags: int
-    index: int
+    kind: int
     start: int
-    count: int
+    number: int
     data: bytes
 
 
@@ -243,34 +244,36 @@ def irq_info(index: int, count: int) -> bytes:
 
 def irq_set(payload: bytes) -> IrqSet:
     """Reads SET_IRQS."""
-    _, *fields = _fields(_IRQ_SET, payload, "SET_IRQS")
-    return IrqSet(*fields, payload[_IRQ_SET.size :])
+    _, flags, kind, start, number = _fields(_IRQ_SET, payload, "SET_IRQS")
+    return IrqSet(flags, kind, start, number, payload[_IRQ_SET.size :])
 
 
 def _checked(access: Access) -> Access:
-    if access.count > MOST_DATA_BYTES:
-        raise ProtocolError(f"an access of {access.count} bytes; expected at most "
+    if access.size > MOST_DATA_BYTES:
+        raise ProtocolError(f"an access of {access.size} bytes; expected at most "
                             f"{MOST_DATA_BYTES}")
     return access
 
 
 def region_read(payload: bytes) -> Access:
     """Reads REGION_READ."""
-    return _checked(Access(*_fields(_ACCESS, payload, "REGION_READ"), b""))
+    offset, region, size = _fields(_ACCESS, payload, "REGION_READ")
+    return _checked(Access(offset, region, size, b""))
 
 
 def region_write(payload: bytes) -> Access:
     """Reads REGION_WRITE; raises ProtocolError unless all its bytes are there."""
-    access = Access(*_fields(_ACCESS, payload, "REGION_WRITE"), payload[_ACCESS.size :])
-    if len(access.data) != access.count:
-        raise ProtocolError(f"REGION_WRITE of {access.count} bytes with {len(access.data)} bytes "
+    offset, region, size = _fields(_ACCESS, payload, "REGION_WRITE")
+    access = Access(offset, region, size, payload[_ACCESS.size :])
+    if len(access.data) != access.size:
+        raise ProtocolError(f"REGION_WRITE of {access.size} bytes with {len(access.data)} bytes "
                             "of data")
     return _checked(access)
 
 
 def access_reply(access: Access, data: bytes = b"") -> bytes:
     """Returns the payload of a reply to a region access."""
-    return _ACCESS.pack(access.offset, access.region, access.count) + data
+    return _ACCESS.pack(access.offset, access.region, access.size) + data
 
 
 def region_writes(payload: bytes) -> list[Access]:
