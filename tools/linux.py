@@ -2,12 +2,13 @@
 """Boots Linux with its unmodified EFA driver on the device and runs RDMA programs in the guest.
 
     tools/linux.py [--nodes 1|2] [--step NAME ...] [--cmd 'ib_send_bw ...'] [--shell]
-                   [--share FOLDER] [--memory 1024]
+                   [--share FOLDER] [--record FILE] [--memory 1024]
 
 `efa-cosim serve` offers the devices, QEMU without KVM runs the guest (tools/linux_guest.py), and
 sim/linux/steps.sh has the functions of the steps. With --nodes 2 the guest has two functions on one
 fabric. --cmd runs one command instead of the steps, --shell gives a prompt. The files of --share
-are in /share of the guest. Results: reports/linux/summary.json and index.html.
+are in /share of the guest. --record writes the session of the device for `efa-cosim play`. Results:
+reports/linux/summary.json and index.html.
 
 Exit status: 0 if all steps passed, 1 if one failed, of --cmd that of the command; 2 if the guest
 cannot be prepared or started here.
@@ -72,6 +73,12 @@ def perftest(name: str, options: str, device: int = 1, peer: int = 0) -> str:
     return pair(f"{name} -x 0 -F {options}", device, peer)
 
 
+def mpi(ranks: int) -> str:
+    """Returns the command of the MPI program with so many ranks."""
+    return f"mpi {ranks} python3 /job/mpi_check.py"
+
+
+MPI_DONE = r"^mpi: \d ranks, \d+ messages, no difference"
 # A row of perftest: bytes and iterations. Its times are inf if the clock of a busy machine jumps.
 BYTES = r"^ *{size} +\d+ +\S+ "
 
@@ -96,6 +103,10 @@ def steps_for(nodes: int) -> list[Step]:
              "fi_pingpong -p efa -e rdm -I 20 127.0.0.1", r"^4k +20 +=20"),
         Step("libfabric_dgram", "pair fi_pingpong -p efa -e dgram -I 20 -S 1024 -- "
              "fi_pingpong -p efa -e dgram -I 20 -S 1024 127.0.0.1", r"^1k +20 +=20"),
+        Step("mpi_2_ranks", mpi(2), MPI_DONE, 300),
+        Step("mpi_4_ranks", mpi(4), MPI_DONE, 300),
+        Step("mpi_8_ranks", mpi(8), MPI_DONE, 300),
+        Step("mpi_netpipe", "mpi 2 NPopenmpi -u 65536 -n 5", r"65536 bytes", 300),
         Step("reload", f"reload {nodes} 3"),
         Step("rebind_after_flr", f"rebind {nodes}"),
         Step("srd_after_flr", perftest("ib_send_lat", "-c SRD -s 64 -n 100"),
@@ -173,7 +184,8 @@ def run_folder(guest: Guest, program: str, share: Path | None) -> Path:
     shutil.rmtree(extra, ignore_errors=True)
     (extra / "job").mkdir(parents=True)
     (extra / "job/run").write_text(program)
-    shutil.copy2(HOME / "steps.sh", extra / "job/steps.sh")
+    for name in ("steps.sh", "mpi_check.py"):
+        shutil.copy2(HOME / name, extra / "job" / name)
     if share is not None:
         shutil.copytree(share, extra / "share", symlinks=True)
     with open(folder / "initramfs.gz", "wb") as file:

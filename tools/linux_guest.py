@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prepares the Linux guest of `make linux` in sim/out/linux.
 
-Stock Debian packages by name: QEMU, kernel, rdma-core, perftest, libfabric. Debian leaves the `efa`
-driver out of its kernel, so the unmodified driver of the same kernel source is built as a module.
-mmdebstrap unpacks the packages, as root or in a user namespace, and the module is built there.
+Stock Debian packages by name: QEMU, kernel, rdma-core, perftest, libfabric, Open MPI. Debian leaves
+the `efa` driver out of its kernel, so the unmodified driver of the same kernel source is built as a
+module. mmdebstrap unpacks the packages, as root or in a user namespace, and the module is built
+there.
 Everything else needs no rights: QEMU runs with the loader and the libraries of the unpacked tree.
 The guest boots from an initramfs; there is no disk image. A second, small archive holds the job of
 a run and the folder that the user shares.
@@ -27,13 +28,14 @@ HOME = ROOT / "sim/linux"
 SUITE = "forky"  # the first Debian whose QEMU is a vfio-user client (10.1 or later)
 PACKAGES = (
     "qemu-system-x86 seabios linux-image-cloud-amd64 linux-headers-cloud-amd64 linux-source "
-    "rdma-core ibverbs-utils ibverbs-providers python3-pyverbs perftest libfabric-bin iproute2 "
+    "rdma-core ibverbs-utils ibverbs-providers python3-pyverbs perftest libfabric-bin "
+    "openmpi-bin python3-mpi4py netpipe-openmpi iproute2 "
     "pciutils busybox kmod cpio gzip xz-utils dash bash mawk coreutils sed grep findutils tar "
     "diffutils make gcc"
 ).split()
 PROGRAMS = (
     "busybox dash ip rdma lspci python3 ibv_devices ibv_devinfo ibv_ud_pingpong ib_send_lat "
-    "ib_send_bw fi_info fi_pingpong"
+    "ib_send_bw fi_info fi_pingpong mpirun.openmpi prterun prted NPopenmpi"
 ).split()
 MODULES = ("ib_uverbs",)  # with the modules that they need; efa.ko is loaded by the job
 # Modules of rdma-core's tests, by the begin of their names; the others need test_addr before them.
@@ -53,6 +55,9 @@ make -s -C /usr/src/linux-headers-$kernel M=/usr/src/efa CONFIG_INFINIBAND_EFA=m
 depmod $kernel
 rm /usr/src/linux-source-*.tar.xz
 "
+# Needed by accelerators only, which Open MPI finds at run time.
+cd "$1/usr/lib/x86_64-linux-gnu"
+rm -f libLLVM* libamd* libz3*
 """
 
 
@@ -212,7 +217,8 @@ def _pack(guest: Guest) -> None:
     programs = [f"usr/bin/{name}" if os.path.lexists(tree / "usr/bin" / name)
                 else f"usr/sbin/{name}" for name in PROGRAMS]  # fmt: skip
     plugins = [f"{LIBRARIES}/libibverbs/libefa-rdmav*.so", "usr/lib/python3*/lib-dynload/*.so",
-               "usr/lib/python3/dist-packages/pyverbs/**/*.so"]  # fmt: skip
+               "usr/lib/python3/dist-packages/pyverbs/**/*.so",
+               "usr/lib/python3/dist-packages/mpi4py/**/*.so"]  # fmt: skip
     loaded = [str(path.relative_to(tree)) for one in plugins for path in tree.glob(one)]
     for name in programs:
         stage.file(name)
@@ -220,7 +226,10 @@ def _pack(guest: Guest) -> None:
     for python in tree.glob("usr/lib/python3.*"):
         stage.folder_of(str(python.relative_to(tree)), "test", "config-*", "idlelib", "ensurepip",
                         "tkinter", "lib2to3")  # fmt: skip
-    stage.folder_of("usr/lib/python3/dist-packages/pyverbs")
+    for name in ("usr/lib/python3/dist-packages/pyverbs", "usr/lib/python3/dist-packages/mpi4py",
+                 "etc/openmpi", "etc/prrte", "usr/share/prte", "usr/share/openmpi",
+                 f"{LIBRARIES}/pmix2"):  # fmt: skip
+        stage.folder_of(name)
     for path in tree.glob(f"{LIBRARIES}/libibverbs/libefa-rdmav*.so"):
         stage.file(str(path.relative_to(tree)))
     stage.file("etc/libibverbs.d/efa.driver")

@@ -27,7 +27,7 @@ def test_session(name, sim, seed, tmp_path, unless_long):
 
 @pytest.mark.parametrize(("name", "completions", "events"), [
     ("linux_srd", 800, 0), ("linux_events", 400, 496), ("linux_libfabric", 324, 0),
-    ("linux_rebind", 0, 0)])
+    ("linux_mpi", 548, 0), ("linux_rebind", 0, 0)])
 def test_session_of_the_model(name, completions, events, sim, seed, tmp_path, unless_long):
     """Plays what `efa-cosim serve` recorded of the model."""
     if completions:
