@@ -31,6 +31,7 @@ from efa_cosim.jobs.job import (
 from efa_cosim.jobs.pool import Pool
 from efa_cosim.measure.workload import Mismatch, latency_point, rate_point
 from efa_cosim.report.page import read_summary
+from efa_cosim.session import player
 from efa_cosim.sweep import cache, point
 from efa_cosim.sweep.grid import Job
 
@@ -53,7 +54,7 @@ def small_measure(node, measurements, _progress):
 
 @pytest.fixture
 def model_alone(monkeypatch):
-    for module in (run, point):
+    for module in (run, player, point):
         monkeypatch.setattr(module, "open_backend", opened)
     monkeypatch.setattr(run, "measure", small_measure)
     monkeypatch.setattr(run, "attribute", lambda *_: None)
@@ -85,7 +86,7 @@ def test_run_fails_when_one_sent_something_else(model_alone, monkeypatch, tmp_pa
             backend.packets = lambda: [packet[:-1] + b"!" for packet in take()]
         return backend
 
-    monkeypatch.setattr(run, "open_backend", other)
+    monkeypatch.setattr(player, "open_backend", other)
     assert main(["run", "--out", str(tmp_path / "run")]) == 1
     message = capsys.readouterr().out.splitlines()[-1]
     assert message.startswith("failed: pingpong.jsonl.gz: packet (opcode 1, queue pair 0x")
@@ -123,7 +124,7 @@ def test_run_without_simulator_exits_2(model_alone, monkeypatch, tmp_path, capsy
             return opened(name, **options)
         raise BackendUnavailable("verilator: needs g++ and make (apt install g++ make)")
 
-    monkeypatch.setattr(run, "open_backend", missing)
+    monkeypatch.setattr(player, "open_backend", missing)
     assert main(["run", "--out", str(tmp_path / "run")]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
         "efa-cosim: verilator: needs g++ and make (apt install g++ make)")

@@ -8,11 +8,14 @@ function-level resets. A line ["session", {...}] before it names the settings of
 it they are derived from the exchange.
 """
 
+from __future__ import annotations
+
 import gzip
 import json
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from efa_cosim.session.settings import Settings, SettingsError, derived
 
@@ -40,13 +43,14 @@ class Step:
     bar: int = 0
     offset: int = 0
     data: bytes | None = None
-    memory: list = field(default_factory=list)
-    writes: list = field(default_factory=list)
-    interrupts: list = field(default_factory=list)
+    memory: list[tuple[int, int, bytes]] = field(default_factory=list)
+    writes: list[tuple[int, int, bytes]] = field(default_factory=list)
+    interrupts: list[tuple[int, int]] = field(default_factory=list)
 
     @property
-    def value(self):
+    def value(self) -> int:
         """The stored bytes as a number."""
+        assert self.data is not None
         return int.from_bytes(self.data, "little")
 
 
@@ -54,11 +58,11 @@ class Step:
 class Session:
     """A recorded session: its steps, and the `Settings` of the device that it was recorded with."""
 
-    steps: list = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     settings: Settings | None = None
 
 
-def read_session(path):
+def read_session(path: str | Path) -> Session:
     """Returns a `Session` from a file (.jsonl.gz); raises SessionError with file and line."""
     path = Path(path)
     session = Session()
@@ -99,7 +103,7 @@ class _LineError(Exception):
     pass
 
 
-def _add(session, number, text):
+def _add(session: Session, number: int, text: bytes) -> None:
     steps = session.steps
     if len(text) > MAX_LINE_BYTES:
         raise _LineError(f"a line of more than {MAX_LINE_BYTES} bytes")
@@ -140,14 +144,14 @@ def _add(session, number, text):
             raise _LineError(f"store of {len(data)} bytes at {offset:#x} crosses a 64-byte line")
         steps.append(Step(number, bar, offset, data))
     elif kind == "m":
-        steps[-1].memory.append((number, *values))
+        steps[-1].memory.append((number, values[0], values[1]))
     elif kind == "d":
-        steps[-1].writes.append((number, *values))
+        steps[-1].writes.append((number, values[0], values[1]))
     else:
-        steps[-1].interrupts.append((number, *values))
+        steps[-1].interrupts.append((number, values[0]))
 
 
-_KINDS = {
+_KINDS: dict[str, tuple[str, ...]] = {
     "session": ("settings",),
     "reset": (),
     "w": ("bar", "offset", "bytes"),
@@ -158,7 +162,7 @@ _KINDS = {
 _LIMITS = {"bar": len(BARS), "offset": 1 << 32, "address": 1 << 64, "vector": 1 << 11}
 
 
-def _value(name, value):
+def _value(name: str, value: Any) -> Any:
     if name == "settings":
         try:
             return Settings.from_row(value)

@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of a recorded device: interface version, profile, limits of its build."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from efa_cosim.layouts import defs
+
+if TYPE_CHECKING:
+    from efa_cosim.session.recording import Step
 
 Reg, Op = defs.Reg, defs.AdminAqOpcode
 _QUEUE_ATTR = defs.AdminAqFeatureId.QUEUE_ATTR_1
@@ -28,15 +35,15 @@ class Settings:
 
     profile: str = UNKNOWN
     interface: int = 0
-    limits: dict = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
 
-    def as_row(self):
+    def as_row(self) -> dict[str, Any]:
         """Returns the item of a `session` line; raises KeyError for an unknown profile."""
         minor = self.interface or defs.PROFILES[self.profile].version
         return {"interface": f"0.{minor}", "profile": self.profile, "limits": self.limits}
 
     @classmethod
-    def from_row(cls, row):
+    def from_row(cls, row: Any) -> Settings:
         """Returns the settings of a `session` line; raises SettingsError."""
         names = ("interface", "profile", "limits")
         if not isinstance(row, dict) or set(row) != set(names):
@@ -50,18 +57,18 @@ class Settings:
             raise SettingsError(f"interface {interface!r}; expected 0.1 to 0.{MOST_MINOR}")
         return cls(profile, _strap(int(minor), profile), _limits(limits))
 
-    def differing_limits(self):
+    def differing_limits(self) -> dict[str, int]:
         """Returns {name: value} of the limits that differ from those of the default build."""
         return {name: value for name, value in self.limits.items()
                 if getattr(defs.LIMITS, name) != value}
 
 
-def _strap(minor, profile):
+def _strap(minor: int, profile: str) -> int:
     """Returns the interface strap for a minor version: 0 if the profile has that version."""
     return 0 if minor == defs.PROFILES[profile].version else minor
 
 
-def _limits(limits):
+def _limits(limits: Any) -> dict[str, int]:
     if not isinstance(limits, dict):
         raise SettingsError("limits are no object")
     for name, value in limits.items():
@@ -73,7 +80,7 @@ def _limits(limits):
     return limits
 
 
-def derived(steps):
+def derived(steps: Iterable[Step]) -> Settings:
     """Returns the settings of a session without a `session` line, from what the host read.
 
     The version register gives the interface, and the number of sub-CQs the profile. Raises
@@ -87,7 +94,7 @@ def derived(steps):
     return Settings(profile, strap)
 
 
-def _profile(sub_cqs):
+def _profile(sub_cqs: int) -> str:
     for name in defs.PROFILES:
         if defs.PROFILES[name].sub_cqs_per_cq == sub_cqs:
             return name
@@ -97,12 +104,13 @@ def _profile(sub_cqs):
 class _Host:
     """What the host has read so far: `minor`, the interface version, and `sub_cqs`."""
 
-    def __init__(self):
-        self.minor = self.sub_cqs = None
-        self._registers = {}
-        self._commands = set()  # ids of pending GET_FEATURE of the queue attributes
+    def __init__(self) -> None:
+        self.minor: int | None = None
+        self.sub_cqs: int | None = None
+        self._registers: dict[int, int] = {}
+        self._commands: set[int] = set()  # ids of pending GET_FEATURE of the queue attributes
 
-    def look(self, step):
+    def look(self, step: Step) -> None:
         if step.data is None or step.bar != defs.EFA_REG_BAR or len(step.data) != 4:
             return
         self._registers[step.offset] = step.value
@@ -113,13 +121,13 @@ class _Host:
             if self._commands:
                 self._answered(step)
 
-    def _read(self, step):
+    def _read(self, step: Step) -> None:
         image = self._image(step, Reg.MMIO_RESP_LO, Reg.MMIO_RESP_HI, _RESPONSE.SIZE)
         response = _RESPONSE.unpack(image)
         if response.reg_off == Reg.VERSION and response.reg_val:
             self.minor = defs.REG_BITS.VERSION.unpack(response.reg_val).MINOR_VERSION
 
-    def _commanded(self, step):
+    def _commanded(self, step: Step) -> None:
         size = defs.AdminAqEntry.SIZE
         for _, _, data in step.memory:
             if len(data) != size or defs.AdminAqCommonDesc.unpack(data).opcode != Op.GET_FEATURE:
@@ -128,7 +136,7 @@ class _Host:
             if command.feature_common.feature_id == _QUEUE_ATTR:
                 self._commands.add(command.aq_common.command_id__command_id)
 
-    def _answered(self, step):
+    def _answered(self, step: Step) -> None:
         size = defs.AdminAcqEntry.SIZE
         caps = defs.REG_BITS.ACQ_CAPS.unpack(self._registers.get(Reg.ACQ_CAPS, 0))
         ring = self._image(step, Reg.ACQ_BASE_LO, Reg.ACQ_BASE_HI, size * caps.ACQ_DEPTH)
@@ -138,7 +146,7 @@ class _Host:
                 # An entry without a response is zero.
                 self.sub_cqs = response.u.queue_attr_1.sub_cqs_per_cq or self.sub_cqs
 
-    def _image(self, step, low, high, size):
+    def _image(self, step: Step, low: int, high: int, size: int) -> bytes:
         """Returns what the device wrote to a ring of the host in a step, 0 elsewhere."""
         base = self._registers.get(high, 0) << 32 | self._registers.get(low, 0)
         image = bytearray(size)
