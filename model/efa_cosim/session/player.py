@@ -189,7 +189,6 @@ class _Player:
             return
         store = self._translated(step)
         wanted = expect(step, self.regions, self._is_played, self.admin_vector)
-        self._leave_out_headers(wanted)
         if store is None:
             self.result.skipped += 1
         else:
@@ -197,6 +196,7 @@ class _Player:
             self.batch.append(store)
             self.result.stores += 1
         if wanted:
+            self._leave_out_headers(wanted)
             self._check_complete(wanted)
             self._flush()
             self._await(step, wanted)
