@@ -1,29 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derives latencies and rates from the events of a device."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from efa_cosim.boundary.events import of_kind, where
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class EventsMissing(Exception):
     """The events do not cover every message; the text names the counts."""
 
 
-def latencies(events, qpn, peer, srd):
+def latencies(events: NDArray[Any], qpn: int, peer: int, srd: bool) -> NDArray[np.int64]:
     """Cycles from doorbell to completion, per message of a queue with one message at a time.
 
-    SRD: to the send completion, UD: to the receive completion."""
+    SRD: to the send completion, UD: to the receive completion. Raises EventsMissing."""
     rings = where(events, "db", kind=0, status=0, num=qpn)["cycle"]
     ends = where(events, "cqe", qpn=qpn if srd else peer, q_type=1 if srd else 2)["cycle"]
     if len(rings) != len(ends):
         raise EventsMissing(f"{len(rings)} doorbells, {len(ends)} completions: "
                             "expected one completion per doorbell")
-    return (ends - rings).astype(np.int64)
+    cycles: NDArray[np.int64] = (ends - rings).astype(np.int64)
+    return cycles
 
 
-def rate(events):
-    """Messages per cycle of a burst, and their number.
+def rate(events: NDArray[Any]) -> tuple[float, int]:
+    """Messages per cycle of a burst, and their number. Raises EventsMissing.
 
     The interval extends from the first transmitted flit to the last completion. It contains every
     beat of every message on every port after the doorbell, so the rate cannot exceed a port limit.

@@ -116,8 +116,8 @@ def _csv(rows: list[dict[str, Any]]) -> str:
 
 def _parquet(rows: list[dict[str, Any]]) -> bytes:
     # This import takes half a second, which help and refusals avoid.
-    import pyarrow
-    import pyarrow.parquet
+    import pyarrow  # type: ignore[import-untyped]  # the library has no types
+    import pyarrow.parquet  # type: ignore[import-untyped]  # the library has no types
 
     types = {"float": pyarrow.float64(), "int": pyarrow.int64()}
     texts = {one.name: str(one.type).removesuffix(" | None") for one in fields(Measurement)}

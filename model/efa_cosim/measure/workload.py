@@ -5,12 +5,21 @@ The data or the completion of every message is checked. Times are device cycles 
 events, not from the host's clock.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
 import numpy as np
 
+from efa_cosim.boundary.backend import Backend
 from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
 from efa_cosim.layouts import defs
 from efa_cosim.measure.latencies import latencies, rate
 from efa_cosim.measure.record import Measurement, Mismatch
+
+# Reports the point that is measured next.
+Progress: TypeAlias = Callable[[str], object]
 
 FLIT_BYTES = 64
 HEADER_BYTES = defs.PktHdr.SIZE
@@ -24,12 +33,12 @@ MESSAGES = 8
 LEAST_PER_QUEUE, MOST_PER_QUEUE, BURST = 128, 512, 1024
 
 
-def flits(size):
-    """64-byte beats of a data packet."""
+def flits(size: int) -> int:
+    """64-byte beats of a data packet with `size` bytes of payload."""
     return -(-(HEADER_BYTES + size) // FLIT_BYTES)
 
 
-def rate_limit(kind, size, batch, sq_host=0):
+def rate_limit(kind: int, size: int, batch: int, sq_host: int = 0) -> float:
     """Messages per cycle that the busiest port permits if both ends are the same device.
 
     m_net carries data and, for SRD, a one-flit acknowledgement. m_dma_wr carries the payload (the
@@ -42,7 +51,9 @@ def rate_limit(kind, size, batch, sq_host=0):
     return 1 / max(net, writes, mmio)
 
 
-def latency_point(node, kind, size, count=MESSAGES):
+def latency_point(
+    node: Node, kind: defs.AdminQpType, size: int, count: int = MESSAGES
+) -> Measurement:
     """Median latency in cycles of one message at a time on an idle device; raises Mismatch."""
     backend, (a, b) = node.backend, (Endpoint(node, kind), Endpoint(node, kind))
     backend.settle()
@@ -64,15 +75,20 @@ def latency_point(node, kind, size, count=MESSAGES):
                        **setting(node, kind, size, 1))
 
 
-def setting(node, kind, size, queues):
+def setting(node: Node, kind: defs.AdminQpType, size: int, queues: int) -> dict[str, Any]:
     """Returns the configuration of messages that the driver posts at once, as Measurement has it.
     """
     return {"kind": kind.name, "size": size, "queues": queues, "depth": 0, "batch": 0,
             "host_read_latency": HOST_READ_LATENCY, "backend": node.backend.name}
 
 
-def latency_sweep(node, sizes=LATENCY_SIZES, kinds=(UD, SRD), progress=None):
-    """Measurements of latency_point for each QP type and size."""
+def latency_sweep(
+    node: Node,
+    sizes: Sequence[int] = LATENCY_SIZES,
+    kinds: Sequence[defs.AdminQpType] = (UD, SRD),
+    progress: Progress | None = None,
+) -> list[Measurement]:
+    """Measurements of latency_point for each QP type and size; raises as latency_point does."""
     measurements = []
     for kind in kinds:
         for size in sizes:
@@ -81,13 +97,15 @@ def latency_sweep(node, sizes=LATENCY_SIZES, kinds=(UD, SRD), progress=None):
     return measurements
 
 
-def per_queue_of(queues):
+def per_queue_of(queues: int) -> int:
     """Number of messages that each queue posts at once."""
     return max(LEAST_PER_QUEUE, min(MOST_PER_QUEUE, BURST // queues))
 
 
-def rate_point(node, kind, size, queues):
-    """Message rate of queues that send to their neighbours, all messages posted at once."""
+def rate_point(node: Node, kind: defs.AdminQpType, size: int, queues: int) -> Measurement:
+    """Message rate of queues that send to their neighbours, all messages posted at once.
+
+    Raises Mismatch."""
     backend, per_queue = node.backend, per_queue_of(queues)
     ends = [Endpoint(node, kind, depth=2 * per_queue) for _ in range(queues)]
     ids = np.arange(per_queue)
@@ -118,8 +136,14 @@ def rate_point(node, kind, size, queues):
                        **setting(node, kind, size, queues))
 
 
-def rate_sweep(node, sizes=RATE_SIZES, queues=QUEUES, kinds=(UD, SRD), progress=None):
-    """Rates against size with the most queues, and against queues at 32 bytes."""
+def rate_sweep(
+    node: Node,
+    sizes: Iterable[int] = RATE_SIZES,
+    queues: Sequence[int] = QUEUES,
+    kinds: Sequence[defs.AdminQpType] = (UD, SRD),
+    progress: Progress | None = None,
+) -> list[Measurement]:
+    """Rates against size with the most queues, and against queues at 32 bytes; raises Mismatch."""
     most = max(queues)
     points = [(kind, size, most) for kind in kinds for size in sizes]
     points += [(kind, INLINE_BYTES, count) for kind in kinds for count in queues if count != most]
@@ -130,22 +154,23 @@ def rate_sweep(node, sizes=RATE_SIZES, queues=QUEUES, kinds=(UD, SRD), progress=
     return measurements
 
 
-def _report(progress, text):
+def _report(progress: Progress | None, text: str) -> None:
     if progress:
         progress(text)
 
 
-def new_node(backend, seed=1):
-    """Creates a driver and one process on a backend."""
+def new_node(backend: Backend, seed: int = 1) -> Node:
+    """Creates a driver and one process on a backend; raises DriverError if the device refuses."""
     return Node(backend, seed=seed)
 
 
-def index_of(end):
+def index_of(end: Endpoint) -> int:
     """Index of a queue pair, as in events."""
-    return end.qp.number & ((1 << defs.LIMITS.qpn_w) - 1)
+    index: int = end.qp.number & ((1 << defs.LIMITS.qpn_w) - 1)
+    return index
 
 
-def destroy(*ends):
+def destroy(*ends: Endpoint) -> None:
     """Destroys the endpoints."""
     for end in ends:
         end.qp.destroy()
