@@ -6,20 +6,40 @@ a list may name, as the entry point `tests` of the group `efa_cosim.benches`: a 
 and `repeat`.
 """
 
+from __future__ import annotations
+
 import difflib
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol, TypeAlias
 
-import yaml
+import yaml  # type: ignore[import-untyped]  # the library has no types
 
 from efa_cosim.jobs.job import Limits
-from efa_cosim.sweep.grid import GridError, Range, compose, line_of, pairs_of, values_of
+from efa_cosim.sweep.grid import Allowed, GridError, Range, compose, line_of, pairs_of, values_of
 
 BENCHES = "efa_cosim.benches"
 MOST_RUNS = 100_000
 MOST_SEED = (1 << 31) - 1
-DEFAULTS = {"seeds": (1,), "seconds": (1800,), "megabytes": (8192,)}
+DEFAULTS: dict[str, tuple[Any, ...]] = {"seeds": (1,), "seconds": (1800,), "megabytes": (8192,)}
+
+
+
+class Bench(Protocol):
+    """A test as the benches register it: its parameter sets, and the simulators that run it."""
+
+    @property
+    def variants(self) -> tuple[dict[str, int], ...]: ...
+
+    @property
+    def simulators(self) -> tuple[str, ...]: ...
+
+
+Kinds: TypeAlias = Mapping[str, Mapping[str, Bench]]
 
 
 @dataclass(frozen=True)
@@ -34,22 +54,22 @@ class Run:
 
     kind: str
     name: str
-    parameters: tuple
+    parameters: tuple[tuple[str, int], ...]
     simulator: str
     seed: int
     attempt: int = 1
 
     @property
-    def test(self):
+    def test(self) -> str:
         """The test with its parameters, without simulator and seed."""
         more = " ".join(f"{name}={value}" for name, value in self.parameters)
         return f"{self.kind} {self.name}" + (f" {more}" if more else "")
 
-    def __str__(self):
+    def __str__(self) -> str:
         again = ", second run" if self.attempt > 1 else ""
         return f"{self.test}, {self.simulator}, seed {self.seed}{again}"
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
         return {**asdict(self), "parameters": dict(self.parameters)}
 
@@ -58,13 +78,14 @@ class Run:
 class TestList:
     """A list of tests: its runs in the order of the list, and the limits of each run."""
 
-    runs: tuple
+    runs: tuple[Run, ...]
     limits: Limits
 
-    def from_seed(self, first):
+    def from_seed(self, first: int) -> TestList:
         """Returns the list with the seeds first, first + 1, ...; a test keeps its number of seeds.
         """
-        counts, runs = {}, []
+        counts: dict[Run, int] = {}
+        runs = []
         for run in self.runs:
             key = replace(run, seed=0)
             runs.append(replace(run, seed=(first + counts.get(key, 0)) % (MOST_SEED + 1)))
@@ -76,22 +97,23 @@ class TestList:
 class Words:
     """Permitted words, of which an unknown one is answered with the closest."""
 
-    words: tuple
+    words: tuple[str, ...]
     what: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.what
 
-    def read(self, node):
+    def read(self, node: yaml.ScalarNode) -> str:
         """The value of a YAML scalar; raises ValueError if not permitted."""
         if node.value in self.words:
-            return node.value
+            word: str = node.value
+            return word
         close = difflib.get_close_matches(node.value, self.words, 1)
         known = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(self.words)}"
         raise ValueError(known)
 
 
-def benches():
+def benches() -> ModuleType:
     """Returns the module of the benches; raises GridError if none is registered.
 
     `KINDS`: {kind: {name: Bench}}, where a Bench has `variants`, a tuple of parameter sets, and
@@ -100,17 +122,21 @@ def benches():
     found = entry_points(group=BENCHES, name="tests")
     if not found:
         raise GridError("no benches are registered: run `make setup`")
-    return next(iter(found)).load()
+    module: ModuleType = next(iter(found)).load()
+    return module
 
 
-def read_list(path, kinds):
+def read_list(path: str | Path, kinds: Kinds) -> TestList:
     """Returns the TestList of a file (YAML); raises GridError. `kinds` is KINDS of benches()."""
     root = compose(path, "a test list")
     simulators = sorted({one for names in kinds.values() for bench in names.values()
                          for one in bench.simulators})
-    allowed = {"seeds": Range(0, MOST_SEED), "seconds": Range(1, 86_400),
-               "megabytes": Range(64, 1 << 20),
-               "simulators": Words(tuple(simulators), f"one of {', '.join(simulators)}")}
+    allowed: dict[str, Allowed] = {
+        "seeds": Range(0, MOST_SEED),
+        "seconds": Range(1, 86_400),
+        "megabytes": Range(64, 1 << 20),
+        "simulators": Words(tuple(simulators), f"one of {', '.join(simulators)}"),
+    }
     top = {"simulators": ("verilator",), **DEFAULTS}
     tests = None
     for name, key, node in _pairs(path, root, [*allowed, "tests"]):
@@ -133,7 +159,13 @@ def read_list(path, kinds):
     return TestList(tuple(runs), Limits(float(top["seconds"][0]), top["megabytes"][0]))
 
 
-def _entry(path, node, kinds, allowed, top):
+def _entry(
+    path: str | Path,
+    node: yaml.Node,
+    kinds: Kinds,
+    allowed: Mapping[str, Allowed],
+    top: Mapping[str, tuple[Any, ...]],
+) -> Iterator[Run]:
     """Yields the runs of one entry: a kind with names, and optionally its seeds and simulators."""
     values, chosen, kind = dict(top), None, None
     for name, key, value in _pairs(path, node, [*kinds, "seeds", "simulators"]):
@@ -161,5 +193,7 @@ def _entry(path, node, kinds, allowed, top):
                     yield Run(kind, name, tuple(sorted(variant.items())), simulator, seed)
 
 
-def _pairs(path, node, known):
+def _pairs(
+    path: str | Path, node: yaml.Node, known: Collection[str]
+) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
     return pairs_of(path, node, known, f"with keys of {', '.join(known)}")

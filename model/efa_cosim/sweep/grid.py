@@ -4,12 +4,16 @@
 Every error names file, line and key, and the permitted values.
 """
 
+from __future__ import annotations
+
 import difflib
 import itertools
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any, Protocol
 
-import yaml
+import yaml  # type: ignore[import-untyped]  # the library has no types
 
 from efa_cosim.host.wc import POLICIES
 from efa_cosim.layouts import defs
@@ -20,7 +24,7 @@ LATENCY, RATE = "latency", "rate"
 CYCLE = "cycle"
 # Host parameters. A grid with one of these, with several backends or with the cycle model runs
 # efa_cosim.cycle.workload on each backend; else the driver posts all messages at once.
-HOST_DEFAULTS = {"depth": 64, "batch": 16, "store_buffer": "ideal", "sq_host": 0}
+HOST_DEFAULTS: dict[str, Any] = {"depth": 64, "batch": 16, "store_buffer": "ideal", "sq_host": 0}
 MOST_BURST_QUEUES = 16
 MOST_MODEL_JOBS = 20_000
 
@@ -52,19 +56,19 @@ class Job:
     size: int
     host_read_latency: int
     seed: int
-    queues: tuple
-    measure: tuple
+    queues: tuple[int, ...]
+    measure: tuple[str, ...]
     depth: int = 0
     batch: int = 0
     store_buffer: str = ""
     sq_host: int = 0
 
     @property
-    def kind_number(self):
+    def kind_number(self) -> defs.AdminQpType:
         """The queue pair type as the number of the device."""
         return defs.AdminQpType[self.kind]
 
-    def __str__(self):
+    def __str__(self) -> str:
         host = ""
         if self.depth:
             host = f", depth {self.depth}, batch {self.batch}, {self.store_buffer}"
@@ -73,9 +77,16 @@ class Job:
         return (f"{device}{self.kind}, {self.size} bytes, host read latency "
                 f"{self.host_read_latency}, seed {self.seed}{host}")
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
         return asdict(self)
+
+
+class Allowed(Protocol):
+    """The permitted values of a key; its text completes "must be"."""
+
+    def read(self, node: yaml.ScalarNode) -> Any:
+        """The value of a YAML scalar; raises ValueError if not permitted."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +96,10 @@ class Range:
     least: int
     most: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"a whole number, {self.least} to {self.most}"
 
-    def read(self, node):
+    def read(self, node: yaml.ScalarNode) -> int:
         """The value of a YAML scalar; raises ValueError if not permitted."""
         value = int(node.value, 0) if node.tag.endswith(":int") else None
         if value is None or not self.least <= value <= self.most:
@@ -100,16 +111,17 @@ class Range:
 class Choice:
     """Permitted words."""
 
-    words: tuple
+    words: tuple[str, ...]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"one of {', '.join(self.words)}"
 
-    def read(self, node):
+    def read(self, node: yaml.ScalarNode) -> str:
         """The value of a YAML scalar; raises ValueError if not permitted."""
         if node.value not in self.words:
             raise ValueError
-        return node.value
+        word: str = node.value
+        return word
 
 
 @dataclass(frozen=True)
@@ -120,19 +132,19 @@ class Grid:
     sweep --help` lists the permitted ones.
     """
 
-    sizes: tuple
-    queues: tuple = (1,)
-    kinds: tuple = ("UD", "SRD")
-    host_read_latency: tuple = (125,)
-    seeds: tuple = (1,)
-    measure: tuple = (LATENCY, RATE)
-    backend: tuple = ("verilator",)
-    depth: tuple = ()
-    batch: tuple = ()
-    store_buffer: tuple = ()
-    sq_host: tuple = ()
+    sizes: tuple[int, ...]
+    queues: tuple[int, ...] = (1,)
+    kinds: tuple[str, ...] = ("UD", "SRD")
+    host_read_latency: tuple[int, ...] = (125,)
+    seeds: tuple[int, ...] = (1,)
+    measure: tuple[str, ...] = (LATENCY, RATE)
+    backend: tuple[str, ...] = ("verilator",)
+    depth: tuple[int, ...] = ()
+    batch: tuple[int, ...] = ()
+    store_buffer: tuple[str, ...] = ()
+    sq_host: tuple[int, ...] = ()
 
-    def jobs(self):
+    def jobs(self) -> list[Job]:
         """Returns one `Job` per combination of values; queue counts share a job."""
         found = []
         chosen = itertools.product(*(getattr(self, name) or (usual,)
@@ -151,15 +163,16 @@ class Grid:
         return found
 
     @property
-    def has_host_parameters(self):
+    def has_host_parameters(self) -> bool:
         """True if host parameters are part of the sweep."""
         several = len(self.backend) > 1 or CYCLE in self.backend
         return several or any(getattr(self, name) for name in HOST_DEFAULTS)
 
 
-ALLOWED = {
+_QUEUES = Range(1, 64)
+ALLOWED: dict[str, Allowed] = {
     "sizes": Range(0, 4096),
-    "queues": Range(1, 64),
+    "queues": _QUEUES,
     "kinds": Choice(("UD", "SRD")),
     "host_read_latency": Range(1, 10_000),
     "seeds": Range(0, (1 << 31) - 1),
@@ -172,12 +185,12 @@ ALLOWED = {
 }
 
 
-def read_grid(path):
+def read_grid(path: str | Path) -> Grid:
     """Returns the `Grid` of a sweep file (YAML); raises GridError."""
     return _grid(path, compose(path, "a sweep file"))
 
 
-def compose(path, what):
+def compose(path: str | Path, what: str) -> yaml.Node | None:
     """Returns the root node of a YAML file, None if it is empty; raises GridError.
 
     `what` the file should be completes the refusal of a file that is too long.
@@ -199,7 +212,7 @@ def compose(path, what):
         raise GridError(f"{path}:{line}: no YAML: {why}") from None
 
 
-def _grid(path, root):
+def _grid(path: str | Path, root: yaml.Node | None) -> Grid:
     form = "of `key: values`, such as `sizes: [8, 64]`"
     values = {name: values_of(path, name, node, ALLOWED[name])
               for name, _, node in pairs_of(path, root, ALLOWED, form)}
@@ -211,7 +224,7 @@ def _grid(path, root):
     if not grid.has_host_parameters and max(grid.queues) > MOST_BURST_QUEUES:
         raise GridError(f"{path}:1: queues: at most {MOST_BURST_QUEUES} where all is posted at "
                         f"once; with one of {', '.join(HOST_DEFAULTS)} up to "
-                        f"{ALLOWED['queues'].most}")
+                        f"{_QUEUES.most}")
     count = len(grid.jobs())
     if not count:
         raise GridError(f"{path}:1: nothing to measure: there is no rate at 0 bytes; add a size "
@@ -223,7 +236,9 @@ def _grid(path, root):
     return grid
 
 
-def pairs_of(path, node, known, form):
+def pairs_of(
+    path: str | Path, node: yaml.Node | None, known: Collection[str], form: str
+) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
     """Yields (name, key, value) of a YAML mapping; raises GridError for an unknown or repeated key,
     and for a node that is no mapping, `form` of which completes the refusal."""
     if not isinstance(node, yaml.MappingNode):
@@ -241,12 +256,12 @@ def pairs_of(path, node, known, form):
         yield name, key, value
 
 
-def line_of(node):
+def line_of(node: yaml.Node | None) -> int:
     """Returns the line of a YAML node, 1 of an empty file."""
     return node.start_mark.line + 1 if node else 1
 
 
-def values_of(path, name, node, allowed):
+def values_of(path: str | Path, name: str, node: yaml.Node, allowed: Allowed) -> tuple[Any, ...]:
     """Returns the values of a key, given as a list or as a single value; raises GridError.
 
     `allowed` is a Range, a Choice or anything with their method `read`.
