@@ -5,10 +5,14 @@ The key of a job's measurements is a digest of the job and of every source that 
 change of device, bench or model causes a new measurement.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
 from efa_cosim.jobs import store
-from efa_cosim.sweep.grid import CYCLE
+from efa_cosim.sweep.grid import CYCLE, Job
 from efa_cosim.tree import ROOT
 
 FOLDER = ROOT / "sim/out/sweeps"
@@ -18,7 +22,7 @@ DEVICE = ("rtl/**/*.v", "rtl/**/*.vh", "tb/*.py", "tb/hdl/*", "tb/native/*", "tb
           "tb/cycle/*.py", "tb/system/serve_tests.py", "tb/system/timed_tests.py")  # fmt: skip
 
 
-def sources(on_the_rtl, packages=USED):
+def sources(on_the_rtl: bool, packages: Iterable[str] = USED) -> tuple[str, ...]:
     """The patterns of all sources that affect measurements: those of the model, with the packages
     of efa_cosim that a job uses, and those of the RTL."""
     model = (f"model/efa_cosim/{one}/*.py" for one in packages)
@@ -26,15 +30,16 @@ def sources(on_the_rtl, packages=USED):
 
 
 @cache
-def _tree(on_the_rtl):
+def _tree(on_the_rtl: bool) -> str:
     return store.digest_of(ROOT, sources(on_the_rtl))
 
 
-def find(job):
+def find(job: Job) -> list[dict[str, Any]] | None:
     """The cached measurements of a job, None if there are none."""
-    return store.find(FOLDER, _tree(job.backend != CYCLE), job)
+    found: list[dict[str, Any]] | None = store.find(FOLDER, _tree(job.backend != CYCLE), job)
+    return found
 
 
-def keep(job, measurements):
+def keep(job: Job, measurements: list[dict[str, Any]]) -> None:
     """Caches the measurements of a job; raises OSError."""
     store.keep(FOLDER, _tree(job.backend != CYCLE), job, measurements)

@@ -5,31 +5,38 @@
     measurements = measure(job, on_the_rtl)      # timelines of Workloads from another source
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
 import numpy as np
 
 from efa_cosim.backends import run_workloads
 from efa_cosim.cycle.network import simulate
-from efa_cosim.cycle.timelines import TimelineError, from_events
+from efa_cosim.cycle.timelines import MessageTimelines, TimelineError, from_events
 from efa_cosim.cycle.workload import Workload
 from efa_cosim.layouts import defs
 from efa_cosim.measure.record import Measurement
 from efa_cosim.measure.workload import MESSAGES, flits, rate_limit
-from efa_cosim.sweep.grid import LATENCY, RATE
+from efa_cosim.sweep.grid import LATENCY, RATE, Job
 
 # A receive ring can hold the smaller number even if one queue gets all messages.
 SMALL, LARGE, LARGE_BYTES = defs.LIMITS.max_rq_depth, 1024, 1024
+# A source of the timelines of Workloads, in their order.
+Source: TypeAlias = Callable[[Sequence[Workload]], list[MessageTimelines]]
 
 
-def simulated(works):
+def simulated(works: Sequence[Workload]) -> list[MessageTimelines]:
     """Returns the MessageTimelines of Workloads from the cycle model."""
     return [simulate(work) for work in works]
 
 
-def on_backend(name, seed):
+def on_backend(name: str, seed: int) -> Source:
     """Returns a function like `simulated` for a backend with time, such as the RTL on a simulator;
     it raises RuntimeError or BackendUnavailable."""
 
-    def timelines_of(works):
+    def timelines_of(works: Sequence[Workload]) -> list[MessageTimelines]:
         try:
             return [
                 from_events(work, run.events, run.timestamps, run.queues, run.numbers)
@@ -41,15 +48,17 @@ def on_backend(name, seed):
     return timelines_of
 
 
-def measure(job, timelines_of=simulated):
+def measure(job: Job, timelines_of: Source = simulated) -> list[Measurement]:
     """Measures a Job of grid.py: latency of one message at a time; per queue count, rate and
     latency in a closed loop with `depth` outstanding messages per queue and `batch` WQEs per
     doorbell.
 
-    timelines_of returns the MessageTimelines of a list of Workloads.
+    timelines_of returns the MessageTimelines of a list of Workloads. Raises as timelines_of does.
     """
     works = workloads(job)
     found = []
+    # Metric, statistic, value, unit and limit.
+    values: list[tuple[str, str, float, str, float]]
     for work, timelines in zip(works, timelines_of(works), strict=True):
         if work.depth == 1 and work.messages == MESSAGES:
             values = [
@@ -74,10 +83,11 @@ def measure(job, timelines_of=simulated):
     return found
 
 
-def workloads(job):
+def workloads(job: Job) -> list[Workload]:
     """Returns the Workloads of a job; the workload of the latency comes first."""
-    same = {"kind": job.kind, "size": job.size, "read_latency": job.host_read_latency,
-            "policy": job.store_buffer, "seed": job.seed, "sq_host": job.sq_host}  # fmt: skip
+    same: dict[str, Any] = {
+        "kind": job.kind, "size": job.size, "read_latency": job.host_read_latency,
+        "policy": job.store_buffer, "seed": job.seed, "sq_host": job.sq_host}  # fmt: skip
     found = [Workload(**same, messages=MESSAGES)] if LATENCY in job.measure else []
     messages = LARGE if job.size >= LARGE_BYTES else SMALL
     if RATE in job.measure:
@@ -89,20 +99,20 @@ def workloads(job):
     return found
 
 
-def least_latency(work):
+def least_latency(work: Workload) -> int:
     """Returns the lower limit of a message's latency in cycles, from host and fabric only: the
     reads of its WQE and payload, the packet over the fabric, and for SRD the way back."""
     return least_departure(work) + (2 if work.kind == "SRD" else 1) * work.net_latency
 
 
-def least_departure(work):
+def least_departure(work: Workload) -> int:
     """Returns the lower limit in cycles until the last flit is sent, when the send of a datagram
     completes."""
     reads = (0 if work.inline else 1) + work.sq_host
     return reads * work.read_latency + flits(work.size) - 1
 
 
-def most_rate(job, work):
+def most_rate(job: Job, work: Workload) -> float:
     """Returns the upper limit of messages per cycle, from the busiest port and the host's window.
     """
     complete = least_latency(work) if work.kind == "SRD" else least_departure(work)
