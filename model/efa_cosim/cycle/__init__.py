@@ -8,29 +8,45 @@
     timelines.latency                       # cycles of each message, doorbell to completion
 """
 
+from __future__ import annotations
+
 import hashlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
 
 # numba imports a package "coverage" if present and would import tools/coverage.py.
-_known = sys.modules.get("coverage")
-sys.modules["coverage"] = None
+_modules: dict[str, Any] = sys.modules
+_known = _modules.get("coverage")
+_modules["coverage"] = None
 import numba  # noqa: E402
 
 from efa_cosim.tree import ROOT  # noqa: E402
 
 if _known is None:
-    del sys.modules["coverage"]
+    del _modules["coverage"]
 else:
-    sys.modules["coverage"] = _known
+    _modules["coverage"] = _known
 
 HERE = Path(__file__).parent
 # The cache of compiled code uses the digest of all files as its key: numba checks only one file and
 # would run an engine that has changed since.
 _DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(HERE.glob("*.py"))))
-numba.config.CACHE_DIR = str(ROOT / "sim/out/numba" / _DIGEST.hexdigest()[:16])
+cast(Any, numba.config).CACHE_DIR = str(ROOT / "sim/out/numba" / _DIGEST.hexdigest()[:16])
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _Decorator(Protocol):
+    """A decorator that keeps the type of the function."""
+
+    def __call__(self, function: Function, /) -> Function: ...
+
+
+# The types of numba lack some of the options.
+_njit = cast(Callable[..., _Decorator], numba.njit)
 # All engines are inlined into one compiled function: a call would copy all numbers of a workload.
-engine = numba.njit(error_model="numpy", forceinline=True, _nrt=False,
-                    no_cpython_wrapper=True, no_cfunc_wrapper=True)  # fmt: skip
-compiled = numba.njit(error_model="numpy", cache=True, _nrt=False)
+engine = _njit(error_model="numpy", forceinline=True, _nrt=False,
+               no_cpython_wrapper=True, no_cfunc_wrapper=True)  # fmt: skip
+compiled = _njit(error_model="numpy", cache=True, _nrt=False)

@@ -5,15 +5,30 @@
     found["met"], found["parts_at"]
 """
 
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from efa_cosim.cycle.timelines import MILESTONES, NEVER
+from efa_cosim.cycle.timelines import MILESTONES, NEVER, MessageTimelines
+from efa_cosim.cycle.workload import Workload
 
 # Maximum difference: a share, or a number of cycles if that is more.
 BOUNDS = {"rate": (0.02, 0.0), "median": (0.02, 1.0), "p99": (0.05, 3.0)}
 
 
-def measurements(timelines):
+class Difference(NamedTuple):
+    """The first difference of two runs: the milestone, its first cycle, the number of messages that
+    differ, and the maximum difference in cycles."""
+
+    stage: str
+    cycle: int
+    messages: int
+    cycles: int
+
+
+def measurements(timelines: MessageTimelines) -> dict[str, float]:
     """Messages per cycle, median and 99th percentile of the latency in cycles.
 
     The rate is over the whole run, from the first validated doorbell to the last completion."""
@@ -23,15 +38,15 @@ def measurements(timelines):
             "p99": float(np.percentile(latency, 99))}
 
 
-def within(name, real, found):
+def within(name: str, real: float, found: float) -> bool:
     """Returns True if a measurement is within its bound of the RTL measurement."""
     share, least = BOUNDS[name]
     return abs(found - real) <= max(share * abs(real), least)
 
 
-def parting(real, found):
-    """Returns the earliest milestone that differs: (name, cycle, number of messages that differ,
-    maximum difference in cycles), or None if every milestone of every message is equal."""
+def parting(real: MessageTimelines, found: MessageTimelines) -> Difference | None:
+    """Returns the earliest milestone that differs, or None if every milestone of every message is
+    equal."""
     earliest = None
     for name in MILESTONES:
         a, b = real[name], found[name]
@@ -39,12 +54,12 @@ def parting(real, found):
         if not len(differs) or a[0] == NEVER:
             continue
         at = int(np.minimum(a[differs], b[differs]).min())
-        if earliest is None or at < earliest[1]:
-            earliest = (name, at, len(differs), int(np.abs(a - b).max()))
+        if earliest is None or at < earliest.cycle:
+            earliest = Difference(name, at, len(differs), int(np.abs(a - b).max()))
     return earliest
 
 
-def compare(work, real, found):
+def compare(work: Workload, real: MessageTimelines, found: MessageTimelines) -> dict[str, Any]:
     """Compares one point; returns plain values. `stages`: mean cycles of each stage in both."""
     a, b = measurements(real), measurements(found)
     parts = parting(real, found)
@@ -54,13 +69,12 @@ def compare(work, real, found):
                   **{name: b[name] - a[name] for name in ("median", "p99")}},
         "met": {name: within(name, a[name], b[name]) for name in BOUNDS},
         "exact": parts is None,
-        "parts_at": None if parts is None else dict(
-            zip(("stage", "cycle", "messages", "cycles"), parts, strict=True)),
+        "parts_at": None if parts is None else parts._asdict(),
         "stages": stages(real, found),
     }  # fmt: skip
 
 
-def stages(real, found):
+def stages(real: MessageTimelines, found: MessageTimelines) -> list[dict[str, Any]]:
     """Returns the mean cycles between consecutive milestones, for both runs of one workload."""
     passed = [name for name in MILESTONES if real[name][0] != NEVER]
     if real.work.kind == "UD":

@@ -2,7 +2,10 @@
 """Executes the engines after packet validation: payload scatter, completion queues, host write
 stream (see efa_cosim.cycle.sending)."""
 
+from __future__ import annotations
+
 from efa_cosim.cycle import engine
+from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.state import (
     ACK,
     AT_COMPLETIONS,
@@ -23,6 +26,7 @@ from efa_cosim.cycle.state import (
     TX_LAST,
     R,
 )  # fmt: skip
+from efa_cosim.cycle.timelines import Ints
 
 CREDITS, SEND_N, ACK_TAIL, ACKS_IN = R["credits"], R["send_n"], R["ack_tail"], R["acks_in"]
 JOB_N, RETIRE_N, SC_JOB, SC_PIECE = R["job_n"], R["retire_n"], R["sc_job"], R["sc_piece"]
@@ -40,16 +44,18 @@ MASK = RING - 1
 
 
 @engine
-def _issue(c, r, issued_at, taken_at):
+def _issue(c: Costs, r: Ints, issued_at: Ints, taken_at: Ints) -> int:
     """Issues the beats of the piece at the end of the scan, as far as free space is known."""
-    left, n, end = r[LEFT_BEATS], r[ISSUED], r[SCAN_END]
+    end: int = r[SCAN_END]
+    left, n = r[LEFT_BEATS], r[ISSUED]
     before = n + left - 1 - c.store_beats
     if left > 0 and (before < 0 or (before < r[TAKEN] and taken_at[before & MASK] < end + left)):
         # Free space for the last beat in time implies free space for all.
         for beat in range(left):
             issued_at[n + beat & MASK] = end + 1 + beat
-        r[LEFT_BEATS], r[ISSUED], r[SCAN_END] = 0, n + left, end + left
-        return end + left
+        end += left
+        r[LEFT_BEATS], r[ISSUED], r[SCAN_END] = 0, n + left, end
+        return end
     while r[LEFT_BEATS] > 0:
         n = r[ISSUED]
         at = r[SCAN_END] + 1
@@ -61,11 +67,14 @@ def _issue(c, r, issued_at, taken_at):
         r[SCAN_END] = at
         r[ISSUED] += 1
         r[LEFT_BEATS] -= 1
-    return r[SCAN_END]
+    scanned: int = r[SCAN_END]
+    return scanned
 
 
 @engine
-def scatter(now, c, r, write_beats, issued_at, taken_at, wake):
+def scatter(
+    now: int, c: Costs, r: Ints, write_beats: Ints, issued_at: Ints, taken_at: Ints, wake: Ints
+) -> int:
     """Splits jobs into writes: a three-stage pipeline that stalls as a whole, then the beats."""
     if r[SCAN_3] >= 0:
         end = _issue(c, r, issued_at, taken_at)
@@ -104,8 +113,10 @@ def scatter(now, c, r, write_beats, issued_at, taken_at, wake):
 
 
 @engine
-def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack_at,
-           unseen, beat_log, wake):
+def writes(
+    now: int, c: Costs, r: Ints, at: Ints, write_beats: Ints, issued_at: Ints, taken_at: Ints,
+    out_at: Ints, ack_msg: Ints, ack_at: Ints, unseen: Ints, beat_log: Ints, wake: Ints
+) -> int:
     """Executes the host write stream: round robin of payload and completions, packet by packet."""
     payload, entry = FAR, FAR
     if r[TAKEN] < r[ISSUED]:
@@ -168,7 +179,7 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
 
 
 @engine
-def _finished(now, c, r, at, sent, incoming):
+def _finished(now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints) -> tuple[int, int]:
     """Returns the next finished send, by acknowledgement or departure of its datagram: (message,
     cycle), or (-1, cycle of the next)."""
     if c.srd:
@@ -191,8 +202,10 @@ def _finished(now, c, r, at, sent, incoming):
 
 
 @engine
-def completions(now, c, r, at, sent, incoming, jobs, out_at, gone_at, places, store, store_due,
-                wake):
+def completions(
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, jobs: Ints, out_at: Ints,
+    gone_at: Ints, places: Ints, store: Ints, store_due: Ints, wake: Ints
+) -> int:
     """Passes finished sends and receives to the completion engine, round robin."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
     # The completion engine advances all stages together; an unaccepted choice stays.

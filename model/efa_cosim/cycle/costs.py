@@ -2,11 +2,12 @@
 """Collects the parameters of the network from spec/timing.yaml, spec/stages.yaml and the workload.
 """
 
-from typing import NamedTuple
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
-from efa_cosim.cycle.stages import LINE, REQUEST_BYTES, cut, shape
+from efa_cosim.cycle.stages import LINE, REQUEST_BYTES, Stages, cut, shape
+from efa_cosim.cycle.workload import Workload
 from efa_cosim.layouts import defs
 
 # Stages that engines model register by register; the rest of a latency is a delay before the
@@ -22,7 +23,8 @@ PACKET_STAGES = 2
 FRONT = 2  # Places for packets before validation.
 
 
-class Costs(NamedTuple):
+@dataclass(frozen=True)
+class Costs:
     """Cycles, depths and counts of one workload; the names are those in the engines."""
 
     # Workload
@@ -131,11 +133,13 @@ def packed(numbers: Costs) -> np.void:
     The engines receive it by address. Each field of a tuple would be an argument of each engine,
     which took a third of the compilation.
     """
-    return np.array([tuple(numbers)], _RECORD)[0]
+    record: np.void = np.array([astuple(numbers)], _RECORD)[0]
+    return record
 
 
-def costs(table, work, log=False):
-    """Returns the costs of a workload from Stages; log: record reads and beats."""
+def costs(table: Stages, work: Workload, log: bool = False) -> Costs:
+    """Returns the costs of a workload from Stages; log: record reads and beats. Raises StageError.
+    """
     made, at, every = shape(work), table.latency, table.interval
     fixed = table.parameters
     read_descriptors = table.depth("efa_rq_fetch.read")

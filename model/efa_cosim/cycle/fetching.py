@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetches send WQEs from host memory when posted; the scheduler sees each WQE on its arrival."""
 
+from __future__ import annotations
+
 from efa_cosim.cycle import engine
+from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.state import AT_READS, AT_SCHEDULER, FAR, NOW, R
+from efa_cosim.cycle.timelines import Ints
 
 HOST_POST, WANT_POST, CALL_POST = R["host_post"], R["want_post"], R["call_post"]
 ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
@@ -11,8 +15,10 @@ ENTRY_PUT, ENTRY_N, NEWS_N = R["entry_put"], R["entry_n"], R["news_n"]
 
 
 @engine
-def entries(now, c, r, post_at, want, read_slot, want_free, waiting, entry_free,
-            wake):
+def entries(
+    now: int, c: Costs, r: Ints, post_at: Ints, want: Ints, read_slot: Ints, want_free: Ints,
+    waiting: Ints, entry_free: Ints, wake: Ints
+) -> int:
     """Requests reads for queues with posted lines not yet read: round robin, one read a cycle.
 
     Next: the queue under examination; put: a queue whose last read left lines unread.
@@ -71,14 +77,17 @@ def entries(now, c, r, post_at, want, read_slot, want_free, waiting, entry_free,
 
 
 @engine
-def _enter(r, waiting, queue):
+def _enter(r: Ints, waiting: Ints, queue: int) -> None:
     if waiting[queue] == 0:
         waiting[queue] = 1
         r[ENTRY_INSIDE] += 1
 
 
 @engine
-def incoming(c, r, first, news_at, news_queue, news_count, entry_free, wake):
+def incoming(
+    c: Costs, r: Ints, first: int, news_at: Ints, news_queue: Ints, news_count: Ints,
+    entry_free: Ints, wake: Ints
+) -> None:
     """Schedules the data of a read whose first beat arrives in cycle `first`: a WQE arrives with
     its last line; the place of the read is free after the last line."""
     for line in range(c.lines - 1, r[ENTRY_LINES], c.lines):

@@ -8,13 +8,16 @@ Time advances from one cycle with engine activity to the next; an activity of ma
 a packet of many flits, is one step. All numbers come from the tables, through costs.py.
 """
 
+from __future__ import annotations
+
 from functools import cache
+from typing import cast
 
 import numpy as np
 
 from efa_cosim.cycle import compiled, engine
 from efa_cosim.cycle.completing import CQE_N, completions, scatter, writes
-from efa_cosim.cycle.costs import costs, packed
+from efa_cosim.cycle.costs import Costs, costs, packed
 from efa_cosim.cycle.fetching import entries
 from efa_cosim.cycle.packets import CHECK_PT, CHECK_STUCK, checks, network, reads
 from efa_cosim.cycle.receiving import link, validate
@@ -38,10 +41,11 @@ from efa_cosim.cycle.state import (
     ENGINES,
     FAR,
     R,
+    State,
     new_state,
 )
-from efa_cosim.cycle.timelines import MILESTONES, NEVER, MessageTimelines
-from efa_cosim.cycle.workload import store_beats
+from efa_cosim.cycle.timelines import MILESTONES, NEVER, Ints, MessageTimelines
+from efa_cosim.cycle.workload import Workload, store_beats
 
 
 class Stuck(Exception):
@@ -49,15 +53,15 @@ class Stuck(Exception):
 
 
 @engine
-def _first(wake):
+def _first(wake: Ints) -> int:
     # Pairwise minima: no operation depends on the one directly before it.
-    early = min(min(min(wake[0], wake[1]), min(wake[2], wake[3])), min(wake[4], wake[5]))
-    late = min(min(min(wake[6], wake[7]), min(wake[8], wake[9])), min(wake[10], wake[11]))
+    early: int = min(min(min(wake[0], wake[1]), min(wake[2], wake[3])), min(wake[4], wake[5]))
+    late: int = min(min(min(wake[6], wake[7]), min(wake[8], wake[9])), min(wake[10], wake[11]))
     return min(early, late)
 
 
 @compiled
-def _run(c, s, wake):
+def _run(c: Costs, s: State, wake: Ints) -> int:
     """Runs until every completion is written; returns the last cycle, or -1 in a deadlock."""
     # Arrays as local names: access through the tuple costs more than a cycle of an engine.
     (
@@ -124,8 +128,8 @@ def _run(c, s, wake):
         read_log,
         beat_log,
     ) = s
-    # A plain 0 would be a type of its own, for which numba compiles every engine a second time.
-    now = np.int64(0)
+    # Cycle 0. A plain 0 would be a type of its own, for which numba compiles every engine twice.
+    now = _first(wake)
     while r[CQE_N] < 2 * c.total:
         # Downstream engines first: a place freed in this cycle can be used in it. The link is
         # the exception: space in the packet stores is visible one cycle later. An engine runs
@@ -212,11 +216,13 @@ def _run(c, s, wake):
 
 
 @cache
-def _table():
+def _table() -> Stages:
     return Stages()
 
 
-def simulate(work, beats=None, table=None):
+def simulate(
+    work: Workload, beats: Ints | None = None, table: Stages | None = None
+) -> MessageTimelines:
     """Returns the MessageTimelines of a Workload; cycle 0 is its first doorbell store.
 
     beats: bus beats of the stores before each doorbell, used cyclically (default: those of the
@@ -225,19 +231,23 @@ def simulate(work, beats=None, table=None):
     return _simulate(work, beats, table)[0]
 
 
-def recorded(work, beats=None, table=None):
-    """Returns the Record of a model run, like record.from_rtl for the RTL; see `simulate`."""
+def recorded(work: Workload, beats: Ints | None = None, table: Stages | None = None) -> Record:
+    """Returns the Record of a model run, like record.from_rtl for the RTL; see `simulate`. Raises
+    Stuck."""
     timelines, state, base = _simulate(work, beats, table, log=True)
     log = state.read_log[: state.r[R["read_count"]]]
     reads = Reads(log[:, 0] - base, log[:, 1] - base, log[:, 2], log[:, 3])
     return Record(timelines, shape(work), reads, state.beat_log - base, -base % PERIOD)
 
 
-def _simulate(work, beats, table, log=False):
+def _simulate(
+    work: Workload, beats: Ints | None, table: Stages | None, log: bool = False
+) -> tuple[MessageTimelines, State, int]:
     table = table or _table()
     numbers = costs(table, work, log)
     state = new_state(numbers, shape(work), store_beats(work) if beats is None else beats)
-    if _run(packed(numbers), state, np.zeros(ENGINES, np.int64)) < 0:
+    # Compiled code reads the fields of the record by their names.
+    if _run(cast(Costs, packed(numbers)), state, np.zeros(ENGINES, np.int64)) < 0:
         raise Stuck(f"{work}: no engine can act, but completions are missing")
     found = dict(zip(MILESTONES, state.at, strict=False))
     base = int(found["bell"][0])

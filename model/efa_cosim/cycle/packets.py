@@ -2,7 +2,10 @@
 """Executes the send engines after the scheduler (see sending.py): checks, host reads, packets.
 """
 
+from __future__ import annotations
+
 from efa_cosim.cycle import engine
+from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.fetching import incoming
 from efa_cosim.cycle.record import DESCRIPTORS as RING_READS
 from efa_cosim.cycle.record import ENTRIES as ENTRY_READS
@@ -28,6 +31,7 @@ from efa_cosim.cycle.state import (
     TX_LAST,
     R,
 )  # fmt: skip
+from efa_cosim.cycle.timelines import Ints
 
 ITEM_N, POPPED, CHECK_PT = R["item_n"], R["popped"], R["check_pt"]
 INTO_CHECK_N, CHECK_STUCK, CHECK_N = R["into_check_n"], R["check_stuck"], R["check_n"]
@@ -54,7 +58,7 @@ PAST = -1  # left_at of a message that bypassed the list.
 
 
 @engine
-def _range(now, c, r, wake):
+def _range(now: int, c: Costs, r: Ints, wake: Ints) -> bool:
     """Passes a buffer range to the cut stage, by bypass or through the queue; returns False if
     full."""
     if r[CUT_1] == 0 and r[CUT_STUCK] == 0:
@@ -68,7 +72,7 @@ def _range(now, c, r, wake):
 
 
 @engine
-def _space(now, c, r, at, sent, listed_at, wake):
+def _space(now: int, c: Costs, r: Ints, at: Ints, sent: Ints, listed_at: Ints, wake: Ints) -> int:
     """Inserts a message into the list when all of it has space; returns the cycle of the next
     attempt."""
     if r[RANGE_SECOND] == 1:
@@ -79,7 +83,7 @@ def _space(now, c, r, at, sent, listed_at, wake):
     k = r[SPACE_N]
     if k == r[CHECK_N]:
         return FAR
-    due = max(at[CHECK, sent[k]] + 1, r[SPACE_FREE])
+    due: int = max(at[CHECK, sent[k]] + 1, r[SPACE_FREE])
     if due > now:
         return due
     if r[LINES] + c.space > c.space_lines or r[SLOTS] == c.space_messages:
@@ -101,7 +105,10 @@ def _space(now, c, r, at, sent, listed_at, wake):
 
 
 @engine
-def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at, wake):
+def checks(
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, skid_in: Ints, check_due: Ints,
+    listed_at: Ints, left_at: Ints, wake: Ints
+) -> int:
     """Passes WQEs through the skid and the checks into the allocation stage, or by bypass."""
     idle = r[SPACE_N] == r[CHECK_N]
     listed = r[LISTED_N] < r[SPACE_N]
@@ -142,7 +149,7 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at, wake):
 
 
 @engine
-def _cut(now, c, r, pieces, granted, wake):
+def _cut(now: int, c: Costs, r: Ints, pieces: int, granted: bool, wake: Ints) -> int:
     """Cuts ranges into reads; all stages stall while the last stage holds its read.
 
     Stage 1: the range to cut; stage 3: a read with its page. Returns the cycle in which a read is
@@ -168,7 +175,7 @@ def _cut(now, c, r, pieces, granted, wake):
 
 
 @engine
-def _push(r, at, unseen, responded, wake):
+def _push(r: Ints, at: Ints, unseen: Ints, responded: int, wake: Ints) -> None:
     """Makes earlier completion writes visible to the host at the latest when a read completes."""
     while r[UNSEEN_HEAD] < r[UNSEEN_TAIL]:
         message = unseen[r[UNSEEN_HEAD]]
@@ -180,26 +187,26 @@ def _push(r, at, unseen, responded, wake):
 
 @engine
 def reads(
-    now,
-    c,
-    r,
-    at,
-    read_beats,
-    sent,
-    tag_free,
-    here,
-    req_ring,
-    req_block,
-    req_at,
-    req_end,
-    read_log,
-    news_at,
-    news_queue,
-    news_count,
-    entry_free,
-    unseen,
-    wake,
-):
+    now: int,
+    c: Costs,
+    r: Ints,
+    at: Ints,
+    read_beats: Ints,
+    sent: Ints,
+    tag_free: Ints,
+    here: Ints,
+    req_ring: Ints,
+    req_block: Ints,
+    req_at: Ints,
+    req_end: Ints,
+    read_log: Ints,
+    news_at: Ints,
+    news_queue: Ints,
+    news_count: Ints,
+    entry_free: Ints,
+    unseen: Ints,
+    wake: Ints,
+) -> int:
     """Issues one host read a cycle, round robin over clients; the host completes in order."""
     payload = r[CUT_AT] if r[CUT_3] == 1 else FAR
     ring = req_at[r[REQ_HEAD]] if r[REQ_HEAD] < r[REQ_TAIL] else FAR
@@ -208,7 +215,7 @@ def reads(
     payload, ring = max(payload, tag), max(ring, tag)
     client = r[READ_TURN]
     if payload > now and ring > now and entry > now:
-        later = min(payload, min(ring, entry))
+        later: int = min(payload, min(ring, entry))
         return later if c.inline else min(later, _cut(now, c, r, len(read_beats), False, wake))
     while ((client == DESCRIPTORS and ring > now) or (client == PAYLOAD and payload > now)
            or (client == SEND_ENTRIES and entry > now)):
@@ -266,13 +273,17 @@ def reads(
 
 
 @engine
-def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due, wake):
+def _leave(
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, left_at: Ints, ack_msg: Ints, ack_at: Ints,
+    link_msg: Ints, link_ack: Ints, link_due: Ints, wake: Ints
+) -> int:
     """Sends a packet or an acknowledgement, round robin, when the output is free; returns when."""
     data = r[OUT_AT] if r[OUT] >= 0 else FAR
     ack = ack_at[r[ACK_HEAD]] if r[ACK_HEAD] < r[ACK_TAIL] else FAR
     data, ack = max(data, r[NET_FREE]), max(ack, r[NET_FREE])
     if data > now and ack > now:
-        return min(data, ack)
+        due: int = min(data, ack)
+        return due
     is_ack = ack <= now and (data > now or r[NET_TURN] == 0)
     r[NET_TURN] = 1 if is_ack else 0
     tail = r[LINK_TAIL]
@@ -304,8 +315,10 @@ def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, li
 
 
 @engine
-def network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at, link_msg, link_ack, link_due,
-            wake):
+def network(
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, listed_at: Ints, left_at: Ints,
+    ack_msg: Ints, ack_at: Ints, link_msg: Ints, link_ack: Ints, link_due: Ints, wake: Ints
+) -> int:
     """Outputs packets, one flit a cycle: TX is the current message, OUT its next flit."""
     while r[FREED_N] < r[LISTED_N] and (
             left_at[r[FREED_N]] == PAST or left_at[r[FREED_N]] <= now):

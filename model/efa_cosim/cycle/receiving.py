@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executes the receive engines, cycle by cycle (see sending.py): link and packet validation."""
 
+from __future__ import annotations
+
 from efa_cosim.cycle import engine
+from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.state import (
     ACK,
     AT_COMPLETIONS,
@@ -16,6 +19,7 @@ from efa_cosim.cycle.state import (
     RX_VALIDATED,
     R,
 )  # fmt: skip
+from efa_cosim.cycle.timelines import Ints
 
 LINK_HEAD, LINK_TAIL, LINK_FREE = R["link_head"], R["link_tail"], R["link_free"]
 LINK_FLITS, STORED, ACKS_IN, IN_LINES = R["link_flits"], R["stored"], R["acks_in"], R["in_lines"]
@@ -31,7 +35,10 @@ NONE = -1
 
 
 @engine
-def link(now, c, r, at, link_msg, link_ack, link_due, arrived, incoming, gone_at, wake):
+def link(
+    now: int, c: Costs, r: Ints, at: Ints, link_msg: Ints, link_ack: Ints, link_due: Ints,
+    arrived: Ints, incoming: Ints, gone_at: Ints, wake: Ints
+) -> int:
     """Receives packets in the order of transmission; stalls while a packet store is full."""
     # Packets leave their store in order of arrival, one a cycle.
     later = FAR
@@ -46,7 +53,7 @@ def link(now, c, r, at, link_msg, link_ack, link_due, arrived, incoming, gone_at
     head = r[LINK_HEAD]
     if head == r[LINK_TAIL]:
         return later
-    due = max(link_due[head], r[LINK_FREE])
+    due: int = max(link_due[head], r[LINK_FREE])
     if due > now:
         return min(due, later)
     if (r[IN_LINES] >= c.lines_wait or r[STORED] - r[FRONT_N] >= c.packets_wait
@@ -76,11 +83,14 @@ def link(now, c, r, at, link_msg, link_ack, link_due, arrived, incoming, gone_at
         r[LINK_FLITS] = 0
         r[LINK_HEAD] += 1
         wake[AT_VALIDATE] = min(wake[AT_VALIDATE], at[RX_LAST, message])
-    return r[LINK_FREE]
+    free: int = r[LINK_FREE]
+    return free
 
 
 @engine
-def _checked(now, c, r, at, jobs, job_at, out_at, wake):
+def _checked(
+    now: int, c: Costs, r: Ints, at: Ints, jobs: Ints, job_at: Ints, out_at: Ints, wake: Ints
+) -> tuple[bool, int]:
     """Moves the oldest job out of the checks: its write begins when the scatter has space, and it
     leaves when the job line has space, too."""
     j = r[JOB_N]
@@ -112,12 +122,15 @@ def _checked(now, c, r, at, jobs, job_at, out_at, wake):
 
 
 @engine
-def _offered(now, c, r, at, arrived, front_due, parked):
+def _offered(
+    now: int, c: Costs, r: Ints, at: Ints, arrived: Ints, front_due: Ints, parked: Ints
+) -> int:
     """Returns the next packet to validate: from the list of parked packets during a pass, else a
     new packet; -1 if there is none."""
     if r[PASS] == PASSING:
         if r[PARK_HEAD] < r[PARK_TAIL] and r[PARK_AT] <= now:
-            return parked[r[PARK_HEAD] % c.parked_places]
+            packet: int = parked[r[PARK_HEAD] % c.parked_places]
+            return packet
         return NONE
     new = r[PACKET_N]
     shows = new < r[FRONT_N] and front_due[new & 1] <= now
@@ -125,7 +138,9 @@ def _offered(now, c, r, at, arrived, front_due, parked):
 
 
 @engine
-def _front(now, c, r, at, arrived, front_due, places, wake):
+def _front(
+    now: int, c: Costs, r: Ints, at: Ints, arrived: Ints, front_due: Ints, places: int, wake: Ints
+) -> tuple[bool, int]:
     """Moves a packet to the two front places, from the store or by bypass."""
     n = r[FRONT_N]
     if n == r[STORED]:
@@ -144,8 +159,11 @@ def _front(now, c, r, at, arrived, front_due, places, wake):
 
 
 @engine
-def validate(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jobs, job_at,
-             places, out_at, parked, park_due, blocked, wake):
+def validate(
+    now: int, c: Costs, r: Ints, at: Ints, claimed: Ints, moved_n: Ints, here: Ints, arrived: Ints,
+    ring_of: Ints, front_due: Ints, jobs: Ints, job_at: Ints, places: Ints, out_at: Ints,
+    parked: Ints, park_due: Ints, blocked: Ints, wake: Ints
+) -> int:
     """Validates packets one by one, each with the next descriptor of its ring. A packet whose
     descriptor has not arrived is parked, together with all later packets of its ring."""
     waiting = r[CHECKED_N] - r[JOB_N]

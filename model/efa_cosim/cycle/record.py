@@ -4,20 +4,28 @@
 The source is the RTL (events and handshakes at the pins) or the cycle model (its own log).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from efa_cosim.boundary.events import field, of_kind
-from efa_cosim.cycle.stages import LINE, Shape, shape, standard
+from efa_cosim.cycle.stages import LINE, Shape, Stages, shape, standard
 from efa_cosim.cycle.timelines import (
     MILESTONES,
     NEVER,
     PAYLOAD_CLIENT,
+    Ints,
     MessageTimelines,
     TimelineError,
     from_events,
 )
+
+if TYPE_CHECKING:
+    from efa_cosim.cycle.workload import Workload
 
 READ_PORT, WRITE_PORT = 1, 3
 PERIOD = 64
@@ -36,18 +44,19 @@ class Reads:
              of a read of receive descriptors; ENTRIES of a read of send WQEs
     """
 
-    requested: np.ndarray
-    ended: np.ndarray
-    beats: np.ndarray
-    message: np.ndarray
+    requested: Ints
+    ended: Ints
+    beats: Ints
+    message: Ints
 
     @property
-    def of_entries(self):
+    def of_entries(self) -> NDArray[np.bool_]:
         """Returns True for reads of send WQEs."""
-        return self.message == ENTRIES
+        which: NDArray[np.bool_] = self.message == ENTRIES
+        return which
 
     @property
-    def of_rings(self):
+    def of_rings(self) -> NDArray[np.bool_]:
         """Returns True for reads of receive descriptors."""
         return (self.message < 0) & ~self.of_entries
 
@@ -60,14 +69,39 @@ class Record:
     passes   cycle, modulo 64, in which packets that wait for descriptors are examined again
     """
 
-    timelines: object
+    timelines: MessageTimelines
     made: Shape
     reads: Reads
-    payload: np.ndarray
+    payload: Ints
     passes: int = 0
 
 
-def from_rtl(work, run):
+class Run(Protocol):
+    """What a record needs of a run on the RTL; see tb.cycle.timed.Timed."""
+
+    @property
+    def events(self) -> NDArray[Any]: ...
+
+    @property
+    def pins(self) -> NDArray[Any]: ...
+
+    @property
+    def rings(self) -> Ints: ...
+
+    @property
+    def reset(self) -> int: ...
+
+    @property
+    def timestamps(self) -> Ints: ...
+
+    @property
+    def queues(self) -> Ints: ...
+
+    @property
+    def numbers(self) -> Ints: ...
+
+
+def from_rtl(work: Workload, run: Run) -> Record:
     """Returns the Record of a tb.cycle.timed.Timed; raises TimelineError if events are missing."""
     timelines = from_events(work, run.events, run.timestamps, run.queues, run.numbers)
     made, base = shape(work), int(run.timestamps[0])
@@ -77,7 +111,7 @@ def from_rtl(work, run):
                   _payload(timelines, made, run.pins, base), passes)
 
 
-def idle(work, table):
+def idle(work: Workload, table: Stages) -> Record:
     """Returns the Record of a single message on an idle device, from the tables of Stages."""
     work = replace(work, queues=1, depth=1, batch=1, messages=1, gap=0)
     made, at = shape(work), table.moments(work)
@@ -100,7 +134,7 @@ def idle(work, table):
     return Record(timelines, made, Reads(requested, ended, beats, message), payload)
 
 
-def _reads(timelines, made, run, base):
+def _reads(timelines: MessageTimelines, made: Shape, run: Run, base: int) -> Reads:
     requested, ended = of_kind(run.events, "rd"), of_kind(run.events, "rd_cpl")
     if len(requested) != len(ended):
         raise TimelineError(
@@ -128,7 +162,7 @@ def _reads(timelines, made, run, base):
     return Reads(requested["cycle"].astype(np.int64) - base, end - base, beats, message)
 
 
-def _payload(timelines, made, pins, base):
+def _payload(timelines: MessageTimelines, made: Shape, pins: NDArray[Any], base: int) -> Ints:
     """Returns the beats of the write port that are not CQEs; a beat is at the pins one cycle after
     its handover."""
     handed = pins["cycle"][pins["port"] == WRITE_PORT].astype(np.int64) - base - 1

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prefetches receive descriptors (see efa_cosim.cycle.sending)."""
 
+from __future__ import annotations
+
 from efa_cosim.cycle import engine
+from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.state import AT_READS, AT_VALIDATE, FAR, NOW, R  # fmt: skip
+from efa_cosim.cycle.timelines import Ints
 
 REQ_TAIL, FETCH_WAITS, FETCH_RING = R["req_tail"], R["fetch_waits"], R["fetch_ring"]
 FETCH_AT, FETCH_TURN, MOVED, MOVED_AT = R["fetch_at"], R["fetch_turn"], R["moved"], R["moved_at"]
@@ -17,7 +21,10 @@ NONE = -1
 
 
 @engine
-def _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again):
+def _look_at(
+    now: int, c: Costs, r: Ints, used: Ints, used_due: Ints, in_used: Ints, again: Ints,
+    again_due: Ints, in_again: Ints
+) -> tuple[int, int]:
     """Returns the ring to examine now, round robin of both kinds, or -1 and the cycle of the next.
     """
     if r[FETCH_WAITS] == 1:
@@ -44,23 +51,23 @@ def _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again):
 
 @engine
 def fetch(
-    now,
-    c,
-    r,
-    requested,
-    moved_n,
-    used,
-    used_due,
-    in_used,
-    again,
-    again_due,
-    in_again,
-    req_ring,
-    req_block,
-    req_at,
-    req_end,
-    wake,
-):
+    now: int,
+    c: Costs,
+    r: Ints,
+    requested: Ints,
+    moved_n: Ints,
+    used: Ints,
+    used_due: Ints,
+    in_used: Ints,
+    again: Ints,
+    again_due: Ints,
+    in_again: Ints,
+    req_ring: Ints,
+    req_block: Ints,
+    req_at: Ints,
+    req_end: Ints,
+    wake: Ints,
+) -> int:
     """Examines rings, one at a time: rings with a new consumer index, and rings whose read ended.
     """
     look, later = _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again)
@@ -107,5 +114,6 @@ def fetch(
         wake[AT_READS] = NOW
         return later
     r[FETCH_RING] = NONE
-    r[FETCH_AT] = now + c.look
-    return min(later, r[FETCH_AT])
+    due = now + c.look
+    r[FETCH_AT] = due
+    return min(later, due)

@@ -6,7 +6,10 @@ act without another engine; an engine on which it depends wakes it. A register v
 next cycle is modelled by the order of calls: downstream engines run first.
 """
 
+from __future__ import annotations
+
 from efa_cosim.cycle import engine
+from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.state import (
     AT_CHECKS,
     AT_ENTRIES,
@@ -19,6 +22,7 @@ from efa_cosim.cycle.state import (
     WQE,
     R,
 )  # fmt: skip
+from efa_cosim.cycle.timelines import Ints
 
 HOST_POST, HOST_FREE, RING_POST = R["host_post"], R["host_free"], R["ring_post"]
 COUNT_POST, LAST, INSIDE, CREDITS = R["count_post"], R["last"], R["inside"], R["credits"]
@@ -31,13 +35,16 @@ FREED_AT, NEWS_N = R["freed_at"], R["news_n"]
 
 
 @engine
-def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count, wake):
+def host(
+    now: int, c: Costs, r: Ints, at: Ints, beats: Ints, post_at: Ints, news_at: Ints,
+    news_queue: Ints, news_count: Ints, wake: Ints
+) -> int:
     """Stores the WQEs of each doorbell in order, once the host sees free slots or at the scheduled
     time."""
     while r[HOST_POST] < c.posts:
         post = r[HOST_POST]
         queue, turn = post % c.queues, post // c.queues
-        start = r[HOST_FREE]
+        start: int = r[HOST_FREE]
         must = (turn + 1) * c.batch - c.depth
         if must > 0:
             before = must - 1
@@ -71,7 +78,9 @@ def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count, wake):
 
 
 @engine
-def _rung(now, c, r, news_at, news_queue, news_count, posted):
+def _rung(
+    now: int, c: Costs, r: Ints, news_at: Ints, news_queue: Ints, news_count: Ints, posted: Ints
+) -> tuple[int, int]:
     """Counts visible doorbells and WQEs; returns the cycle of the next effect, and its queue if
     that is now."""
     while r[COUNT_POST] < r[NEWS_N] and news_at[r[COUNT_POST]] + c.count < now:
@@ -88,7 +97,7 @@ def _rung(now, c, r, news_at, news_queue, news_count, posted):
 
 
 @engine
-def _next_queue(r, c, inside):
+def _next_queue(r: Ints, c: Costs, inside: Ints) -> int:
     """Returns the next queue with work after the last one, round robin by number; -1 if none."""
     if r[INSIDE] == 0:
         return -1
@@ -101,7 +110,7 @@ def _next_queue(r, c, inside):
 
 
 @engine
-def _put(r, inside, queue):
+def _put(r: Ints, inside: Ints, queue: int) -> None:
     if inside[queue] == 0:
         inside[queue] = 1
         r[INSIDE] += 1
@@ -109,21 +118,21 @@ def _put(r, inside, queue):
 
 @engine
 def scheduler(
-    now,
-    c,
-    r,
-    at,
-    news_at,
-    news_queue,
-    news_count,
-    inside,
-    posted,
-    consumed,
-    deficit,
-    sent,
-    skid_in,
-    wake,
-):
+    now: int,
+    c: Costs,
+    r: Ints,
+    at: Ints,
+    news_at: Ints,
+    news_queue: Ints,
+    news_count: Ints,
+    inside: Ints,
+    posted: Ints,
+    consumed: Ints,
+    deficit: Ints,
+    sent: Ints,
+    skid_in: Ints,
+    wake: Ints,
+) -> int:
     """Reads one line a cycle; a quantum lets a queue send `quantum` flits minus its deficit.
 
     P: the next queue with its counts; A: the rest of a visit; S: the line being read; C: a consumed

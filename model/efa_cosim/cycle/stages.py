@@ -6,13 +6,20 @@ table.way(Workload(size=64))        # [(stage, cycles), ...] from doorbell store
 table.latency("efa_sq_sched.entry")       # latency in cycles of a module's path
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]  # the library has no types
 
 from efa_cosim.layouts import defs
 from efa_cosim.tree import ROOT
+
+if TYPE_CHECKING:
+    from efa_cosim.cycle.workload import Workload
 
 LINE = 64
 HEADER = defs.PktHdr.SIZE
@@ -32,13 +39,13 @@ class Shape:
     `facts`: the conditions for its stages; `entry`: lines of its send WQE."""
 
     flits: int
-    reads: tuple
-    writes: tuple
-    facts: frozenset
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    facts: frozenset[str]
     entry: int = 1
 
     @property
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         """Returns the counts that `each` of a stage refers to."""
         return {
             "flits": self.flits,
@@ -49,12 +56,12 @@ class Shape:
         }
 
 
-def cut(length, request=REQUEST_BYTES):
+def cut(length: int, request: int = REQUEST_BYTES) -> tuple[int, ...]:
     """Returns the beats of the requests into which an aligned memory range is split."""
     return tuple(-(-min(request, length - at) // LINE) for at in range(0, length, request))
 
 
-def shape(work):
+def shape(work: Workload) -> Shape:
     """Returns the Shape of every message of a workload; its buffers are aligned."""
     reads = () if work.inline else tuple(b for piece in work.pieces for b in cut(piece))
     srd = work.kind == "SRD"
@@ -67,7 +74,7 @@ def shape(work):
                  work.entry_bytes // LINE)  # fmt: skip
 
 
-def cut_at(start, length, request=REQUEST_BYTES):
+def cut_at(start: int, length: int, request: int = REQUEST_BYTES) -> tuple[int, ...]:
     """Returns the beats of the requests for a range that starts `start` bytes after a request
     boundary."""
     beats, at, end = [], start, start + length
@@ -86,25 +93,29 @@ class Stage:
     end: str
     doc: str
     place: str
-    when: frozenset
-    cost: tuple
-    each: tuple
+    when: frozenset[str]
+    cost: tuple[str, ...]
+    each: tuple[tuple[str, str], ...]
     early: str | None
-    waits: tuple
+    waits: tuple[str, ...]
     first: str | None
 
 
 class Stages:
     """Both tables, checked for consistency; raises StageError."""
 
-    def __init__(self, folder=ROOT / "spec"):
-        self._timing = yaml.safe_load((folder / "timing.yaml").read_text())["modules"]
-        spec = yaml.safe_load((folder / "stages.yaml").read_text())
-        self.parameters = {name: entry.get("value") for name, entry in spec["parameters"].items()}
+    def __init__(self, folder: Path = ROOT / "spec") -> None:
+        timing: dict[str, Any] = yaml.safe_load((folder / "timing.yaml").read_text())
+        spec: dict[str, Any] = yaml.safe_load((folder / "stages.yaml").read_text())
+        self._timing = timing["modules"]
+        # The value of a parameter of the workload is None.
+        self.parameters: dict[str, Any] = {
+            name: entry.get("value") for name, entry in spec["parameters"].items()
+        }
         self.milestones = {entry["name"]: entry for entry in spec["milestones"]}
         self.stages = [self._stage(entry) for entry in spec["stages"]]
 
-    def _stage(self, entry):
+    def _stage(self, entry: dict[str, Any]) -> Stage:
         stage = Stage(
             entry["from"],
             entry["to"],
@@ -132,33 +143,34 @@ class Stages:
             self.interval(path)
         return stage
 
-    def _entry(self, path, key):
+    def _entry(self, path: str, key: str) -> int:
         module, _, name = path.partition(".")
         try:
-            return self._timing[module][name][key]
+            value: int = self._timing[module][name][key]
         except (KeyError, TypeError):
             raise StageError(f"spec/timing.yaml: no {key} of {path}") from None
+        return value
 
-    def latency(self, path):
-        """Returns the latency of a path through an idle module, in cycles."""
+    def latency(self, path: str) -> int:
+        """Returns the latency of a path through an idle module, in cycles; raises StageError."""
         return self._entry(path, "latency")
 
-    def interval(self, path):
+    def interval(self, path: str) -> int:
         """Returns the cycles between two items at full load, of a module's path or of a fixed
-        parameter."""
+        parameter; raises StageError."""
         value = self.parameters.get(path)
         return value if value is not None else self._entry(path, "interval")
 
-    def depth(self, path):
-        """Returns the number of items that a module holds before it stalls."""
+    def depth(self, path: str) -> int:
+        """Returns the number of items that a module holds before it stalls; raises StageError."""
         return self._entry(path, "depth")
 
     @cached_property
-    def early(self):
+    def early(self) -> dict[str, int]:
         """Returns the cycles by which the event of each milestone precedes the end of its stage."""
         return {name: entry.get("early", 0) for name, entry in self.milestones.items()}
 
-    def cycles(self, stage, work, made):
+    def cycles(self, stage: Stage, work: Workload, made: Shape) -> int:
         """Returns the cycles between the milestones of a stage, as shown by their events."""
         total = self.early[stage.start] - self.early[stage.end]
         if stage.early:
@@ -171,22 +183,22 @@ class Stages:
         counts = made.counts
         return total + sum(self.interval(path) * max(0, counts[of] - 1) for path, of in stage.each)
 
-    def passed(self, made):
+    def passed(self, made: Shape) -> list[Stage]:
         """Returns the stages of a message of this Shape, in order."""
         return [stage for stage in self.stages if stage.when <= made.facts]
 
-    def rest(self, stage):
+    def rest(self, stage: Stage) -> Stage | None:
         """Returns the stage that continues a stage with a `first`; None for a stage without."""
         when = stage.when - {"fetched"} | {"stored"}
         same = [one for one in self.stages if (one.start, one.end) == (stage.start, stage.end)]
         return next((one for one in same if stage.first and one.when == when), None)
 
-    def way(self, work):
+    def way(self, work: Workload) -> list[tuple[Stage, int]]:
         """Returns each stage of a message on an idle device, with its cycles."""
         made = shape(work)
         return [(stage, self.cycles(stage, work, made)) for stage in self.passed(made)]
 
-    def moments(self, work):
+    def moments(self, work: Workload) -> dict[str, int]:
         """Returns the cycle of each milestone; the doorbell store is cycle 0."""
         at = {"bell": 0}
         for stage, cycles in self.way(work):
@@ -195,6 +207,6 @@ class Stages:
 
 
 @cache
-def standard():
-    """Returns the Stages of spec/, read once."""
+def standard() -> Stages:
+    """Returns the Stages of spec/, read once; raises StageError."""
     return Stages()

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the state of the network between cycles: named registers, queues as counters and arrays."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 
-from efa_cosim.cycle.timelines import MILESTONES
+from efa_cosim.cycle.costs import Costs
+from efa_cosim.cycle.stages import Shape
+from efa_cosim.cycle.timelines import MILESTONES, Ints
 
 FAR = 1 << 60
 # Rows of State.at: the milestones, and further times that engines pass on.
@@ -202,84 +206,84 @@ class State(NamedTuple):
     sent      messages in the order of the scheduler; arrived: in the order of arrival
     """
 
-    r: np.ndarray
-    at: np.ndarray
-    beats: np.ndarray
-    post_at: np.ndarray
+    r: Ints
+    at: Ints
+    beats: Ints
+    post_at: Ints
     # Scheduler input per queue: doorbells or fetched WQEs; lines to be fetched
-    news_at: np.ndarray
-    news_queue: np.ndarray
-    news_count: np.ndarray
-    want: np.ndarray
-    read_slot: np.ndarray
-    want_free: np.ndarray
-    waiting: np.ndarray
-    entry_free: np.ndarray
-    read_beats: np.ndarray
-    write_beats: np.ndarray
+    news_at: Ints
+    news_queue: Ints
+    news_count: Ints
+    want: Ints
+    read_slot: Ints
+    want_free: Ints
+    waiting: Ints
+    entry_free: Ints
+    read_beats: Ints
+    write_beats: Ints
     # Scheduler: queues with work, posted and consumed WQEs, deficit in flits
-    inside: np.ndarray
-    posted: np.ndarray
-    consumed: np.ndarray
-    deficit: np.ndarray
-    sent: np.ndarray
-    skid_in: np.ndarray
-    check_due: np.ndarray
+    inside: Ints
+    posted: Ints
+    consumed: Ints
+    deficit: Ints
+    sent: Ints
+    skid_in: Ints
+    check_due: Ints
     # Cycle in which a message enters the list, and in which its place is free again
-    listed_at: np.ndarray
-    left_at: np.ndarray
-    tag_free: np.ndarray
+    listed_at: Ints
+    left_at: Ints
+    tag_free: Ints
     # Descriptors: numbers claimed, requested and consumed per ring; arrival of each read; rings
     # to examine
-    claimed: np.ndarray
-    requested: np.ndarray
-    moved_n: np.ndarray
-    here: np.ndarray
-    used: np.ndarray
-    used_due: np.ndarray
-    in_used: np.ndarray
-    again: np.ndarray
-    again_due: np.ndarray
-    in_again: np.ndarray
-    req_ring: np.ndarray
-    req_block: np.ndarray
-    req_at: np.ndarray
-    req_end: np.ndarray
+    claimed: Ints
+    requested: Ints
+    moved_n: Ints
+    here: Ints
+    used: Ints
+    used_due: Ints
+    in_used: Ints
+    again: Ints
+    again_due: Ints
+    in_again: Ints
+    req_ring: Ints
+    req_block: Ints
+    req_at: Ints
+    req_end: Ints
     # Network: pending acknowledgements; packets on the link
-    ack_msg: np.ndarray
-    ack_at: np.ndarray
-    link_msg: np.ndarray
-    link_ack: np.ndarray
-    link_due: np.ndarray
-    arrived: np.ndarray
-    gone_at: np.ndarray
+    ack_msg: Ints
+    ack_at: Ints
+    link_msg: Ints
+    link_ack: Ints
+    link_due: Ints
+    arrived: Ints
+    gone_at: Ints
     # Validation: ring of each message; packets in front, jobs in order, parked packets
-    ring_of: np.ndarray
-    front_due: np.ndarray
-    jobs: np.ndarray
-    job_at: np.ndarray
-    places: np.ndarray
-    out_at: np.ndarray
-    parked: np.ndarray
-    park_due: np.ndarray
-    blocked: np.ndarray
+    ring_of: Ints
+    front_due: Ints
+    jobs: Ints
+    job_at: Ints
+    places: Ints
+    out_at: Ints
+    parked: Ints
+    park_due: Ints
+    blocked: Ints
     # Scatter: beats issued and consumed
-    issued_at: np.ndarray
-    taken_at: np.ndarray
+    issued_at: Ints
+    taken_at: Ints
     # Completions: received acknowledgements; stored sends
-    incoming: np.ndarray
-    store: np.ndarray
-    store_due: np.ndarray
+    incoming: Ints
+    store: Ints
+    store_due: Ints
     # Sends with a written completion that a read may make visible earlier
-    unseen: np.ndarray
+    unseen: Ints
     # With `log`, the activity at the host's ports: reads as (request, completion, beats, message
     # or -1 minus the ring of receive descriptors), and the cycle in which each payload beat was
     # handed over
-    read_log: np.ndarray
-    beat_log: np.ndarray
+    read_log: Ints
+    beat_log: Ints
 
 
-def new_state(costs, made, beats):
+def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
     """The state before the first cycle."""
     n, q = costs.total, costs.queues
     most = np.full
@@ -287,7 +291,7 @@ def new_state(costs, made, beats):
     # Arrays are parts of a few large blocks: with small pages, a page costs as much as a message.
     block = np.zeros(0, np.int64)
 
-    def zeros(size):
+    def zeros(size: int) -> Ints:
         nonlocal block
         if size > len(block):
             block = np.zeros(max(size, BLOCK * n), np.int64)

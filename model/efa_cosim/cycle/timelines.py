@@ -7,10 +7,21 @@ of a workload sends to one neighbour, and all events of a queue keep their order
 produces the same table, so consumers do not depend on the source.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 
 from efa_cosim.boundary.events import field, of_kind, where
 from efa_cosim.layouts import defs
+
+if TYPE_CHECKING:
+    from efa_cosim.cycle.workload import Workload
+
+Ints: TypeAlias = NDArray[np.int64]
 
 # In the order of a message's path. `bell`: its doorbell store is driven; `rd`, `rd_cpl`: request
 # and completion of its last host read; `ack`: its acknowledgement arrived; `done`: send completion.
@@ -47,26 +58,26 @@ class MessageTimelines:
     table[name] is an array in the order of the host's program.
     """
 
-    def __init__(self, work, table):
+    def __init__(self, work: Workload, table: dict[str, Ints]) -> None:
         self.work, self.table = work, table
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Ints:
         return self.table[name]
 
     @property
-    def end(self):
+    def end(self) -> Ints:
         """Returns the cycle of the last milestone of each message: the send completion, or the
         receive completion if later (datagrams)."""
         return np.maximum(self["done"], self["cqe"])
 
     @property
-    def latency(self):
+    def latency(self) -> Ints:
         """Returns the cycles from the validated doorbell to the send completion (SRD) or the
         receive completion (UD)."""
         return (self["done"] if self.work.kind == "SRD" else self["cqe"]) - self["db"]
 
 
-def order(work):
+def order(work: Workload) -> tuple[Ints, Ints]:
     """Returns queue of each message and its number within the queue, in the order of the host's
     program."""
     turns = np.arange(work.total) // (work.queues * work.batch)
@@ -74,7 +85,13 @@ def order(work):
     return queue, turns * work.batch + np.arange(work.total) % work.batch
 
 
-def from_events(work, events, timestamps, indices, numbers):
+def from_events(
+    work: Workload,
+    events: NDArray[Any],
+    timestamps: Ints,
+    indices: Sequence[int] | Ints,
+    numbers: Sequence[int] | Ints,
+) -> MessageTimelines:
     """Returns the MessageTimelines of an RTL run from events, cycles of the doorbell stores, index
     and number of each queue pair. Raises TimelineError."""
     queue, place = order(work)
@@ -83,7 +100,9 @@ def from_events(work, events, timestamps, indices, numbers):
     peer = np.roll(np.arange(work.queues), -1)
     table = {name: np.full(work.total, NEVER, np.int64) for name in MILESTONES}
 
-    def fill(name, found, which, key, keys):
+    def fill(
+        name: str, found: NDArray[Any], which: str, key: str, keys: Sequence[int] | Ints
+    ) -> None:
         """Fills a column with events in order per queue; keys[q] identifies queue q."""
         shown = field(found, which, key) if len(found) else np.zeros(0)
         for q in range(work.queues):
@@ -126,7 +145,7 @@ def from_events(work, events, timestamps, indices, numbers):
     return MessageTimelines(work, table)
 
 
-def _reads(table, events):
+def _reads(table: dict[str, Ints], events: NDArray[Any]) -> None:
     """Assigns payload reads to messages in the order of their checks, equally many to each."""
     requested = where(events, "rd", client=PAYLOAD_CLIENT)
     responded = where(events, "rd_cpl", client=PAYLOAD_CLIENT)

@@ -7,10 +7,14 @@ A queue with `depth` outstanding messages waits for the completion that frees a 
 are posted before the first send.
 """
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import numpy as np
 
+from efa_cosim.cycle.timelines import Ints
 from efa_cosim.host.wc import POLICIES, WcBuffer
 from efa_cosim.layouts import defs
 
@@ -66,7 +70,7 @@ class Workload:
     cq_batch: int = 0
     sq_host: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise WorkloadError(f"kind {self.kind!r}: expected one of {', '.join(KINDS)}")
         if self.policy not in POLICIES:
@@ -93,22 +97,22 @@ class Workload:
             )
 
     @property
-    def rounds(self):
+    def rounds(self) -> int:
         """Returns the number of doorbells of each queue."""
         return self.messages // (self.queues * self.batch)
 
     @property
-    def total(self):
+    def total(self) -> int:
         """Returns the number of messages actually sent."""
         return self.rounds * self.queues * self.batch
 
     @property
-    def per_queue(self):
+    def per_queue(self) -> int:
         """Returns the number of messages of one queue."""
         return self.rounds * self.batch
 
     @property
-    def pieces(self):
+    def pieces(self) -> tuple[int, ...]:
         """Returns the bytes of each buffer of a message from host memory."""
         if self.buffers == 1:
             return (self.size,)
@@ -116,15 +120,15 @@ class Workload:
         return (first, self.size - first)
 
     @property
-    def inline(self):
+    def inline(self) -> bool:
         """Returns True if the payload is inline in the send WQE."""
         return self.size <= INLINE[self.entry_bytes]
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
         return asdict(self)
 
-    def setting(self):
+    def setting(self) -> dict[str, Any]:
         """Returns the values as the configuration of a Measurement (efa_cosim.measure.record)."""
         names = ("kind", "size", "queues", "depth", "batch", "sq_host", "seed")
         renamed = {"host_read_latency": self.read_latency, "store_buffer": self.policy}
@@ -132,7 +136,7 @@ class Workload:
         return {**{name: getattr(self, name) for name in names}, **renamed,
                 "configuration": {name: getattr(self, name) for name in own}}
 
-    def __str__(self):
+    def __str__(self) -> str:
         own = {
             field.name: getattr(self, field.name)
             for field in fields(self)
@@ -141,7 +145,7 @@ class Workload:
         return ", ".join(f"{name} {value}" for name, value in own.items())
 
 
-def consumer_index(workload, must):
+def consumer_index(workload: Workload, must: int) -> int:
     """Returns the consumer index of the CQ doorbell before a post that waited for `must`
     completions of its queue; 0 if there is no CQ doorbell."""
     if workload.cq_batch == 0 or must <= 0:
@@ -150,7 +154,7 @@ def consumer_index(workload, must):
     return seen * workload.cq_batch if seen > max(0, before) else 0
 
 
-def store_beats(workload):
+def store_beats(workload: Workload) -> Ints:
     """Returns the bus beats of the stores of each doorbell, without the doorbell itself.
 
     An array to be used cyclically: the result of the policy for SAMPLED_POSTS posts by one CPU.
