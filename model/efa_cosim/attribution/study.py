@@ -5,7 +5,11 @@ A runner takes workloads and returns for each a Record and the device's counters
 model).
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,7 +25,13 @@ from efa_cosim.attribution.views import (
 )
 from efa_cosim.attribution.waterfall import attribute
 from efa_cosim.cycle.compare import measurements
+from efa_cosim.cycle.record import Record
+from efa_cosim.cycle.timelines import Ints
+from efa_cosim.cycle.workload import Workload
 from efa_cosim.layouts.defs import Perf, PerfStream
+
+Ran: TypeAlias = tuple[Record, Ints | None]
+Runner: TypeAlias = Callable[[Sequence[Workload]], list[Ran]]
 
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 DEPTHS = (1, 4, 16, 64)

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """efa-cosim lab: planted provider bugs under each store buffer, found and named by a checker."""
 
+from __future__ import annotations
+
 import argparse
 import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 from efa_cosim.backends import backend_names, open_backend
-from efa_cosim.cli.options import RTL, cluster, job_count, number, width_of
+from efa_cosim.boundary.backend import Backend
+from efa_cosim.cli.options import RTL, Commands, cluster, job_count, number, width_of
 from efa_cosim.cli.options import seed as seed_of
 from efa_cosim.host.wc import OVERTAKING, POLICIES, StoreBuffer
 from efa_cosim.jobs.cluster import SYNTAX, ClusterError
@@ -53,7 +57,8 @@ exit codes: 0 every observable bug found and named, no false alarm; 1 otherwise;
 """
 
 
-def add_command(commands):
+def add_command(commands: Commands) -> None:
+    """Adds the command to the program."""
     parser = commands.add_parser("lab", help="write-combine laboratory: planted provider bugs",
                                  description=TEXT, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -85,14 +90,15 @@ def add_command(commands):
     parser.set_defaults(work=work)
 
 
-def _buffer(text):
+def _buffer(text: str) -> StoreBuffer:
     try:
-        return StoreBuffer.of(text)
+        found: StoreBuffer = StoreBuffer.of(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+    return found
 
 
-def work(options):
+def work(options: argparse.Namespace) -> int:
     """Runs the laboratory, or one run of it; returns the exit code."""
     if options.one and options.cluster:
         print("efa-cosim: --cluster does not go with --one, which plays its run in this process",
@@ -105,11 +111,11 @@ def work(options):
         return 2
 
 
-def _one(options):
+def _one(options: argparse.Namespace) -> int:
     from efa_cosim.wclab.bench import run
 
     try:
-        with open_backend(options.backend, record=True) as backend:
+        with cast(Backend, open_backend(options.backend, record=True)) as backend:
             result = run(backend, options.bug, options.buffer, options.seed)
     except DEVICE_WRONG as error:
         print(f"failed: {one_line(error)}", file=sys.stderr)
@@ -134,7 +140,7 @@ def _one(options):
     return int(matrix.outcome(record) in (matrix.MISSED, matrix.MISNAMED))
 
 
-def _all(options):
+def _all(options: argparse.Namespace) -> int:
     from efa_cosim.report.records import of_lab
 
     started = time.monotonic()
@@ -147,7 +153,9 @@ def _all(options):
     rtl = None if options.rtl == "none" else options.rtl
     bugs = (options.bug,) if options.bug else BUGS
     jobs = matrix.jobs(options.seeds, options.correct, rtl, options.rtl_seeds, bugs, options.seed)
-    done, failed, count = {}, {}, 0
+    done: dict[matrix.Job, list[dict[str, Any]]] = {}
+    failed: dict[matrix.Job, str] = {}
+    count = 0
     with (Progress("lab", len(jobs)) as progress,
           open_executor(options.cluster, width_of(options), ENTRY,
                         sources(rtl is not None, USED)) as executor):  # fmt: skip
@@ -169,7 +177,7 @@ def _all(options):
     found = matrix.summary(runs)
     wrong = matrix.failures(found, [failed[job] for job in jobs if job in failed], bugs)
     text, command = _text(found, runs, wrong), _command(options)
-    summary = {
+    summary: dict[str, Any] = {
         "verdict": "failed" if wrong else "passed", "text": text, "command": command,
         "title": "Write-combine laboratory", "origin": origin(), "seed": options.seed,
         "setting": f"{options.correct} seeds of correct code and {options.seeds} of each bug on "
@@ -185,14 +193,14 @@ def _all(options):
     return int(bool(wrong))
 
 
-def _command(options):
+def _command(options: argparse.Namespace) -> str:
     """Returns the command that gives the same results; the place of the jobs is no part of it."""
     bug = f" --bug {options.bug}" if options.bug else ""
     return (f"efa-cosim lab --seeds {options.seeds} --correct {options.correct} --rtl {options.rtl}"
             f" --rtl-seeds {options.rtl_seeds} --seed {options.seed}{bug}")
 
 
-def _text(found, runs, wrong):
+def _text(found: dict[str, Any], runs: list[dict[str, Any]], wrong: list[str]) -> str:
     if wrong:
         return f"{len(wrong)} failures in {len(runs)} runs, the first: {wrong[0]}"
     cells, correct = found["cells"], found["correct"]
@@ -203,11 +211,11 @@ def _text(found, runs, wrong):
             "correct code")
 
 
-def _parts(summary):
+def _parts(summary: dict[str, Any]) -> list[Section | Picture]:
     """Returns pictures and tables of the page; a backend after the other."""
     from efa_cosim.report import lab_plots as plots
 
-    parts = [Section("How to read it", [
+    parts: list[Section | Picture] = [Section("How to read it", [
         "A checker sees the bus, the device's events and the results of a run, but not the planted "
         "bug. A bug is not observable under a store buffer if correct code can leave the same "
         "trace and every message arrives."])]  # fmt: skip

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """efa-cosim: plays recorded sessions and runs the jobs of this repository."""
 
+from __future__ import annotations
+
 import argparse
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 PASSED, FAILED, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 # Each command is a module of this package, which adds its subcommand.
@@ -22,7 +26,7 @@ examples:
 """
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the program; returns its exit code.
 
     Slow imports are inside, so that an interrupt prints one line at any time."""
@@ -44,23 +48,24 @@ def main(arguments=None):
     return code
 
 
-def _work(arguments):
+def _work(arguments: Sequence[str] | None) -> int:
     from efa_cosim.boundary.backend import BackendUnavailable
 
     options = _parser().parse_args(arguments)
     options.command = shlex.join(["efa-cosim", *(sys.argv[1:] if arguments is None else arguments)])
     try:
-        return options.work(options)
+        code: int = options.work(options)
     except BackendUnavailable as error:
         return _reported(error, UNUSABLE)
+    return code
 
 
-def _reported(text, code):
+def _reported(text: object, code: int) -> int:
     print(f"efa-cosim: {text}", file=sys.stderr)
     return code
 
 
-def _reason(error):
+def _reason(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror or error}"
 
@@ -69,8 +74,8 @@ class _Terminated(KeyboardInterrupt):
     """SIGTERM as an exception: runs every `with` and `finally`, which end the simulators."""
 
 
-def _end_by_exception():
-    def leave(*_):
+def _end_by_exception() -> None:
+    def leave(*_: object) -> NoReturn:
         raise _Terminated
 
     try:
@@ -83,21 +88,21 @@ def _end_by_exception():
 class _Parser(argparse.ArgumentParser):
     """Reports wrong usage in one line that names the help option."""
 
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         self.exit(UNUSABLE, f"efa-cosim: {message}; run `{self.prog} --help` for usage\n")
 
 
 class _Version(argparse.Action):
     """Prints the version; git runs only when the option is given."""
 
-    def __call__(self, parser, *_):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from efa_cosim.measure.origin import source
 
         print(source())
         parser.exit()
 
 
-def _parser():
+def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="efa-cosim", description=__doc__, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter)

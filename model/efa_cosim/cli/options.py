@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared parts of the commands: paths, argument types."""
 
+from __future__ import annotations
+
 import argparse
 import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeAlias
 
 from efa_cosim.jobs.cluster import ADDRESS, SYNTAX
 from efa_cosim.tree import INSTALLED, ROOT
@@ -11,11 +16,13 @@ SESSIONS = ROOT / "model/tests/data/sessions"
 RTL = "verilator"
 MOST_SEED = (1 << 31) - 1
 MOST_JOBS = 64
+# Where a command adds its parser; argparse has no public name of this class.
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
-def number(least, most):
+def number(least: int, most: int) -> Callable[[str], int]:
     """Argument type: a whole number in a range."""
-    def parse(text):
+    def parse(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
@@ -27,24 +34,24 @@ def number(least, most):
     return parse
 
 
-def numbers(least, most):
+def numbers(least: int, most: int) -> Callable[[str], list[int]]:
     """Argument type: comma-separated whole numbers in a range, returned ascending and unique."""
     one = number(least, most)
 
-    def parse(text):
+    def parse(text: str) -> list[int]:
         return sorted({one(part) for part in text.split(",")})
 
     return parse
 
 
-def cluster(text):
-    """Argument type: the address of a cluster."""
+def cluster(text: str) -> str:
+    """Argument type: the address of a cluster; raises ArgumentTypeError."""
     if not ADDRESS.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r}: must be {SYNTAX}")
     return text
 
 
-def absent(path, known):
+def absent(path: Path, known: Iterable[Path]) -> str | None:
     """Returns an error for a file that is not there, which lists the paths `known`, else None."""
     if path.exists():
         return None
@@ -52,7 +59,7 @@ def absent(path, known):
     return f"{path}: no such file; expected a file such as {names}"
 
 
-def output_refusal(option, path):
+def output_refusal(option: str, path: Path | None) -> str | None:
     """Returns why a file cannot be written, None if it can or if `path` is None; `option` names it.
     """
     if path is None:
@@ -66,9 +73,10 @@ def output_refusal(option, path):
     return None
 
 
-def width_of(options):
+def width_of(options: argparse.Namespace) -> int:
     """Returns the number of jobs at a time: --jobs, else the number of cores, at most 4."""
-    return options.jobs or min(4, os.cpu_count() or 1)
+    jobs: int | None = options.jobs
+    return jobs or min(4, os.cpu_count() or 1)
 
 
 seed = number(0, MOST_SEED)

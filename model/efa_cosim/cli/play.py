@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """efa-cosim play: plays a recorded session of real software on a backend."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from efa_cosim.backends import backend_names
-from efa_cosim.cli.options import SESSIONS, absent, output_refusal
+from efa_cosim.cli.options import SESSIONS, Commands, absent, output_refusal
 from efa_cosim.jobs.files import atomic_write
 from efa_cosim.jobs.progress import Progress
 from efa_cosim.layouts import defs
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
-from efa_cosim.session.player import PlayError, open_player, play
+from efa_cosim.session.player import PlayError, PlayResult, open_player, play
 from efa_cosim.session.recording import SessionError, read_session
 
 TEXT = """\
@@ -31,7 +34,8 @@ A difference is reported with the line of the session, the expected and the rece
 """
 
 
-def add_command(commands):
+def add_command(commands: Commands) -> None:
+    """Adds the command to the program."""
     parser = commands.add_parser(
         "play", help="play a recorded session of real software and compare",
         description=TEXT, epilog=EPILOG,
@@ -48,16 +52,17 @@ def add_command(commands):
     parser.set_defaults(work=work)
 
 
-def work(options):
+def work(options: argparse.Namespace) -> int:
     """Plays the session, prints the result, returns the exit code."""
     refusal = absent(options.file, SESSIONS.glob("*.gz")) or output_refusal("--json", options.json)
     if refusal:
         print(f"efa-cosim: {refusal}", file=sys.stderr)
         return 2
-    result = {"session": options.file.name, "backend": options.backend}
+    result: dict[str, Any] = {"session": options.file.name, "backend": options.backend}
     chosen = {"profile": options.profile} if options.profile else {}
     try:
         session = read_session(options.file)
+        assert session.settings is not None
         result["profile"] = options.profile or session.settings.profile
         with (Progress(options.file.name) as progress,
               open_player(options.backend, session, **chosen) as backend):
@@ -85,7 +90,7 @@ def work(options):
     return code
 
 
-def _summary(played):
+def _summary(played: PlayResult) -> str:
     counts = [
         (played.stores, "stores"), (played.register_responses, "register responses"),
         (played.admin_responses, "admin responses"), (played.completions, "completions"),

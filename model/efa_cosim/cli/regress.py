@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """efa-cosim regress: runs a list of tests with many seeds, on this machine or on a cluster."""
 
+from __future__ import annotations
+
 import argparse
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 from efa_cosim.boundary.backend import BackendUnavailable
-from efa_cosim.cli.options import absent, cluster, job_count, seed, width_of
+from efa_cosim.cli.options import Commands, absent, cluster, job_count, seed, width_of
 from efa_cosim.jobs import store
 from efa_cosim.jobs.cluster import SYNTAX, ClusterError
 from efa_cosim.jobs.executor import open_executor
-from efa_cosim.jobs.job import UNUSABLE
+from efa_cosim.jobs.job import UNUSABLE, Finished
 from efa_cosim.jobs.progress import Progress
 from efa_cosim.regress import table
-from efa_cosim.regress.runs import benches, read_list
+from efa_cosim.regress.runs import Run, TestList, benches, read_list
 from efa_cosim.report import regress_page
 from efa_cosim.sweep.grid import GridError
 from efa_cosim.tree import REPORTS, ROOT
@@ -55,7 +59,8 @@ exit codes: 0 all passed; 1 a run failed or is flaky; 2 usage or environment
 """
 
 
-def add_command(commands):
+def add_command(commands: Commands) -> None:
+    """Adds the command to the program."""
     parser = commands.add_parser("regress", help="a list of tests with many seeds",
                                  description=TEXT, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -74,7 +79,7 @@ def add_command(commands):
     parser.set_defaults(work=work)
 
 
-def work(options):
+def work(options: argparse.Namespace) -> int:
     """Runs the list, writes tables and page, returns the exit code."""
     refusal = absent(options.file, LISTS.glob("*.yaml"))
     if refusal:
@@ -103,16 +108,26 @@ def work(options):
     return int(bool(bad))
 
 
-class _Regression:
-    """The runs of a list and what is known of each: {attempt: (verdict, seconds, machine, reason)}.
-    """
+class _Attempt(NamedTuple):
+    """The result of one attempt of a run."""
 
-    def __init__(self, listed, repeat, options):
+    verdict: str
+    seconds: float
+    machine: str
+    reason: str
+
+
+class _Regression:
+    """The runs of a list and what is known of each: {number of the attempt: its result}."""
+
+    def __init__(
+        self, listed: TestList, repeat: Callable[[Run], str], options: argparse.Namespace
+    ) -> None:
         self._listed, self._repeat, self._options = listed, repeat, options
         self._digest = store.digest_of(ROOT, SOURCES)
-        self._known = {run: {} for run in listed.runs}
+        self._known: dict[Run, dict[int, _Attempt]] = {run: {} for run in listed.runs}
 
-    def results(self):
+    def results(self) -> list[table.Result]:
         """Runs what is not stored; returns a Result for each run, in the order of the list."""
         if not self._options.fresh:
             for run in self._listed.runs:
@@ -125,28 +140,28 @@ class _Regression:
                 self._run(open_runs, progress)
         return [self._result(run) for run in self._listed.runs]
 
-    def _find(self, run):
+    def _find(self, run: Run) -> None:
         for attempt in (1, 2):
             found = store.find(FOLDER, self._digest, replace(run, attempt=attempt))
             if found is not None:
-                self._known[run][attempt] = tuple(found)
+                self._known[run][attempt] = _Attempt(*found)
 
-    def _again(self, run):
+    def _again(self, run: Run) -> list[Run]:
         """Returns the next attempt of a run: the first, the second after a failure, or none."""
         known = self._known[run]
         if 1 not in known:
             return [run]
-        failed = known[1][0] == table.FAILED
+        failed = known[1].verdict == table.FAILED
         return [replace(run, attempt=2)] if failed and 2 not in known else []
 
-    def _run(self, runs, progress):
+    def _run(self, runs: list[Run], progress: Progress) -> None:
         options = self._options
         width = width_of(options)
         with open_executor(options.cluster, width, ENTRY, SOURCES, self._listed.limits) as executor:
             progress.say(f"{min(executor.width, len(runs))} at a time; the first run of a bench "
                          "may build it")
             # The first seed of each test first: different benches are built at the same time.
-            seeds = {}
+            seeds: dict[Run, list[Run]] = {}
             for run in runs:
                 seeds.setdefault(replace(run, seed=0), []).append(run)
             for each in zip_longest(*seeds.values()):
@@ -158,28 +173,28 @@ class _Regression:
                 for again in self._note(finished, progress):
                     executor.add(again)
 
-    def _note(self, finished, progress):
+    def _note(self, finished: Finished, progress: Progress) -> list[Run]:
         """Notes and stores the result of an attempt; returns the attempt that follows."""
         run, first = finished.job, replace(finished.job, attempt=1)
         if finished.code:
             # Not stored: the machine, not the test, may be the reason.
-            found = (table.FAILED, finished.seconds, "", finished.reason)
+            found = _Attempt(table.FAILED, finished.seconds, "", finished.reason)
         else:
             (text,) = finished.measurements
-            found = (text["verdict"], finished.seconds, text["machine"], text["reason"])
+            found = _Attempt(text["verdict"], finished.seconds, text["machine"], text["reason"])
             store.keep(FOLDER, self._digest, run, list(found))
         self._known[first][run.attempt] = found
         again = self._again(first)
         if again:
             progress.fail(f"regress: runs again: {run}")
         else:
-            progress.advance(note=str(run), failed=found[0] != table.PASSED)
+            progress.advance(note=str(run), failed=found.verdict != table.PASSED)
         return again
 
-    def _result(self, run):
+    def _result(self, run: Run) -> table.Result:
         first, *_ = tried = [known for _, known in sorted(self._known[run].items())]
-        if first[0] == table.PASSED:
-            return table.Result(run, table.PASSED, 1, first[1], first[2], "", "")
-        verdict = table.FLAKY if tried[-1][0] == table.PASSED else table.FAILED
-        return table.Result(run, verdict, len(tried), sum(one[1] for one in tried), tried[-1][2],
-                            self._repeat(run), first[3])
+        if first.verdict == table.PASSED:
+            return table.Result(run, table.PASSED, 1, first.seconds, first.machine, "", "")
+        verdict = table.FLAKY if tried[-1].verdict == table.PASSED else table.FAILED
+        return table.Result(run, verdict, len(tried), sum(one.seconds for one in tried),
+                            tried[-1].machine, self._repeat(run), first.reason)

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """efa-cosim run: plays recorded sessions on RTL and model, runs sweeps, writes a report."""
 
+from __future__ import annotations
+
 import argparse
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 from efa_cosim.backends import open_backend
-from efa_cosim.cli.options import RTL, SESSIONS, seed
+from efa_cosim.boundary.backend import Backend
+from efa_cosim.cli.options import RTL, SESSIONS, Commands, seed
 from efa_cosim.cli.waterfall import simulated
-from efa_cosim.host.endpoints import SRD, UD
+from efa_cosim.host.endpoints import SRD, UD, Node
 from efa_cosim.jobs.progress import Progress
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 from efa_cosim.measure.origin import origin
@@ -37,7 +41,8 @@ exit codes: 0 no difference, 1 a difference (the report names it), 2 usage or en
 """
 
 
-def add_command(commands):
+def add_command(commands: Commands) -> None:
+    """Adds the command to the program."""
     parser = commands.add_parser("run", help="the main job: sessions, sweeps, report",
                                  description=TEXT, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -52,10 +57,13 @@ def add_command(commands):
     parser.set_defaults(work=work)
 
 
-def work(options):
+def work(options: argparse.Namespace) -> int:
     """Runs everything; returns the exit code."""
     started = time.monotonic()
-    sessions, measurements, shown, wrong = [], [], [], []
+    sessions: list[dict[str, Any]] = []
+    measurements: list[Measurement] = []
+    shown: list[dict[str, Any]] = []
+    wrong: list[str] = []
     try:
         check_target(options.out)
         with Progress("run") as progress:
@@ -63,7 +71,7 @@ def work(options):
                 path = SESSIONS / f"{name}.jsonl.gz"
                 sessions += play_both(path, options.seed, wrong, progress)
             progress.phase("opening the RTL for the sweeps")
-            with open_backend(RTL, seed=options.seed) as backend:
+            with cast(Backend, open_backend(RTL, seed=options.seed)) as backend:
                 measure(new_node(backend, options.seed), measurements, progress)
             attribute(options.seed, measurements, shown, progress)
     except DEVICE_WRONG as error:
@@ -90,14 +98,22 @@ def work(options):
     return 1 if wrong else 0
 
 
-def measure(node, measurements, progress):
-    """Runs the sweeps; after an error, measurements made before stay in the list."""
+def measure(node: Node, measurements: list[Measurement], progress: Progress) -> None:
+    """Runs the sweeps; after an error, measurements made before stay in the list. Raises Mismatch.
+    """
     measurements += latency_sweep(node, kinds=(UD, SRD), progress=progress.phase)
     measurements += rate_sweep(node, kinds=(UD, SRD), progress=progress.phase)
 
 
-def attribute(seed, measurements, shown, progress):
-    """Attributes the cycles of a single message and of messages under load, on the RTL."""
+def attribute(
+    seed: int,
+    measurements: list[Measurement],
+    shown: list[dict[str, Any]],
+    progress: Progress,
+) -> None:
+    """Attributes the cycles of a single message and of messages under load, on the RTL.
+
+    Adds to both lists; raises RuntimeError and BackendUnavailable."""
     from efa_cosim.attribution.study import ways
     from efa_cosim.attribution.waterfall import WaterfallError
     from efa_cosim.cycle.timelines import TimelineError
@@ -115,7 +131,9 @@ def attribute(seed, measurements, shown, progress):
                     **Workload(**shown[0]["workload"]).setting()))
 
 
-def _text(sessions, measurements, wrong):
+def _text(
+    sessions: list[dict[str, Any]], measurements: list[Measurement], wrong: list[str]
+) -> str:
     """The verdict in words: the first difference, or the counts of what was compared."""
     if wrong:
         return wrong[0] + (f" (and {len(wrong) - 1} more differences)" if len(wrong) > 1 else "")
@@ -127,14 +145,19 @@ def _text(sessions, measurements, wrong):
             f"{messages} swept messages checked")
 
 
-def play_both(path, seed, wrong, progress):
+def play_both(
+    path: Path, seed: int, wrong: list[str], progress: Progress
+) -> list[dict[str, Any]]:
     """Plays a session on model and RTL and compares all output; returns a row for each.
 
     Differences are appended to `wrong`. Raises SessionError if the file is not a session."""
-    rows, sent, session = [], [], read_session(path)
-    for backend_name, more in (("model", {}), (RTL, {"seed": seed})):
+    rows: list[dict[str, Any]] = []
+    sent: list[Outputs] = []
+    session = read_session(path)
+    chosen: list[tuple[str, dict[str, Any]]] = [("model", {}), (RTL, {"seed": seed})]
+    for backend_name, more in chosen:
         progress.phase(f"playing {path.name.split('.')[0]} on {backend_name}")
-        row = {"name": path.name, "backend": backend_name, "verdict": "passed"}
+        row: dict[str, Any] = {"name": path.name, "backend": backend_name, "verdict": "passed"}
         outputs = Outputs(backend_name)
         try:
             with open_player(backend_name, session, **more) as backend:
@@ -154,7 +177,9 @@ def play_both(path, seed, wrong, progress):
     return rows
 
 
-def _compare(name, rows, sent, wrong):
+def _compare(
+    name: str, rows: list[dict[str, Any]], sent: list[Outputs], wrong: list[str]
+) -> None:
     """Compares the output of both with each other."""
     found = differences(*sent)
     wrong += [f"{name}: {text}" for text in found]

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """efa-cosim serve: offers devices of the reference model to virtual machines, over vfio-user."""
 
+from __future__ import annotations
+
 import argparse
 import sys
 from pathlib import Path
 
-from efa_cosim.cli.options import output_refusal
+from efa_cosim.cli.options import Commands, output_refusal
 from efa_cosim.layouts import defs
 from efa_cosim.live.server import ServeError, Server
 
@@ -34,7 +36,8 @@ exit codes: 0 ended by a signal or the idle timeout; 2 usage or environment
 """
 
 
-def add_command(commands):
+def add_command(commands: Commands) -> None:
+    """Adds the command to the program."""
     parser = commands.add_parser("serve", help="devices for virtual machines, over vfio-user",
                                  description=TEXT, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -51,7 +54,7 @@ def add_command(commands):
     parser.set_defaults(work=work)
 
 
-def _seconds(text):
+def _seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -61,7 +64,7 @@ def _seconds(text):
     return value
 
 
-def work(options):
+def work(options: argparse.Namespace) -> int:
     """Serves until a signal or the idle timeout; returns the exit code."""
     # Node 0 is no device.
     most = (1 << defs.LIMITS.node_w) - 1
@@ -83,6 +86,7 @@ def work(options):
     if wrong:
         print(f"efa-cosim: {wrong}", file=sys.stderr)
         return 2
+    assert server is not None
     try:
         server.run()
     finally:

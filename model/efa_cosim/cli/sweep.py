@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """efa-cosim sweep: measures latency and rate over a grid, from a file or from options."""
 
+from __future__ import annotations
+
 import argparse
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any, cast
 
 from efa_cosim.backends import open_backend
-from efa_cosim.boundary.backend import BackendUnavailable
+from efa_cosim.boundary.backend import Backend, BackendUnavailable
 from efa_cosim.cli.options import (
     RTL,
+    Commands,
     absent,
     cluster,
     job_count,
@@ -30,7 +35,7 @@ from efa_cosim.measure.record import stamped
 from efa_cosim.measure.workload import LATENCY_SIZES, QUEUES, latency_sweep, new_node, rate_sweep
 from efa_cosim.report.page import ReportError, check_target, write_report
 from efa_cosim.sweep import cache
-from efa_cosim.sweep.grid import CYCLE, Grid, GridError, read_grid
+from efa_cosim.sweep.grid import CYCLE, Grid, GridError, Job, read_grid
 from efa_cosim.sweep.point import measure
 from efa_cosim.tree import REPORTS, ROOT
 
@@ -74,7 +79,8 @@ examples:
 """
 
 
-def add_command(commands):
+def add_command(commands: Commands) -> None:
+    """Adds the command to the program."""
     parser = commands.add_parser("sweep", help="latency and rate over sizes, queues, hosts, seeds",
                                  description=TEXT, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -102,7 +108,7 @@ def add_command(commands):
     parser.set_defaults(work=work)
 
 
-def work(options):
+def work(options: argparse.Namespace) -> int:
     """Runs the sweep, writes the report, returns the exit code."""
     refusal = options.file and absent(options.file, (ROOT / "sim/sweeps").glob("*.yaml"))
     if refusal:
@@ -125,7 +131,7 @@ def work(options):
     return 0 if summary["verdict"] == "passed" else 1
 
 
-def _check_together(options):
+def _check_together(options: argparse.Namespace) -> None:
     """Refuses options that would be ignored: a file defines the whole sweep."""
     if options.file is None:
         for name in ("jobs", "cluster"):
@@ -140,7 +146,7 @@ def _check_together(options):
                             f"write it into {options.file}")
 
 
-def _of_options(options):
+def _of_options(options: argparse.Namespace) -> dict[str, Any]:
     """Measures on one device after the other in this process."""
     wait, one_seed = options.rd_latency or 125, 1 if options.seed is None else options.seed
     sizes, queues = options.sizes or LATENCY_SIZES, options.queues or QUEUES
@@ -151,8 +157,8 @@ def _of_options(options):
         return _summary(options.command, rows, [],
                         {"seed": one_seed, "title": TITLE, "setting": "cycle model"}, MODELLED)
     with (Progress("sweep") as progress,
-          open_backend(options.backend or RTL, seed=one_seed, rd_latency_min=wait,
-                       rd_latency_max=wait) as backend):
+          cast(Backend, open_backend(options.backend or RTL, seed=one_seed, rd_latency_min=wait,
+                                     rd_latency_max=wait)) as backend):
         node = new_node(backend, one_seed)
         measurements = latency_sweep(node, sizes, (UD, SRD), progress=progress.phase)
         measurements += rate_sweep(node, [size for size in sizes if size], queues,
@@ -163,7 +169,7 @@ def _of_options(options):
                     {"seed": one_seed, "title": TITLE, "setting": setting})
 
 
-def _of_file(options):
+def _of_file(options: argparse.Namespace) -> dict[str, Any]:
     """Runs every job of the grid that is not cached, in parallel processes."""
     grid = read_grid(options.file)
     jobs = grid.jobs()
@@ -184,10 +190,18 @@ def _of_file(options):
                     MODELLED if grid.backend == (CYCLE,) else "checked")
 
 
-def _run(missing, options, width, done, progress, estimate):
+def _run(
+    missing: Sequence[Job],
+    options: argparse.Namespace,
+    width: int,
+    done: dict[Job, list[dict[str, Any]]],
+    progress: Progress,
+    estimate: Estimate,
+) -> dict[Job, str]:
     """Runs jobs, caches their measurements and adds them to `done`; returns {failed job: reason}.
     """
-    on_the_rtl, failed = any(job.backend != CYCLE for job in missing), {}
+    on_the_rtl = any(job.backend != CYCLE for job in missing)
+    failed: dict[Job, str] = {}
     with open_executor(options.cluster, width, ENTRY, cache.sources(on_the_rtl)) as executor:
         width = estimate.width = executor.width
         if on_the_rtl:
@@ -209,30 +223,31 @@ def _run(missing, options, width, done, progress, estimate):
     return failed
 
 
-def in_groups(jobs, width):
+def in_groups(jobs: Sequence[Job], width: int) -> list[Job | Group]:
     """The jobs for the pool: short jobs of the cycle model in groups, one process a group."""
     short = [job for job in jobs if job.backend == CYCLE]
     each = max(1, min(MOST_IN_GROUP, -(-len(short) // width)))
     groups = [Group(tuple(short[at : at + each])) for at in range(0, len(short), each)]
-    return [job for job in jobs if job.backend != CYCLE] + groups
+    return [*(job for job in jobs if job.backend != CYCLE), *groups]
 
 
 class Estimate:
     """Estimates the time left from finished jobs of the same backend: a job on the RTL takes a
     thousand times as long as one of the cycle model. `width` jobs run at a time."""
 
-    def __init__(self, missing, width=1):
+    def __init__(self, missing: Iterable[Job], width: int = 1) -> None:
         self.width = width
         self._left = Counter(job.backend for job in missing)
-        self._seconds, self._ended = Counter(), Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._ended: Counter[str] = Counter()
 
-    def count(self, job, seconds):
+    def count(self, job: Job, seconds: float) -> None:
         """Records a job that finished after so many seconds of a process."""
         self._left[job.backend] -= 1
         self._seconds[job.backend] += seconds
         self._ended[job.backend] += 1
 
-    def left(self):
+    def left(self) -> float:
         """Estimated seconds until the end."""
         mean = sum(self._seconds.values()) / sum(self._ended.values())
         work = sum(count * (self._seconds[name] / self._ended[name] if self._ended[name] else mean)
@@ -240,7 +255,13 @@ class Estimate:
         return work / min(self.width, max(1, sum(self._left.values())))
 
 
-def _summary(command, rows, wrong, more, how="checked"):
+def _summary(
+    command: str,
+    rows: Sequence[dict[str, Any]],
+    wrong: Sequence[str],
+    more: dict[str, Any],
+    how: str = "checked",
+) -> dict[str, Any]:
     counts = Counter(row["metric"] for row in rows)
     message = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
     messages = sum(row["messages"] for row in rows)

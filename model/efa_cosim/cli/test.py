@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """efa-cosim test: runs the project's tests, all or a selection, on the named simulators."""
 
+from __future__ import annotations
+
+import argparse
 import subprocess
 import sys
 
-from efa_cosim.cli.options import seed
+from efa_cosim.cli.options import Commands, seed
 from efa_cosim.tree import INSTALLED, ROOT
 
 NOTHING_SELECTED = 5
 
 
-def add_command(commands):
+def add_command(commands: Commands) -> None:
+    """Adds the command to the program."""
     parser = commands.add_parser("test", help="run the tests", description=__doc__)
     parser.add_argument("what", nargs="?", default="", help="select tests, as with pytest -k")
     parser.add_argument("--sim", default="verilator,icarus",
@@ -20,7 +24,7 @@ def add_command(commands):
     parser.set_defaults(work=work)
 
 
-def work(options):
+def work(options: argparse.Namespace) -> int:
     """Runs pytest on the project; returns 0 if passed, 1 if failed, 2 for wrong usage."""
     if INSTALLED:
         print("efa-cosim: an installed package has no tests; use a checkout of the project",

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """efa-cosim waterfall: attributes the cycles of every message to service and named waits."""
 
+from __future__ import annotations
+
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from efa_cosim.backends import run_workloads
-from efa_cosim.cli.options import RTL, number, numbers, seed
+from efa_cosim.cli.options import RTL, Commands, number, numbers, seed
 from efa_cosim.jobs.progress import Progress
 from efa_cosim.measure import record
 from efa_cosim.measure.failures import one_line
@@ -17,6 +21,10 @@ from efa_cosim.measure.record import stamped
 from efa_cosim.report.document import Section, messages, physical, table
 from efa_cosim.report.publish import Picture, publish
 from efa_cosim.tree import REPORTS
+
+if TYPE_CHECKING:
+    from efa_cosim.attribution.study import Ran, Runner
+    from efa_cosim.cycle.workload import Workload
 
 CYCLE = "cycle"
 OUT = REPORTS / "waterfall"
@@ -41,7 +49,8 @@ exit codes: 0 every message attributed to the cycle; 1 otherwise; 2 usage or env
 """
 
 
-def add_command(commands):
+def add_command(commands: Commands) -> None:
+    """Adds the command to the program."""
     parser = commands.add_parser("waterfall", help="attribute the cycles of every message",
                                  description=TEXT, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -72,7 +81,7 @@ def add_command(commands):
     parser.set_defaults(work=work)
 
 
-def work(options):
+def work(options: argparse.Namespace) -> int:
     """Runs the workloads, attributes the cycles, writes the report; returns the exit code."""
     # This import takes seconds, which help and refusals avoid.
     from efa_cosim.attribution.study import study
@@ -115,18 +124,18 @@ def work(options):
     return 0 if agrees else 1
 
 
-def _modelled(works):
+def _modelled(works: Sequence[Workload]) -> list[Ran]:
     from efa_cosim.cycle.network import recorded
 
     return [(recorded(one), None) for one in works]
 
 
-def simulated(backend, seed):
+def simulated(backend: str, seed: int) -> Runner:
     """Returns the runner of workloads on the RTL for attribution.study; raises
     BackendUnavailable."""
     from efa_cosim.cycle.record import from_rtl
 
-    def runner(works):
+    def runner(works: Sequence[Workload]) -> list[Ran]:
         runs = run_workloads(backend, works, seed)
         return [
             (from_rtl(one, run), run.perf_counters) for one, run in zip(works, runs, strict=True)
@@ -159,15 +168,17 @@ HEADINGS = {
 }  # fmt: skip
 
 
-def _pictures(summary, who):
+def _pictures(summary: dict[str, Any], who: str) -> list[Picture]:
     """Returns the Picture of each view."""
     from efa_cosim.report import plots
     from efa_cosim.report import waterfall_plots as pictures
 
     rows, setting = summary["rows"], summary["setting"]
     names = ("waterfall-closed", "waterfall-open", "waterfall-host")
-    found = [(name, partial(plots.waterfall, one, who))
-             for name, one in zip(names, summary["shown"], strict=True)]
+    found: list[tuple[str, Callable[[], str]]] = [
+        (name, partial(plots.waterfall, one, who))
+        for name, one in zip(names, summary["shown"], strict=True)
+    ]
     found.append(("distribution", partial(pictures.distribution, summary["shown"], setting)))
     found.append(("shares", partial(pictures.shares, rows, setting)))
     for host, size in dict.fromkeys((row["sq_host"], row["size"]) for row in rows):
@@ -180,18 +191,18 @@ def _pictures(summary, who):
     return [Picture(name, _heading(name), draw, CAPTIONS.get(name, CAUSES)) for name, draw in found]
 
 
-def _heading(name):
+def _heading(name: str) -> str:
     host = ", send queues in host memory" if name.endswith("-host") else ""
     return HEADINGS.get(name) or f"Wait causes, {name.split('-')[1]} bytes{host}"
 
 
-def _write(folder, summary, trace, who):
+def _write(folder: Path, summary: dict[str, Any], trace: str, who: str) -> Path:
     """Writes the report folder; returns the path of its page."""
     read = Section("How to read it", [
         "Each wait has a name. It is derived by replaying the stage from the other messages at the "
         "same ports and from the depths and latencies of the timing table. trace.json shows the "
         "first messages of the closed loop on ui.perfetto.dev."])  # fmt: skip
-    parts = [read]
+    parts: list[Section | Picture] = [read]
     for picture, one in zip_longest(_pictures(summary, who), summary["shown"]):
         parts.append(picture)
         if one is not None:
@@ -199,7 +210,7 @@ def _write(folder, summary, trace, who):
     return publish(folder, summary, [*parts, _runs(summary["rows"])], {"trace.json": trace})
 
 
-def _runs(rows):
+def _runs(rows: Sequence[dict[str, Any]]) -> Section:
     """Returns a table of the runs with rate and latency, in cycles and at the nominal clock."""
     columns = ("run", "size", "send queues", "messages", "messages per cycle", "at the nominal "
                "clock", "median, cycles", "median", "p99, cycles", "p99")  # fmt: skip
