@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one laboratory seed: a process sends over several queues; a tap and a checker observe."""
 
+from __future__ import annotations
+
 import hashlib
 import random
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
+from efa_cosim.boundary.backend import Backend
 from efa_cosim.host.completion_queue import VerbsError
 from efa_cosim.host.endpoints import QKEY, SRD, Node
 from efa_cosim.host.queue_pair import INLINE_64
+from efa_cosim.host.verbs import Context
 from efa_cosim.host.wc import StoreBuffer
 from efa_cosim.layouts import defs
 from efa_cosim.wclab.bugs import planted
 from efa_cosim.wclab.checker import Checker
 from efa_cosim.wclab.explain import breach
-from efa_cosim.wclab.trace import DB, LLQ, Tap
+from efa_cosim.wclab.trace import DB, LLQ, Item, Tap
 from efa_cosim.wclab.verdict import CLEAN, name
 
 # Depth and WQE size of the queues of a run; some rings hold more than max_tx_batch WQEs.
@@ -40,7 +46,7 @@ class Run:
     verdict: str = CLEAN
     why: str = ""
     breach: str = ""
-    device: dict = field(default_factory=dict)
+    device: dict[str, int] = field(default_factory=dict)
     sent: int = 0
     arrived: int = 0
     garbage: int = 0
@@ -51,28 +57,28 @@ class Run:
     digest: str = ""
 
     @property
-    def right(self):
+    def right(self) -> bool:
         """Returns True if each message arrived once, in order and unchanged."""
         return self.sent == self.arrived and not self.garbage
 
     @property
-    def found(self):
+    def found(self) -> bool:
         """Returns True if checker or device report an error."""
         return self.verdict != CLEAN or bool(self.device)
 
     @property
-    def hidden(self):
+    def hidden(self) -> bool:
         """Returns True if the bug is not observable: a permitted trace, correct results, no error.
         """
         return not self.breach and self.right and not self.device
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
         return asdict(self)
 
 
-def run(backend, bug, buffer, seed):
-    """Plays one seed on a backend opened with record=True; returns the Run."""
+def run(backend: Backend, bug: str | None, buffer: StoreBuffer | str, seed: int) -> Run:
+    """Plays one seed on a backend opened with record=True; returns the Run. Raises DriverError."""
     buffer = StoreBuffer.of(buffer)
     text = Run(bug, str(buffer), seed, backend.name)
     rng = random.Random(f"laboratory {seed}")
@@ -96,7 +102,7 @@ def run(backend, bug, buffer, seed):
     return text
 
 
-def _digest(items):
+def _digest(items: Iterable[Item]) -> str:
     state = hashlib.sha256()
     for item in items:
         if item.kind == LLQ:
@@ -106,7 +112,7 @@ def _digest(items):
     return state.hexdigest()[:16]
 
 
-def _play(context, tap, rng, flows):
+def _play(context: Context, tap: Tap, rng: random.Random, flows: Sequence[_Flow]) -> None:
     """Fills the rings, queue by queue, until each queue has sent everything or is stuck."""
     going = list(flows)
     while going:
@@ -128,7 +134,9 @@ def _play(context, tap, rng, flows):
 class _Flow:
     """One send queue and its receiver, from creation to destruction; the ring wraps repeatedly."""
 
-    def __init__(self, node, tap, rng, depth, entry_bytes):
+    def __init__(
+        self, node: Node, tap: Tap, rng: random.Random, depth: int, entry_bytes: int
+    ) -> None:
         context, pd = node.context, node.pd
         self._tap, self._rng = tap, rng
         self._most = INLINE_64 if entry_bytes == 64 else node.driver.inline_bytes
@@ -141,10 +149,11 @@ class _Flow:
         self._region = pd.reg_mr(ROOM)
         self._to = {"ah": node.ah_of(tap.node_id), "dest_qp": self._receiver.number, "qkey": QKEY}
         self._total, self._done = 3 * depth + rng.randrange(depth), 0
-        self._posted, self._went = [], []
+        self._posted: list[bytes] = []
+        self._went: list[bytes] = []
         self._shape = tap.watch(self._sender)
 
-    def post(self):
+    def post(self) -> bool:
         """Posts messages while slots are free; returns True if more can be posted now."""
         rng, left = self._rng, self._total - len(self._posted)
         count = min(self._sender.sq.space, left, rng.randint(1, self._sender.sq_depth))
@@ -156,16 +165,16 @@ class _Flow:
         self._receiver.post_recv_many(np.arange(count), region.addr, ROOM, region.l_key)
         self._sender.post_send_many(np.arange(count), **self._to, inline=rows)
         self._posted += [row.tobytes() for row in rows]
-        return count < left and self._sender.sq.space > 0
+        return count < left and bool(self._sender.sq.space)
 
-    def take(self, packets):
+    def take(self, packets: Iterable[bytes]) -> None:
         """Records the packets of this queue."""
         for packet in packets:
             head = defs.PktHdr.unpack(packet)
             if head.opcode in _DATA and head.src_qpn == self._sender.number:
                 self._went.append(packet[defs.PktHdr.SIZE :][: head.length])
 
-    def poll(self):
+    def poll(self) -> bool:
         """Consumes completions; returns False if all messages are sent, a send failed or is stuck.
         """
         self._receiver.recv_cq.poll_array()
@@ -176,9 +185,10 @@ class _Flow:
             return False
         self._done += len(ended)
         stuck = not len(ended) and self._done < len(self._posted)
-        return not (stuck or ended["status"].any() or self._done == self._total)
+        failed = bool(ended["status"].any())
+        return not (stuck or failed or self._done == self._total)
 
-    def end(self, text):
+    def end(self, text: Run) -> None:
         """Adds the results to the run and destroys the queue."""
         self._tap.leave(self._shape)
         posted, known = self._posted, set(self._posted)

@@ -6,13 +6,24 @@
 The checker does not use these names; its verdicts have a separate list.
 """
 
+from __future__ import annotations
+
 import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from efa_cosim.host.provider import Copy, Doorbell, Fence, Provider
-from efa_cosim.host.wc import STORE_BYTES
+from efa_cosim.host.wc import STORE_BYTES, WcBuffer
 from efa_cosim.host.work_queue import WorkQueue
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from efa_cosim.host.queue_pair import QueuePair
+
+Step: TypeAlias = Copy | Fence | Doorbell
 
 # Maximum number of steps of a thread before the other thread may run.
 MOST_SLICE = 12
@@ -21,7 +32,7 @@ MOST_SLICE = 12
 class NoFence(Provider):
     """Omits the fence before the doorbell."""
 
-    def one_batch(self, qp, number, data):
+    def one_batch(self, qp: QueuePair, number: int, data: bytes) -> Iterator[Step]:
         for step in super().one_batch(qp, number, data):
             if not isinstance(step, Fence):
                 yield step
@@ -30,7 +41,7 @@ class NoFence(Provider):
 class FenceTooEarly(Provider):
     """Places the fence before the last WQE."""
 
-    def one_batch(self, qp, number, data):
+    def one_batch(self, qp: QueuePair, number: int, data: bytes) -> Iterator[Step]:
         size = qp.wqe.SIZE
         last = number + len(data) // size - 1
         if last > number:
@@ -43,7 +54,7 @@ class FenceTooEarly(Provider):
 class DoorbellBeforeLastStore(Provider):
     """Moves the last 8-byte store of a batch after its doorbell, with a fence after it."""
 
-    def one_batch(self, qp, number, data):
+    def one_batch(self, qp: QueuePair, number: int, data: bytes) -> Iterator[Step]:
         *before, last = self.copies(qp, number, data)
         yield from before
         cut = len(last.data) - STORE_BYTES
@@ -57,29 +68,31 @@ class DoorbellBeforeLastStore(Provider):
 class BatchTooLarge(Provider):
     """Ignores max_tx_batch."""
 
-    def batch(self, qp, _number):
-        return qp.sq_depth
+    def batch(self, qp: QueuePair, _number: int) -> int:
+        depth: int = qp.sq_depth
+        return depth
 
 
 class SlotReused(Provider):
     """Assumes twice the ring depth in its bookkeeping."""
 
-    def work_queue(self, depth, generation, long_ids):
+    def work_queue(self, depth: int, generation: int, long_ids: bool) -> WorkQueue:
         return WorkQueue(2 * depth, generation, long_ids)
 
 
 class WrapWrong(Provider):
     """Counts the doorbell modulo the ring, or writes a batch beyond the end of the ring."""
 
-    def __init__(self, rng):
+    def __init__(self, rng: random.Random) -> None:
         self._masks = rng.random() < 0.5
 
-    def doorbell(self, qp, number):
+    def doorbell(self, qp: QueuePair, number: int) -> Doorbell:
         if self._masks:
             return Doorbell(number % qp.sq_depth)
-        return super().doorbell(qp, number)
+        correct: Doorbell = super().doorbell(qp, number)
+        return correct
 
-    def copies(self, qp, number, data):
+    def copies(self, qp: QueuePair, number: int, data: bytes) -> Iterator[Copy]:
         if self._masks:
             yield from super().copies(qp, number, data)
         else:
@@ -89,14 +102,14 @@ class WrapWrong(Provider):
 class StalePhase(Provider):
     """Keeps the phase bit of the first pass after a wrap."""
 
-    def phases(self, qp, numbers):
+    def phases(self, qp: QueuePair, numbers: NDArray[Any]) -> NDArray[Any]:
         return np.full(len(numbers), qp.first_phase)
 
 
 class HalfEntry(Provider):
     """Copies only the first half of each WQE."""
 
-    def copies(self, qp, number, data):
+    def copies(self, qp: QueuePair, number: int, data: bytes) -> Iterator[Copy]:
         size = qp.wqe.SIZE
         for at in range(0, len(data), size):
             slot = (number + at // size) % qp.sq_depth
@@ -106,13 +119,14 @@ class HalfEntry(Provider):
 class DoorbellCoalesced(Provider):
     """Delays the doorbell until a batch is full; the WQEs of the last part are never posted."""
 
-    def __init__(self, _rng):
-        self._rung = {}
+    def __init__(self, _rng: random.Random) -> None:
+        self._rung: dict[QueuePair, int] = {}
 
-    def batch(self, qp, number):
-        return qp.batch - (number - self._rung.get(qp, 0))
+    def batch(self, qp: QueuePair, number: int) -> int:
+        left: int = qp.batch - (number - self._rung.get(qp, 0))
+        return left
 
-    def one_batch(self, qp, number, data):
+    def one_batch(self, qp: QueuePair, number: int, data: bytes) -> Iterator[Step]:
         end = number + len(data) // qp.wqe.SIZE
         whole = end - self._rung.get(qp, 0) == qp.batch
         for step in super().one_batch(qp, number, data):
@@ -125,10 +139,11 @@ class DoorbellCoalesced(Provider):
 class TwoThreads(Provider):
     """Posts with two threads on two CPUs on one queue, without a lock."""
 
-    def __init__(self, rng):
-        self._rng, self._other = rng, None
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._other: WcBuffer | None = None
 
-    def post(self, qp, wqes):
+    def post(self, qp: QueuePair, wqes: NDArray[Any]) -> None:
         if len(wqes) < 2:
             super().post(qp, wqes)
             return
@@ -148,7 +163,7 @@ class TwoThreads(Provider):
                 self.do(qp, cpu, step)
 
 
-def _stores(steps):
+def _stores(steps: Iterable[Step]) -> Iterator[Step]:
     """Splits copies into the single stores of which they consist."""
     for step in steps:
         if isinstance(step, Copy):
@@ -158,12 +173,12 @@ def _stores(steps):
             yield step
 
 
-_PLAIN = {
+_PLAIN: dict[str, type[Provider]] = {
     "no_fence": NoFence, "fence_early": FenceTooEarly, "doorbell_early": DoorbellBeforeLastStore,
     "batch_over": BatchTooLarge, "slot_reused": SlotReused, "stale_phase": StalePhase,
     "half_entry": HalfEntry,
 }  # fmt: skip
-_SEEDED = {
+_SEEDED: dict[str, Callable[[random.Random], Provider]] = {
     "wrap_wrong": WrapWrong, "doorbell_lost": DoorbellCoalesced, "two_threads": TwoThreads,
 }  # fmt: skip
 BUGS = (
@@ -172,7 +187,7 @@ BUGS = (
 )  # fmt: skip
 
 
-def planted(bug, seed):
+def planted(bug: str | None, seed: int) -> Provider:
     """Returns a provider with one bug, or the correct provider for None."""
     if bug is None:
         return Provider()

@@ -6,11 +6,15 @@ on the provider, its bug or the store buffer. Its findings are evidence; verdict
 bug.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from efa_cosim.layouts import defs
-from efa_cosim.wclab.trace import DB, GONE, LLQ, SHOWN, WATCHED
+from efa_cosim.wclab.trace import DB, GONE, LLQ, SHOWN, WATCHED, Item, Shape
 
 DWORD_BYTES, UNIT_BYTES = 4, 64
 COUNTER = 1 << 16
@@ -30,15 +34,15 @@ class Announced:
     late: missing dwords not stored since. followed: the next store wrote all missing dwords.
     """
 
-    shape: object
+    shape: Shape
     first: int
     end: int
-    missing: dict
-    late: dict
+    missing: dict[int, int]
+    late: dict[int, int]
     followed: bool = True
 
     @property
-    def only_last_store(self):
+    def only_last_store(self) -> bool:
         """Returns True if exactly the last eight bytes were missing."""
         dwords = self.shape.entry_bytes // DWORD_BYTES
         return self.missing == {self.end - 1: 3 << dwords - 2}
@@ -48,18 +52,18 @@ class Announced:
 class Findings:
     """All findings of a trace: count and first text per kind, doorbells, device errors."""
 
-    counts: dict = field(default_factory=lambda: defaultdict(int))
-    first: dict = field(default_factory=dict)
-    doorbells: list = field(default_factory=list)
-    device: dict = field(default_factory=lambda: defaultdict(int))
+    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    first: dict[str, str] = field(default_factory=dict)
+    doorbells: list[Announced] = field(default_factory=list)
+    device: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
-    def add(self, kind, text):
+    def add(self, kind: str, text: str) -> None:
         """Adds one piece of evidence."""
         self.counts[kind] += 1
         self.first.setdefault(kind, text)
 
     @property
-    def incomplete(self):
+    def incomplete(self) -> list[Announced]:
         """Returns the doorbells that posted incomplete WQEs."""
         return [one for one in self.doorbells if one.missing]
 
@@ -67,18 +71,18 @@ class Findings:
 class _Watch:
     """State of one queue: posted WQEs, stores to its slots since, missing dwords."""
 
-    def __init__(self, shape, findings):
+    def __init__(self, shape: Shape, findings: Findings) -> None:
         self.shape, self.findings = shape, findings
         self.posted = self.completed = 0
         self.whole = (1 << shape.entry_bytes // DWORD_BYTES) - 1
-        self.stored = defaultdict(int)
-        self.owed = {}
-        self.first_phase = None
+        self.stored: defaultdict[int, int] = defaultdict(int)
+        self.owed: dict[int, Announced] = {}
+        self.first_phase: int | None = None
 
-    def found(self, kind, text):
+    def found(self, kind: str, text: str) -> None:
         self.findings.add(kind, f"queue {self.shape.index}: {text}")
 
-    def store(self, offset, data):
+    def store(self, offset: int, data: bytes) -> bool:
         """Adds a store inside one slot; returns True if all its dwords were missing at a doorbell.
         """
         shape = self.shape
@@ -101,12 +105,12 @@ class _Watch:
             self._phase(number, data[at] >> _META.phase.lsb & 1)
         return False
 
-    def _owed_comes(self, announced, number, mask):
+    def _owed_comes(self, announced: Announced, number: int, mask: int) -> None:
         announced.late[number] &= ~mask
         if not announced.late[number]:
             del announced.late[number], self.owed[number]
 
-    def _phase(self, number, phase):
+    def _phase(self, number: int, phase: int) -> None:
         """Checks a phase bit; the first WQE defines the phase of the first pass."""
         first = (phase - number // self.shape.depth) % 2
         if self.first_phase is None:
@@ -115,7 +119,7 @@ class _Watch:
             self.found(PHASE, f"WQE {number} has phase {phase} after "
                               f"{number // self.shape.depth} wraps")
 
-    def ring(self, value):
+    def ring(self, value: int) -> Announced | None:
         """Checks a doorbell; returns the posted WQEs, None if the doorbell is invalid."""
         shape = self.shape
         ready = self.posted
@@ -139,14 +143,14 @@ class _Watch:
             return self._announce(self.posted + new)
         return None
 
-    def _go_on(self, end):
+    def _go_on(self, end: int) -> None:
         """Skips a doorbell that the device refuses and the host considers posted."""
         for number in [number for number in self.stored if number < end]:
             del self.stored[number]
         self._nothing_left_out(end)
         self.posted = end
 
-    def _nothing_left_out(self, end):
+    def _nothing_left_out(self, end: int) -> None:
         """Reports stores beyond the doorbell: a single thread posts everything it stored."""
         left = sorted(self.stored)
         if left:
@@ -154,7 +158,7 @@ class _Watch:
             self.found(LEFT_OUT, f"slots {slots} were stored, the doorbell ends before WQE {end}")
             self.stored.clear()
 
-    def _announce(self, end):
+    def _announce(self, end: int) -> Announced:
         shape = self.shape
         units = (end - self.posted) * shape.entry_bytes // UNIT_BYTES
         if shape.most_units and units > shape.most_units:
@@ -169,7 +173,7 @@ class _Watch:
         self.posted = end
         return announced
 
-    def leave(self):
+    def leave(self) -> None:
         """Ends the queue: complete WQEs in its slots were never posted."""
         unrung = [n for n, mask in self.stored.items() if mask == self.whole]
         if unrung:
@@ -180,12 +184,12 @@ class _Watch:
 class Checker:
     """Checks a trace: check(items)."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.findings = Findings()
-        self._queues = {}
-        self._last = None
+        self._queues: dict[Shape, _Watch] = {}
+        self._last: Announced | None = None
 
-    def check(self, items):
+    def check(self, items: Iterable[Item]) -> Findings:
         """Checks all items in order; returns the Findings."""
         for item in items:
             if item.kind == LLQ:
@@ -202,21 +206,21 @@ class Checker:
         self._settle(None)
         return self.findings
 
-    def _store(self, offset, data):
+    def _store(self, offset: int, data: bytes) -> None:
         for shape, queue in self._queues.items():
             if shape.llq <= offset < shape.end:
                 self._settle(queue.store(offset, data))
                 return
         self.findings.add(OUTSIDE, f"store of {len(data)} bytes at {offset:#x}, outside all rings")
 
-    def _settle(self, owed):
+    def _settle(self, owed: bool | None) -> None:
         """Records whether the missing dwords of the last doorbell follow it directly."""
         last = self._last
         if last is not None and not owed:
             last.followed = bool(last.missing) and not last.late
             self._last = None
 
-    def _shown(self, name, fields):
+    def _shown(self, name: str, fields: dict[str, Any]) -> None:
         queue = next((q for s, q in self._queues.items()
                       if s.index == fields.get("qpn", fields.get("num"))), None)
         if queue is None:

@@ -1,26 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the cost of a store buffer: beats on the bus and, on a simulator, cycles."""
 
+from __future__ import annotations
+
 import statistics
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
+from efa_cosim.boundary.backend import Backend
 from efa_cosim.host.endpoints import QKEY, SRD, Node
 from efa_cosim.host.wc import POLICIES, StoreBuffer
-from efa_cosim.wclab.trace import DB, LLQ, SHOWN, Tap
+from efa_cosim.wclab.trace import DB, LLQ, SHOWN, Item, Tap
 
 LINES, DEPTH, WRAPS, ALONE = 10, 64, 6, 20
 BATCHES = (1, 16)
 INLINE = {64: 32, 128: 80}
 
 
-def costs(backend):
-    """Returns a row per policy, WQE size and batch; the backend must be opened with record=True."""
+def costs(backend: Backend) -> list[dict[str, Any]]:
+    """Returns a row per policy, WQE size and batch; the backend must be opened with record=True.
+
+    Raises AssertionError if a send fails."""
     return [_cost(backend, policy, entry_bytes, batch)
             for policy in POLICIES for entry_bytes in INLINE for batch in BATCHES]
 
 
-def _cost(backend, policy, entry_bytes, batch):
+def _cost(backend: Backend, policy: str, entry_bytes: int, batch: int) -> dict[str, Any]:
     tap = Tap(backend)
     node = Node(tap, StoreBuffer(policy, LINES), seed=1)
     context, pd = node.context, node.pd
@@ -33,7 +40,7 @@ def _cost(backend, policy, entry_bytes, batch):
           "inline": bytes(INLINE[entry_bytes])}
     shape = tap.watch(sender)
 
-    def wrap(count, batch):
+    def wrap(count: int, batch: int) -> list[Item]:
         """Posts `count` messages in batches and waits until idle; returns the trace items."""
         receiver.post_recv_many(np.arange(count), region.addr, 128, region.l_key)
         tap.settle()
@@ -54,7 +61,7 @@ def _cost(backend, policy, entry_bytes, batch):
     alone = [wrap(1, 1) for _ in range(ALONE)] if batch == 1 else []
     tap.leave(shape)
     entries = WRAPS * DEPTH
-    row = {
+    row: dict[str, Any] = {
         "backend": backend.name, "policy": policy, "lines": LINES, "entry_bytes": entry_bytes,
         "batch": per_batch, "entries": entries,
         "beats": _count(wraps, LLQ) / entries, "doorbells": _count(wraps, DB) / entries,
@@ -73,20 +80,20 @@ def _cost(backend, policy, entry_bytes, batch):
     return row
 
 
-def _count(wraps, kind):
+def _count(wraps: Iterable[Iterable[Item]], kind: str) -> int:
     return sum(item.kind == kind for items in wraps for item in items)
 
 
-def _cycles(items, name):
+def _cycles(items: Iterable[Item], name: str) -> list[int]:
     return [item.data["cycle"] for item in items if item.kind == SHOWN and item.what == name]
 
 
-def _span(items, name):
+def _span(items: Iterable[Item], name: str) -> int:
     """Returns the cycles from the first to the last occurrence of an event, both included."""
     cycles = _cycles(items, name)
     return max(cycles) - min(cycles) + 1
 
 
-def _first_to_out(items):
+def _first_to_out(items: Iterable[Item]) -> int:
     """Returns the cycles from the first store of a WQE to the last flit of its packet."""
     return _cycles(items, "tx_last")[0] - min(_cycles(items, "llq"))

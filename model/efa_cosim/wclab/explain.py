@@ -7,10 +7,13 @@ pieces. This rule is implemented independently of the checker: if the trace of a
 satisfies the rule, no observer of the bus can distinguish the trace from that of correct code.
 """
 
+from __future__ import annotations
+
 from collections import Counter
+from collections.abc import Iterable
 
 from efa_cosim.layouts import defs
-from efa_cosim.wclab.trace import DB, GONE, LLQ, SHOWN, WATCHED
+from efa_cosim.wclab.trace import DB, GONE, LLQ, SHOWN, WATCHED, Item, Shape
 
 DWORD = 4
 _PHASE, _PHASE_AT = defs.IoTxMetaDesc.phase, defs.IoTxMetaDesc.ctrl2.offset
@@ -19,18 +22,18 @@ _PHASE, _PHASE_AT = defs.IoTxMetaDesc.phase, defs.IoTxMetaDesc.ctrl2.offset
 class _Queue:
     """Checks the rule for one queue between two of its doorbells."""
 
-    def __init__(self, shape):
+    def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.posted = self.completed = 0
-        self.stored = Counter()
-        self.phases = {}
-        self.first_phase = None
+        self.stored: Counter[tuple[int, int]] = Counter()
+        self.phases: dict[int, int] = {}
+        self.first_phase: int | None = None
 
-    def number(self, slot):
+    def number(self, slot: int) -> int:
         """Returns the next WQE that may be stored into a slot."""
         return self.posted + (slot - self.posted) % self.shape.depth
 
-    def store(self, offset, data):
+    def store(self, offset: int, data: bytes) -> str | None:
         """Returns the violation of a store inside the ring, None if there is none."""
         shape = self.shape
         for at in range(offset - shape.llq, offset - shape.llq + len(data), DWORD):
@@ -47,7 +50,7 @@ class _Queue:
                 self.phases[number] = data[start] >> _PHASE.lsb & 1
         return None
 
-    def ring(self, value):
+    def ring(self, value: int) -> str | None:
         """Returns the violation of a doorbell, None if there is none."""
         shape, new = self.shape, (value - self.posted) & 0xFFFF
         end = self.posted + new
@@ -73,9 +76,9 @@ class _Queue:
         return None
 
 
-def breach(items):
+def breach(items: Iterable[Item]) -> str | None:
     """Returns the first violation in a trace, None if correct code can produce the trace."""
-    queues = {}
+    queues: dict[Shape, _Queue] = {}
     for item in items:
         wrong = None
         if item.kind == WATCHED:

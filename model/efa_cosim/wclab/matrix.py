@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Defines the runs of the matrix store buffer x bug and summarizes their results."""
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 from efa_cosim.host.wc import POLICIES, StoreBuffer
 from efa_cosim.wclab.bugs import BUGS
@@ -29,35 +33,51 @@ class Job:
 
     backend: str
     bug: str | None = None
-    rows: tuple = ROWS
+    rows: tuple[tuple[str, bool], ...] = ROWS
     first: int = 0
     end: int = 1
     cost: bool = False
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.cost:
             return f"{self.backend}: cost of each policy"
         rows = f"{len(self.rows)} store buffers" if len(self.rows) > 1 else row_name(*self.rows[0])
         return f"{self.backend}: {self.bug or 'correct code'}, {rows}, " \
                f"seeds {self.first} to {self.end - 1}"
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
         return asdict(self)
 
 
-def row_name(policy, overtakes):
+class _Cell(NamedTuple):
+    """A cell of the matrix; without a bug, its runs are those of correct code."""
+
+    backend: str
+    bug: str | None
+    policy: str
+    overtakes: bool
+
+
+def row_name(policy: str, overtakes: bool) -> str:
     """Returns a row as readable text."""
     return f"{policy.replace('_', ' ')}, doorbell {'overtakes' if overtakes else 'drains'}"
 
 
-def buffer_of(bug, policy, overtakes, seed):
+def buffer_of(bug: str | None, policy: str, overtakes: bool, seed: int) -> StoreBuffer:
     """Returns the store buffer of one run of a row; the seed selects the number of lines."""
     lines = LINES_OF_BUGS if bug else LINES
     return StoreBuffer(policy, lines[seed % len(lines)], overtakes)
 
 
-def jobs(seeds, correct, rtl, rtl_seeds, bugs=BUGS, first=0):
+def jobs(
+    seeds: int,
+    correct: int,
+    rtl: str | None,
+    rtl_seeds: int,
+    bugs: Sequence[str] = BUGS,
+    first: int = 0,
+) -> list[Job]:
     """Returns all jobs: many seeds on the model, fewer on a simulator (rtl None: none)."""
     found = [Job("model", cost=True)]
     if rtl:
@@ -69,15 +89,15 @@ def jobs(seeds, correct, rtl, rtl_seeds, bugs=BUGS, first=0):
     return found
 
 
-def _cut(backend, bug, first, seeds, most):
-    """Yields every row with that many seeds, split into jobs of at most `most` runs if possible."""
+def _cut(backend: str, bug: str | None, first: int, seeds: int, most: int) -> list[Job]:
+    """Returns every row with that many seeds, in jobs of at most `most` runs if possible."""
     rows_a_job = max(1, min(len(ROWS), most // seeds))
     return [Job(backend, bug, ROWS[row : row + rows_a_job], at, min(first + seeds, at + most))
             for row in range(0, len(ROWS), rows_a_job)
             for at in range(first, first + seeds, most)]
 
 
-def outcome(run):
+def outcome(run: dict[str, Any]) -> str:
     """Returns the outcome of a run with a bug."""
     if run["hidden"]:
         return HIDDEN
@@ -88,7 +108,7 @@ def outcome(run):
     return MISSED if run["verdict"] == CLEAN else MISNAMED
 
 
-def false_alarm(run):
+def false_alarm(run: dict[str, Any]) -> str:
     """Returns the reason why a run of correct code is a false alarm, empty if it is none."""
     if run["verdict"] != CLEAN:
         return f"verdict {run['verdict']}: {run['why']}"
@@ -99,17 +119,20 @@ def false_alarm(run):
     return "" if run["right"] else f"{run['arrived']} of {run['sent']} messages arrived as sent"
 
 
-def summary(runs):
+def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Returns cells, correct and confusion of all runs; each run is a dictionary of the worker."""
-    groups = defaultdict(list)
+    groups: defaultdict[_Cell, list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         buffer = StoreBuffer.of(run["buffer"])
-        groups[run["backend"], run["bug"], buffer.policy, buffer.overtakes].append(run)
-    cells = [_cell(key, group) for key, group in groups.items() if key[1] is not None]
-    correct = [_correct(key, group) for key, group in groups.items() if key[1] is None]
+        cell = _Cell(run["backend"], run["bug"], buffer.policy, buffer.overtakes)
+        groups[cell].append(run)
+    cells = [_cell(key, group) for key, group in groups.items() if key.bug is not None]
+    correct = [_correct(key, group) for key, group in groups.items() if key.bug is None]
     confusion = {}
     for backend in sorted({run["backend"] for run in runs}):
-        counts = {bug or "correct": Counter() for bug in (*BUGS, None)}
+        counts: dict[str, Counter[str]] = {
+            bug or "correct": Counter() for bug in (*BUGS, None)
+        }
         for run in runs:
             if run["backend"] == backend and not (run["bug"] and run["hidden"]):
                 counts[run["bug"] or "correct"][run["verdict"]] += 1
@@ -118,7 +141,7 @@ def summary(runs):
     return {"cells": cells, "correct": correct, "confusion": confusion}
 
 
-def _cell(key, runs):
+def _cell(key: _Cell, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     backend, bug, policy, overtakes = key
     counts = Counter(outcome(run) for run in runs)
     garbage = sum(run["garbage"] for run in runs)
@@ -132,7 +155,7 @@ def _cell(key, runs):
         state = FOUND
     found = [run for run in runs if outcome(run) in (NAMED, DEVICE)]
     device = Counter(error for run in runs for error in run["device"])
-    cell = {
+    cell: dict[str, Any] = {
         "backend": backend, "bug": bug, "policy": policy, "overtakes": overtakes,
         "state": state, "seeds": len(runs), "messages": sum(run["sent"] for run in runs),
         **{name: counts[name] for name in (NAMED, DEVICE, MISNAMED, HIDDEN, MISSED)},
@@ -152,7 +175,7 @@ def _cell(key, runs):
     return cell
 
 
-def _correct(key, runs):
+def _correct(key: _Cell, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     backend, _, policy, overtakes = key
     alarms = [run for run in runs if false_alarm(run)]
     return {
@@ -162,14 +185,16 @@ def _correct(key, runs):
     }  # fmt: skip
 
 
-def repeat(run):
+def repeat(run: dict[str, Any]) -> str:
     """Returns the command that repeats one run."""
     bug = f" --bug {run['bug']}" if run["bug"] else ""
     return (f"efa-cosim lab --one{bug} --buffer {run['buffer']} --seed {run['seed']} "
             f"--backend {run['backend']}")
 
 
-def failures(found, failed_jobs, bugs=BUGS):
+def failures(
+    found: dict[str, Any], failed_jobs: Iterable[str], bugs: Sequence[str] = BUGS
+) -> list[str]:
     """Returns all reasons why the laboratory fails, as texts."""
     wrong = list(failed_jobs)
     for cell in found["cells"]:

@@ -5,11 +5,18 @@ A Tap is placed between the host software and a backend. It has the shape of the
 as a bus analyser does; it does not depend on store buffer policy or provider.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import decode_event
+
+if TYPE_CHECKING:
+    from efa_cosim.boundary.backend import Backend, Store
+    from efa_cosim.host.queue_pair import QueuePair
 
 LLQ, DB, SHOWN, WATCHED, GONE = "llq", "db", "shown", "watched", "gone"
 
@@ -29,14 +36,14 @@ class Shape:
     most_units: int
 
     @classmethod
-    def of(cls, qp):
+    def of(cls, qp: QueuePair) -> Shape:
         """Returns the shape of a queue pair."""
         attr = qp.driver.queue_attr
         index = qp.number & ((1 << defs.LIMITS.qpn_w) - 1)
         return cls(index, qp.llq, qp.sq_depth, qp.wqe.SIZE, qp.sq_db, attr.max_tx_batch)
 
     @property
-    def end(self):
+    def end(self) -> int:
         """Returns the first offset after the ring."""
         return self.llq + self.depth * self.entry_bytes
 
@@ -46,29 +53,30 @@ class Item(NamedTuple):
     GONE (shape)."""
 
     kind: str
-    what: object
-    data: object = None
+    what: Any
+    data: Any = None
 
 
 class Tap:
     """A backend that records stores and events; all other calls pass through."""
 
-    def __init__(self, backend):
-        self._backend = backend
-        self.items = []
-        self._watched = {}
+    def __init__(self, backend: Backend) -> None:
+        # Also has the events of its device, which are no part of the interface.
+        self._backend = cast(Any, backend)
+        self.items: list[Item] = []
+        self._watched: dict[int, Shape] = {}
         self._db_bar = defs.LIMITS.db_bar
-        device = getattr(backend, "device", None)
+        device: Any = getattr(backend, "device", None)
         self._at_once = hasattr(device, "on_event")
         if self._at_once:
             device.on_event = self._shown
         else:
-            backend.events()
+            self._backend.events()
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
 
-    def watch(self, qp):
+    def watch(self, qp: QueuePair) -> Shape:
         """Starts the observation of a send queue; returns its Shape."""
         self.look()
         shape = Shape.of(qp)
@@ -76,13 +84,13 @@ class Tap:
         self.items.append(Item(WATCHED, shape))
         return shape
 
-    def leave(self, shape):
+    def leave(self, shape: Shape) -> None:
         """Ends the observation of a queue."""
         self.look()
         del self._watched[shape.doorbell]
         self.items.append(Item(GONE, shape))
 
-    def look(self):
+    def look(self) -> None:
         """Collects new events of the device, before stores that may depend on them."""
         if self._at_once:
             return
@@ -90,7 +98,7 @@ class Tap:
             name, fields = decode_event(int(record["kind"]), int(record["data"]))
             self._shown(name, {**vars(fields), "cycle": int(record["cycle"])})
 
-    def stores(self, items):
+    def stores(self, items: Iterable[Store]) -> None:
         """Posts host stores and records those to LLQ memory and to observed doorbells."""
         self.look()
         if not self._watched:
@@ -102,13 +110,13 @@ class Tap:
                 self._note(*item)
             self._backend.stores(group)
 
-    def _note(self, bar, offset, data):
+    def _note(self, bar: int, offset: int, data: bytes) -> None:
         if bar == defs.EFA_MEM_BAR:
             self.items.append(Item(LLQ, offset, bytes(data)))
         elif bar == self._db_bar and offset in self._watched:
             value = int.from_bytes(data, "little")
             self.items.append(Item(DB, self._watched[offset], value))
 
-    def _shown(self, name, fields):
+    def _shown(self, name: str, fields: dict[str, Any]) -> None:
         if self._watched and name in EVENTS:
             self.items.append(Item(SHOWN, name, fields))

@@ -5,6 +5,10 @@ The order matters. Two threads can cause the evidence of other bugs, so evidence
 threads can cause is tested first. A ring with a wrong wrap also leaves incomplete WQEs.
 """
 
+from __future__ import annotations
+
+from typing import TypeAlias
+
 from efa_cosim.wclab.checker import (
     BACK,
     BACK_A_WRAP,
@@ -17,16 +21,18 @@ from efa_cosim.wclab.checker import (
     PHASE,
     REPEATED,
     REWRITTEN,
+    Findings,
 )
 
 CLEAN = "clean"
 # Evidence that identifies a bug without doorbells, most specific first.
-_BY_ITSELF = (
+_Evidence: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+_BY_ITSELF: _Evidence = (
     ("two_threads", (REWRITTEN, REPEATED, BACK, LEFT_OUT)),
     ("wrap_wrong", (BACK_A_WRAP, OUTSIDE)),
     ("slot_reused", (BEYOND, IN_FLIGHT)),
 )
-_AT_LAST = (
+_AT_LAST: _Evidence = (
     ("stale_phase", (PHASE,)),
     ("batch_over", (LARGE,)),
     ("doorbell_lost", (NEVER_POSTED,)),
@@ -37,7 +43,7 @@ VERDICTS = (
 )  # fmt: skip
 
 
-def name(findings):
+def name(findings: Findings) -> tuple[str, str]:
     """Returns (verdict, reason) of findings; CLEAN without findings."""
     for verdict, kinds in _BY_ITSELF:
         for kind in kinds:
@@ -52,7 +58,7 @@ def name(findings):
     return CLEAN, ""
 
 
-def _incomplete(findings):
+def _incomplete(findings: Findings) -> tuple[str, str]:
     """Names the wrong order of stores, fence and doorbell that left these incomplete WQEs."""
     incomplete = findings.incomplete
     one = incomplete[0]
