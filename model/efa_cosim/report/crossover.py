@@ -4,8 +4,14 @@
 One type of queue pair on one backend; if both backends were measured, points of the RTL are rings.
 """
 
-import statistics
+from __future__ import annotations
 
+import statistics
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+
+from efa_cosim.report.document import Row, Rows
 from efa_cosim.report.plots import GREY, INK, axes_of, headed, legend, log_axis, svg
 from efa_cosim.sweep.grid import CYCLE
 
@@ -21,13 +27,21 @@ STILL = {"size": "{} bytes", "queues": "queues: {}", "depth": "depth {}", "batch
 LLQ = ("#059669", "#65a30d", "#0d9488", "#84cc16", "#14b8a6")
 
 
-def both(measurements):
+class _Point(NamedTuple):
+    """Where single messages were measured."""
+
+    wait: int
+    size: int
+    backend: str
+
+
+def both(measurements: Rows) -> bool:
     """True if both builds were measured, with one type of queue pair."""
     kind = _kind(measurements)
     return {f.get("sq_host") for f in measurements if f["kind"] == kind} >= {0, 1}
 
 
-def savings(measurements):
+def savings(measurements: Rows) -> dict[_Point, float]:
     """Cycles that LLQ saves for a single message, by (host read latency, size, backend)."""
     kind = _kind(measurements)
     alone = [f for f in measurements if f["metric"] == "latency" and f["kind"] == kind]
@@ -35,20 +49,20 @@ def savings(measurements):
     return {place: host[place] - llq[place] for place in sorted(host.keys() & llq.keys())}
 
 
-def _kind(measurements):
+def _kind(measurements: Rows) -> str:
     return "SRD" if any(f["kind"] == "SRD" for f in measurements) else "UD"
 
 
-def _by(measurements, sq_host):
-    found = {}
+def _by(measurements: Rows, sq_host: int) -> dict[_Point, float]:
+    found: dict[_Point, list[float]] = {}
     for f in measurements:
         if f["sq_host"] == sq_host:
-            place = f["host_read_latency"], f["size"], f["backend"]
+            place = _Point(f["host_read_latency"], f["size"], f["backend"])
             found.setdefault(place, []).append(f["value"])
     return {place: statistics.median(values) for place, values in found.items()}
 
 
-def queues(measurements):
+def queues(measurements: Rows) -> str:
     """Draws up to six panels: latency against size and saving beyond one host read, if single
     messages were measured; rates against outstanding messages, WQEs per doorbell, host read latency
     and size, if rates were."""
@@ -58,12 +72,13 @@ def queues(measurements):
     alone, loaded = bool(savings(mine)), both(rates)
     rows = 2 if loaded else 1
     figure, axes = axes_of(13.0, 3.7 * rows, 3 if alone and loaded else 2, rows)
-    axes, text = list(axes), "rates"
+    panels: list[Axes] = list(axes)
+    text = "rates"
     if alone:
-        _latencies(axes.pop(0), mine)
-        text = _beyond(axes.pop(0), mine)
+        _latencies(panels.pop(0), mine)
+        text = _beyond(panels.pop(0), mine)
     if loaded:
-        for axis, over in zip(axes, ("open", "batch", "host_read_latency", "size"), strict=True):
+        for axis, over in zip(panels, ("open", "batch", "host_read_latency", "size"), strict=True):
             _rates(axis, rates, over)
     messages = sum(f["messages"] for f in mine if f["metric"] != "loaded latency")
     headed(figure, f"Send queue in LLQ memory or in host memory, {kind}: {text}; "
@@ -72,12 +87,12 @@ def queues(measurements):
     return svg(figure)
 
 
-def _backends(measurements):
+def _backends(measurements: Rows) -> str:
     return " and ".join("the cycle model" if name == CYCLE else f"the RTL ({name})"
                         for name in sorted({f["backend"] for f in measurements}, reverse=True))
 
 
-def _latencies(axis, measurements):
+def _latencies(axis: Axes, measurements: Rows) -> None:
     alone = [f for f in measurements if f["metric"] == "latency"]
     waits = sorted({f["host_read_latency"] for f in alone})
     sizes = sorted({f["size"] for f in alone})
@@ -87,7 +102,7 @@ def _latencies(axis, measurements):
             for backend in sorted({f["backend"] for f in alone}):
                 found = _by([f for f in alone if f["host_read_latency"] == wait
                              and f["backend"] == backend], sq_host)
-                _draw(axis, {s: found[wait, s, backend] for s in sizes
+                _draw(axis, {s: found[_Point(wait, s, backend)] for s in sizes
                              if (wait, s, backend) in found},
                       colour, style, backend, measurements,
                       ("host memory" if sq_host else "LLQ") if wait == waits[0] else None)
@@ -105,9 +120,9 @@ def _latencies(axis, measurements):
                    + "\ndashed: host and fabric only", fontsize=8, color=GREY)
 
 
-def _beyond(axis, measurements):
+def _beyond(axis: Axes, measurements: Rows) -> str:
     """Draws the panel; returns its result in words."""
-    beyond = {place: cycles - place[0] - BUS for place, cycles in savings(measurements).items()}
+    beyond = {place: cycles - place.wait - BUS for place, cycles in savings(measurements).items()}
     waits = sorted({wait for wait, _, _ in beyond})
     for backend in sorted({backend for _, _, backend in beyond}):
         for size in sorted({size for _, size, _ in beyond}):
@@ -125,13 +140,14 @@ def _beyond(axis, measurements):
     return f"LLQ saves one host read and {text} cycles per message"
 
 
-def _rates(axis, measurements, over):
+def _rates(axis: Axes, measurements: Rows, over: str) -> None:
     """Draws rates of host memory and of LLQ per store buffer; marks where the rates are equal."""
     chosen, still = _standing(measurements, over)
     host = _line(chosen, over, 1)
     policies = sorted({f["store_buffer"] for f in chosen if not f["sq_host"]})
     policies.sort(key=lambda name: name != "ideal")
-    backends, level = sorted({f["backend"] for f in chosen}), []
+    backends = sorted({f["backend"] for f in chosen})
+    level: list[str] = []
     for colour, policy in zip(LLQ, policies, strict=False):
         for backend in backends:
             _draw(axis, _line(chosen, over, 0, policy, backend), colour, "-", backend, measurements,
@@ -159,7 +175,7 @@ def _rates(axis, measurements, over):
     axis.set_title(still + text, fontsize=8, color=GREY)
 
 
-def _standing(measurements, over):
+def _standing(measurements: Rows, over: str) -> tuple[Rows, str]:
     """The measurements of a panel and the text of its fixed values: the smallest batch, and a
     middle depth (the largest depth for the panel over batches).
 
@@ -179,21 +195,29 @@ def _standing(measurements, over):
     return chosen, ", ".join(STILL[name].format(value) for name, value in at.items())
 
 
-def batches(measurements):
+def batches(measurements: Rows) -> list[int]:
     """The values of the batch, ascending: those recorded with the largest depth."""
     depth = max(f["depth"] for f in measurements)
     return sorted({f["batch"] for f in measurements if f["depth"] == depth})
 
 
-def _place(measurement, over):
+def _place(measurement: Row, over: str) -> int:
     if over == "open":
-        return measurement["queues"] * measurement["depth"]
-    return measurement[over]
+        everywhere: int = measurement["queues"] * measurement["depth"]
+        return everywhere
+    place: int = measurement[over]
+    return place
 
 
-def _line(measurements, over, sq_host, policy=None, backend=None):
+def _line(
+    measurements: Rows,
+    over: str,
+    sq_host: int,
+    policy: str | None = None,
+    backend: str | None = None,
+) -> dict[int, float]:
     """Place to rate, the median of the measurements there."""
-    found = {}
+    found: dict[int, list[float]] = {}
     for f in measurements:
         if (f["sq_host"] == sq_host and (policy is None or f["store_buffer"] == policy)
                 and (backend is None or f["backend"] == backend)):
@@ -201,7 +225,15 @@ def _line(measurements, over, sq_host, policy=None, backend=None):
     return {x: statistics.median(values) for x, values in sorted(found.items())}
 
 
-def _draw(axis, points, colour, style, backend, measurements, label=None):
+def _draw(
+    axis: Axes,
+    points: dict[int, float],
+    colour: str,
+    style: str,
+    backend: str,
+    measurements: Rows,
+    label: str | None = None,
+) -> None:
     several = len({f["backend"] for f in measurements}) > 1
     rings = several and backend != CYCLE
     if several and label:

@@ -6,12 +6,18 @@ location of its send queue. The RTL is drawn as rings on the line of the cycle m
 measured. Dashed: the theoretical limit. Module crossover compares LLQ and host memory.
 """
 
-import statistics
+from __future__ import annotations
 
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
 from efa_cosim.host.wc import POLICIES
 from efa_cosim.report.crossover import batches
+from efa_cosim.report.document import Row, Rows
 from efa_cosim.report.plots import ENDS, GREY, axes_of, headed, legend, log_axis, svg
 from efa_cosim.sweep.grid import CYCLE
 
@@ -26,31 +32,31 @@ ZERO_AT = 4
 USUAL_SIZE = 64
 
 
-def rates(measurements):
+def rates(measurements: Rows) -> str:
     """Draws closed-loop message rates against each varied parameter."""
     return _picture(measurements, "Message rate in a closed loop", "messages per cycle",
                     "limit of ports and outstanding messages")  # fmt: skip
 
 
-def latency(measurements):
+def latency(measurements: Rows) -> str:
     """Draws the latency of one message at a time."""
     return _picture(measurements, "Latency of one message on an idle device",
                     "latency, cycles, median", "host and fabric only", apart=True)  # fmt: skip
 
 
-def loaded(measurements):
+def loaded(measurements: Rows) -> str:
     """Draws closed-loop latencies; thin lines: the 99th percentile."""
     return _picture(measurements, "Latency in a closed loop",
                     "latency, cycles, median (thin: 99 %)", "host and fabric only",
                     thin="p99", apart=True)  # fmt: skip
 
 
-def varied(measurements):
+def varied(measurements: Rows) -> list[str]:
     """Names of the parameters with more than one value."""
     return [name for name in WORDS if len({f[name] for f in measurements}) > 1] or ["size"]
 
 
-def usual(measurements):
+def usual(measurements: Rows) -> dict[str, Any]:
     """The fixed value of each parameter in the panels of other parameters."""
     values = {name: sorted({f[name] for f in measurements}) for name in WORDS}
     # The middle, where the rate depends on the outstanding messages and on the ports.
@@ -63,11 +69,18 @@ def usual(measurements):
     return found
 
 
-def _policy(name):
+def _policy(name: str) -> int:
     return list(POLICIES).index(name) if name in POLICIES else len(POLICIES)
 
 
-def _picture(measurements, title, unit, limit, thin=None, apart=False):
+def _picture(
+    measurements: Rows,
+    title: str,
+    unit: str,
+    limit: str,
+    thin: str | None = None,
+    apart: bool = False,
+) -> str:
     """Draws a panel per varied parameter; `apart`: for each type of queue pair, whose messages end
     with different completions."""
     main = [f for f in measurements if f["statistic"] != thin]
@@ -99,20 +112,20 @@ def _picture(measurements, title, unit, limit, thin=None, apart=False):
         _share_y(column)
     messages = sum(f["messages"] for f in main)
     same = [UNITS[name].format(value) for name, value in at.items() if name not in axes]
-    text = f"{title}: {messages:,} messages" + (f", all with {', '.join(same)}" if same else "")
-    headed(figure, text)
+    headed(figure, f"{title}: {messages:,} messages"
+                   + (f", all with {', '.join(same)}" if same else ""))  # fmt: skip
     legend(figure, *panels[:, 0])
     return svg(figure)
 
 
-def _share_y(panels):
+def _share_y(panels: Iterable[Axes]) -> None:
     """Gives panels that are compared the same range of values."""
     limits = [panel.get_ylim() for panel in panels]
     for panel in panels:
         panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
 
 
-def _panel(panel, measurements, over, limit, thin):
+def _panel(panel: Axes, measurements: Rows, over: str, limit: str, thin: str | None) -> None:
     order = _policy if over == "store_buffer" else None
     values = sorted({f[over] for f in measurements}, key=order)
     place = {value: n if over == "store_buffer" else max(value, ZERO_AT if over == "size" else 0)
@@ -120,7 +133,8 @@ def _panel(panel, measurements, over, limit, thin):
     backends = sorted({f["backend"] for f in measurements}, key=lambda name: name == CYCLE)
     several = {f["sq_host"] for f in measurements} == {0, 1}
     for kind, sq_host in sorted({(f["kind"], f["sq_host"]) for f in measurements}):
-        colour, limits = COLOURS[kind, sq_host], []
+        colour = COLOURS[kind, sq_host]
+        limits: list[Row] = []
         name = f"{kind}, {'host memory' if sq_host else 'LLQ'}" if several else kind
         for backend in backends:
             mine = [f for f in measurements
@@ -150,7 +164,7 @@ def _panel(panel, measurements, over, limit, thin):
         log_axis(panel, [place[value] for value in values], values, WORDS[over])
 
 
-def _log_cycles(panel):
+def _log_cycles(panel: Axes) -> None:
     """Plain numbers on a logarithmic axis, with space below the lowest line."""
     panel.set_yscale("log")
     panel.set_ylim(bottom=0.7 * panel.dataLim.ymin)
@@ -159,20 +173,21 @@ def _log_cycles(panel):
     panel.yaxis.set_minor_locator(NullLocator())
 
 
-def _stands(measurement, name, value):
+def _stands(measurement: Row, name: str, value: Any) -> bool:
     """True if a measurement has this value; a batch is limited to the depth."""
-    return measurement[name] == (min(value, measurement["depth"]) if name == "batch" else value)
+    wanted = min(value, measurement["depth"]) if name == "batch" else value
+    return bool(measurement[name] == wanted)
 
 
-def _device(backend):
+def _device(backend: str) -> str:
     return "cycle model" if backend == CYCLE else f"RTL ({backend})"
 
 
-def _median(measurements, over, what):
+def _median(measurements: Rows, over: str, what: str) -> dict[Any, float]:
     """Place to the median over the seeds."""
     return {x: statistics.median(f[what] for f in measurements if f[over] == x)
             for x in sorted({f[over] for f in measurements}, key=_order)}
 
 
-def _order(value):
+def _order(value: str | float) -> tuple[int, float]:
     return (_policy(value), 0) if isinstance(value, str) else (0, value)

@@ -2,16 +2,23 @@
 """Draws the pictures of the laboratory as SVG text: matrix, confusion, cost. Each cell has text,
 readable without colour."""
 
+from __future__ import annotations
+
 import textwrap
+from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
+from matplotlib.axes import Axes  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.patches import Rectangle  # noqa: E402
 
 from efa_cosim.host.wc import POLICIES  # noqa: E402
+from efa_cosim.report.document import Row, Rows  # noqa: E402
 from efa_cosim.report.plots import DEFAULTS, GREY, INK, svg  # noqa: E402
 from efa_cosim.wclab.bugs import BUGS  # noqa: E402
 from efa_cosim.wclab.matrix import FAILED, FOUND, ROWS, row_name  # noqa: E402
@@ -27,10 +34,10 @@ TITLES = {
 }  # fmt: skip
 COLOURS = {FOUND: "#bbf7d0", FAILED: "#fca5a5"}
 UNSEEN = "#f3f4f6"
-CELL = {"edgecolor": "#9ca3af", "linewidth": 0.6}
+CELL: dict[str, Any] = {"edgecolor": "#9ca3af", "linewidth": 0.6}
 
 
-def matrix(found, backend):
+def matrix(found: Row, backend: str) -> str:
     """Draws store buffer against bug: the number of seeds in which each bug was found and named."""
     cells = {(c["bug"], c["policy"], c["overtakes"]): c for c in found["cells"]
              if c["backend"] == backend}
@@ -61,7 +68,7 @@ def matrix(found, backend):
     return svg(figure)
 
 
-def _reported(cell):
+def _reported(cell: Row) -> str:
     seen = cell["seeds"] - cell["hidden"]
     if not seen:
         return f"not observable\npermitted {cell['hidden']}/{cell['seeds']}"
@@ -77,7 +84,7 @@ def _reported(cell):
     return "\n".join(lines)
 
 
-def confusion(found, backend):
+def confusion(found: Row, backend: str) -> str:
     """Draws planted bug against verdict, without runs that are not observable."""
     counts = found["confusion"][backend]
     rows = [*BUGS, "correct"]
@@ -106,7 +113,7 @@ TIMED = {
 }
 
 
-def cost(rows, backend):
+def cost(rows: Rows, backend: str) -> str:
     """Draws beats of s_mmio per WQE for each policy, and cycles for a backend with time."""
     mine = [row for row in rows if row["backend"] == backend]
     shapes = sorted({(row["entry_bytes"], row["batch"]) for row in mine})
@@ -150,12 +157,14 @@ def cost(rows, backend):
     return svg(figure)
 
 
-def device(backend):
+def device(backend: str) -> str:
     """Returns a backend in words."""
     return "reference model" if backend == "model" else f"RTL on {backend.capitalize()}"
 
 
-def _grid(columns, rows, width, height):
+def _grid(
+    columns: Sequence[str], rows: Sequence[str], width: float, height: float
+) -> tuple[Figure, Axes]:
     with plt.rc_context(DEFAULTS):
         figure, axis = plt.subplots(figsize=(width * len(columns) + 2.2, height * len(rows) + 1.6))
     axis.set_xlim(0, len(columns))
@@ -171,7 +180,14 @@ def _grid(columns, rows, width, height):
     return figure, axis
 
 
-def _cell(axis, x, y, colour, text, hatch=None):
+def _cell(
+    axis: Axes,
+    x: float,
+    y: float,
+    colour: str | tuple[float, float, float],
+    text: str,
+    hatch: str | None = None,
+) -> None:
     axis.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, **CELL))
     if hatch:
         axis.add_patch(Rectangle((x, y), 1, 1, fill=False, hatch=hatch, edgecolor="#e5e7eb",
@@ -179,6 +195,6 @@ def _cell(axis, x, y, colour, text, hatch=None):
     axis.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=7.5, color=INK)
 
 
-def _note(axis, rows, text):
+def _note(axis: Axes, rows: int, text: str) -> None:
     axis.text(0, rows + 0.35, "\n".join(textwrap.wrap(text, 150)), fontsize=8.5, color=GREY,
               va="top", clip_on=False)

@@ -4,17 +4,21 @@
 All numbers are written to a temporary folder, which replaces the target before anything is drawn.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from efa_cosim.jobs.files import atomic_write
 from efa_cosim.measure import record
-from efa_cosim.report.document import Section, document, messages, physical, table
+from efa_cosim.report.document import Row, Rows, Section, document, messages, physical, table
 
 SUMMARY, PAGE = "summary.json", "index.html"
 TABLE = record.CSV
@@ -27,8 +31,9 @@ class ReportError(Exception):
     """The report cannot be written or read; the text names path and reason."""
 
 
-def write_report(folder, summary):
-    """Writes summary and tables, which replace the whole folder; then pictures and page.
+def write_report(folder: str | Path, summary: Row) -> Path:
+    """Writes summary and tables, which replace the whole folder; then pictures and page. Returns
+    the path of the page; raises ReportError.
 
     A picture that cannot be drawn is named in the page and on standard error; all else is written.
     """
@@ -48,7 +53,7 @@ def write_report(folder, summary):
     return folder / PAGE
 
 
-def _write_numbers(folder, files):
+def _write_numbers(folder: Path, files: Mapping[str, str | bytes]) -> None:
     """Replaces a folder by one with these files; the old folder stays if a file cannot be written.
     """
     part = None
@@ -65,8 +70,9 @@ def _write_numbers(folder, files):
             shutil.rmtree(part, ignore_errors=True)
 
 
-def check_target(folder):
-    """Refuses a folder that a report must not replace; called before and after the work.
+def check_target(folder: str | Path) -> None:
+    """Refuses a folder that a report must not replace; called before and after the work. Raises
+    ReportError.
 
     A replacement deletes all content, so the folder may contain only files of a report."""
     folder = Path(folder)
@@ -83,12 +89,12 @@ def check_target(folder):
                           "which is not part of a report; name another folder")
 
 
-def _not_written(folder, error):
+def _not_written(folder: Path, error: OSError) -> ReportError:
     return ReportError(f"{folder}: report not written: {error.strerror or error}; "
                        "free space or name another folder")
 
 
-def _replace(part, folder):
+def _replace(part: Path, folder: Path) -> None:
     """Renames the new folder to the target; deletes the old folder last."""
     if not folder.exists():
         os.rename(part, folder)
@@ -105,17 +111,19 @@ def _replace(part, folder):
         shutil.rmtree(old, ignore_errors=True)
 
 
-def read_summary(folder):
+def read_summary(folder: str | Path) -> dict[str, Any]:
     """summary.json of a report folder; raises ReportError if missing or invalid."""
     path = Path(folder) / SUMMARY
     try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
+        summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ReportError(f"{path}: {error.strerror}; `efa-cosim run` writes one") from error
     except (ValueError, RecursionError) as error:
         raise ReportError(f"{path}: no JSON: {error}; `efa-cosim run` writes one") from error
     wrong = _fault(summary, {"verdict": str, "sessions": list, "measurements": list})
-    shapes = {"sessions": {"name": str}, "measurements": MEASUREMENT, "waterfall": SHOWN}
+    shapes: dict[str, dict[str, Any]] = {
+        "sessions": {"name": str}, "measurements": MEASUREMENT, "waterfall": SHOWN,
+    }  # fmt: skip
     for name, shape in shapes.items():
         rows = summary.get(name, []) if wrong is None else []
         if not isinstance(rows, list):
@@ -140,7 +148,7 @@ MESSAGE = {"message": int, "latency": int, "stages": list}
 STAGE = {"stage": str, "place": str, "service": int, "wait": int, "waits": dict}
 
 
-def _fault_inside(shown):
+def _fault_inside(shown: Rows) -> str | None:
     """Why the messages of a waterfall cannot be drawn, None if they can."""
     for number, one in enumerate(shown):
         if not one["of"]:
@@ -155,7 +163,7 @@ def _fault_inside(shown):
     return None
 
 
-def _fault(row, shape):
+def _fault(row: Any, shape: Mapping[str, Any]) -> str | None:
     """Why a row does not have the expected fields, None if it has."""
     if not isinstance(row, dict):
         return "no object"
@@ -168,7 +176,7 @@ def _fault(row, shape):
     return None
 
 
-def draw(summary):
+def draw(summary: Row) -> tuple[dict[str, str], dict[str, str]]:
     """Returns the pictures that the measurements of a summary allow, as SVG text by name, and why
     a picture could not be drawn, by its name."""
     # This import takes a second, which help and refusals avoid.
@@ -183,14 +191,17 @@ def draw(summary):
         "rates": [f for f in measurements if f["metric"] == "message rate"],
     }
     usual = curves if has_host_parameters(measurements) else plots
-    work = {name: (getattr(crossover if name == "queues" else usual, name), data[name])
-            for name in PICTURES if data.get(name)}
+    work: dict[str, tuple[Any, ...]] = {
+        name: (getattr(crossover if name == "queues" else usual, name), data[name])
+        for name in PICTURES if data.get(name)
+    }
     # First a single message, then messages under load.
     for name, one in zip(("alone", "waterfall"), summary.get("waterfall", ()), strict=False):
         work[name] = plots.waterfall, one, "RTL on verilator"
     if summary.get("waterfall"):
         work["distribution"] = distribution, summary["waterfall"][1:], "RTL on verilator"
-    drawn, missing = {}, {}
+    drawn: dict[str, str] = {}
+    missing: dict[str, str] = {}
     for name, (picture, *arguments) in work.items():
         # A picture is the last step of hours of measuring: the numbers and the others stay.
         try:
@@ -200,12 +211,12 @@ def draw(summary):
     return drawn, missing
 
 
-def has_host_parameters(measurements):
+def has_host_parameters(measurements: Rows) -> bool:
     """True for measurements of workloads with chosen host parameters."""
     return any(f.get("depth") for f in measurements)
 
 
-def render(summary, pictures, missing):
+def render(summary: Row, pictures: Mapping[str, str], missing: Mapping[str, str]) -> str:
     """The page as HTML text; missing: why a picture could not be drawn, by its name."""
     measurements, sections = summary["measurements"], []
     if summary["sessions"]:
@@ -226,7 +237,7 @@ def render(summary, pictures, missing):
     return document(summary, sections, (SUMMARY, TABLE, record.PARQUET))
 
 
-def _captions(summary):
+def _captions(summary: Row) -> dict[str, tuple[str, str]]:
     """Heading and caption of each picture, by its name."""
     posted = ("`depth` outstanding messages per queue, a doorbell per `batch`"
               if has_host_parameters(summary["measurements"]) else "all messages posted at once")
@@ -258,13 +269,13 @@ def _captions(summary):
     }  # fmt: skip
 
 
-def _alone(summary):
+def _alone(summary: Row) -> int:
     """Latency in cycles of the single message on an idle device."""
     shown = summary.get("waterfall")
     return shown[0]["of"][0]["latency"] if shown else 0
 
 
-def _sessions(sessions):
+def _sessions(sessions: Rows) -> Section:
     columns = ("name", "backend", "verdict", "stores", "dma_writes", "packets", "interrupts")
     rows = [[str(session.get(name, "")) for name in columns] for session in sessions]
     return Section(
@@ -284,12 +295,12 @@ def _sessions(sessions):
         columns=[name.replace("_", " ") for name in columns], rows=rows)  # fmt: skip
 
 
-def _table(measurements):
-    columns = ("metric", "statistic", "backend", "sq_host", "kind", "size", "queues", "depth",
-               "batch", "store_buffer", "host_read_latency", "seed", "value", "unit", "limit",
-               "messages")  # fmt: skip
+def _table(measurements: Rows) -> Section:
+    known = ("metric", "statistic", "backend", "sq_host", "kind", "size", "queues", "depth",
+             "batch", "store_buffer", "host_read_latency", "seed", "value", "unit", "limit",
+             "messages")  # fmt: skip
     # Parameters without a value in any row have no column.
-    columns = [name for name in columns if any(row.get(name) for row in measurements)]
+    columns = [name for name in known if any(row.get(name) for row in measurements)]
     rows = [[*(row.get(name) for name in columns),
              physical(row["value"], row["unit"], row.get("size", 0))] for row in measurements]
     names = [*(name.replace("_", " ") for name in columns), "at the nominal clock"]

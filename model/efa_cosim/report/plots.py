@@ -1,16 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the report's pictures as SVG text with matplotlib, from measurements and stages only."""
 
+from __future__ import annotations
+
 import io
 import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
+from matplotlib.artist import Artist  # noqa: E402
+from matplotlib.axes import Axes  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.patches import Patch  # noqa: E402
 from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter  # noqa: E402
+from numpy.typing import NDArray  # noqa: E402
+
+from efa_cosim.report.document import Row, Rows  # noqa: E402
 
 COLOURS = {"UD": "#2563eb", "SRD": "#059669"}
 MARKERS = "os^Dv<>"
@@ -20,7 +30,8 @@ INK, GREY = "#374151", "#6b7280"
 WAIT_HATCH = "////"  # Fill of bars that show waits.
 # Zero cannot be shown on a logarithmic axis; it is drawn here with the label 0.
 ZERO_AT = 4
-DEFAULTS = {
+# matplotlib lists all names of settings in its type.
+DEFAULTS: dict[Any, Any] = {
     "svg.hashsalt": "efa", "svg.fonttype": "none", "font.size": 10, "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "grid.color": "#e5e7eb",
     "axes.edgecolor": GREY, "axes.axisbelow": True, "legend.frameon": False,
@@ -30,7 +41,7 @@ DEFAULTS = {
 ENDS = {"UD": "receive", "SRD": "send"}
 
 
-def latency(measurements):
+def latency(measurements: Rows) -> str:
     """Draws latency against message size: a panel for each QP type, whose messages end with
     different completions, with a line for each host read latency."""
     kinds = sorted({f["kind"] for f in measurements}, reverse=True)
@@ -51,7 +62,7 @@ def latency(measurements):
     return svg(figure)
 
 
-def rates(measurements):
+def rates(measurements: Rows) -> str:
     """Draws message rate against size and against queues, with the port limits."""
     most = max(f["queues"] for f in measurements)
     sizes = sorted({f["size"] for f in measurements},
@@ -85,7 +96,7 @@ def rates(measurements):
     return svg(figure)
 
 
-def waterfall(shown, who):
+def waterfall(shown: Row, who: str) -> str:
     """Draws single messages of one run side by side: bars of service and waits per stage."""
     stages = shown["of"][0]["stages"]
     many = len(shown["of"])
@@ -103,13 +114,13 @@ def waterfall(shown, who):
     return svg(figure)
 
 
-def loop(shown):
+def loop(shown: Row) -> str:
     """Returns the load of a run in words."""
     return (f"open loop at {shown['name']} of capacity" if shown["load"] is not None
             else f"closed loop, {shown['name']} on each queue")
 
 
-def _message(axis, one, reach):
+def _message(axis: Axes, one: Row, reach: float) -> None:
     """Draws one message; `reach` is the longest latency of the panels, which share their axis."""
     at = 0
     for row, stage in enumerate(one["stages"]):
@@ -138,7 +149,9 @@ def _message(axis, one, reach):
     axis.set_xlabel("cycles since the doorbell; beside each bar: service + wait, wait cause")
 
 
-def _series(measurements, over):
+def _series(
+    measurements: Rows, over: str
+) -> Iterator[tuple[str, dict[str, Any], dict[Any, float]]]:
     """(label, style, {place: median over the seeds}) per QP type and host read latency."""
     keys = sorted({(f["kind"], f.get("host_read_latency", 0)) for f in measurements})
     waits = sorted({wait for _, wait in keys})
@@ -154,14 +167,21 @@ def _series(measurements, over):
         yield label, style, points
 
 
-def _line(axis, where, values, label, style):
+def _line(
+    axis: Axes,
+    where: Iterable[float],
+    values: Iterable[float],
+    label: str,
+    style: dict[str, Any],
+) -> None:
     axis.plot(list(where), list(values), label=label, markersize=5, linewidth=1.6, **style)
 
 
-def log_axis(axis, where, names, label):
+def log_axis(axis: Axes, where: Sequence[float], names: Iterable[object], label: str) -> None:
     """Sets ticks at measured places; omits labels that would overlap their neighbour."""
     axis.set_xscale("log", base=2)
-    shown, last = [], None
+    shown: list[str] = []
+    last: float | None = None
     for place, name in zip(where, names, strict=True):
         apart = last is None or place >= 1.3 * last
         shown.append(str(name) if apart else "")
@@ -171,9 +191,9 @@ def log_axis(axis, where, names, label):
     axis.set_xlabel(label)
 
 
-def legend(figure, *axes):
+def legend(figure: Figure, *axes: Axes) -> None:
     """Draws one legend of some axes below them, where it covers no line."""
-    shown = {}
+    shown: dict[str, Artist] = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()
         shown |= dict(zip(labels, handles, strict=True))
@@ -181,20 +201,22 @@ def legend(figure, *axes):
                   fontsize=9, frameon=False)
 
 
-def axes_of(width, height, columns=1, rows=1):
+def axes_of(
+    width: float, height: float, columns: int = 1, rows: int = 1
+) -> tuple[Figure, NDArray[Any]]:
     """Creates a figure of this size in inches and its axes, row by row."""
     with plt.rc_context(DEFAULTS):
         figure, axes = plt.subplots(rows, columns, figsize=(width, height), squeeze=False)
     return figure, axes.ravel()
 
 
-def headed(figure, title):
+def headed(figure: Figure, title: str) -> None:
     """Lays out a figure with its title above the panels, independent of the panel height."""
     figure.tight_layout()
     figure.suptitle(title, y=1.0, va="bottom", fontsize=11, color=INK)
 
 
-def svg(figure):
+def svg(figure: Figure) -> str:
     """Returns a figure as deterministic SVG text and closes it."""
     stream = io.StringIO()
     with plt.rc_context(DEFAULTS):

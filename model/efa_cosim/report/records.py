@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the measurement records (efa_cosim.measure.record) of the waterfall and the laboratory."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
 from efa_cosim.cycle.workload import Workload
 from efa_cosim.measure.record import Measurement
 from efa_cosim.measure.workload import rate_limit
+from efa_cosim.report.document import Row, Rows
 from efa_cosim.sweep.point import KINDS
 from efa_cosim.sweep.workloads import least_latency
 
 
-def of_waterfall(rows, backend):
+def of_waterfall(rows: Rows, backend: str) -> Iterator[dict[str, Any]]:
     """Yields the records of the rows of attribution.study: rate and latency of each run, service
     and wait of each stage, and each named wait, as means over its messages."""
     for row in rows:
@@ -38,7 +44,7 @@ COSTS = (("beats", "bus beats", "beats/WQE"), ("doorbells", "doorbells", "doorbe
          ("alone_cycles", "first store to last flit", "cycles"))  # fmt: skip
 
 
-def of_lab(summary):
+def of_lab(summary: Row) -> Iterator[dict[str, Any]]:
     """Yields the records of a summary of the laboratory: runs by result for each planted bug and
     store buffer, false alarms, cost of each store buffer."""
     for cell in [*summary["cells"], *summary["correct"]]:

@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the report folder of a regression: tables, a picture of its tests, and the page."""
 
-from functools import partial
+from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from efa_cosim.jobs.job import Limits
 from efa_cosim.measure.origin import origin
 from efa_cosim.regress import table
-from efa_cosim.report.document import Section
+from efa_cosim.report.document import Row, Rows, Section
 from efa_cosim.report.document import table as table_of
 from efa_cosim.report.publish import SUMMARY, Picture, publish
 
 MOST_CHARACTERS = 160
 
 
-def write(folder, title, command, limits, results):
+def write(
+    folder: Path, title: str, command: str, limits: Limits, results: Sequence[table.Result]
+) -> Path:
     """Writes the files of some Results into a folder; returns the path of the page.
 
     `limits` are those of each run. Raises OSError.
@@ -22,7 +29,7 @@ def write(folder, title, command, limits, results):
     return publish(folder, summary, parts(summary), table.files(results))
 
 
-def parts(summary):
+def parts(summary: Row) -> list[Section | Picture]:
     """Returns picture and tables of the page."""
     from efa_cosim.report import regress_plots
 
@@ -40,7 +47,7 @@ def parts(summary):
     ]  # fmt: skip
 
 
-def _bad(runs):
+def _bad(runs: Rows) -> Section:
     """Returns the section of failed and flaky runs, the failed ones first."""
     chosen = [run for verdict in (table.FAILED, table.FLAKY) for run in runs
               if run["verdict"] == verdict]  # fmt: skip
@@ -52,5 +59,5 @@ def _bad(runs):
     return table_of("Failed and flaky runs", names, rows, SUMMARY, prose=True)
 
 
-def _cut(text):
+def _cut(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "\u2026"

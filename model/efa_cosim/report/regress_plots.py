@@ -2,16 +2,22 @@
 """Draws the tests of a regression as SVG text: seeds by verdict, and seconds. Each cell has text,
 readable without colour."""
 
+from __future__ import annotations
+
 from collections import Counter
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import matplotlib
 
 matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
+from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.patches import Rectangle  # noqa: E402
 
 from efa_cosim.regress.table import FAILED, FLAKY, PASSED, worst_first  # noqa: E402
+from efa_cosim.report.document import Row, Rows  # noqa: E402
 from efa_cosim.report.plots import DEFAULTS, GREY, INK, svg  # noqa: E402
 
 MOST_TESTS = 40
@@ -19,9 +25,11 @@ COLOURS = {FAILED: "#fca5a5", FLAKY: "#fde68a", PASSED: "#bbf7d0"}
 SIMULATORS = {"verilator": "#2563eb", "icarus": "#d97706", "model": "#9ca3af"}
 WIDTH, ROW, CELL, CHARACTER = 10.5, 0.28, 1.2, 0.075  # inches
 TOP, BOTTOM = 0.55, 0.5
+# {test: {simulator: row}}
+_Shown: TypeAlias = dict[str, dict[str, Row]]
 
 
-def runs(tests):
+def runs(tests: Rows) -> str:
     """Draws rows of efa_cosim.regress.table.tests_of, the worst MOST_TESTS tests of them: a cell
     for each simulator with its seeds by verdict, and a bar with the seconds of each simulator."""
     shown = _worst(tests)
@@ -38,9 +46,10 @@ def runs(tests):
     return svg(figure)
 
 
-def _worst(tests):
+def _worst(tests: Rows) -> _Shown:
     """Returns {test: {simulator: row}} of the MOST_TESTS worst tests, the worst one first."""
-    by_test, totals = {}, {}
+    by_test: _Shown = {}
+    totals: dict[str, Counter[str]] = {}
     for row in tests:
         by_test.setdefault(row["test"], {})[row["simulator"]] = row
         totals.setdefault(row["test"], Counter()).update(
@@ -49,7 +58,7 @@ def _worst(tests):
     return {name: by_test[name] for name in names}
 
 
-def _cells(axis, shown, names):
+def _cells(axis: Axes, shown: _Shown, names: Sequence[str]) -> None:
     axis.set_xlim(0, len(names))
     axis.set_ylim(len(shown), 0)
     axis.grid(visible=False)
@@ -70,14 +79,14 @@ def _cells(axis, shown, names):
                           fontsize=7.5, color=INK)  # fmt: skip
 
 
-def _text(row):
+def _text(row: Row) -> str:
     """Returns the counts of a row in words: of all seeds those that failed or are flaky."""
     bad = [f"{row[verdict]} {verdict}" for verdict in (FAILED, FLAKY) if row[verdict]]
     total = sum(row[verdict] for verdict in COLOURS)
     return f"{', '.join(bad)} of {total}" if bad else f"{total} {PASSED}"
 
 
-def _bars(axis, shown, names):
+def _bars(axis: Axes, shown: _Shown, names: Sequence[str]) -> None:
     ends = [0.0] * len(shown)
     for name in names:
         seconds = [of[name]["seconds"] if name in of else 0.0 for of in shown.values()]

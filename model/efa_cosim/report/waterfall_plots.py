@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the pictures of the waterfall report as SVG text, from its summary only."""
 
-import numpy as np
-from matplotlib.patches import Patch
+from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from efa_cosim.report.document import Row, Rows
 from efa_cosim.report.plots import GREY, INK, WAIT_HATCH, axes_of, headed, loop, svg
 
 # Groups of stages in the order of a message's path: (name, colour, last milestones); if two stages
 # end at the same milestone, (milestone, place).
-GROUPS = (
+GROUPS: tuple[tuple[str, str, tuple[str | tuple[str, str], ...]], ...] = (
     ("WQE fetch", "#facc15", (("wqe", "host"),)),
     ("scheduler", "#1e3a8a", (("wqe", "sending device"),)),
     ("checks, allocation, read requests", "#3b82f6", ("check", "rd")),
@@ -25,7 +32,7 @@ CAUSES_SHOWN = 14
 LOAD = "left: open loop, share of capacity; right: closed loop, outstanding messages per queue"
 
 
-def shares(rows, who):
+def shares(rows: Rows, who: str) -> str:
     """Draws latency and the shares of its stages against load; a column per size."""
     sizes = sorted({(row["sq_host"], row["size"]) for row in rows})
     figure, axes = axes_of(4.6 * len(sizes), 7.4, len(sizes), 2)
@@ -44,19 +51,19 @@ def shares(rows, who):
     return svg(figure)
 
 
-def _ticks(axis, rows):
+def _ticks(axis: Axes, rows: Rows) -> None:
     axis.set_xticks(range(len(rows)), [row["name"] for row in rows], rotation=60, fontsize=8)
     split = sum(row["load"] is not None for row in rows) - 0.5
     axis.axvline(split, color=GREY, linewidth=1, linestyle=":")
     axis.grid(axis="x", visible=False)
 
 
-def called(row):
+def called(row: Row) -> str:
     """Describes the messages of a row: size and location of the send queues."""
     return f"{row['size']} bytes" + (", send queues in host memory" if row["sq_host"] else "")
 
 
-def _latencies(axis, rows):
+def _latencies(axis: Axes, rows: Rows) -> None:
     where = range(len(rows))
     for name, mark, colour in (("p99", "^", "#dc2626"), ("median", "o", "#2563eb")):
         axis.plot(where, [row[name] for row in rows], mark, color=colour, markersize=5,
@@ -68,7 +75,7 @@ def _latencies(axis, rows):
     _ticks(axis, rows)
 
 
-def _stacks(axis, rows):
+def _stacks(axis: Axes, rows: Rows) -> None:
     where, below = np.arange(len(rows)), np.zeros(len(rows))
     for _, colour, ends in GROUPS:
         for kind in ("service", "wait"):
@@ -85,9 +92,9 @@ def _stacks(axis, rows):
     _ticks(axis, rows)
 
 
-def order(rows):
+def order(rows: Rows) -> list[tuple[str, str]]:
     """Returns the causes that are drawn, as (cause, stage), the longest of all rows first."""
-    most = {}
+    most: dict[tuple[str, str], float] = {}
     for row in rows:
         for one in row["causes"]:
             key = one["cause"], one["stage"]
@@ -96,10 +103,10 @@ def order(rows):
             if most[key] >= 0.05]
 
 
-def causes(rows, who, names):
+def causes(rows: Rows, who: str, names: Sequence[tuple[str, str]]) -> str:
     """Draws the wait causes of messages of one size, mean cycles against load; a row for each of
     `names` (see `order`), and one for all others."""
-    found = {}
+    found: dict[tuple[str, str], NDArray[np.float64]] = {}
     for place, row in enumerate(rows):
         for one in row["causes"]:
             found.setdefault((one["cause"], one["stage"]), np.zeros(len(rows)))[place] = (
@@ -128,7 +135,7 @@ def causes(rows, who, names):
 LOOPS = ("#2563eb", "#059669", "#d97706", "#9333ea")
 
 
-def distribution(shown, who):
+def distribution(shown: Rows, who: str) -> str:
     """Draws the share of messages against the latency of each run that is shown, its median and
     99th percentile as dots."""
     figure, (axis,) = axes_of(9.0, 4.4)
@@ -151,16 +158,16 @@ def distribution(shown, who):
     return svg(figure)
 
 
-def perf_counters(found, who):
+def perf_counters(found: Row, who: str) -> str:
     """Draws the device's counters beside the counts of the bench and of the replays."""
     figure, axes = axes_of(13.0, 4.6, 4)
     for axis, one in zip(axes, found["histograms"], strict=False):
         last = max(number for number, count in enumerate(one["device"]) if count) + 1
-        where = range(last)
-        axis.bar(where, one["device"][:last], color="#93c5fd", width=0.8, label="device")
-        axis.plot(where, one["beside"][:last], "x", color=INK, markersize=7, label=one["by"])
+        bins = range(last)
+        axis.bar(bins, one["device"][:last], color="#93c5fd", width=0.8, label="device")
+        axis.plot(bins, one["beside"][:last], "x", color=INK, markersize=7, label=one["by"])
         names = ["0", *(f"{1 << bit - 1}" for bit in range(1, last))]
-        axis.set_xticks(where, names, rotation=60, fontsize=8)
+        axis.set_xticks(bins, names, rotation=60, fontsize=8)
         what, unit = one["unit"].rsplit(", ", 1)
         axis.set_title(what, fontsize=9, color=INK)
         axis.set_ylabel(unit)
