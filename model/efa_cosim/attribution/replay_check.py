@@ -5,7 +5,11 @@ A packet whose descriptor has not arrived is parked, with all later packets of i
 of parked packets is examined after each descriptor read and every PERIOD cycles.
 """
 
+from __future__ import annotations
+
 from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 OPEN, QUIET, PASSING = range(3)
 # Parked packets that stop new packets, and the period of passes over the list in cycles.
@@ -16,14 +20,15 @@ FRONT = 2
 class _Store:
     """A RAM FIFO with output register: an item is visible two cycles after its arrival."""
 
-    def __init__(self):
-        self._stored, self.head = deque(), None
+    def __init__(self) -> None:
+        self._stored: deque[int] = deque()
+        self.head: int | None = None
 
     @property
-    def level(self):
+    def level(self) -> int:
         return len(self._stored) + (self.head is not None)
 
-    def step(self, consumed, item):
+    def step(self, consumed: bool, item: int | None) -> None:
         """Executes one cycle; consumed: the output is consumed, item: the input or None."""
         if self._stored and (self.head is None or consumed):
             self.head = self._stored.popleft()
@@ -43,11 +48,37 @@ class Way:
 
     __slots__ = ("front", "past", "first", "parked", "here", "claim", "step", "response", "job")
 
-    def __init__(self):
+    front: int
+    past: bool
+    first: int | None
+    parked: int | None
+    here: int
+    claim: int
+    step: int
+    response: int
+    job: int
+
+    def __init__(self) -> None:
         self.first = self.parked = None
 
 
-def validate(enters, ring_of, here, passes, over, verdicts, places):
+class Validated(NamedTuple):
+    """A replay: the ways, the order of their jobs, {cycle: state} in which the list came first."""
+
+    ways: dict[int, Way]
+    order: list[int]
+    held: dict[int, int]
+
+
+def validate(
+    enters: Sequence[tuple[int, int]],
+    ring_of: Sequence[int],
+    here: Callable[[int, int], int],
+    passes: int,
+    over: Iterable[int],
+    verdicts: Sequence[int],
+    places: int,
+) -> Validated:
     """Replays packet validation; returns {message: Way}, messages in the order of their jobs, and
     {cycle: state} of the cycles in which older packets stopped new packets.
 
@@ -58,19 +89,27 @@ def validate(enters, ring_of, here, passes, over, verdicts, places):
     verdicts  of a message: cycle in which it left the checks; at most `places` are in the checks
     """
     ways = {message: Way() for _, message in enters}
-    enters, over = deque(enters), deque(over)
-    store, front, waiting = _Store(), deque(), _Store()
-    one = two = job = None  # Stages: claim to look up, response to the claim, job.
+    arrivals, ends_of_reads = deque(enters), deque(over)
+    store, waiting = _Store(), _Store()
+    front: deque[int] = deque()
+    # Stages: claim to look up, response to the claim, job.
+    one: int | None = None
+    two: int | None = None
+    job: int | None = None
     stopped = False  # The packet in `two` is behind parked packets of its ring.
-    claimed, number_of = {}, {}
-    blocked, inside, order, held = set(), deque(), [], {}
+    claimed: dict[int, int] = {}
+    number_of: dict[int, int] = {}
+    blocked: set[int] = set()
+    inside: deque[int] = deque()
+    order: list[int] = []
+    held: dict[int, int] = {}
     state, full, due, left, rest = OPEN, False, True, 0, 0
-    total, cycle = len(enters), enters[0][0]
+    total, cycle = len(arrivals), arrivals[0][0]
     while len(order) < total:
         if not (front or store.level or waiting.level or one is not None or two is not None
                 or job is not None):
             # No packet present: skip idle cycles, with the effects of the timers.
-            idle = max(0, enters[0][0] - cycle)
+            idle = max(0, arrivals[0][0] - cycle)
             due = due or (passes - cycle) % PERIOD < idle
             rest, cycle = max(0, rest - idle), cycle + idle
         while inside and verdicts[inside[0]] < cycle:
@@ -89,7 +128,7 @@ def validate(enters, ring_of, here, passes, over, verdicts, places):
         offered = waiting.head if state == PASSING else front[0] if is_open and front else None
         offers = offered is not None and not ready
         begins = state == QUIET and one is None and two is None
-        comes_in = enters.popleft()[1] if enters and enters[0][0] == cycle else None
+        comes_in = arrivals.popleft()[1] if arrivals and arrivals[0][0] == cycle else None
         # State of the next cycle.
         level = waiting.level
         following = state
@@ -102,9 +141,9 @@ def validate(enters, ring_of, here, passes, over, verdicts, places):
             following = OPEN
         if not offers:
             full = level >= MANY
-        ends = bool(over) and over[0] + 1 <= cycle
-        while over and over[0] + 1 <= cycle:
-            over.popleft()
+        ends = bool(ends_of_reads) and ends_of_reads[0] + 1 <= cycle
+        while ends_of_reads and ends_of_reads[0] + 1 <= cycle:
+            ends_of_reads.popleft()
         due = ends or cycle % PERIOD == passes or (due and not begins)
         if begins:
             left = rest = level
@@ -115,14 +154,17 @@ def validate(enters, ring_of, here, passes, over, verdicts, places):
             if state == OPEN and rest:
                 rest -= 1
             if parks:
+                assert two is not None
                 blocked = blocked | {ring_of[two]}
         waiting.step(state == PASSING and ready, two if parks else None)
         if consumed:
+            assert job is not None
             order.append(job)
             inside.append(job)
             ways[job].job = cycle
             job = None
         if leaves:
+            assert two is not None
             way = ways[two]
             if parks:
                 if way.parked is None:
@@ -133,6 +175,7 @@ def validate(enters, ring_of, here, passes, over, verdicts, places):
                 job = two
             two = None
         if steps:
+            assert one is not None
             two, stopped = one, stands
             number_of[two] = claimed.get(ring_of[two], 0)
             way = ways[two]
@@ -164,4 +207,4 @@ def validate(enters, ring_of, here, passes, over, verdicts, places):
             ways[moved].front = cycle
         state = following
         cycle += 1
-    return ways, order, held
+    return Validated(ways, order, held)

@@ -6,11 +6,17 @@ of departure). The completion engine consumes them round robin and stalls while 
 stream carries other beats.
 """
 
+from __future__ import annotations
+
 from collections import deque
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from efa_cosim.attribution.gaps import Busy, Ledger
+from efa_cosim.attribution.gaps import Busy, Ends, Gap, Ledger
+from efa_cosim.attribution.replay_receive import Receiving
+from efa_cosim.cycle.record import Record
+from efa_cosim.cycle.stages import Stages
 
 SEND, RECEIVE = 0, 1
 ENTRY, WRITES, EMPTY = range(3)
@@ -27,24 +33,27 @@ class _Finished:
     most            maximum number of sends between here and the completion engine, None: no limit
     """
 
-    def __init__(self, arrives, order, most):
+    def __init__(self, arrives: Sequence[int], order: Sequence[int], most: int | None) -> None:
         self._arrives, self._order, self._next, self._most = arrives, order, 0, most
-        self._store = deque()
-        self._looked = self._second = self.last = None
+        self._store: deque[tuple[int, int]] = deque()
+        self._looked: int | None = None
+        self._second: int | None = None
+        self.last: int | None = None
         self._inside = 0
-        self.consumed = []  # Cycle in which each send was consumed.
-        self.left = []  # Cycle in which each send left the output, which frees its context.
+        # Cycle in which each send was consumed, and left the output, which frees its context.
+        self.consumed: list[int] = []
+        self.left: list[int] = []
 
     @property
-    def empty(self):
+    def empty(self) -> bool:
         return not self._store and (self._looked, self._second, self.last) == (None, None, None)
 
     @property
-    def due(self):
+    def due(self) -> int | None:
         """Returns the arrival of the next send, None after the last."""
         return self._arrives[self._next] if self._next < len(self._arrives) else None
 
-    def step(self, cycle, consumed):
+    def step(self, cycle: int, consumed: bool) -> None:
         """Executes one cycle; consumed: the item of the last stage is consumed."""
         enters, self._looked = self._looked, None
         inside = self._inside
@@ -79,7 +88,7 @@ class Completing:
     looked_at  cycles in which sends were consumed
     """
 
-    def __init__(self, record, table, receiving):
+    def __init__(self, record: Record, table: Stages, receiving: Receiving) -> None:
         timelines, work = record.timelines, record.timelines.work
         self.timelines, self.receiving = timelines, receiving
         srd = work.kind == "SRD"
@@ -95,18 +104,23 @@ class Completing:
         self._ready = [max(written[message], int(timelines["rx_validated"][message]) + 1)
                        for message in self._receives]
         self._writes = Busy(record.payload.tolist())
-        self.retired, self.entries, self.did = {}, {SEND: {}, RECEIVE: {}}, {}
+        self.retired: dict[int, int] = {}
+        self.entries: dict[int, dict[int, int]] = {SEND: {}, RECEIVE: {}}
+        self.did: dict[int, int] = {}
         # Stalled cycles of a finished send, a finished receive, a CQE.
         self.stalls = {"TXC": 0, "RXC": 0, "WR_CQ": 0}
         self._run(2 * work.total)
         self.freed, self.looked_at = self._sends.left, self._sends.consumed
 
-    def _run(self, total):
+    def _run(self, total: int) -> None:
         """Executes cycle by cycle until `total` CQEs are written."""
         ready, sends, done = self._ready, self._sends, 0
         place, last = 0, None
-        first = second = None  # Stages of the completion engine.
-        held, turn = None, SEND  # Choice not yet accepted; side with priority.
+        # Stages of the completion engine.
+        first: tuple[int, int] | None = None
+        second: tuple[int, int] | None = None
+        held: int | None = None  # Choice not yet accepted.
+        turn = SEND  # Side with priority.
         cycle = 0
         while done < total:
             if first is None and second is None and sends.empty:
@@ -125,6 +139,7 @@ class Completing:
                 # Round robin: the other side has priority after a choice.
                 turn = RECEIVE if chosen == SEND else SEND
             if leaves:
+                assert second is not None
                 kind, message = second
                 self.entries[kind][message] = cycle
                 done += 1
@@ -143,10 +158,11 @@ class Completing:
                     first = (RECEIVE, message)
                     place += 1
                 elif consumed == SEND:
+                    assert last is not None
                     first = (SEND, last)
             cycle += 1
 
-    def attribute(self, gaps):
+    def attribute(self, gaps: Mapping[Ends, Gap]) -> None:
         """Books the waits of rx_validated to rx_data_done, of rx_data_done to cqe and of the stage
         that ends in done."""
         before = -1
@@ -159,7 +175,7 @@ class Completing:
         sends = ("ack", "done") if ("ack", "done") in gaps else ("tx_last", "done")
         self._wait(gaps[sends], self.entries[SEND])
 
-    def _wait(self, gap, entries):
+    def _wait(self, gap: Gap, entries: Mapping[int, int]) -> None:
         ledger = Ledger(self.did, (ENTRY, WRITES, EMPTY))
         for message, cycle in entries.items():
             for kind, cycles in ledger.count(gap.at(message), cycle).items():

@@ -5,9 +5,17 @@ Requests are replayed from the doorbells, the depths and the other requests at t
 cycles of completions are those of Sending.responses.
 """
 
-from collections import deque
+from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from efa_cosim.attribution.gaps import Gap, Wrong
 from efa_cosim.cycle.stages import LINE, REQUEST_BYTES
+
+if TYPE_CHECKING:
+    from efa_cosim.attribution.replay_send import Sending
 
 OWN = "earlier WQE reads"
 PLACES = "no free WQE read slot"
@@ -19,12 +27,12 @@ LINES = "earlier lines of the same read"
 class Fetching:
     """Replay of one run: `known` is (cycle, queue) of each WQE, in order of arrival."""
 
-    def __init__(self, sending, gap, begins):
+    def __init__(self, sending: Sending, gap: Gap, begins: Sequence[int]) -> None:
         """begins: cycle of the first beat of the completion of each host read."""
         record, table, work = sending.record, sending.table, sending.work
         self._work, self._gap, self._wrong, self._begins = work, gap, sending.wrong, begins
         self._others, self._reads = sending.others, record.reads
-        self._places = record.reads.of_entries.nonzero()[0].tolist()
+        self._places: list[int] = record.reads.of_entries.nonzero()[0].tolist()
         self._tags, self._out = (table.depth("efa_dma_rd.request"),
                                  table.latency("efa_dma_rd.request"))
         self._most, self._ask = table.depth("efa_sq_fetch.read"), table.latency("efa_sq_fetch.read")
@@ -38,19 +46,23 @@ class Fetching:
         posts = range(0, work.total, work.batch)
         self._bells = deque((int(sending.timelines["db"][post]), post // work.batch % work.queues)
                             for post in posts)
-        self.known = []
-        self._rows = [[] for _ in range(work.queues)]
+        self.known: list[tuple[int, int]] = []
+        self._rows: list[list[int]] = [[] for _ in range(work.queues)]
         for message in range(work.total):
             self._rows[message // work.batch % work.queues].append(message)
         self._number, self._free = 0, -1
         self._circle()
         self.known.sort()
 
-    def _circle(self):
+    def _circle(self) -> None:
         """Scans queues with unread lines round robin, one queue a cycle."""
         work, queues = self._work, self._work.queues
         want, requested, late = [0] * queues, [0] * queues, [-1] * queues
-        inside, last, looks, left, since = set(), queues - 1, None, None, None
+        inside: set[int] = set()
+        last = queues - 1
+        looks: int | None = None
+        left: int | None = None
+        since: int | None = None
         total, done_lines = work.total * self._lines, 0
         cycle = self._bells[0][0]
         while done_lines < total:
@@ -97,14 +109,14 @@ class Fetching:
                 inside.add(put)
             cycle += 1
 
-    def _place_free(self):
+    def _place_free(self) -> int:
         """Returns the first cycle with a free place for the next read."""
         if self._number < self._most:
             return -1
         ended = self._reads.ended[self._places[self._number - self._most]]
         return int(ended) + self._place_back
 
-    def _read(self, queue, first, lines, since, cycle):
+    def _read(self, queue: int, first: int, lines: int, since: int, cycle: int) -> bool:
         """Replays one read; returns False if the run has no more reads. since: cycle in which the
         round robin selects the queue; cycle: cycle with a free place."""
         if self._number == len(self._places):
@@ -121,7 +133,8 @@ class Fetching:
             free += 1
             waits.append((free, cause))
         if free != granted or lines != self._reads.beats[place]:
-            self._wrong.append((("db", "wqe"), entries[0], free + self._out, granted + self._out))
+            self._wrong.append(Wrong(("db", "wqe"), entries[0], free + self._out,
+                                     granted + self._out))  # fmt: skip
         waits.append((begin - self._away - self._out, ANSWERS))
         for number, message in zip(mine, entries, strict=True):
             line = (number + 1) * self._lines - 1 - first

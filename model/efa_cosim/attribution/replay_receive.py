@@ -2,11 +2,16 @@
 """Replays the fabric and the receive side: from the wire to the last byte written (see
 efa_cosim.attribution.gaps)."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
-from efa_cosim.attribution.gaps import Busy, Gap, Ledger, Pipe
+from efa_cosim.attribution.gaps import Busy, Ends, Gap, Ledger, Pipe, Services, Wrong
 from efa_cosim.attribution.replay_check import OPEN, PASSING, QUIET, validate
-from efa_cosim.cycle.record import DESCRIPTORS
+from efa_cosim.cycle.record import DESCRIPTORS, Record
+from efa_cosim.cycle.stages import Stages
 
 # Places of the packet line that stay free; descriptors per beat; descriptor present at the start.
 SPARE, A_BEAT, ALWAYS = 2, 4, -1
@@ -19,21 +24,21 @@ OLDER = "parked packets first"
 class Receiving:
     """Replays of one run: arrival of packets and the writes before each receive completion."""
 
-    def __init__(self, record, table, services):
+    def __init__(self, record: Record, table: Stages, services: Services) -> None:
         self.record, self.table, self.services = record, table, services
         self.timelines, self.work, self.made = record.timelines, record.timelines.work, record.made
         # Messages in order of arrival; `order` is the order of their jobs.
-        self.arrived = np.argsort(self.timelines["rx_last"], kind="stable").tolist()
+        self.arrived: list[int] = np.argsort(self.timelines["rx_last"], kind="stable").tolist()
         self.srd = self.work.kind == "SRD"
-        self.gaps = {}
+        self.gaps: dict[Ends, Gap] = {}
         # Stalled cycles of flits without space, and of payload beats at the write stream.
         self.flit_stalls = self.write_stalls = 0
 
-    def _gap(self, begin, end):
+    def _gap(self, begin: str, end: str) -> Gap:
         gap = self.gaps[begin, end] = Gap(self.timelines[begin], self.services[begin, end])
         return gap
 
-    def validate(self):
+    def validate(self) -> None:
         """Replays rx_last to rx_validated: packet validation with claimed descriptors, and the
         check of the buffers."""
         timelines, at, work = self.timelines, self.table.latency, self.work
@@ -53,6 +58,7 @@ class Receiving:
         for message in self.arrived:
             way = ways[message]
             begin = rx_last[message] + at("efa_net_rx.packet")
+            assert way.first is not None
             counts = ledger.count(begin, way.first)
             gap.book(message, counts.get(PASSING, 0) + counts.get(QUIET, 0), OLDER)
             gap.until(message, way.first + to_end, "earlier packets")
@@ -65,19 +71,20 @@ class Receiving:
             gap.until(message, way.job + check, "checks of earlier packets")
         self._statuses(gap, {message: ways[message].job + check for message in self.order})
 
-    def _leaves(self):
+    def _leaves(self) -> list[int]:
         """Returns the cycle in which each job leaves the checks: its write has begun, and the job
         line has space."""
         leaves, done = self.timelines["rx_validated"].copy(), self.timelines["rx_data_done"]
         order = np.argsort(leaves, kind="stable")
         later = order[self.table.depth("efa_rx_scatter.job") :]
         leaves[later] = np.maximum(leaves[later], done[order[: len(later)]] + 1)
-        return leaves.tolist()
+        cycles: list[int] = leaves.tolist()
+        return cycles
 
-    def _descriptors(self):
+    def _descriptors(self) -> Callable[[int, int], int]:
         """Returns a function of (ring, packet): cycle in which the descriptor is visible."""
         reads, shows = self.record.reads, self.table.latency("efa_rq_cache.beat")
-        found = {}
+        found: dict[int, list[int]] = {}
         for place in np.flatnonzero(reads.of_rings).tolist():
             beats = int(reads.beats[place])
             first = int(reads.ended[place]) - beats + 1 + shows
@@ -87,18 +94,18 @@ class Receiving:
         # Descriptors not read in this run were present before; a last read may be shorter.
         before = {ring: each - min(each, len(shown)) for ring, shown in found.items()}
 
-        def here(ring, number):
+        def here(ring: int, number: int) -> int:
             if ring not in found or number < before[ring]:
                 return ALWAYS
             return found[ring][number - before[ring]]
 
         return here
 
-    def _reads_over(self):
+    def _reads_over(self) -> list[int]:
         reads = self.record.reads
         return sorted(reads.ended[reads.of_rings].tolist())
 
-    def _statuses(self, gap, known):
+    def _statuses(self, gap: Gap, known: Mapping[int, int]) -> None:
         """Replays the checks: jobs leave in order, when the job line has space and the scatter has
         begun their write; a packet is validated when its write begins."""
         rx_validated, rx_data_done = (
@@ -125,7 +132,7 @@ class Receiving:
         self.wrong = scatter.wrong if scatter is not None else []
         self.write_stalls = scatter.stalls if scatter is not None else 0
 
-    def fabric(self):
+    def fabric(self) -> None:
         """Replays tx_last to rx_first to rx_last, and ackout to ack: in the order of transmission,
         one flit a cycle, while the packet store has space."""
         timelines, work = self.timelines, self.work
@@ -147,6 +154,7 @@ class Receiving:
         before = -1
         for cycle, is_ack, message in left:
             gap = back if is_ack else inward
+            assert gap is not None
             gap.until(message, before + 1, "earlier packets in the fabric")
             offered = max(cycle + away, before + 1)
             gap.until(message, store.space(offered), "receive buffer full")
@@ -164,7 +172,7 @@ class Receiving:
                 store.flit(before)
 
 
-    def acknowledge(self, gap):
+    def acknowledge(self, gap: Gap) -> None:
         """Replays cqe to ackout: after earlier acknowledgements, between data packets."""
         timelines = self.timelines
         data = Busy(
@@ -184,14 +192,15 @@ class Receiving:
 class _Store:
     """Occupancy of the packet store when a flit arrives."""
 
-    def __init__(self, receiving):
+    def __init__(self, receiving: Receiving) -> None:
         table, timelines = receiving.table, receiving.timelines
         self._lines = table.depth("efa_net_rx.line")
         self._slots = table.depth("efa_net_rx.slot")
         self._places = table.depth("efa_net_rx.packet") - SPARE
         self._flits = receiving.made.flits
         # Lines are freed in the order of arrival, one packet a cycle.
-        self._gone, gone = [], -1
+        self._gone: list[int] = []
+        gone = -1
         for message in receiving.arrived:
             gone = max(int(timelines["rx_data_done"][message]) + 1, gone + 1)
             self._gone.append(gone + 1)
@@ -202,9 +211,10 @@ class _Store:
                        if not way.past]
         self._goes = [way.front + 1 for way in lined if not way.past]
         self._in_line = [0, 0]
-        self._taken, self._left, self._last_flits = 0, 0, []
+        self._taken, self._left = 0, 0
+        self._last_flits: list[int] = []
 
-    def _fits(self, cycle):
+    def _fits(self, cycle: int) -> bool:
         for place, events in enumerate((self._comes, self._goes)):
             while self._in_line[place] < len(events) and events[self._in_line[place]] <= cycle:
                 self._in_line[place] += 1
@@ -215,13 +225,13 @@ class _Store:
         line = self._in_line[0] - self._in_line[1]
         return lines < self._lines and slots < self._slots and line < self._places
 
-    def space(self, cycle):
+    def space(self, cycle: int) -> int:
         """Returns the first cycle from `cycle` on in which a flit is accepted."""
         while not self._fits(cycle):
             cycle += 1
         return cycle
 
-    def flit(self, cycle):
+    def flit(self, cycle: int) -> None:
         """Adds a data flit."""
         self._taken += 1
 
@@ -233,7 +243,7 @@ class Scatter:
     stalls cycles in which a beat waited for the write stream
     wrong  beats that differ from the pins: (stage, message, replayed cycle, recorded cycle)"""
 
-    def __init__(self, receiving, gap):
+    def __init__(self, receiving: Receiving, gap: Gap) -> None:
         record, table = receiving.record, receiving.table
         made, timelines = record.made, record.timelines
         self._gap, self._first = gap, table.latency("efa_rx_scatter.job")
@@ -243,10 +253,12 @@ class Scatter:
         writes = list(made.writes)
         self._ranges = [writes] if receiving.srd else [writes[:1], writes[1:]]
         self._entries = Busy(np.concatenate([timelines["cqe"], timelines["done"]]).tolist())
-        self._payload, self._place, self._issued = record.payload.tolist(), 0, -1
-        self.free, self.wrong, self.stalls = -1, [], 0
+        self._payload: list[int] = record.payload.tolist()
+        self._place, self._issued = 0, -1
+        self.free, self.stalls = -1, 0
+        self.wrong: list[Wrong] = []
 
-    def take(self, message, cycle):
+    def take(self, message: int, cycle: int) -> int:
         """Writes the payload of a packet validated in `cycle`; returns its last beat's cycle."""
         due, starts = cycle + self._first, cycle + 1
         for writes in self._ranges:
@@ -262,7 +274,7 @@ class Scatter:
             starts = self.free + 1
         return self._payload[self._place - 1]
 
-    def _beat(self, message, shown, due):
+    def _beat(self, message: int, shown: int, due: int) -> None:
         place, payload = self._place, self._payload
         self._late(message, shown + self._behind - due, BYTES)
         issue = max(shown, self._issued + 1)
@@ -277,9 +289,10 @@ class Scatter:
         beat = self._entries.free(beat)
         self._late(message, beat - due, "CQEs written first")
         if beat != payload[place]:
-            self.wrong.append((("rx_validated", "rx_data_done"), message, beat, payload[place]))
+            self.wrong.append(Wrong(("rx_validated", "rx_data_done"), message, beat,
+                                    payload[place]))  # fmt: skip
         self._place += 1
 
-    def _late(self, message, cycles, cause):
+    def _late(self, message: int, cycles: int, cause: str) -> None:
         gap = self._gap
         gap.until(message, int(gap.begins[message] + gap.service[message]) + cycles, cause)

@@ -4,11 +4,14 @@
 Stages have the names of the events; numbers are the latencies and depths of spec/timing.yaml.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
+from collections.abc import Sequence
 
 import numpy as np
 
-from efa_cosim.attribution.gaps import Busy, Gap, Ledger, Pipe
+from efa_cosim.attribution.gaps import Busy, Ends, Gap, Ledger, Pipe, Services, Wrong
 from efa_cosim.attribution.replay_fetch import Fetching
 from efa_cosim.attribution.replay_schedule import (
     CONTEXTS,
@@ -19,7 +22,8 @@ from efa_cosim.attribution.replay_schedule import (
     TAKES,
     schedule,
 )
-from efa_cosim.cycle.stages import LINE, cut
+from efa_cosim.cycle.record import Reads, Record
+from efa_cosim.cycle.stages import LINE, Stages, cut
 
 WAITS = {PLACE: "no free slot at the checks", CONTEXTS: "no free message context",
          HALVES: "first lines of earlier WQEs", DEFICITS: "visits skipped because of a deficit",
@@ -39,14 +43,14 @@ OTHER_READS = {"payload": "payload reads", "entries": "send WQE reads",
 class _Others:
     """The client of the host read granted in each cycle."""
 
-    def __init__(self, reads, out):
+    def __init__(self, reads: Reads, out: int) -> None:
         granted, kinds = (reads.requested - out).tolist(), ["payload"] * len(reads.requested)
         for kind, which in (("entries", reads.of_entries), ("descriptors", reads.of_rings)):
             for place in np.flatnonzero(which).tolist():
                 kinds[place] = kind
-        self._kind = dict(zip(granted, kinds, strict=True))
+        self._kind: dict[int, str] = dict(zip(granted, kinds, strict=True))
 
-    def at(self, cycle, mine):
+    def at(self, cycle: int, mine: str) -> str | None:
         """Returns the wait cause if a read of another kind was granted in that cycle, else None."""
         kind = self._kind.get(cycle, mine)
         return None if kind == mine else OTHER_READS[kind]
@@ -55,24 +59,26 @@ class _Others:
 class Sending:
     """Replays of one run. `gaps`: Gap by (first, last milestone)."""
 
-    def __init__(self, record, table, services, looked_at):
+    def __init__(
+        self, record: Record, table: Stages, services: Services, looked_at: Sequence[int]
+    ) -> None:
         """looked_at: cycles in which finished sends leave the output."""
         self.looked_at = looked_at
         self.record, self.table, self.services = record, table, services
         self.timelines, self.work, self.made = record.timelines, record.timelines.work, record.made
-        self.order = np.argsort(self.timelines["wqe"], kind="stable").tolist()
-        self.gaps = {}
-        # Reads that differ from the recording: (stage, message, replayed, recorded cycle).
-        self.wrong = []
+        self.order: list[int] = np.argsort(self.timelines["wqe"], kind="stable").tolist()
+        self.gaps: dict[Ends, Gap] = {}
+        # Reads that differ from the recording.
+        self.wrong: list[Wrong] = []
         # Stalled cycles of payload reads; message contexts in use, as (from cycle, number).
         self.read_stalls, self.open_sends = 0, [(0, 0)]
         self.others = _Others(record.reads, table.latency("efa_dma_rd.request"))
 
-    def _gap(self, begin, end):
+    def _gap(self, begin: str, end: str) -> Gap:
         gap = self.gaps[begin, end] = Gap(self.timelines[begin], self.services[begin, end])
         return gap
 
-    def checks(self):
+    def checks(self) -> None:
         """Replays wqe to check, and to the last host read request or (inline) the first flit.
 
         All steps from the scheduler's skid to the wire keep one order, so one loop is enough.
@@ -86,7 +92,7 @@ class Sending:
         stages, space = Pipe(at("efa_wqe_check.entry")), _Room(self.table, made.flits, inline)
         wire = _Wire(self, out, rest)
         skid = at("efa_skid.beat")
-        self.into_checks = []
+        self.into_checks: list[int] = []
         for message in self.order:
             into = stages.ready(int(timelines["wqe"][message]) + skid)
             self.into_checks.append(into)
@@ -109,7 +115,7 @@ class Sending:
             wire.leave(message)
         wire.book()
 
-    def responses(self):
+    def responses(self) -> list[int]:
         """Replays rd to rd_cpl: the host completes in order, one beat a cycle. Of a message's
         reads, the one completed last counts; overlap with its own other reads is no wait. Returns
         the cycle of the first beat of each host read."""
@@ -126,8 +132,8 @@ class Sending:
             begins.append(begin)
             bus = int(reads.ended[number]) - back + 1
             if begin + beats != bus:
-                self.wrong.append((("rd", "rd_cpl"), message, begin + beats - 1 + back,
-                                   int(reads.ended[number])))
+                self.wrong.append(Wrong(("rd", "rd_cpl"), message, begin + beats - 1 + back,
+                                        int(reads.ended[number])))
             if message >= 0:
                 own[message] = max(first, own[message]) + beats
                 alone[message] = own[message] - 1 + back
@@ -142,13 +148,13 @@ class Sending:
             gap.until(message, shared[message], "completions of earlier reads")
         return begins
 
-    def scheduler(self, freed, begins):
+    def scheduler(self, freed: Sequence[int], begins: Sequence[int]) -> None:
         """Replays db to wqe; freed: cycles in which a message context is freed; begins: first beats
         of the completions of all host reads."""
         timelines, work = self.timelines, self.work
         gap = self._gap("db", "wqe")
         consumed = timelines["wqe"][self.order].tolist()
-        blocked = set()
+        blocked: set[int] = set()
         for number in range(len(consumed) - 1):
             blocked.update(range(consumed[number + 1] + 1, self.into_checks[number] + 1))
         posts = range(0, work.total, work.batch)
@@ -184,15 +190,15 @@ class Sending:
 class _Room:
     """Entries of the message list and lines of the payload memory."""
 
-    def __init__(self, table, flits, inline):
+    def __init__(self, table: Stages, flits: int, inline: bool) -> None:
         self._latency = table.latency("efa_tx_alloc.message")
         self._places = table.depth("efa_tx_alloc.message")
         self._most = None if inline else table.depth("efa_tx_alloc.line") // flits
-        self._inside = []  # Numbers of the messages with an entry in the list, in order.
+        self._inside: list[int] = []  # Numbers of the messages with an entry in the list, in order.
         self.number = 0
         self.left = -1  # Cycle in which the previous message left the input.
 
-    def enter(self, checked, ended):
+    def enter(self, checked: int, ended: Sequence[int]) -> int:
         """Returns the cycle in which a message gets its entry; ended: end of each earlier message.
         """
         cycle = max(checked + self._latency, self.left + 1)
@@ -202,7 +208,7 @@ class _Room:
                 cycle = max(cycle, ended[self._inside[len(self._inside) - most]] + 2)
         return cycle
 
-    def took(self, past):
+    def took(self, past: bool) -> None:
         """Advances to the next message; `past`: the message bypassed the list."""
         if not past:
             self._inside.append(self.number)
@@ -212,26 +218,28 @@ class _Room:
 class _Requests:
     """Cuts payload ranges into host reads, which share the read port with other clients."""
 
-    def __init__(self, sending, gap):
+    def __init__(self, sending: Sending, gap: Gap) -> None:
         table, reads = sending.table, sending.record.reads
         self._sending, self._wrong = sending, sending.wrong
         self._gap, self._most = gap, table.depth("efa_tx_alloc.read")
         self._out = table.latency("efa_dma_rd.request")
         self._scan = Pipe(table.latency("efa_mr_translate.early"))
-        self._queue = []
+        self._queue: list[tuple[int, int]] = []
         self._ranges = [len(cut(piece)) for piece in sending.work.pieces]
         mine = reads.message >= 0
         self._others = sending.others
         order = np.argsort(reads.message[mine], kind="stable")
-        self._requested = reads.requested[mine][order].reshape(sending.work.total, -1).tolist()
+        requested = reads.requested[mine][order].reshape(sending.work.total, -1)
+        self._requested: list[list[int]] = requested.tolist()
         # Tags are used and freed in one order, including those of descriptor reads.
-        self._tags, self._ended = table.depth("efa_dma_rd.request"), reads.ended.tolist()
+        self._tags = table.depth("efa_dma_rd.request")
+        self._ended: list[int] = reads.ended.tolist()
         place = np.flatnonzero(mine)[order]
-        self._place = place.reshape(sending.work.total, -1).tolist()
+        self._place: list[list[int]] = place.reshape(sending.work.total, -1).tolist()
         self._granted = -1
         self._service = table.latency("efa_tx_alloc.read") + self._out
 
-    def request(self, message, checked, entered, space):
+    def request(self, message: int, checked: int, entered: int, space: _Room) -> int:
         """Replays the reads of a message; returns the cycle in which it entered the list."""
         begin = checked + self._service
         self._late(message, entered - checked - 1, "no free payload buffer")
@@ -256,25 +264,25 @@ class _Requests:
                     self._late(message, granted + self._out - begin - number, cause)
                 self._granted = self._requested[message][number] - self._out
                 if granted != self._granted:
-                    self._wrong.append((("check", "rd"), message, granted + self._out,
-                                        self._requested[message][number]))
+                    self._wrong.append(Wrong(("check", "rd"), message, granted + self._out,
+                                             self._requested[message][number]))
                 self._scan.leave(shown, self._granted)
                 self._sending.read_stalls += self._granted - shown
                 number += 1
             space.left, cycle = cycle, cycle + 1
         return entered
 
-    def _tag(self, message, number):
+    def _tag(self, message: int, number: int) -> int:
         """Returns the cycle in which the tag of this read is free again: the host completes in
         order."""
         place = self._place[message][number] - self._tags
         return self._ended[place] + 1 if place >= 0 else -1
 
-    def _late(self, message, cycles, cause):
+    def _late(self, message: int, cycles: int, cause: str) -> None:
         gap = self._gap
         gap.until(message, int(gap.begins[message] + gap.service[message]) + cycles, cause)
 
-    def _straight(self, cycle):
+    def _straight(self, cycle: int) -> tuple[int, int]:
         """Returns the cycles in which a range is accepted and its cut begins: by bypass or through
         a queue."""
         while len(self._waiting(cycle)) >= self._most:
@@ -285,40 +293,39 @@ class _Requests:
         self._queue.append((cycle, scans))
         return cycle, scans
 
-    def _waiting(self, cycle):
+    def _waiting(self, cycle: int) -> list[tuple[int, int]]:
         return [one for one in self._queue[-self._most - 1 :] if one[0] < cycle <= one[1]]
 
 
 class _Wire:
     """From the message list to flits at the pins, round robin of packets and acknowledgements."""
 
-    def __init__(self, sending, gap, rest):
+    def __init__(self, sending: Sending, gap: Gap, rest: Gap) -> None:
         table, timelines = sending.table, sending.timelines
         self._rest, self._space = rest, _Datagrams(sending)
         self._gap, self._inline, self._flits = gap, sending.work.inline, sending.made.flits
-        self._tx_first, self._tx_last = (
-            timelines["tx_first"].tolist(),
-            timelines["tx_last"].tolist(),
-        )
-        self._rd_cpl = timelines["rd_cpl"].tolist()
+        self._tx_first: list[int] = timelines["tx_first"].tolist()
+        self._tx_last: list[int] = timelines["tx_last"].tolist()
+        self._rd_cpl: list[int] = timelines["rd_cpl"].tolist()
         srd = sending.work.kind == "SRD"
         self._acks = Busy(timelines["ackout"].tolist() if srd else ())
         self._out = table.latency("efa_net_tx.flit") + 1
         self._past = table.latency("efa_tx.message") - 1
         self._data_latency = table.latency("efa_tx.data") - 1
-        self.ended = []  # Cycle in which each message made way for the next.
+        self.ended: list[int] = []  # Cycle in which each message made way for the next.
         self._loaded, self._last = -1, -1
         # Activity of the wire in each cycle; while idle, the oldest message is the cause.
-        self._did = dict.fromkeys(timelines["ackout"].tolist() if srd else (), ACKNOWLEDGEMENT)
+        self._did: dict[int, int] = dict.fromkeys(
+            timelines["ackout"].tolist() if srd else (), ACKNOWLEDGEMENT)
         for first, last in zip(self._tx_first, self._tx_last, strict=True):
             self._did.update(dict.fromkeys(range(first, last + 1), PACKET))
-        self._leaves = {}
+        self._leaves: dict[int, int] = {}
 
-    def idle(self, cycle):
+    def idle(self, cycle: int) -> bool:
         """Returns True if a message of that cycle can bypass the list."""
         return self._loaded < cycle and (not self.ended or self.ended[-1] <= cycle)
 
-    def load(self, message, checked, entered):
+    def load(self, message: int, checked: int, entered: int | None) -> None:
         """Moves a message to the front: from the list, or by bypass if entered is None."""
         if entered is None:
             self.step = checked + self._past
@@ -328,7 +335,7 @@ class _Wire:
         if not self._inline:
             self.step = max(self.step, self._rd_cpl[message] + self._data_latency)
 
-    def leave(self, message):
+    def leave(self, message: int) -> None:
         """Sends the packet of a message when the wire is free."""
         self.step = max(self.step, self._last - 1)
         first = self._acks.free(max(self.step + self._out, self._last + 1))
@@ -342,7 +349,7 @@ class _Wire:
         # The last flit is ready when the flit before it was sent.
         self.ended.append(self.step if self._flits == 1 else before - 1)
 
-    def book(self):
+    def book(self) -> None:
         """Books the waits of each message by the activity of the wire until its packet was sent."""
         ledger = Ledger(self._did, (PACKET, ACKNOWLEDGEMENT, DATAGRAMS, IDLE))
         for message, cycle in self._leaves.items():
@@ -356,14 +363,14 @@ class _Wire:
 class _Datagrams:
     """Space for transmitted datagrams until their completions are consumed."""
 
-    def __init__(self, sending):
+    def __init__(self, sending: Sending) -> None:
         datagrams = sending.work.kind == "UD"
-        self._left = np.sort(sending.timelines["tx_last"]).tolist() if datagrams else []
+        self._left: list[int] = np.sort(sending.timelines["tx_last"]).tolist() if datagrams else []
         self._taken = sending.looked_at if datagrams else []
         # A datagram in flight when the last place is used has a place, too.
         self._most = sending.table.depth("efa_net_tx.done") - 1
 
-    def free(self, cycle):
+    def free(self, cycle: int) -> int:
         """Returns the first cycle from `cycle` on in which a flit may be sent."""
         while bisect_left(self._left, cycle) - bisect_left(self._taken, cycle) >= self._most:
             cycle += 1

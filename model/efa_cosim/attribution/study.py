@@ -7,9 +7,9 @@ model).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from efa_cosim.attribution.views import (
     shares,
     trace,
 )
-from efa_cosim.attribution.waterfall import attribute
+from efa_cosim.attribution.waterfall import Attribution, attribute
 from efa_cosim.cycle.compare import measurements
 from efa_cosim.cycle.record import Record
 from efa_cosim.cycle.timelines import Ints
@@ -47,26 +47,36 @@ HISTOGRAMS = {"RD_LATENCY": "cycles from a host read's request to its last beat,
 class Point:
     """One run: a workload and its name. load: share of the closed loop's rate, or None."""
 
-    work: object
+    work: Workload
     name: str
     load: float | None = None
 
 
-def closed(work, depths=DEPTHS):
+class Attributed(NamedTuple):
+    """An attributed run, the device's counters (None for the model), and its row of the report."""
+
+    point: Point
+    record: Record
+    attribution: Attribution
+    counters: Ints | None
+    row: dict[str, Any]
+
+
+def closed(work: Workload, depths: Iterable[int] = DEPTHS) -> list[Point]:
     """Returns the closed loops of a workload with these numbers of outstanding messages per queue.
     """
     return [Point(replace(work, depth=depth, batch=min(work.batch, depth), gap=0), f"{depth} open")
             for depth in depths]
 
 
-def opened(work, capacity, loads=LOADS):
+def opened(work: Workload, capacity: float, loads: Iterable[float] = LOADS) -> list[Point]:
     """Returns the open loops at shares of a rate in messages per cycle."""
     return [Point(replace(work, gap=max(1, round(work.batch / (capacity * load)))), f"{load:.0%}",
                   load)
             for load in loads]
 
 
-def ways(work, runner):
+def ways(work: Workload, runner: Runner) -> list[dict[str, Any]]:
     """Returns the data of a single message on the device, and of the median and 99th-percentile
     message of a closed loop, in the form of `study`. Raises WaterfallError."""
     alone = Point(replace(work, queues=1, depth=1, batch=1, messages=ALONE, gap=0), "alone")
@@ -76,14 +86,24 @@ def ways(work, runner):
             for percents, (point, record, attribution, _, row) in found]
 
 
-def study(work, sizes, runner, say, loads=LOADS, depths=DEPTHS):
+def study(
+    work: Workload,
+    sizes: Iterable[int],
+    runner: Runner,
+    say: Callable[[str], object],
+    loads: Sequence[float] = LOADS,
+    depths: Iterable[int] = DEPTHS,
+) -> tuple[dict[str, Any], str]:
     """Returns all data of the report as plain values, and the trace of the first run of `work`.
 
     work: closed loop of the single messages; its last open loop is shown too, and the same closed
     loop with send queues in host memory. sizes: message sizes against load. Raises WaterfallError
     if a message of a run cannot be attributed.
     """
-    rows, shown, text, perf_counters, total = [], [], None, None, 0
+    rows: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
+    text, total = None, 0
+    perf_counters: dict[str, Any] | None = None
     bases = [replace(work, size=size) for size in dict.fromkeys((work.size, *sizes))]
     if not work.sq_host:
         bases.append(replace(work, sq_host=1))
@@ -116,24 +136,31 @@ def study(work, sizes, runner, say, loads=LOADS, depths=DEPTHS):
     # Order: the closed loop, the open loop, the other build.
     shown.sort(key=lambda one: (one["workload"]["sq_host"] != work.sq_host,
                                 one["load"] is not None))
+    assert text is not None
     return {"rows": rows, "shown": shown, "perf_counters": perf_counters, "messages": total}, text
 
 
-def _attributed(points, runner):
+def _attributed(points: Sequence[Point], runner: Runner) -> Iterator[Attributed]:
     for point, (record, counters) in zip(points, runner([point.work for point in points]),
                                          strict=True):
         attribution = attribute(record)
         numbers = measurements(record.timelines)
-        yield point, record, attribution, counters, {
+        yield Attributed(point, record, attribution, counters, {
             "name": point.name, "load": point.load, "workload": point.work.as_dict(),
             "messages": point.work.total, **numbers, "mean": float(record.timelines.latency.mean()),
             "stages": shares(attribution.parts),
             "causes": [{"cause": cause, "stage": stage, "cycles": cycles}
                        for cause, stage, cycles in causes(attribution.parts)],
-        }  # fmt: skip
+        })  # fmt: skip
 
 
-def _messages(point, record, attribution, row, percents=PERCENTS):
+def _messages(
+    point: Point,
+    record: Record,
+    attribution: Attribution,
+    row: dict[str, Any],
+    percents: Iterable[int] = PERCENTS,
+) -> dict[str, Any]:
     """Describes the median and the 99th-percentile message, stage by stage."""
     found = []
     for percent in percents:
@@ -147,7 +174,7 @@ def _messages(point, record, attribution, row, percents=PERCENTS):
             "sample": sample(record.timelines, attribution.parts)}
 
 
-def _perf_counters(record, attribution, counters):
+def _perf_counters(record: Record, attribution: Attribution, counters: Ints) -> dict[str, Any]:
     """Lists the device's counters with the counts at the pins and of the replays."""
     counted, own = (side.tolist() for side in counters)
     streams, outside = [], int(PerfStream.S_NET)

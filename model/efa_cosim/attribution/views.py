@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derives the views of an attributed run: single messages, shares of stages, a trace."""
 
+from __future__ import annotations
+
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from efa_cosim.cycle.record import ENTRIES
+from efa_cosim.attribution.waterfall import Part
+from efa_cosim.cycle.record import ENTRIES, Record
+from efa_cosim.cycle.timelines import MessageTimelines
 
 MICROSECONDS_PER_CYCLE = 0.004  # 250 MHz
 
 
-def message_at(timelines, percent):
+def message_at(timelines: MessageTimelines, percent: float) -> int:
     """Returns the first message whose latency is the percentile."""
     wanted = np.percentile(timelines.latency, percent, method="nearest")
     return int(np.flatnonzero(timelines.latency == wanted)[0])
 
 
-def of_message(parts, number):
+def of_message(parts: Sequence[Part], number: int) -> list[dict[str, Any]]:
     """Returns the rows of one message: stage, service in cycles, its waits as {cause: cycles}."""
     return [_row(part, int(part.service[number]),
                  {cause: int(cycles[number]) for cause, cycles in part.waits.items()
@@ -27,7 +33,7 @@ def of_message(parts, number):
 MOST_SAMPLED = 100
 
 
-def sample(timelines, parts):
+def sample(timelines: MessageTimelines, parts: Sequence[Part]) -> dict[str, Any]:
     """Returns up to MOST_SAMPLED messages, from the fastest to the slowest in equal steps of their
     rank: number, cycle of the doorbell, latency, and [service, {cause: cycles}] of each stage."""
     found, ranked = [], np.argsort(timelines.latency, kind="stable")
@@ -43,13 +49,13 @@ def sample(timelines, parts):
 SHARES = (*range(100), 99.5, 99.9, 100)
 
 
-def distribution(timelines):
+def distribution(timelines: MessageTimelines) -> dict[str, list[Any]]:
     """Returns the latency in cycles that each of SHARES percent of the messages do not exceed."""
     cycles = np.percentile(timelines.latency, SHARES, method="inverted_cdf")
     return {"percent": list(SHARES), "cycles": cycles.astype(int).tolist()}
 
 
-def shares(parts):
+def shares(parts: Sequence[Part]) -> list[dict[str, Any]]:
     """Returns mean service and waits of each stage, in cycles; the fetch of a WQE from host memory
     is a separate row."""
     rows = []
@@ -67,23 +73,30 @@ def shares(parts):
     return rows
 
 
-def _row(part, service, waits):
+def _row(part: Part, service: float, waits: Mapping[str, float]) -> dict[str, Any]:
     return {"stage": part.doc, "from": part.start, "to": part.end, "place": part.place,
             "service": service, "waits": waits, "wait": sum(waits.values())}
 
 
-def causes(parts):
-    """Returns the mean wait per message for each cause, the longest first: (cause, stage, cycles).
-    """
-    found = [(cause, part.doc, float(cycles.mean()))
+class MeanWait(NamedTuple):
+    """The wait for one cause in one stage, in cycles of the mean message."""
+
+    cause: str
+    stage: str
+    cycles: float
+
+
+def causes(parts: Sequence[Part]) -> list[MeanWait]:
+    """Returns the mean wait per message for each cause, the longest first."""
+    found = [MeanWait(cause, part.doc, float(cycles.mean()))
              for part in parts for cause, cycles in part.waits.items()]
-    return sorted(found, key=lambda one: -one[2])
+    return sorted(found, key=lambda one: -one.cycles)
 
 
 BUCKETS = 16
 
 
-def histogram(steps, end):
+def histogram(steps: Sequence[tuple[int, int]], end: int) -> list[int]:
     """Returns the cycles per bucket of spec/perf_counters.yaml for a number given as [(from cycle,
     number)]."""
     counts = [0] * BUCKETS
@@ -92,21 +105,23 @@ def histogram(steps, end):
     return counts
 
 
-def trace(record, parts, most=2000):
+def trace(record: Record, parts: Sequence[Part], most: int = 2000) -> str:
     """Returns JSON trace events (Perfetto, chrome://tracing) of the first `most` messages.
 
     A process per stage; in it a track per queue, and more tracks if several messages of the queue
     are in the stage at once; a slice per wait, then a slice for the service. A further process
     shows the host's ports: reads until completion, beats of received payload.
     """
-    timelines, work, events = record.timelines, record.timelines.work, []
+    timelines, work = record.timelines, record.timelines.work
+    events: list[dict[str, Any]] = []
     shown = range(min(most, work.total))
     for number, part in enumerate(parts, 1):
         _name(events, number, f"{number:02d} {part.doc} ({part.place})")
         tracks = _Tracks(events, number, "queue")
         ends = part.begins + part.service + part.wait
-        for message in sorted(shown, key=lambda one, part=part: (part.begins[one], one)):
-            at, end = int(part.begins[message]), int(ends[message])
+        begins: list[int] = part.begins.tolist()
+        for message in sorted(shown, key=begins.__getitem__):
+            at, end = begins[message], int(ends[message])
             queue = message // work.batch % work.queues
             track = tracks.take(queue, at, end)
             for cause, waited in part.waits.items():
@@ -118,7 +133,7 @@ def trace(record, parts, most=2000):
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, separators=(",", ":"))
 
 
-def _ports(events, record, process, last):
+def _ports(events: list[dict[str, Any]], record: Record, process: int, last: int) -> None:
     _name(events, process, f"{process:02d} host ports")
     tracks = _Tracks(events, process, "reads of")
     reads = record.reads
@@ -149,11 +164,14 @@ def _ports(events, record, process, last):
 class _Tracks:
     """Tracks of a process; the slices of a track do not overlap."""
 
-    def __init__(self, events, process, title, first=0):
+    def __init__(
+        self, events: list[dict[str, Any]], process: int, title: str, first: int = 0
+    ) -> None:
         self._events, self._process, self._title = events, process, title
-        self._free, self._next = {}, first
+        self._free: dict[int | str, list[list[int]]] = {}
+        self._next = first
 
-    def take(self, key, begin, end):
+    def take(self, key: int | str, begin: int, end: int) -> int:
         """Returns a track of `key` that is free from `begin` on; the track is occupied until `end`.
         """
         rows = self._free.setdefault(key, [])
@@ -168,13 +186,22 @@ class _Tracks:
         return track
 
 
-def _name(events, process, text):
+def _name(events: list[dict[str, Any]], process: int, text: str) -> None:
     events.append({"ph": "M", "name": "process_name", "pid": process, "args": {"name": text}})
     events.append({"ph": "M", "name": "process_sort_index", "pid": process,
                    "args": {"sort_index": process}})
 
 
-def _slice(events, process, track, name, category, at, cycles, message):
+def _slice(
+    events: list[dict[str, Any]],
+    process: int,
+    track: int,
+    name: str,
+    category: str,
+    at: int,
+    cycles: int,
+    message: int,
+) -> int:
     """Adds a slice if it has cycles; returns its end."""
     if cycles:
         events.append({"name": name, "cat": category, "ph": "X", "pid": process, "tid": track,

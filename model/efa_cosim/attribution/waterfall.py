@@ -10,17 +10,20 @@ refused and the error names the stage; there is no category for unexplained cycl
 RTL and cycle model use the same replays (efa_cosim.cycle.record).
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from efa_cosim.attribution.gaps import Gap
+from efa_cosim.attribution.gaps import Ends, Gap, Services
 from efa_cosim.attribution.replay_complete import Completing
 from efa_cosim.attribution.replay_receive import Receiving
 from efa_cosim.attribution.replay_send import Sending
-from efa_cosim.cycle.record import idle
-from efa_cosim.cycle.stages import standard
-from efa_cosim.cycle.timelines import NEVER
+from efa_cosim.cycle.record import Record, idle
+from efa_cosim.cycle.stages import Stage, Stages, standard
+from efa_cosim.cycle.timelines import NEVER, Ints, MessageTimelines
 
 
 class WaterfallError(Exception):
@@ -37,15 +40,15 @@ class Part:
     end: str
     doc: str
     place: str
-    begins: np.ndarray
-    service: np.ndarray
-    waits: dict
+    begins: Ints
+    service: Ints
+    waits: dict[str, Ints]
     first: str | None = None
-    rest: object = None
+    rest: Stage | None = None
     ends_with: int = 0
 
     @property
-    def wait(self):
+    def wait(self) -> Ints:
         """Returns the sum of the waits of each message."""
         return sum(self.waits.values(), np.zeros(len(self.begins), np.int64))
 
@@ -59,12 +62,12 @@ class Attribution:
     open_sends  [(cycle, message contexts in use or reserved from then on)]
     """
 
-    parts: list
-    stalls: dict
-    open_sends: list
+    parts: list[Part]
+    stalls: dict[str, int]
+    open_sends: list[tuple[int, int]]
 
 
-def attribute(record, table=None):
+def attribute(record: Record, table: Stages | None = None) -> Attribution:
     """Returns the Attribution of a Record.
 
     Raises WaterfallError if a replay does not match the recording, the parts do not sum to the
@@ -78,7 +81,8 @@ def attribute(record, table=None):
     found, timelines = _attribute(record, table), record.timelines
     parts = [part for part in found.parts if part.start != "bell"
              and (part.end != "done" or timelines.work.kind == "SRD")]
-    total = sum(part.service + part.wait for part in parts)
+    total = sum((part.service + part.wait for part in parts),
+                np.zeros(len(timelines.latency), np.int64))  # fmt: skip
     wrong = np.flatnonzero(total != timelines.latency)
     if len(wrong):
         raise WaterfallError(f"message {wrong[0]}: stages sum to {total[wrong[0]]} cycles, the "
@@ -86,12 +90,14 @@ def attribute(record, table=None):
     return replace(found, parts=parts)
 
 
-def _attribute(record, table):
+def _attribute(record: Record, table: Stages) -> Attribution:
     timelines = record.timelines
     stages = [stage for stage in table.passed(record.made) if stage.end != "seen"]
     _present(timelines, stages)
-    services = {(stage.start, stage.end): table.cycles(stage, timelines.work, record.made)
-                for stage in stages}  # fmt: skip
+    services: Services = {
+        (stage.start, stage.end): table.cycles(stage, timelines.work, record.made)
+        for stage in stages
+    }
     sending, receiving, completing, gaps = _replay(record, table, services)
     found = []
     for stage in stages:
@@ -117,13 +123,13 @@ def _attribute(record, table):
         gap, rest = gaps[stage.start, stage.end], table.rest(stage)
         parts.append(Part(stage.start, stage.end, stage.doc, stage.place, gap.begins, gap.service,
                           gap.waits, stage.first, rest,
-                          rest and table.cycles(rest, timelines.work, record.made)))
+                          table.cycles(rest, timelines.work, record.made) if rest else 0))
     stalls = {**completing.stalls, "RD_TX": sending.read_stalls, "S_NET": receiving.flit_stalls,
               "WR_RX": receiving.write_stalls}  # fmt: skip
     return Attribution(parts, stalls, sending.open_sends)
 
 
-def _present(timelines, stages):
+def _present(timelines: MessageTimelines, stages: Iterable[Stage]) -> None:
     for stage in stages:
         for name in (stage.start, stage.end):
             missing = np.flatnonzero(timelines[name] == NEVER)
@@ -136,7 +142,9 @@ def _present(timelines, stages):
                                  "ends before it begins")
 
 
-def _replay(record, table, services):
+def _replay(
+    record: Record, table: Stages, services: Services
+) -> tuple[Sending, Receiving, Completing, dict[Ends, Gap]]:
     """Executes the replays in the order of their dependencies; returns them and all gaps."""
     timelines = record.timelines
     receiving = Receiving(record, table, services)
