@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boots Linux with its unmodified EFA driver on the device and runs RDMA programs in the guest.
 
-    tools/linux.py [--nodes 1|2] [--step NAME ...] [--cmd 'ib_send_bw ...'] [--shell]
-                   [--share FOLDER] [--record FILE] [--memory 1024]
+    tools/linux.py [--backend model|verilator] [--nodes 1|2] [--step NAME ...]
+                   [--cmd 'ib_send_bw ...'] [--shell] [--share FOLDER] [--record FILE]
+                   [--memory 1024]
 
 `efa-cosim serve` offers the devices, QEMU without KVM runs the guest (tools/linux_guest.py), and
 sim/linux/steps.sh has the functions of the steps. With --nodes 2 the guest has two functions on one
@@ -36,7 +37,9 @@ from efa_cosim.jobs.progress import Progress
 REPORT = ROOT / "reports/linux"
 BOOT_SECONDS = 120.0  # from the start of QEMU to the first step
 SERVER_SECONDS = 30.0
+BUILD_SECONDS = 600.0  # of the simulated device, once
 DAY_SECONDS = 24 * 3600.0  # limit of --cmd
+BACKENDS = {"model": "reference model", "verilator": "RTL on Verilator"}
 MARK = re.compile(r"@@(begin|end) (\S+)(?: (\d+) (\S+) (\S+))?")
 
 
@@ -131,20 +134,22 @@ def job(steps: list[Step]) -> str:
 
 
 @contextmanager
-def served(nodes: int, folder: Path, record: Path | None):
-    """Runs `efa-cosim serve`, which records the session in `record` unless it is None; yields the
-    sockets, ends it, and raises GuestError if it failed."""
+def served(options: argparse.Namespace, folder: Path):
+    """Runs `efa-cosim serve` with the options of the command line; yields the sockets, ends it, and
+    raises GuestError if it failed."""
+    nodes, record = options.nodes, options.record
     sockets = [folder / f"{number}.sock" for number in range(1, nodes + 1)]
     log = folder / "serve.log"
     command = [sys.executable, "-c",
                "import sys; from efa_cosim.cli.main import main; sys.exit(main())", "serve",
+               "--backend", options.backend,
                *(part for path in sockets for part in ("--socket", path.name)),
                *(("--record", str(record.resolve())) if record else ())]  # fmt: skip
     with open(log, "w") as file:
         # The relative name of a socket is short, wherever the tree is.
         process = subprocess.Popen(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT)
     try:
-        until = time.monotonic() + SERVER_SECONDS
+        until = time.monotonic() + BUILD_SECONDS
         while log.read_text().count("listening on") < nodes:
             if process.poll() is not None or time.monotonic() > until:
                 raise GuestError(f"efa-cosim serve did not start: {log.read_text().strip()}")
@@ -266,7 +271,7 @@ def run_steps(
 ) -> list[Result]:
     """Boots the guest and runs steps; returns their results."""
     folder, found = run_folder(guest, job(steps), options.share), []
-    with served(options.nodes, folder, options.record) as sockets:
+    with served(options, folder) as sockets:
         process = subprocess.Popen(
             qemu(guest, folder, sockets, options.memory), cwd=folder, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
@@ -288,7 +293,7 @@ def run_steps(
 def interactive(guest: Guest, options: argparse.Namespace, program: str) -> int:
     """Runs a guest on this terminal; returns the exit code of QEMU."""
     folder = run_folder(guest, program, options.share)
-    with served(options.nodes, folder, options.record) as sockets:
+    with served(options, folder) as sockets:
         print("boots the guest; `poweroff -f` or Ctrl-D ends it", file=sys.stderr, flush=True)
         return subprocess.run(qemu(guest, folder, sockets, options.memory), cwd=folder,
                               check=False).returncode  # fmt: skip
@@ -308,8 +313,9 @@ def write_report(found: list[Result], options: argparse.Namespace, guest: Guest)
     summary = {
         "title": "Linux on the device", "verdict": "failed" if bad else "passed", "text": text,
         "command": options.command, "origin": origin(),
-        "setting": f"reference model, {options.nodes} function{'s' * (options.nodes > 1)}, Linux "
-                   f"{', '.join(versions)}, QEMU without KVM, {options.memory} MB",
+        "setting": f"{BACKENDS[options.backend]}, {options.nodes} "
+                   f"function{'s' * (options.nodes > 1)}, Linux {', '.join(versions)}, QEMU "
+                   f"without KVM, {options.memory} MB",
         "differences": [f"{one.name}: {one.reason}" for one in bad],
         "steps": [asdict(one) for one in found],
     }  # fmt: skip
@@ -329,6 +335,8 @@ def _figure(output: list[str]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Executes the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--backend", choices=("model", "verilator"), default="model",
+                        help="model: the reference model; verilator: the RTL (default: model)")
     parser.add_argument("--nodes", type=int, choices=(1, 2), default=1,
                         help="functions of the guest, on one fabric (default: 1)")
     parser.add_argument("--step", action="append", default=[], help="only this step, and load")
@@ -349,6 +357,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     if options.share is not None and not options.share.is_dir():
         print(f"linux: {options.share} is no folder", file=sys.stderr)
+        return 2
+    if options.record is not None and options.backend != "model":
+        print(f"linux: --record with --backend {options.backend}; only the model records",
+              file=sys.stderr)
         return 2
     if options.record is not None and options.nodes > 1:
         print("linux: --record with two functions; a session is that of one device",

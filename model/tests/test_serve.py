@@ -37,6 +37,7 @@ from vfio_client import (
     shared_memory,
 )
 
+from efa_cosim.backends import SERVERS, backend_names
 from efa_cosim.boundary.memory import HostReadError
 from efa_cosim.host.alloc import HostAllocator
 from efa_cosim.host.driver import Driver
@@ -46,6 +47,7 @@ from efa_cosim.layouts import defs
 from efa_cosim.live.guest_memory import GuestMemory, MapError, MapExists
 
 START_SECONDS = 30.0
+BUILD_SECONDS = 600.0  # of the simulated device, once
 PAGE = 4096
 RAM = 64 * PAGE
 
@@ -63,14 +65,15 @@ class Served:
                 [sys.executable, "-c", program, "serve", *sockets, *options], stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
-        self.wait_for(f"listening on {self.paths[-1]}")
+        self.wait_for(f"listening on {self.paths[-1]}", seconds=BUILD_SECONDS)
 
     def lines(self):
-        return self.log.read_text().splitlines()
+        """Returns the complete lines of the log."""
+        return [one for one in self.log.read_text().splitlines(keepends=True) if "\n" in one]
 
-    def wait_for(self, text, after=0):
+    def wait_for(self, text, after=0, seconds=START_SECONDS):
         """Waits until a line of the log after the first `after` holds a text; returns the line."""
-        until = time.monotonic() + START_SECONDS
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             for line in self.lines()[after:]:
                 if text in line:
@@ -84,9 +87,16 @@ class Served:
         return self.process.wait(START_SECONDS)
 
 
+@pytest.fixture(scope="module", params=["model", pytest.param("verilator", marks=pytest.mark.slow)])
+def backend(request):
+    if request.param not in ("model", *backend_names(SERVERS)):
+        pytest.skip("no simulator is registered: run `make setup`")
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    server = Served(tmp_path_factory.mktemp("serve"))
+def served(backend, tmp_path_factory):
+    server = Served(tmp_path_factory.mktemp("serve"), "--backend", backend)
     yield server
     assert server.end() == 0
     assert "internal error" not in server.log.read_text()
@@ -129,6 +139,28 @@ def connected(guests, **options):
     return sender, receiver, pd.reg_mr(PAGE), peer_pd.reg_mr(PAGE), pd.create_ah(gid_of(2))
 
 
+def loop_back(guest, messages):
+    """Probes a guest's function and sends so many messages from it to itself."""
+    context = Context(driver_of(guest))
+    pd, cq = context.alloc_pd(), context.create_cq(16)
+    qp, memory = pd.create_qp(cq, cq).to_rts(5), pd.reg_mr(PAGE)
+    ah = pd.create_ah(gid_of(guest.node_id))
+    for number in range(messages):
+        qp.post_recv([Sge(memory.addr, 64, memory.l_key)], wr_id=number)
+        qp.post_send(SendWr(ah, qp.number, qkey=5, inline=b"self", wr_id=number))
+        assert [each["status"] for each in cq.wait_for(2)] == [0, 0]
+
+
+def busy_client(path):
+    """Exchanges messages until this process is killed."""
+    try:
+        guest = GuestBackend(path)
+        while True:
+            loop_back(guest, 20)
+    finally:
+        os._exit(1)
+
+
 # The function as the driver sees it.
 
 
@@ -168,6 +200,15 @@ def test_the_driver_binds_again_after_a_reset_of_the_function(guests):
         Context(driver).alloc_pd()
         guests[0].flr()
         guests[0].client.request(RESET)
+
+
+def test_the_deepest_queues_are_destroyed(guests):
+    """The longest commands, in which the device is silent for more than a thousand cycles."""
+    (context, pd, cq), _ = processes(guests)
+    depths = {"max_send_wr": defs.LIMITS.max_sq_depth, "max_recv_wr": defs.LIMITS.max_rq_depth}
+    for _ in range(3):
+        pd.create_qp(cq, cq, **depths).to_rts(5).destroy()
+    assert context.create_cq(defs.LIMITS.max_cq_depth).number >= 0
 
 
 def test_keep_alives_come_with_the_real_clock(guests):
@@ -363,21 +404,51 @@ def test_a_client_that_leaves_anywhere_disturbs_nobody(served, guests):
     """Cuts a valid exchange at random bytes, while another guest exchanges messages."""
     other = guests[1]
     guests[0].client.close()
-    context = Context(driver_of(other))
-    pd, cq = context.alloc_pd(), context.create_cq(16)
-    qp, memory, ah = pd.create_qp(cq, cq).to_rts(5), pd.reg_mr(PAGE), pd.create_ah(gid_of(2))
     version = struct.pack("<HH", 0, 0) + b'{"capabilities":{}}\0'
     store = struct.pack("<QII", int(defs.Reg.DEV_CTL), 0, 4) + bytes(4)
     stream = head(VERSION, 16 + len(version)) + version
     stream += 20 * (head(WRITE, 16 + len(store), flags=16) + store)
     rng = random.Random(7)
-    for number in range(40):
+    for _ in range(40):
         one = Client(served.paths[0], version=False)
         one.raw(stream[: rng.randrange(1, len(stream))])
         one.close()
-        qp.post_recv([Sge(memory.addr, 64, memory.l_key)], wr_id=number)
-        qp.post_send(SendWr(ah, qp.number, qkey=5, inline=b"self", wr_id=number))
-        assert [each["status"] for each in cq.wait_for(2)] == [0, 0]
+        loop_back(other, 1)
+
+
+def test_killed_clients_leave_a_function_for_the_next(served):
+    """Kills a hundred clients, each at a random moment: while it maps, probes or exchanges."""
+    rng = random.Random(3)
+    for _ in range(100):
+        child = os.fork()
+        if child == 0:
+            busy_client(served.paths[0])
+        time.sleep(rng.random() * 0.1)
+        os.kill(child, signal.SIGKILL)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    one = GuestBackend(served.paths[0])
+    assert config(one.client, COMMAND, 2) == 0
+    loop_back(one, 5)
+    one.close()
+
+
+def test_a_killed_server_starts_again_on_its_sockets(tmp_path, backend):
+    rng = random.Random(4)
+    for _ in range(5):
+        server = Served(tmp_path, "--backend", backend, names=("a.sock",))
+        child = os.fork()
+        if child == 0:
+            busy_client(server.paths[0])
+        time.sleep(rng.random() * 0.3)
+        server.process.kill()
+        server.process.wait()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    server = Served(tmp_path, "--backend", backend, names=("a.sock",))
+    one = GuestBackend(server.paths[0])
+    loop_back(one, 5)
+    one.close()
+    assert server.end() == 0 and not server.paths[0].exists()
 
 
 def test_any_stores_leave_the_server_at_work(served):

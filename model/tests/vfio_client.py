@@ -24,6 +24,7 @@ COMMAND, DEVICE_CONTROL = 0x04, 0x68
 MEMORY_BYTES, RANGE_BYTES = 1 << 30, 1 << 22  # of a guest, mapped in ranges
 VECTORS = 9
 WAIT_SECONDS = 20.0
+CYCLE_SECONDS = 2e-5  # of a simulated device on a busy machine
 
 
 class Refused(Exception):
@@ -158,7 +159,8 @@ class GuestBackend(Backend):
 
     def wait(self, condition, timeout_cycles=0, word=None):
         self.settle()
-        until = time.monotonic() + WAIT_SECONDS
+        limit = min(WAIT_SECONDS, timeout_cycles * CYCLE_SECONDS or WAIT_SECONDS)
+        until = time.monotonic() + limit
         while not condition():
             if time.monotonic() > until:
                 raise DeviceTimeout("the condition is still false")

@@ -5,16 +5,20 @@ A package registers functions as entry points, by the name of the backend:
 
 - group `efa_cosim.backends`: takes the options of open_backend; returns a Backend, or a list for
   several nodes
+- group `efa_cosim.servers`: takes a number of devices and a function that is called with lines of
+  text; returns the program that serves the devices over vfio-user
 - group `efa_cosim.workloads`: takes workloads of the cycle model and a seed; returns their results
 """
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 from efa_cosim.boundary.backend import Backend, BackendUnavailable
 
 BACKENDS = "efa_cosim.backends"
+SERVERS = "efa_cosim.servers"
 WORKLOADS = "efa_cosim.workloads"
 
 
@@ -63,6 +67,16 @@ def run_workloads(name: str, works: Sequence[Any], seed: int) -> list[Any]:
     """
     results: list[Any] = _loaded(WORKLOADS, name)(works, seed)
     return results
+
+
+def server_program(name: str, nodes: int, say: Callable[[str], object]) -> Path:
+    """Returns the program that serves so many devices of a backend, built if necessary; `say` is
+    called with lines about the build.
+
+    Raises BackendUnavailable as open_backend does.
+    """
+    found: Path = _loaded(SERVERS, name)(nodes, say)
+    return found
 
 
 def _loaded(group: str, name: str) -> Callable[..., Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa-cosim serve: offers devices of the reference model to virtual machines, over vfio-user."""
+"""efa-cosim serve: offers devices to virtual machines, over vfio-user."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import argparse
 import sys
 from pathlib import Path
 
+from efa_cosim.backends import SERVERS, backend_names
+from efa_cosim.boundary.backend import BackendUnavailable
 from efa_cosim.cli.options import Commands, output_refusal
 from efa_cosim.layouts import defs
 from efa_cosim.live.server import ServeError, Server
+from efa_cosim.live.simulated import serve_simulated
 
 MOST_SECONDS = 1e6
 TEXT = """\
 Offers a device as a PCI function on each socket, all of them on one fabric, to any vfio-user
 client, such as stock QEMU 10.1 or later. The unmodified Linux driver, rdma-core and the programs on
-them run in the guest. The devices are the reference model. A function serves one client after the
-other; when a client leaves, the function is reset.
+them run in the guest. The devices are the reference model or the RTL. A function serves one client
+after the other; when a client leaves, the function is reset.
 """
 EPILOG = """\
 the guest's memory must be shared: -object memory-backend-memfd,id=ram,size=1G,share=on
@@ -30,9 +33,10 @@ end the server
 examples:
   efa-cosim serve --socket a.sock
   efa-cosim serve --socket a.sock --socket b.sock --idle-timeout 60     two devices, one fabric
+  efa-cosim serve --socket a.sock --backend verilator                   the RTL
   efa-cosim serve --socket a.sock --record run.jsonl.gz                 then `efa-cosim play`
 
-exit codes: 0 ended by a signal or the idle timeout; 2 usage or environment
+exit codes: 0 ended by a signal or the idle timeout; 1 the simulation failed; 2 usage or environment
 """
 
 
@@ -43,6 +47,8 @@ def add_command(commands: Commands) -> None:
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--socket", action="append", type=Path, required=True, metavar="PATH",
                         help="a Unix socket; again for a further device")
+    parser.add_argument("--backend", choices=("model", *backend_names(SERVERS)), default="model",
+                        help="reference model, or the RTL on Verilator (default: %(default)s)")
     parser.add_argument("--profile", choices=tuple(defs.PROFILES), default="default",
                         help="attributes that the devices report (default: %(default)s)")
     parser.add_argument("--record", type=Path, metavar="FILE",
@@ -75,20 +81,29 @@ def work(options: argparse.Namespace) -> int:
         wrong = "a socket is named twice; each device needs its own"
     elif options.record and len(options.socket) > 1:
         wrong = "--record with several sockets: a session is that of one device; name one socket"
+    elif options.record and options.backend != "model":
+        wrong = f"--record with --backend {options.backend}: only the model records; leave one out"
     elif options.record:
         wrong = output_refusal("--record", options.record)
+    server = None
     try:
-        server = None if wrong else Server(options.socket, options.profile, options.record,
-                                           options.idle_timeout,
-                                           lambda text: print(text, flush=True))
-    except ServeError as error:
+        if not wrong and options.backend != "model":
+            serve_simulated(options.backend, options.socket, options.profile, options.idle_timeout,
+                            _say)
+        if not wrong:
+            server = Server(options.socket, options.profile, options.record, options.idle_timeout,
+                            _say)
+    except (BackendUnavailable, ServeError) as error:
         wrong = str(error)
-    if wrong:
+    if server is None:
         print(f"efa-cosim: {wrong}", file=sys.stderr)
         return 2
-    assert server is not None
     try:
         server.run()
     finally:
         server.close()
     return 0
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

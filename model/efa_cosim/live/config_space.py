@@ -58,6 +58,10 @@ class ConfigSpace:
         """Returns bytes; the range is inside CONFIG_BYTES."""
         return bytes(self._data[offset : offset + size])
 
+    def image(self) -> bytes:
+        """Returns the present values, then the bits that the host changes: 2 CONFIG_BYTES."""
+        return bytes(self._data + self._mask)
+
     def write(self, offset: int, data: bytes) -> bool:
         """Changes the writable bits of a range; returns True if the write starts an FLR."""
         for at, byte in enumerate(data, offset):

@@ -34,7 +34,7 @@ class _Port:
 
     def __init__(self, path: Path, function: Function) -> None:
         self.path, self.function = path, function
-        self.listener = _listen(path)
+        self.listener = listen(path)
         self._inode = os.stat(path).st_ino
         self.channel: Channel | None = None
         self.requests = 0
@@ -211,8 +211,11 @@ def _counts(function: Function) -> str:
     return text + (f"; first {memory.first_failure}" if memory.first_failure else "")
 
 
-def _listen(path: Path) -> socket.socket:
-    """Returns a listening socket; replaces a socket that no server listens on."""
+def listen(path: Path) -> socket.socket:
+    """Returns a listening socket; replaces a socket that no server listens on.
+
+    Raises ServeError.
+    """
     if len(os.fsencode(path)) > MOST_PATH_BYTES:
         raise ServeError(f"{path}: a socket path of {len(os.fsencode(path))} bytes; expected at "
                          f"most {MOST_PATH_BYTES}: use a relative path or a shorter folder")

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executes the requests of one client on a device, one after the other.
+#pragma once
+#include <deque>
+#include <optional>
+
+#include "config_space.h"
+#include "host.h"
+
+namespace efa::live {
+
+class Function {
+   public:
+    Function(const ConfigSpace &config, u16 node, bool recorded_profile);
+
+    // The client has gone: unmaps its memory, forgets its interrupts, resets the device.
+    void leave();
+    // True until the device has executed the last request or reset.
+    bool busy() const { return work_.has_value() || host.resetting(); }
+    // Begins a request. Throws ProtocolError if the connection must end.
+    void begin(Message message);
+    // Continues a request; returns its reply when the device has executed it, empty for no reply.
+    std::optional<Bytes> proceed();
+    // What went wrong for the client, for the log.
+    std::string counts() const;
+
+    GuestMemory memory;
+    Host host;
+    u64 requests = 0;
+
+   private:
+    // A request that is being executed.
+    struct Work {
+        Header header{};
+        int error = 0;
+        Bytes payload;                   // of the reply
+        std::deque<LineAccess> lines;
+        bool load = false, flies = false;  // a load: its bytes follow the payload
+    };
+
+    Bytes execute(Message &message);
+    Bytes map(Message &message);
+    Bytes region_info(const Message &message) const;
+    Bytes irq_info(const Message &message) const;
+    Bytes set_irqs(Message &message);
+    void trigger(const IrqSet &wanted, const Message &message) const;
+    void forget(u32 start, u32 count);
+    Bytes read(const Message &message);
+    Bytes write(const Message &message);
+    Bytes write_multi(const Message &message);
+    bool inside(const Access &access) const;
+    void store(const Access &access, const u8 *data);
+    void lines(const Access &access, const u8 *data);
+    void reset();
+    void apply_straps();
+    void interrupt(u32 vector);
+
+    ConfigSpace config_;
+    std::vector<Fd> vectors_;
+    std::optional<Work> work_;
+    bool version_known_ = false;
+    u64 lost_interrupts_ = 0, refused_stores_ = 0;
+};
+
+}  // namespace efa::live

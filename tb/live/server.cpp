@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+
+namespace efa::live {
+
+namespace {
+
+constexpr double kKeepAliveSeconds = 1;
+// Messages handled at one wake-up, so that the clients of other functions get their turn.
+constexpr int kMostAtOnce = 64;
+// Cycles between two looks at the sockets: a look costs less than a cycle.
+constexpr int kCyclesAtOnce = 4;
+
+volatile sig_atomic_t stopped = 0;
+
+void stop(int) { stopped = 1; }
+
+double now() {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+}
+
+void say(const std::string &text) {
+    std::printf("%s\n", text.c_str());
+    std::fflush(stdout);
+}
+
+u64 inode_of(const std::string &path) {
+    struct stat found;
+    return stat(path.c_str(), &found) == 0 ? u64(found.st_ino) : 0;
+}
+
+}  // namespace
+
+Server::Port::Port(const Options::Listener &from, const ConfigSpace &config, u16 node, bool recorded)
+    : path(from.path), listener(from.fd), inode(inode_of(from.path)),
+      function(config, node, recorded) {}
+
+Server::Server(const Options &options) : idle_seconds_(options.idle_seconds) {
+    ConfigSpace config(options.config);
+    std::vector<Host *> hosts;
+    for (const auto &listener : options.listeners) {
+        ports_.emplace_back(listener, config, u16(ports_.size() + 1), options.recorded_profile);
+        hosts.push_back(&ports_.back().function.host);
+    }
+    simulation_ = std::make_unique<Simulation>(hosts);
+}
+
+Server::~Server() {
+    for (Port &port : ports_)
+        if (port.inode != 0 && inode_of(port.path) == port.inode) unlink(port.path.c_str());
+}
+
+void Server::run() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT), sigaddset(&signals, SIGTERM);
+    // A signal arrives only in ppoll.
+    sigprocmask(SIG_BLOCK, &signals, nullptr);
+    struct sigaction action {};
+    action.sa_handler = stop;
+    sigaction(SIGINT, &action, nullptr), sigaction(SIGTERM, &action, nullptr);
+    for (Port &port : ports_) say("listening on " + port.path);
+    double tick = now() + kKeepAliveSeconds, since = now();
+    while (true) {
+        bool works = busy();
+        wait(works, tick);
+        if (stopped != 0) return say(format("ends after %lu cycles", simulation_->cycles));
+        if (busy()) clocks();
+        double time = now();
+        bool served = std::any_of(ports_.begin(), ports_.end(),
+                                  [](const Port &port) { return port.channel.has_value(); });
+        if (served)
+            since = time;
+        else if (idle_seconds_ > 0 && time - since >= idle_seconds_)
+            return say(format("no client for %g s: ends", idle_seconds_));
+        if (time < tick) continue;
+        tick = time + kKeepAliveSeconds;
+        for (Port &port : ports_)
+            if (port.channel) port.function.host.keep_alive(), simulation_->wake();
+    }
+}
+
+bool Server::busy() const {
+    return !simulation_->idle() ||
+           std::any_of(ports_.begin(), ports_.end(), [](const Port &port) { return port.function.busy(); });
+}
+
+// Looks at the sockets; waits for one only while nothing works.
+void Server::wait(bool works, double until) {
+    std::vector<pollfd> wanted;
+    for (Port &port : ports_) {
+        pollfd one{-1, POLLIN, 0};
+        if (!port.function.busy()) one.fd = port.channel ? port.channel->number() : port.listener.number();
+        // A client that does not read its replies gets no further ones.
+        if (port.channel && port.channel->blocked()) one.events = POLLOUT;
+        wanted.push_back(one);
+    }
+    double left = works ? 0 : std::max(0.0, until - now());
+    timespec time{time_t(left), long(1e9 * std::fmod(left, 1))};
+    sigset_t none;
+    sigemptyset(&none);
+    if (ppoll(wanted.data(), wanted.size(), &time, &none) <= 0) return;
+    for (size_t number = 0; number < wanted.size(); number++)
+        if (wanted[number].revents != 0) serve(ports_[number], wanted[number].revents);
+}
+
+// Ends the connection if the action shows that the client has left or broke the protocol.
+template <class Action>
+void Server::guarded(Port &port, Action action) {
+    try {
+        action();
+    } catch (const Closed &end) {
+        std::string requests = format("%lu requests", port.function.requests);
+        leave(port, end.inside ? "client left in the middle of a message after " + requests
+                               : "client left after " + requests + port.function.counts());
+    } catch (const ProtocolError &error) {
+        leave(port, std::string("connection closed: ") + error.what());
+    }
+}
+
+void Server::serve(Port &port, short ready) {
+    if (!port.channel) return accept(port);
+    guarded(port, [&] {
+        if ((ready & POLLOUT) != 0) port.channel->flush();
+        for (int left = kMostAtOnce; left != 0 && !port.function.busy(); left--) {
+            if (port.channel->blocked()) return;
+            auto message = port.channel->receive();
+            if (!message) return;
+            port.function.begin(std::move(*message));
+            answer(port);
+        }
+    });
+}
+
+// Accepts a client; the next one waits in the queue of the socket until this one leaves.
+void Server::accept(Port &port) {
+    Fd client(accept4(port.listener.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!client.open()) return;  // The client gave up.
+    port.channel.emplace(std::move(client));
+    say(port.path + ": client connected");
+}
+
+// Continues the request of a client; sends the reply at its end.
+void Server::answer(Port &port) {
+    auto reply = port.function.proceed();
+    if (reply && !reply->empty()) port.channel->send(*reply);
+}
+
+// Runs some cycles, fewer if a request ends in them.
+void Server::clocks() {
+    for (int left = kCyclesAtOnce; left != 0; left--) {
+        simulation_->clock();
+        for (Port &port : ports_) {
+            bool before = port.function.busy();
+            if (!before) continue;
+            guarded(port, [&] { answer(port); });
+            if (!port.function.busy()) left = 1;
+        }
+    }
+}
+
+void Server::leave(Port &port, const std::string &text) {
+    port.channel.reset();
+    say(port.path + ": " + text);
+    port.function.leave();
+}
+
+}  // namespace efa::live

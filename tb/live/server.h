@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Serves the simulated devices on Unix sockets, one client at a time for each, until a signal.
+#pragma once
+#include <deque>
+
+#include "channel.h"
+#include "function.h"
+#include "simulation.h"
+
+namespace efa::live {
+
+struct Options {
+    // A socket that listens, and its path.
+    struct Listener {
+        int fd;
+        std::string path;
+    };
+    std::vector<Listener> listeners;
+    Bytes config;
+    bool recorded_profile = false;
+    double idle_seconds = 0;  // without a client, after which the server ends; 0: never
+};
+
+class Server {
+   public:
+    explicit Server(const Options &options);
+    // Removes the sockets, unless another server took their place.
+    ~Server();
+    void run();
+
+   private:
+    struct Port {
+        Port(const Options::Listener &from, const ConfigSpace &config, u16 node, bool recorded);
+        std::string path;
+        Fd listener;
+        u64 inode = 0;
+        Function function;
+        std::optional<Channel> channel;
+    };
+
+    void wait(bool works, double until);
+    void serve(Port &port, short ready);
+    void accept(Port &port);
+    void answer(Port &port);
+    void clocks();
+    template <class Action>
+    void guarded(Port &port, Action action);
+    void leave(Port &port, const std::string &text);
+    bool busy() const;
+
+    std::deque<Port> ports_;
+    std::unique_ptr<Simulation> simulation_;
+    const double idle_seconds_;
+};
+
+}  // namespace efa::live
