@@ -358,10 +358,6 @@ def main(arguments: list[str] | None = None) -> int:
     if options.share is not None and not options.share.is_dir():
         print(f"linux: {options.share} is no folder", file=sys.stderr)
         return 2
-    if options.record is not None and options.backend != "model":
-        print(f"linux: --record with --backend {options.backend}; only the model records",
-              file=sys.stderr)
-        return 2
     if options.record is not None and options.nodes > 1:
         print("linux: --record with two functions; a session is that of one device",
               file=sys.stderr)

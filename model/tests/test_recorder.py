@@ -9,6 +9,7 @@ import pytest
 from test_serve import PAGE, Served, driver_of, refusal_of
 from vfio_client import Client, GuestBackend
 
+from efa_cosim.backends import SERVERS, backend_names
 from efa_cosim.cli import main as cli
 from efa_cosim.host.queue_pair import Sge
 from efa_cosim.host.verbs import Context, gid_of
@@ -21,7 +22,8 @@ NAME = "run.jsonl.gz"
 SIZE, QKEY = 100, 5
 
 
-def served(folder, *options):
+def served(folder, *options, backend="model"):
+    options = ("--backend", backend, *options)
     return Served(folder, "--record", str(folder / NAME), *options, names=("a.sock",))
 
 
@@ -50,14 +52,18 @@ def exchange(guest, turns=3, sends=4):
     return driver
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    """The file of a session with messages, keep-alives and a reset of the function."""
+@pytest.fixture(scope="module", params=["model", pytest.param("verilator", marks=pytest.mark.slow)])
+def recorded(request, tmp_path_factory):
+    """The file of a session with messages, keep-alives of the model, and a reset of the function.
+    """
+    if request.param not in ("model", *backend_names(SERVERS)):
+        pytest.skip("no simulator is registered: run `make setup`")
     folder = tmp_path_factory.mktemp("record")
-    server = served(folder)
+    server = served(folder, backend=request.param)
     guest = GuestBackend(server.paths[0])
     driver = exchange(guest)
-    driver.wait(lambda: driver.aenq_events[defs.AdminAenqGroup.KEEP_ALIVE] >= 1)
+    if request.param == "model":
+        driver.wait(lambda: driver.aenq_events[defs.AdminAenqGroup.KEEP_ALIVE] >= 1)
     guest.flr()
     exchange(guest, turns=1)
     guest.close()

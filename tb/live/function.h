@@ -5,13 +5,14 @@
 #include <optional>
 
 #include "config_space.h"
-#include "host.h"
+#include "recorder.h"
 
 namespace efa::live {
 
 class Function {
    public:
-    Function(const ConfigSpace &config, u16 node, bool recorded_profile);
+    // `record`: the pipe of the recorded session, -1 for none.
+    Function(const ConfigSpace &config, u16 node, bool recorded_profile, int record);
 
     // The client has gone: unmaps its memory, forgets its interrupts, resets the device.
     void leave();
@@ -20,11 +21,18 @@ class Function {
     // Begins a request. Throws ProtocolError if the connection must end.
     void begin(Message message);
     // Continues a request; returns its reply when the device has executed it, empty for no reply.
-    std::optional<Bytes> proceed();
+    // `quiet` is the number of cycles since the devices were last at work.
+    std::optional<Bytes> proceed(u32 quiet);
+    bool records() const { return recorder_.on(); }
     // What went wrong for the client, for the log.
     std::string counts() const;
 
     GuestMemory memory;
+
+   private:
+    Recorder recorder_;
+
+   public:
     Host host;
     u64 requests = 0;
 
@@ -36,6 +44,7 @@ class Function {
         Bytes payload;                   // of the reply
         std::deque<LineAccess> lines;
         bool load = false, flies = false;  // a load: its bytes follow the payload
+        u32 settle = 0;                    // quiet cycles that the last store needs
     };
 
     Bytes execute(Message &message);

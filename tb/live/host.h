@@ -24,13 +24,15 @@ struct Straps {
     u8 max_payload = 0, max_read_request = 0;
 };
 
+class Recorder;
+
 // DMA writes reach the client's memory in the order of the pins, and a message only after them.
 // Reads take the memory at their request and complete in order, in the cycles after it.
 class Host {
    public:
     // `interrupt` is called with the vector of each MSI-X message.
-    Host(GuestMemory &memory, u16 node, bool recorded_profile, u32 table_bar, u32 table_offset,
-         u32 vectors, std::function<void(u32)> interrupt);
+    Host(GuestMemory &memory, Recorder &recorder, u16 node, bool recorded_profile, u32 table_bar,
+         u32 table_offset, u32 vectors, std::function<void(u32)> interrupt);
 
     // Begins a function-level reset, then fills the MSI-X table.
     void reset();
@@ -63,6 +65,7 @@ class Host {
     void written(const Pins &pins);
 
     GuestMemory &memory_;
+    Recorder &recorder_;
     const u16 node_;
     const bool recorded_profile_;
     const std::function<void(u32)> interrupt_;

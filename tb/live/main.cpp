@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves simulated devices: serve CONFIG PROFILE IDLE_SECONDS (FD PATH)...
-// tb/live/program.py builds this program and starts it with listening sockets.
+// Serves simulated devices: serve CONFIG PROFILE IDLE_SECONDS RECORD_FD (FD PATH)...
+// tb/live/program.py builds this program, efa_cosim/live/simulated.py starts it.
+#include <sys/prctl.h>
+
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -9,7 +12,7 @@
 #include "server.h"
 
 int main(int argc, char **argv) {
-    if (argc < 6 || argc % 2 != 0) {
+    if (argc < 7 || argc % 2 != 1) {
         std::fprintf(stderr, "use: efa-cosim serve --backend verilator\n");
         return 2;
     }
@@ -19,7 +22,10 @@ int main(int argc, char **argv) {
         options.config.assign(std::istreambuf_iterator<char>(config), {});
         options.recorded_profile = std::string(argv[2]) == "recorded";
         options.idle_seconds = std::atof(argv[3]);
-        for (int at = 4; at < argc; at += 2)
+        options.record = std::atoi(argv[4]);
+        // Nobody would read the session any more.
+        if (options.record >= 0) prctl(PR_SET_PDEATHSIG, SIGTERM);
+        for (int at = 5; at < argc; at += 2)
             options.listeners.push_back({std::atoi(argv[at]), argv[at + 1]});
         efa::live::Server(options).run();
     } catch (const std::exception &error) {

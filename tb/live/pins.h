@@ -13,7 +13,7 @@ constexpr u32 kLine = 64;
 
 class Pins {
    public:
-    Pins(Vtop &top, int device) : top(top), device_(device) {}
+    Pins(Vtop &design, int device) : top(design), device_(device) {}
 
     template <class T>
     bool bit(const T &port) const {

@@ -114,8 +114,9 @@ Bytes reply(const Header &request, const Bytes &payload, int error) {
     size_t size = error != 0 ? 0 : payload.size();
     Header header{request.message, request.command, u32(sizeof header + size),
                   kReply | (error != 0 ? u32(kError) : 0), u32(error)};
-    Bytes data = bytes_of(header);
-    if (error == 0) data.insert(data.end(), payload.begin(), payload.end());
+    Bytes data(header.size);
+    std::memcpy(data.data(), &header, sizeof header);
+    if (size != 0) std::memcpy(data.data() + sizeof header, payload.data(), size);
     return data;
 }
 

@@ -44,15 +44,16 @@ u64 inode_of(const std::string &path) {
 
 }  // namespace
 
-Server::Port::Port(const Options::Listener &from, const ConfigSpace &config, u16 node, bool recorded)
+Server::Port::Port(const Options::Listener &from, const ConfigSpace &config, u16 node,
+                   const Options &options)
     : path(from.path), listener(from.fd), inode(inode_of(from.path)),
-      function(config, node, recorded) {}
+      function(config, node, options.recorded_profile, options.record) {}
 
 Server::Server(const Options &options) : idle_seconds_(options.idle_seconds) {
     ConfigSpace config(options.config);
     std::vector<Host *> hosts;
     for (const auto &listener : options.listeners) {
-        ports_.emplace_back(listener, config, u16(ports_.size() + 1), options.recorded_profile);
+        ports_.emplace_back(listener, config, u16(ports_.size() + 1), options);
         hosts.push_back(&ports_.back().function.host);
     }
     simulation_ = std::make_unique<Simulation>(hosts);
@@ -89,7 +90,11 @@ void Server::run() {
         if (time < tick) continue;
         tick = time + kKeepAliveSeconds;
         for (Port &port : ports_)
-            if (port.channel) port.function.host.keep_alive(), simulation_->wake();
+            // Keep-alives come from the clock: they are no part of a session.
+            if (port.channel && !port.function.records()) {
+                port.function.host.keep_alive();
+                simulation_->wake();
+            }
     }
 }
 
@@ -155,7 +160,7 @@ void Server::accept(Port &port) {
 
 // Continues the request of a client; sends the reply at its end.
 void Server::answer(Port &port) {
-    auto reply = port.function.proceed();
+    auto reply = port.function.proceed(simulation_->quiet_cycles());
     if (reply && !reply->empty()) port.channel->send(*reply);
 }
 

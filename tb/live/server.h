@@ -18,6 +18,7 @@ struct Options {
     std::vector<Listener> listeners;
     Bytes config;
     bool recorded_profile = false;
+    int record = -1;  // the pipe of the recorded session of the only device
     double idle_seconds = 0;  // without a client, after which the server ends; 0: never
 };
 
@@ -30,7 +31,7 @@ class Server {
 
    private:
     struct Port {
-        Port(const Options::Listener &from, const ConfigSpace &config, u16 node, bool recorded);
+        Port(const Options::Listener &from, const ConfigSpace &config, u16 node, const Options &options);
         std::string path;
         Fd listener;
         u64 inode = 0;

@@ -35,6 +35,7 @@ class Simulation {
     }
     // The devices have been silent for longer than any of their own actions takes.
     bool idle() const { return quiet_cycles_ >= kQuietCycles; }
+    u32 quiet_cycles() const { return quiet_cycles_; }
     // Runs an idle device for the time of an asynchronous event.
     void wake() { quiet_cycles_ = std::min(quiet_cycles_, kQuietCycles - kEventCycles); }
 
@@ -42,8 +43,8 @@ class Simulation {
 
    private:
     static constexpr u32 kResetCycles = 8;
-    // Longer than the longest table sweep of the device, which has 2^13 entries.
-    static constexpr u32 kQuietCycles = 16384, kEventCycles = 512;
+    // Longer than the sweep of the tables in a reset, which takes at most 2^14 cycles.
+    static constexpr u32 kQuietCycles = 1 << 15, kEventCycles = 512;
 
     void drive() {
         for (size_t device = 0; device < pins_.size(); device++) {

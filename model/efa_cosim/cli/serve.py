@@ -81,15 +81,13 @@ def work(options: argparse.Namespace) -> int:
         wrong = "a socket is named twice; each device needs its own"
     elif options.record and len(options.socket) > 1:
         wrong = "--record with several sockets: a session is that of one device; name one socket"
-    elif options.record and options.backend != "model":
-        wrong = f"--record with --backend {options.backend}: only the model records; leave one out"
     elif options.record:
         wrong = output_refusal("--record", options.record)
     server = None
     try:
         if not wrong and options.backend != "model":
-            serve_simulated(options.backend, options.socket, options.profile, options.idle_timeout,
-                            _say)
+            return serve_simulated(options.backend, options.socket, options.profile,
+                                   options.record, options.idle_timeout, _say)
         if not wrong:
             server = Server(options.socket, options.profile, options.record, options.idle_timeout,
                             _say)

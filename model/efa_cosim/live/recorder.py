@@ -15,16 +15,15 @@ from efa_cosim.device.ring import distance
 from efa_cosim.layouts import defs
 from efa_cosim.live.guest_memory import GuestMemory
 from efa_cosim.session.settings import Settings
-from efa_cosim.session.writer import SessionWriter
+from efa_cosim.session.writer import STORE, ClientFiles
 
 
 class Recorder:
     """Writes what one device exchanges with each client, a file for each client.
 
-    - `path`: the file of the first client; the second has `-2` before the suffixes of its name
+    - `path`, `say`: as for `ClientFiles`
     - `device`, `memory`: the device and the memory of its client
     - `profile`: the name of the device's profile
-    - `say`: called with a line of the log for each file
 
     A session begins with the first store of a client and ends when the client leaves. Keep-alives
     are left out, as they come from the clock. Receive descriptors stand under their doorbell,
@@ -35,13 +34,11 @@ class Recorder:
         self, path: Path, device: Device, memory: GuestMemory, profile: str,
         say: Callable[[str], object],
     ) -> None:
-        self._path, self._device, self._memory, self._say = path, device, memory, say
+        self._device, self._memory = device, memory
         limits = {name: value for name in defs.LIMITS
                   if type(value := getattr(device.limits, name)) is int}
-        self._settings = Settings(profile, device.interface, limits)
-        self._writer: SessionWriter | None = None
-        self._files = 0
-        self._reset_due = self._failed = self._paused = False
+        self._files = ClientFiles(path, Settings(profile, device.interface, limits), say)
+        self._reset_due = self._paused = False
         self._produced: dict[int, int] = {}
         self._posted: dict[int, bytes] = {}  # receive descriptors in the file, by address
         memory.on_read, memory.on_write = self._read, self._write
@@ -57,12 +54,10 @@ class Recorder:
         if bar == defs.EFA_REG_BAR and offset == defs.Reg.AENQ_CONS_DB and any(data):
             self._paused = True  # belongs to the keep-alives
             return
-        if self._writer is None and not self._failed:
-            self._begin()
         if self._reset_due:
-            self._put(SessionWriter.reset)
+            self._files.add("reset")
             self._reset_due = False
-        self._put(SessionWriter.store, bar, offset, data)
+        self._files.add(STORE, bar, offset, data)
         if bar == self._device.limits.db_bar:
             self._produced = {number: qp.rq.produced
                               for number, qp in self._device.objects.qps.live.items()}
@@ -78,7 +73,7 @@ class Recorder:
     def interrupt(self, vector: int) -> None:
         """The device has sent a message."""
         if not self._paused:
-            self._put(SessionWriter.interrupt, vector)
+            self._put("i", vector)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -91,28 +86,8 @@ class Recorder:
 
     def end(self) -> None:
         """The client has left: completes its file."""
-        writer, self._writer, self._failed = self._writer, None, False
         self._posted.clear()
-        if writer is None:
-            return
-        try:
-            writer.close()
-        except OSError as error:
-            self._fail(writer, error)
-        else:
-            self._say(f"recorded {writer.stores} stores in {writer.path}")
-
-    def _begin(self) -> None:
-        self._files += 1
-        path = self._path
-        if self._files > 1:
-            stem, dot, suffixes = path.name.partition(".")
-            path = path.with_name(f"{stem}-{self._files}{dot}{suffixes}")
-        try:
-            self._writer = SessionWriter(path, self._settings)
-        except OSError as error:
-            self._failed = True
-            self._say(f"{path}: not recorded: {error.strerror or error}")
+        self._files.end()
 
     def _describe(self, qp: Qp, first: int) -> None:
         """Adds the receive descriptors that a doorbell has posted."""
@@ -121,27 +96,18 @@ class Recorder:
             address = qp.rq_base + slot * DESCRIPTOR_BYTES
             with contextlib.suppress(HostReadError):
                 data = self._memory.peek(address, DESCRIPTOR_BYTES)
-                self._put(SessionWriter.memory, address, data)
+                self._put("m", address, data)
                 self._posted[address] = data
 
     def _read(self, address: int, data: bytes) -> None:
         if not self._paused and self._posted.pop(address, None) != data:
-            self._put(SessionWriter.memory, address, data)
+            self._put("m", address, data)
 
     def _write(self, address: int, data: bytes) -> None:
         if not self._paused:
-            self._put(SessionWriter.write, address, data)
+            self._put("d", address, data)
 
-    def _put(self, add: Callable[..., None], *values: object) -> None:
-        if self._writer is None:
-            return
-        try:
-            add(self._writer, *values)
-        except OSError as error:
-            writer, self._writer, self._failed = self._writer, None, True
-            self._fail(writer, error)
-
-    def _fail(self, writer: SessionWriter, error: OSError) -> None:
-        writer.discard()
-        self._say(f"{writer.path}: recording ended: {error.strerror or error}; free disk space, "
-                  "then run the client again")
+    def _put(self, kind: str, *values: object) -> None:
+        """Adds an effect of a store; before the first store there is none."""
+        if self._files.open:
+            self._files.add(kind, *values)

@@ -380,7 +380,9 @@ class _Player:
         if not self.aq_depth:
             raise Unplayable("AQ doorbell received before AQ_CAPS enabled the admin queue")
         size = defs.AdminAqEntry.SIZE
-        recorded = {address: (line, data) for line, address, data in step.memory}
+        # A device may read several commands at once.
+        recorded = {address + at: (line, data[at : at + size])
+                    for line, address, data in step.memory for at in range(0, len(data), size)}
         commands = []
         for count in range(self.aq_produced, step.value):
             address = self.aq_base + count % self.aq_depth * size

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a recorded session; its form is that of efa_cosim.session.recording."""
+"""Writes recorded sessions; their form is that of efa_cosim.session.recording."""
+
+from __future__ import annotations
 
 import contextlib
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from efa_cosim.session.settings import Settings
 
 # Level 6 takes three times as long for a fifth less.
 COMPRESSION = 1
+STORE = "w"
 
 
 class SessionWriter:
@@ -26,28 +30,13 @@ class SessionWriter:
         self._part = path.with_name(f".{path.name}.part")
         # Open until `close` or `discard`.
         self._stream = gzip.open(self._part, "wt", compresslevel=COMPRESSION)  # noqa: SIM115
-        self._add("session", settings.as_row())
+        self.add("session", settings.as_row())
 
-    def reset(self) -> None:
-        """A function-level reset."""
-        self._add("reset")
-
-    def store(self, bar: int, offset: int, data: bytes) -> None:
-        """A store of the host; the effects that follow are its own."""
-        self.stores += 1
-        self._add("w", bar, offset, data.hex())
-
-    def memory(self, address: int, data: bytes) -> None:
-        """Host memory that the device read."""
-        self._add("m", address, data.hex())
-
-    def write(self, address: int, data: bytes) -> None:
-        """A DMA write of the device."""
-        self._add("d", address, data.hex())
-
-    def interrupt(self, vector: int) -> None:
-        """An MSI-X message of the device."""
-        self._add("i", vector)
+    def add(self, kind: str, *values: object) -> None:
+        """Adds a line; bytes become hexadecimal."""
+        self.stores += kind == STORE
+        row = [kind, *(one.hex() if isinstance(one, bytes) else one for one in values)]
+        self._stream.write(json.dumps(row, separators=(",", ":")) + "\n")
 
     def close(self) -> None:
         """Completes the file and gives it its name."""
@@ -61,5 +50,64 @@ class SessionWriter:
         with contextlib.suppress(OSError):
             self._part.unlink()
 
-    def _add(self, *row: object) -> None:
-        self._stream.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+class ClientFiles:
+    """Writes a session for each client of a device, a file each.
+
+    - `path`: the file of the first client; the second has `-2` before the suffixes of its name
+    - `settings`: the `Settings` of the device
+    - `say`: called with a line of the log for each file
+
+    A file that cannot be written is named, and the rest of that session is left out.
+    """
+
+    def __init__(self, path: Path, settings: Settings, say: Callable[[str], object]) -> None:
+        self._path, self._settings, self._say = path, settings, say
+        self._writer: SessionWriter | None = None
+        self._files, self._failed = 0, False
+
+    def add(self, kind: str, *values: object) -> None:
+        """Adds a line to the session of the present client, which the first one begins."""
+        if self._writer is None and not self._failed:
+            self._begin()
+        if self._writer is None:
+            return
+        try:
+            self._writer.add(kind, *values)
+        except OSError as error:
+            writer, self._writer, self._failed = self._writer, None, True
+            self._fail(writer, error)
+
+    @property
+    def open(self) -> bool:
+        """True while a session has begun and can be written."""
+        return self._writer is not None
+
+    def end(self) -> None:
+        """The client has left: completes its file."""
+        writer, self._writer, self._failed = self._writer, None, False
+        if writer is None:
+            return
+        try:
+            writer.close()
+        except OSError as error:
+            self._fail(writer, error)
+        else:
+            self._say(f"recorded {writer.stores} stores in {writer.path}")
+
+    def _begin(self) -> None:
+        self._files += 1
+        path = self._path
+        if self._files > 1:
+            stem, dot, suffixes = path.name.partition(".")
+            path = path.with_name(f"{stem}-{self._files}{dot}{suffixes}")
+        try:
+            self._writer = SessionWriter(path, self._settings)
+        except OSError as error:
+            self._failed = True
+            self._say(f"{path}: not recorded: {error.strerror or error}")
+
+    def _fail(self, writer: SessionWriter, error: OSError) -> None:
+        writer.discard()
+        self._say(f"{writer.path}: recording ended: {error.strerror or error}; free disk space, "
+                  "then run the client again")

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes what a device exchanges with its client, as lines of a recorded session, to a pipe.
+#pragma once
+#include <cstdio>
+
+#include "host.h"
+
+namespace efa::live {
+
+// efa_cosim/live/simulated.py reads the pipe: it writes a file for each client.
+class Recorder {
+   public:
+    // Without a file descriptor (-1), nothing is recorded.
+    explicit Recorder(int fd) : pipe_(fd < 0 ? nullptr : fdopen(fd, "w")) {}
+    ~Recorder() {
+        if (pipe_ != nullptr) fclose(pipe_);
+    }
+    bool on() const { return pipe_ != nullptr; }
+
+    void reset() { reset_due_ = true; }
+    // The host stores; the effects that follow are its own.
+    void store(const LineAccess &store);
+    void read(u64 addr, const u8 *data, u32 size) { line("m", addr, data, size); }
+    void written(u64 addr, const u8 *data, u32 size) { line("d", addr, data, size); }
+    void interrupt(u32 vector);
+    // The client has left.
+    void end();
+
+   private:
+    void line(const char *kind, u64 addr, const u8 *data, u32 size);
+    void bytes(const u8 *data, u32 size);
+
+    FILE *pipe_;
+    bool reset_due_ = true, begun_ = false;
+};
+
+}  // namespace efa::live
