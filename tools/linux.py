@@ -3,16 +3,17 @@
 
     tools/linux.py [--backend model|verilator] [--nodes 1|2] [--step NAME ...]
                    [--cmd 'ib_send_bw ...'] [--shell] [--share FOLDER] [--record FILE]
-                   [--memory 1024]
+                   [--checked] [--memory 1024]
 
 `efa-cosim serve` offers the devices, QEMU without KVM runs the guest (tools/linux_guest.py), and
 sim/linux/steps.sh has the functions of the steps. With --nodes 2 the guest has two functions on one
 fabric. --cmd runs one command instead of the steps, --shell gives a prompt. The files of --share
-are in /share of the guest. --record writes the session of the device for `efa-cosim play`. Results:
+are in /share of the guest. --record writes the session of the device for `efa-cosim play`.
+--checked compares the RTL with the model, which executes what the RTL reads and writes. Results:
 reports/linux/summary.json and index.html.
 
-Exit status: 0 if all steps passed, 1 if one failed, of --cmd that of the command; 2 if the guest
-cannot be prepared or started here.
+Exit status: 0 if all steps passed, 1 if a step or the server failed, with --cmd that of the
+command; 2 if the guest cannot be prepared or started here.
 """
 
 import argparse
@@ -41,6 +42,10 @@ BUILD_SECONDS = 600.0  # of the simulated device, once
 DAY_SECONDS = 24 * 3600.0  # limit of --cmd
 BACKENDS = {"model": "reference model", "verilator": "RTL on Verilator"}
 MARK = re.compile(r"@@(begin|end) (\S+)(?: (\d+) (\S+) (\S+))?")
+
+
+class ServerFailed(Exception):
+    """The server of the device ended with an error; the text has its last lines."""
 
 
 @dataclass(frozen=True)
@@ -135,8 +140,10 @@ def job(steps: list[Step]) -> str:
 
 @contextmanager
 def served(options: argparse.Namespace, folder: Path):
-    """Runs `efa-cosim serve` with the options of the command line; yields the sockets, ends it, and
-    raises GuestError if it failed."""
+    """Runs `efa-cosim serve` with the options of the command line; yields the sockets, and ends it.
+
+    Raises GuestError if it did not start, ServerFailed if it failed.
+    """
     nodes, record = options.nodes, options.record
     sockets = [folder / f"{number}.sock" for number in range(1, nodes + 1)]
     log = folder / "serve.log"
@@ -144,7 +151,8 @@ def served(options: argparse.Namespace, folder: Path):
                "import sys; from efa_cosim.cli.main import main; sys.exit(main())", "serve",
                "--backend", options.backend,
                *(part for path in sockets for part in ("--socket", path.name)),
-               *(("--record", str(record.resolve())) if record else ())]  # fmt: skip
+               *(("--record", str(record.resolve())) if record else ()),
+               *(("--checked",) if options.checked else ())]  # fmt: skip
     with open(log, "w") as file:
         # The relative name of a socket is short, wherever the tree is.
         process = subprocess.Popen(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT)
@@ -158,8 +166,9 @@ def served(options: argparse.Namespace, folder: Path):
     finally:
         process.send_signal(signal.SIGTERM)
         code = process.wait(SERVER_SECONDS)
-    if code or "internal error" in log.read_text():
-        raise GuestError(f"efa-cosim serve ended with code {code}: {log}")
+    text = log.read_text()
+    if code or "internal error" in text:
+        raise ServerFailed(f"efa-cosim serve ended with code {code}, log: {log}\n{text[-2000:]}")
 
 
 def qemu(guest: Guest, folder: Path, sockets: list[Path], memory: int) -> list[str]:
@@ -345,6 +354,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--share", type=Path, metavar="FOLDER", help="its files are in /share")
     parser.add_argument("--record", type=Path, metavar="FILE",
                         help="write the session of the device for `efa-cosim play`; one function")
+    parser.add_argument("--checked", action="store_true",
+                        help="with --backend verilator: compare the RTL with the model")
     parser.add_argument("--memory", type=int, default=1024, metavar="MB",
                         help="memory of the guest in MB (default: %(default)s)")
     options = parser.parse_args(arguments)
@@ -358,8 +369,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.share is not None and not options.share.is_dir():
         print(f"linux: {options.share} is no folder", file=sys.stderr)
         return 2
-    if options.record is not None and options.nodes > 1:
-        print("linux: --record with two functions; a session is that of one device",
+    if (options.record is not None or options.checked) and options.nodes > 1:
+        print("linux: --record or --checked with two functions; a session is that of one device",
               file=sys.stderr)
         return 2
     chosen = [each for each in steps if not options.step or each.name in ["load", *options.step]]
@@ -372,9 +383,9 @@ def main(arguments: list[str] | None = None) -> int:
                 found = run_steps(guest, options, chosen, progress)
         if options.shell:
             return interactive(guest, options, SHELL.format(nodes=options.nodes))
-    except GuestError as error:
+    except (GuestError, ServerFailed) as error:
         print(f"linux: {error}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(error, GuestError) else 1
     if options.cmd:
         return _answer(found[-1])
     page = write_report(found, options, guest)

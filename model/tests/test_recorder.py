@@ -14,9 +14,11 @@ from efa_cosim.cli import main as cli
 from efa_cosim.host.queue_pair import Sge
 from efa_cosim.host.verbs import Context, gid_of
 from efa_cosim.layouts import defs
+from efa_cosim.live.checked import check_sessions, write_sessions
 from efa_cosim.session.player import PlayError, open_player, play
 from efa_cosim.session.recording import SessionError, read_session
 from efa_cosim.session.settings import Settings
+from efa_cosim.session.writer import ClientFiles
 
 NAME = "run.jsonl.gz"
 SIZE, QKEY = 100, 5
@@ -109,6 +111,47 @@ def test_without_its_first_line_it_has_the_same_settings(recorded, tmp_path):
     assert played(path).completions == 32
 
 
+def checked(rows, folder):
+    """Compares rows of a device with the model; returns the report, the log, and the file."""
+    lines = iter([json.dumps(row).encode() + b"\n" for row in rows[1:]] + [b'["end"]\n'])
+    settings, log = Settings("default"), []
+    files = ClientFiles(folder / NAME, settings, log.append)
+    report = check_sessions(lines, files, settings, keep=False, say=log.append)
+    write_sessions(lines, files)
+    return report, log, folder / NAME
+
+
+def test_a_device_like_the_model_is_checked_without_a_difference(recorded, tmp_path):
+    report, log, path = checked(rows_of(recorded), tmp_path)
+    assert report == "" and not path.exists() and not list(tmp_path.glob(".*"))
+    assert len(log) == 1 and "32 completions" in log[0]
+
+
+def test_the_first_difference_to_the_model_leaves_its_session(recorded, tmp_path, capsys):
+    rows = rows_of(recorded)
+    place = next(place for place, row in enumerate(rows) if row[0] == "d" and len(row[2]) == 64)
+    rows[place][2] = rows[place][2][:4] + "09" + rows[place][2][6:]
+    report, _, path = checked(rows, tmp_path)
+    assert [line.split(":")[0] for line in report.splitlines()[1:]] == [
+        "field", "expected", "found", "waves", "repeat"]
+    assert rows[place][2] in report.splitlines()[3] and rows_of(path)[1:] == rows[1:]
+    assert cli.main(["play", str(path)]) == 1
+    assert "expected" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_model_runs_beside_the_served_rtl(tmp_path):
+    if "verilator" not in backend_names(SERVERS):
+        pytest.skip("no simulator is registered: run `make setup`")
+    server = Served(tmp_path, "--backend", "verilator", "--checked", names=("a.sock",))
+    guest = GuestBackend(server.paths[0])
+    exchange(guest)
+    guest.close()
+    server.wait_for("no difference to the model")
+    assert server.end() == 0
+    assert not list(tmp_path.glob("*.gz"))
+
+
 def test_keep_alives_are_left_out(recorded):
     rows = rows_of(recorded)
     consumed = [row for row in rows if row[:3] == ["w", 0, defs.Reg.AENQ_CONS_DB]]
@@ -175,6 +218,8 @@ def test_a_file_that_cannot_be_written_does_not_end_the_client(tmp_path):
 def test_recordings_that_are_not_possible_are_refused(tmp_path):
     sockets = [part for name in "ab" for part in ("--socket", tmp_path / f"{name}.sock")]
     assert "name one socket" in refusal_of(*sockets, "--record", tmp_path / NAME)
+    assert "add --backend verilator" in refusal_of(*sockets[:2], "--checked")
+    assert "name one socket" in refusal_of(*sockets, "--backend", "verilator", "--checked")
     assert "no folder" in refusal_of(*sockets[:2], "--record", tmp_path / "none" / NAME)
     assert "is a folder" in refusal_of(*sockets[:2], "--record", tmp_path)
 

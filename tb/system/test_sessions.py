@@ -27,9 +27,9 @@ def test_session(name, sim, seed, tmp_path, unless_long):
 
 @pytest.mark.parametrize(("name", "completions", "events"), [
     ("linux_srd", 800, 0), ("linux_events", 400, 496), ("linux_libfabric", 324, 0),
-    ("linux_mpi", 548, 0), ("linux_rebind", 0, 0)])
-def test_session_of_the_model(name, completions, events, sim, seed, tmp_path, unless_long):
-    """Plays what `efa-cosim serve` recorded of the model."""
+    ("linux_mpi", 548, 0), ("linux_rebind", 0, 0), ("linux_rtl", 160, 65)])
+def test_session_of_a_guest(name, completions, events, sim, seed, tmp_path, unless_long):
+    """Plays what `efa-cosim serve` recorded of the model, or of the RTL."""
     if completions:
         unless_long(name)
     result = tmp_path / "result.json"

@@ -34,9 +34,11 @@ examples:
   efa-cosim serve --socket a.sock
   efa-cosim serve --socket a.sock --socket b.sock --idle-timeout 60     two devices, one fabric
   efa-cosim serve --socket a.sock --backend verilator                   the RTL
+  efa-cosim serve --socket a.sock --backend verilator --checked         model and RTL, compared
   efa-cosim serve --socket a.sock --record run.jsonl.gz                 then `efa-cosim play`
 
-exit codes: 0 ended by a signal or the idle timeout; 1 the simulation failed; 2 usage or environment
+exit codes: 0 ended by a signal or the idle timeout; 1 the simulation failed, or the RTL differs
+            from the model; 2 usage or environment
 """
 
 
@@ -55,6 +57,10 @@ def add_command(commands: Commands) -> None:
                         help="write what the device and each client exchange, for `efa-cosim play` "
                              "(.jsonl.gz); FILE is the session of the first client, FILE-2 that of "
                              "the second; for one socket")
+    parser.add_argument("--checked", action="store_true",
+                        help="with --backend verilator: the reference model executes all that the "
+                             "device reads and writes; the first difference ends the server; for "
+                             "one socket")
     parser.add_argument("--idle-timeout", type=_seconds, metavar="S",
                         help="end after S seconds without a client (default: never)")
     parser.set_defaults(work=work)
@@ -79,6 +85,10 @@ def work(options: argparse.Namespace) -> int:
         wrong = f"{len(options.socket)} sockets; expected at most {most}, the nodes of a fabric"
     elif len(set(options.socket)) < len(options.socket):
         wrong = "a socket is named twice; each device needs its own"
+    elif options.checked and options.backend == "model":
+        wrong = "--checked compares the RTL with the model: add --backend verilator"
+    elif options.checked and len(options.socket) > 1:
+        wrong = "--checked with several sockets: one device is compared; name one socket"
     elif options.record and len(options.socket) > 1:
         wrong = "--record with several sockets: a session is that of one device; name one socket"
     elif options.record:
@@ -86,8 +96,9 @@ def work(options: argparse.Namespace) -> int:
     server = None
     try:
         if not wrong and options.backend != "model":
-            return serve_simulated(options.backend, options.socket, options.profile,
-                                   options.record, options.idle_timeout, _say)
+            return serve_simulated(
+                options.backend, options.socket, options.profile, options.record, options.checked,
+                options.idle_timeout, _say)
         if not wrong:
             server = Server(options.socket, options.profile, options.record, options.idle_timeout,
                             _say)

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from efa_cosim.backends import server_program
 from efa_cosim.layouts import defs
+from efa_cosim.live.checked import check_sessions, write_sessions
 from efa_cosim.live.config_space import ConfigSpace
 from efa_cosim.live.server import ServeError, listen
 from efa_cosim.session.settings import Settings
@@ -20,13 +20,17 @@ from efa_cosim.session.writer import ClientFiles
 
 
 def serve_simulated(
-    backend: str, paths: list[Path], profile: str, record: Path | None,
+    backend: str, paths: list[Path], profile: str, record: Path | None, checked: bool,
     idle_timeout: float | None, say: Callable[[str], object],
 ) -> int:
     """Serves a function for each socket, all on one fabric; the options are those of Server.
 
-    Without `record` this process becomes the program. With it, the session comes through a pipe,
-    and the exit code of the program is returned. Raises BackendUnavailable and ServeError.
+    With `checked`, the reference model executes what the device has read and written, and the
+    first difference ends the server; its session is in `record`, or beside the socket.
+
+    Without `record` and `checked`, this process becomes the program. Otherwise the session comes
+    through a pipe, and the result is the exit code: that of the program, or 1 after a difference.
+    Raises BackendUnavailable and ServeError.
     """
     program = server_program(backend, len(paths), say)
     listeners: list[socket.socket] = []
@@ -36,12 +40,12 @@ def serve_simulated(
             listeners[-1].set_inheritable(True)
         config = os.memfd_create("config", 0)
         os.write(config, ConfigSpace(defs.PROFILES[profile], defs.LIMITS).image())
-        session, pipe = (-1, -1) if record is None else os.pipe()
+        session, pipe = os.pipe() if record or checked else (-1, -1)
         arguments = [os.fspath(program), f"/proc/self/fd/{config}", profile,
                      str(idle_timeout or 0), str(pipe)]
         for path, each in zip(paths, listeners, strict=True):
             arguments += [str(each.fileno()), os.fspath(path)]
-        if record is None:
+        if pipe < 0:
             os.execv(program, arguments)
         os.set_inheritable(pipe, True)
         process = subprocess.Popen(arguments, close_fds=False)
@@ -51,7 +55,6 @@ def serve_simulated(
         if isinstance(error, OSError):
             raise ServeError(f"{program}: {error.strerror or error}") from None
         raise
-    assert record is not None
     for number in (signal.SIGINT, signal.SIGTERM):
         # The session is complete when the program has ended.
         signal.signal(number, lambda *_: process.terminate())
@@ -59,16 +62,15 @@ def serve_simulated(
     for each in listeners:
         each.close()
     limits = {name: value for name, value in defs.LIMITS.items() if type(value) is int}
-    with open(session) as rows:
-        _write(rows, ClientFiles(record, Settings(profile, 0, limits), say))
-    return process.wait()
-
-
-def _write(rows: Iterable[str], files: ClientFiles) -> None:
-    """Writes the rows of the program to a file for each client."""
-    for row in rows:
-        if row.startswith('["end"'):
-            files.end()
-        else:
-            files.add(*json.loads(row))
-    files.end()
+    settings = Settings(profile, 0, limits)
+    files = ClientFiles(record or paths[0].with_suffix(".jsonl.gz"), settings, say)
+    with open(session, "rb") as rows:
+        if not checked:
+            write_sessions(rows, files)
+            return process.wait()
+        difference = check_sessions(rows, files, settings, keep=record is not None, say=say)
+        if difference:
+            say(difference)
+            process.terminate()
+            write_sessions(rows, files)
+        return process.wait() or int(bool(difference))

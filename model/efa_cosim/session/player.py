@@ -116,7 +116,8 @@ def open_player(name, session, **options):
     return open_backend(name, **{**chosen, "record": True, **options})
 
 
-def play(path, backend, control_only=False, progress=None, outputs=None, session=None):
+def play(path, backend, control_only=False, progress=None, outputs=None, session=None,
+         steps=None):
     """Plays a recorded session and compares the output of the device; returns a `PlayResult`.
 
     - `path`: the session (.jsonl.gz)
@@ -127,11 +128,14 @@ def play(path, backend, control_only=False, progress=None, outputs=None, session
     - `outputs`: receives all output of the device for a comparison with another device
       (`efa_cosim.session.outputs`)
     - `session`: the `Session` of the file if already read
+    - `steps`: the steps as they come, in place of a file; then there is no progress
 
     Raises SessionError for a file that is no session, PlayError at the first difference.
     """
     player = _Player(Path(path), backend, control_only, progress, outputs)
-    return player.run((read_session(path) if session is None else session).steps)
+    if steps is None:
+        steps = (read_session(path) if session is None else session).steps
+    return player.run(steps)
 
 
 class _Player:

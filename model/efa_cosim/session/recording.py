@@ -71,8 +71,8 @@ def read_session(path: str | Path) -> Session:
         with gzip.open(path, "rb") as stream:
             while text := stream.readline(MAX_LINE_BYTES + 1):
                 number += 1
-                _add(session, number, text)
-    except _LineError as error:
+                add_line(session, number, text)
+    except LineError as error:
         raise SessionError(f"{path}:{number}: {error}") from None
     except EOFError:
         raise SessionError(f"{path}:{number + 1}: the file is incomplete (truncated gzip): "
@@ -99,49 +99,50 @@ def read_session(path: str | Path) -> Session:
     return session
 
 
-class _LineError(Exception):
-    pass
+class LineError(Exception):
+    """A line is none of a session; the text says why."""
 
 
-def _add(session: Session, number: int, text: bytes) -> None:
+def add_line(session: Session, number: int, text: bytes) -> None:
+    """Adds a line to a session, by its number from 1 on; raises LineError."""
     steps = session.steps
     if len(text) > MAX_LINE_BYTES:
-        raise _LineError(f"a line of more than {MAX_LINE_BYTES} bytes")
+        raise LineError(f"a line of more than {MAX_LINE_BYTES} bytes")
     try:
         row = json.loads(text)
     except json.JSONDecodeError as error:
-        raise _LineError(f"no JSON: {error.msg}, character {error.pos + 1}") from None
+        raise LineError(f"no JSON: {error.msg}, character {error.pos + 1}") from None
     except UnicodeDecodeError as error:
-        raise _LineError(f"no JSON: not UTF-8, byte {error.start + 1}") from None
+        raise LineError(f"no JSON: not UTF-8, byte {error.start + 1}") from None
     except (ValueError, RecursionError):
-        raise _LineError("no JSON: a number too long, or lists too deep") from None
+        raise LineError("no JSON: a number too long, or lists too deep") from None
     if not isinstance(row, list) or not row or not isinstance(row[0], str):
-        raise _LineError("a line is a list whose first item is its kind")
+        raise LineError("a line is a list whose first item is its kind")
     kind, *values = row
     if kind not in _KINDS:
-        raise _LineError(f"unknown kind {kind!r}, expected one of {', '.join(_KINDS)}")
+        raise LineError(f"unknown kind {kind!r}, expected one of {', '.join(_KINDS)}")
     names = _KINDS[kind]
     if len(values) != len(names):
-        raise _LineError(f"{kind!r} takes {len(names)} values ({', '.join(names)}), found "
+        raise LineError(f"{kind!r} takes {len(names)} values ({', '.join(names)}), found "
                          f"{len(values)}")
     values = [_value(name, value) for name, value in zip(names, values, strict=True)]
     if kind == "session":
         if number > 1:
-            raise _LineError("the settings are not on the first line")
+            raise LineError("the settings are not on the first line")
         session.settings = values[0]
         return
     if kind == "reset":
         steps.append(Step(number))
         return
     if not steps:
-        raise _LineError("the session does not start with a reset")
+        raise LineError("the session does not start with a reset")
     if kind in ("m", "d") and values[0] + len(values[1]) > _LIMITS["address"]:
-        raise _LineError(f"{len(values[1])} bytes at {values[0]:#x} pass the end of memory, "
+        raise LineError(f"{len(values[1])} bytes at {values[0]:#x} pass the end of memory, "
                          "which has 64-bit addresses")
     if kind == "w":
         bar, offset, data = values
         if offset // MAX_STORE_BYTES != (offset + len(data) - 1) // MAX_STORE_BYTES:
-            raise _LineError(f"store of {len(data)} bytes at {offset:#x} crosses a 64-byte line")
+            raise LineError(f"store of {len(data)} bytes at {offset:#x} crosses a 64-byte line")
         steps.append(Step(number, bar, offset, data))
     elif kind == "m":
         steps[-1].memory.append((number, values[0], values[1]))
@@ -167,16 +168,16 @@ def _value(name: str, value: Any) -> Any:
         try:
             return Settings.from_row(value)
         except SettingsError as error:
-            raise _LineError(str(error)) from None
+            raise LineError(str(error)) from None
     if name == "bytes":
         try:
             data = bytes.fromhex(value)
         except (TypeError, ValueError):
-            raise _LineError(f"bytes are not hexadecimal: {str(value)[:40]!r}") from None
+            raise LineError(f"bytes are not hexadecimal: {str(value)[:40]!r}") from None
         if not data:
-            raise _LineError("bytes are empty")
+            raise LineError("bytes are empty")
         return data
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _LIMITS[name]:
-        raise _LineError(f"{name} is not a number from 0 to {_LIMITS[name] - 1:#x}: "
+        raise LineError(f"{name} is not a number from 0 to {_LIMITS[name] - 1:#x}: "
                          f"{str(value)[:40]!r}")
     return value

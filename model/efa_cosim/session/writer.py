@@ -83,6 +83,17 @@ class ClientFiles:
         """True while a session has begun and can be written."""
         return self._writer is not None
 
+    @property
+    def path(self) -> Path:
+        """The file of the present client."""
+        return self._path if self._writer is None else self._writer.path
+
+    def drop(self) -> None:
+        """The client has left: removes its file."""
+        writer, self._writer, self._failed = self._writer, None, False
+        if writer is not None:
+            writer.discard()
+
     def end(self) -> None:
         """The client has left: completes its file."""
         writer, self._writer, self._failed = self._writer, None, False

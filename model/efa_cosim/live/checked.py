@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the sessions of a simulated device, and compares the device with the reference model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+
+from efa_cosim.session.player import PlayError, open_player, play
+from efa_cosim.session.recording import Session, Step, add_line
+from efa_cosim.session.settings import Settings
+from efa_cosim.session.writer import ClientFiles
+
+# The client has left, in the rows of the program of tb/live.
+_END = b'["end"]'
+_DIFFERENCE = re.compile(r"(.*?):? expected (.*), got (.*)", re.DOTALL)
+
+
+def write_sessions(rows: Iterator[bytes], files: ClientFiles) -> None:
+    """Writes the rows of the program to a file for each client."""
+    for row in rows:
+        if row.startswith(_END):
+            files.end()
+        else:
+            files.add(*json.loads(row))
+    files.end()
+
+
+def check_sessions(
+    rows: Iterator[bytes], files: ClientFiles, settings: Settings, keep: bool,
+    say: Callable[[str], object],
+) -> str:
+    """Plays the rows of the program on the reference model while they come.
+
+    Returns a text about the first difference, after which rows are left, or an empty string at the
+    end. `keep` keeps the files of sessions without a difference; `say` is called with a line for
+    each of them.
+    """
+    for first in rows:
+        if first.startswith(_END):
+            continue
+        try:
+            with open_player("model", Session(settings=settings)) as model:
+                done = play(files.path, model, steps=_steps(first, rows, files))
+        except PlayError as error:
+            return _text(error, files)
+        say(f"no difference to the model: {done.stores} stores, {done.admin_responses} admin "
+            f"responses, {done.completions} completions, {done.payload_bytes} payload bytes")
+        if keep:
+            files.end()
+        else:
+            files.drop()
+    return ""
+
+
+def _steps(
+    first: bytes, rows: Iterator[bytes], files: ClientFiles
+) -> Iterator[Step]:
+    """Writes the rows of a client to its file; yields each step when all its effects are there."""
+    known, row = Session(), first
+    number = 1  # the settings are on the first line
+    while not row.startswith(_END):
+        files.add(*json.loads(row))
+        number += 1
+        add_line(known, number, row)
+        while len(known.steps) > 1:
+            yield known.steps.pop(0)
+        row = next(rows, _END)
+    yield from known.steps
+
+
+def _text(error: PlayError, files: ClientFiles) -> str:
+    """Returns the five lines of a failure; the recorded value is that of the simulated device."""
+    found = _DIFFERENCE.fullmatch(error.text)
+    field, device, model = found.groups() if found else (error.text, "see field", "see field")
+    return "\n".join([
+        "the RTL differs from the reference model", f"field:    {field}", f"expected: {model}",
+        f"found:    {device}", "waves:    none",
+        f"repeat:   efa-cosim play {files.path}"])
