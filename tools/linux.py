@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boots Linux with its unmodified EFA driver on the device and runs RDMA programs in the guest.
 
-    tools/linux.py [--backend model|verilator] [--nodes 1|2] [--step NAME ...]
+    tools/linux.py [--backend model|verilator|both] [--nodes 1|2] [--step NAME ...]
                    [--cmd 'ib_send_bw ...'] [--shell] [--share FOLDER] [--record FILE]
                    [--checked] [--memory 1024]
 
@@ -17,6 +17,7 @@ command; 2 if the guest cannot be prepared or started here.
 """
 
 import argparse
+import gzip
 import json
 import os
 import re
@@ -41,7 +42,13 @@ SERVER_SECONDS = 30.0
 BUILD_SECONDS = 600.0  # of the simulated device, once
 DAY_SECONDS = 24 * 3600.0  # limit of --cmd
 BACKENDS = {"model": "reference model", "verilator": "RTL on Verilator"}
-MARK = re.compile(r"@@(begin|end) (\S+)(?: (\d+) (\S+) (\S+))?")
+SHORT = {"model": "model", "verilator": "RTL"}
+MARK = re.compile(r"@@(begin|end) (\S+)(?: (\d+) (\S+) (\S+) (-?\d+))?")
+# A test of Python's unittest, and its result, which a docstring may move to the next line.
+TEST = re.compile(r"^(test\w+) \(")
+RESULT = re.compile(r" \.\.\. (ok|FAIL|ERROR|skipped) ?['\"]?(.*?)['\"]?$")
+VERSIONS = ("qemu-system-x86", "rdma-core", "perftest", "libfabric-bin", "openmpi-bin",
+            "python3-mpi4py", "netpipe-openmpi")
 
 
 class ServerFailed(Exception):
@@ -61,13 +68,39 @@ class Step:
 
 @dataclass
 class Result:
-    """A finished step: verdict, reason of a failure, seconds in the guest, and its output."""
+    """A finished step: verdict, reason of a failure, seconds in the guest, its output, and the
+    packets that the devices have sent meanwhile."""
 
     name: str
     verdict: str
     reason: str
     seconds: float
     output: list[str]
+    packets: int = 0
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """The tests that the step skipped, with their reasons."""
+        return {test: reason for test, result, reason in self._tests() if result == "skipped"}
+
+    @property
+    def tests(self) -> str:
+        """The numbers of tests that passed, failed and were skipped; empty without tests."""
+        found = [result for _, result, _ in self._tests()]
+        if not found:
+            return ""
+        bad = len(found) - found.count("ok") - found.count("skipped")
+        return f"{found.count('ok')} passed, {found.count('skipped')} skipped, {bad} failed"
+
+    def _tests(self) -> list[tuple[str, str, str]]:
+        name, found = "", []
+        for line in self.output:
+            if begin := TEST.match(line):
+                name = begin.group(1)
+            if name and (end := RESULT.search(line)):
+                found.append((name, *end.groups()))
+                name = ""
+        return found
 
 
 def pair(program: str, device: int = 1, peer: int = 0) -> str:
@@ -139,8 +172,8 @@ def job(steps: list[Step]) -> str:
 
 
 @contextmanager
-def served(options: argparse.Namespace, folder: Path):
-    """Runs `efa-cosim serve` with the options of the command line; yields the sockets, and ends it.
+def served(options: argparse.Namespace, backend: str, folder: Path):
+    """Runs `efa-cosim serve` for a backend; yields the sockets, and ends it.
 
     Raises GuestError if it did not start, ServerFailed if it failed.
     """
@@ -149,10 +182,10 @@ def served(options: argparse.Namespace, folder: Path):
     log = folder / "serve.log"
     command = [sys.executable, "-c",
                "import sys; from efa_cosim.cli.main import main; sys.exit(main())", "serve",
-               "--backend", options.backend,
+               "--backend", backend,
                *(part for path in sockets for part in ("--socket", path.name)),
                *(("--record", str(record.resolve())) if record else ()),
-               *(("--checked",) if options.checked else ())]  # fmt: skip
+               *(("--checked",) if options.checked and backend != "model" else ())]  # fmt: skip
     with open(log, "w") as file:
         # The relative name of a socket is short, wherever the tree is.
         process = subprocess.Popen(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT)
@@ -258,7 +291,7 @@ def results(console: Console, steps: list[Step]):
         if mark is None or mark.group(2) not in left:
             output.append(line)
             continue
-        kind, name, code, began, ended = mark.groups()
+        kind, name, code, began, ended, packets = mark.groups()
         if kind == "begin":
             output, until = [], time.monotonic() + by_name[name].seconds
             what = f"no end in {by_name[name].seconds:.0f} s"
@@ -272,21 +305,21 @@ def results(console: Console, steps: list[Step]):
         elif expects and not any(re.search(expects, one) for one in output):
             reason = f"no output of the form {expects!r}"
         yield Result(name, "failed" if reason else "passed", reason,
-                     round(float(ended) - float(began), 2), output)
+                     round(float(ended) - float(began), 2), output, max(0, int(packets)))
 
 
 def run_steps(
-    guest: Guest, options: argparse.Namespace, steps: list[Step], progress: Progress
+    guest: Guest, options: argparse.Namespace, backend: str, steps: list[Step], progress: Progress
 ) -> list[Result]:
-    """Boots the guest and runs steps; returns their results."""
+    """Boots the guest on the devices of a backend and runs steps; returns their results."""
     folder, found = run_folder(guest, job(steps), options.share), []
-    with served(options, folder) as sockets:
+    with served(options, backend, folder) as sockets:
         process = subprocess.Popen(
             qemu(guest, folder, sockets, options.memory), cwd=folder, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
         console = Console(process, folder / "console.log")
         progress.say(f"boots the guest, log: {(folder / 'console.log').relative_to(ROOT)}")
-        progress.phase("steps", len(steps))
+        progress.phase(f"steps on the {BACKENDS[backend]}", len(steps))
         try:
             for each in results(console, steps):
                 found.append(each)
@@ -302,49 +335,86 @@ def run_steps(
 def interactive(guest: Guest, options: argparse.Namespace, program: str) -> int:
     """Runs a guest on this terminal; returns the exit code of QEMU."""
     folder = run_folder(guest, program, options.share)
-    with served(options, folder) as sockets:
+    with served(options, options.backend, folder) as sockets:
         print("boots the guest; `poweroff -f` or Ctrl-D ends it", file=sys.stderr, flush=True)
         return subprocess.run(qemu(guest, folder, sockets, options.memory), cwd=folder,
                               check=False).returncode  # fmt: skip
 
 
-def write_report(found: list[Result], options: argparse.Namespace, guest: Guest) -> Path:
-    """Writes the results; returns the page."""
+def write_report(
+    found: dict[str, list[Result]], options: argparse.Namespace, guest: Guest
+) -> Path:
+    """Writes the results of each backend; returns the page."""
     from efa_cosim.measure.origin import origin
     from efa_cosim.report.document import table
     from efa_cosim.report.publish import publish
 
-    bad = [one for one in found if one.verdict != "passed"]
-    versions = {path.name for path in (guest.tree / "usr/lib/modules").iterdir()}
-    text = f"{len(found) - len(bad)} of {len(found)} steps passed"
-    if bad:
-        text = f"{bad[0].name}: {bad[0].reason} ({len(bad)} of {len(found)} steps failed)"
+    every = [(backend, one) for backend, results in found.items() for one in results]
+    bad = [f"{one.name} on the {BACKENDS[backend]}: {one.reason}" for backend, one in every
+           if one.verdict != "passed"]  # fmt: skip
+    text = f"{len(every) - len(bad)} of {len(every)} steps passed"
     summary = {
-        "title": "Linux on the device", "verdict": "failed" if bad else "passed", "text": text,
+        "title": "Linux on the device", "verdict": "failed" if bad else "passed",
+        "text": f"{bad[0]} ({len(bad)} of {len(every)} steps failed)" if bad else text,
         "command": options.command, "origin": origin(),
-        "setting": f"{BACKENDS[options.backend]}, {options.nodes} "
-                   f"function{'s' * (options.nodes > 1)}, Linux {', '.join(versions)}, QEMU "
-                   f"without KVM, {options.memory} MB",
-        "differences": [f"{one.name}: {one.reason}" for one in bad],
-        "steps": [asdict(one) for one in found],
+        "setting": f"{' and '.join(BACKENDS[one] for one in found)}, {options.nodes} "
+                   f"function{'s' * (options.nodes > 1)}, QEMU without KVM, {options.memory} MB",
+        "differences": bad, "versions": versions(guest),
+        "steps": [{"backend": backend, **asdict(one), "skipped": one.skipped}
+                  for backend, one in every],
     }  # fmt: skip
-    rows = [(one.name, one.verdict, f"{one.seconds:.1f}", _figure(one.output), one.reason)
-            for one in found]  # fmt: skip
-    columns = ("step", "verdict", "seconds in the guest", "its figures", "reason of a failure")
-    return publish(REPORT, summary, [table("Steps", columns, rows, "summary.json", prose=True)])
+    heads = ("verdict", "seconds in the guest", "packets", "figures")
+    columns = ["step"] + [f"{SHORT[one]}: {head}" for one in found for head in heads]
+    rows = []
+    for results in zip(*found.values(), strict=True):
+        cells = [(one.reason or one.verdict, f"{one.seconds:.1f}", f"{one.packets:,}",
+                  one.tests or figure(one.output)) for one in results]
+        rows.append([results[0].name, *(cell for each in cells for cell in each)])
+    skipped = [(backend, one.name, test, reason) for backend, one in every
+               for test, reason in one.skipped.items()]
+    sections = [table("Steps", columns, rows, "summary.json", prose=True)]
+    if skipped:
+        sections.append(table("Skipped tests", ("device", "step", "test", "reason"),
+                              [(SHORT[one[0]], *one[1:]) for one in skipped], "summary.json",
+                              prose=True))  # fmt: skip
+    sections.append(table("Versions", ("software", "version"), list(versions(guest).items()),
+                          prose=True))
+    return publish(REPORT, summary, sections)
 
 
-def _figure(output: list[str]) -> str:
+def versions(guest: Guest) -> dict[str, str]:
+    """Returns the versions of the software in and around the guest."""
+    found = {"Linux": ", ".join(
+        sorted(path.name for path in (guest.tree / "usr/lib/modules").iterdir()))}
+    for name in VERSIONS:
+        log = guest.tree / f"usr/share/doc/{name}/changelog.Debian.gz"
+        if log.exists():
+            with gzip.open(log, "rt", errors="replace") as lines:
+                found[name] = next(lines).partition("(")[2].partition(")")[0]
+    return found
+
+
+def figure(output: list[str]) -> str:
     """Returns the line of an output that holds the figures of a program, empty if none does."""
-    rows = [" ".join(line.split()) for line in output
-            if re.search(r"^ *\d+k? +\S+ +\S+|iters in|^Ran \d+|^OK", line)]  # fmt: skip
-    return rows[-1] if rows else ""
+    rows = [line.split() for line in output
+            if re.search(r"^ *\d+k? +\S+ +\S+|iters in", line)]  # fmt: skip
+    row = rows[-1] if rows else []
+    try:
+        values = [float(one) for one in row]
+    except ValueError:
+        return " ".join(row)
+    match values:  # the rows of perftest
+        case [size, _, least, _, typical, _, _, p99, _]:
+            return f"{size:.0f} B: {least:.0f} us at least, typical {typical:.0f}, p99 {p99:.0f}"
+        case [size, _, _, _, millions]:
+            return f"{size:.0f} B: {millions * 1e6:.0f} messages/s"
+    return " ".join(row)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Executes the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--backend", choices=("model", "verilator"), default="model",
+    parser.add_argument("--backend", choices=(*BACKENDS, "both"), default="model",
                         help="model: the reference model; verilator: the RTL (default: model)")
     parser.add_argument("--nodes", type=int, choices=(1, 2), default=1,
                         help="functions of the guest, on one fabric (default: 1)")
@@ -369,6 +439,10 @@ def main(arguments: list[str] | None = None) -> int:
     if options.share is not None and not options.share.is_dir():
         print(f"linux: {options.share} is no folder", file=sys.stderr)
         return 2
+    if options.backend == "both" and (options.shell or options.cmd or options.record):
+        print("linux: --backend both runs the steps; name one backend for --shell, --cmd or "
+              "--record", file=sys.stderr)  # fmt: skip
+        return 2
     if (options.record is not None or options.checked) and options.nodes > 1:
         print("linux: --record or --checked with two functions; a session is that of one device",
               file=sys.stderr)
@@ -379,20 +453,23 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with Progress("Linux guest") as progress:
             guest = prepare(progress.say)
+            backends = BACKENDS if options.backend == "both" else [options.backend]
             if not options.shell:
-                found = run_steps(guest, options, chosen, progress)
+                found = {each: run_steps(guest, options, each, chosen, progress)
+                         for each in backends}
         if options.shell:
             return interactive(guest, options, SHELL.format(nodes=options.nodes))
     except (GuestError, ServerFailed) as error:
         print(f"linux: {error}", file=sys.stderr)
         return 2 if isinstance(error, GuestError) else 1
     if options.cmd:
-        return _answer(found[-1])
+        return _answer(found[options.backend][-1])
     page = write_report(found, options, guest)
-    bad = [one for one in found if one.verdict != "passed"]
+    every = [one for results in found.values() for one in results]
+    bad = [one for one in every if one.verdict != "passed"]
     for one in bad[:3]:
         print(f"{one.name}: {one.reason}", *one.output[-20:], sep="\n  ", file=sys.stderr)
-    print(f"linux: {len(found) - len(bad)} of {len(found)} steps passed, "
+    print(f"linux: {len(every) - len(bad)} of {len(every)} steps passed, "
           f"{page.relative_to(ROOT)}")  # fmt: skip
     return int(bool(bad))
 

@@ -13,7 +13,7 @@ from linux import Console, GuestError, Step, job, results, steps_for
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = [Step("load", "load 1"), Step("first", "true", r"^\d+ done", 5.0), Step("second", "true")]
-PASSED = "@@begin {0}\r\n7 done\r\n@@end {0} 0 1.25 3.50\r\n"
+PASSED = "@@begin {0}\r\n7 done\r\n@@end {0} 0 1.25 3.50 12\r\n"
 
 
 def played(tmp_path, program, steps=STEPS):
@@ -60,9 +60,28 @@ def test_a_server_that_fails_fails_its_pair():
 def test_results_have_verdict_seconds_and_output(tmp_path):
     text = "kernel says hello\r\n" + "".join(PASSED.format(each.name) for each in STEPS)
     found = played(tmp_path, written(text))
-    assert [(one.name, one.verdict, one.seconds, one.output) for one in found] == [
-        (each.name, "passed", 2.25, ["7 done"]) for each in STEPS]
+    assert [(one.name, one.verdict, one.seconds, one.output, one.packets) for one in found] == [
+        (each.name, "passed", 2.25, ["7 done"], 12) for each in STEPS]
     assert "kernel says hello" in (tmp_path / "console.log").read_text()
+
+
+def test_tests_of_a_step_are_counted_and_skips_have_reasons():
+    lines = ["test_a (tests.test_efa.A.test_a) ... ok",
+             "test_b (tests.test_efa.A.test_b) ... skipped \"Device doesn't support it\"",
+             "test_c (tests.test_efa.A.test_c) ... skipped 'flags 4 (RDMA)'",
+             "test_d (tests.test_efa.A.test_d)", "Says what d does ... FAIL", "Ran 4 tests in 1.2s"]
+    found = linux.Result("tests", "failed", "exit code 1", 1.0, lines)
+    assert found.tests == "1 passed, 2 skipped, 1 failed"
+    assert found.skipped == {"test_b": "Device doesn't support it", "test_c": "flags 4 (RDMA)"}
+    assert linux.Result("load", "passed", "", 1.0, ["loaded"]).tests == ""
+
+
+def test_figures_of_programs_have_units():
+    assert linux.figure([" #bytes x", " 64 200 733.65 262.1 6171.79 719.8 40.6 26054.37 2.1",
+                         "----"]) == "64 B: 734 us at least, typical 6172, p99 26054"
+    assert linux.figure([" 64   1000  0.03   0.03 \t 0.000517"]) == "64 B: 517 messages/s"
+    assert linux.figure(["4k  20  =20  160k  0.10s  1.6"]) == "4k 20 =20 160k 0.10s 1.6"
+    assert linux.figure(["loaded"]) == ""
 
 
 def test_a_step_fails_by_its_code_or_without_its_output(tmp_path):
@@ -90,6 +109,8 @@ def test_a_guest_that_hangs_fails_the_step(tmp_path):
 def test_wrong_use_gets_a_sentence(capsys, tmp_path):
     assert linux.main(["--step", "none"]) == 2
     assert "no step none; expected one of load, devinfo" in capsys.readouterr().err
+    assert linux.main(["--backend", "both", "--cmd", "true"]) == 2
+    assert "name one backend" in capsys.readouterr().err
     assert linux.main(["--share", str(tmp_path / "none")]) == 2
     assert "is no folder" in capsys.readouterr().err
 

@@ -5,12 +5,13 @@ DRIVER=/sys/bus/pci/drivers/efa
 step() {  # step NAME COMMAND...: runs a command, prints its output between two marks
     name=$1
     shift
+    sent=$(packets)
     echo "@@begin $name"
     before=$(cut -d' ' -f1 /proc/uptime)
     ("$@") 2>&1
     code=$?
     after=$(cut -d' ' -f1 /proc/uptime)
-    echo "@@end $name $code $before $after"
+    echo "@@end $name $code $before $after $(($(packets) - sent))"
 }
 
 devices() {  # the RDMA devices, in the order of the PCI functions
@@ -74,7 +75,8 @@ efa_tests() {  # rdma-core's own tests of EFA
 }
 
 packets() {  # packets sent by all devices so far
-    cat /sys/class/infiniband/*/ports/1/hw_counters/tx_pkts | awk '{ n += $1 } END { print n }'
+    cat /sys/class/infiniband/*/ports/1/hw_counters/tx_pkts 2>/dev/null |
+        awk '{ n += $1 } END { print n + 0 }'
 }
 
 mpi() {  # mpi RANKS PROGRAM...: an MPI program whose messages must cross the device
