@@ -3,14 +3,14 @@
 
     tools/linux.py [--backend model|verilator|both] [--nodes 1|2] [--step NAME ...]
                    [--cmd 'ib_send_bw ...'] [--shell] [--share FOLDER] [--record FILE]
-                   [--checked] [--memory 1024]
+                   [--checked] [--map-llq] [--memory 1024]
 
 `efa-cosim serve` offers the devices, QEMU without KVM runs the guest (tools/linux_guest.py), and
 sim/linux/steps.sh has the functions of the steps. With --nodes 2 the guest has two functions on one
 fabric. --cmd runs one command instead of the steps, --shell gives a prompt. The files of --share
 are in /share of the guest. --record writes the session of the device for `efa-cosim play`.
---checked compares the RTL with the model, which executes what the RTL reads and writes. Results:
-reports/linux/summary.json and index.html.
+--checked compares the RTL with the model, which executes what the RTL reads and writes. With
+--map-llq the guest maps the LLQ memory. Results: reports/linux/summary.json and index.html.
 
 Exit status: 0 if all steps passed, 1 if a step or the server failed, with --cmd that of the
 command; 2 if the guest cannot be prepared or started here.
@@ -185,7 +185,8 @@ def served(options: argparse.Namespace, backend: str, folder: Path):
                "--backend", backend,
                *(part for path in sockets for part in ("--socket", path.name)),
                *(("--record", str(record.resolve())) if record else ()),
-               *(("--checked",) if options.checked and backend != "model" else ())]  # fmt: skip
+               *(("--checked",) if options.checked and backend != "model" else ()),
+               *(("--map-llq",) if options.map_llq else ())]  # fmt: skip
     with open(log, "w") as file:
         # The relative name of a socket is short, wherever the tree is.
         process = subprocess.Popen(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT)
@@ -358,7 +359,8 @@ def write_report(
         "text": f"{bad[0]} ({len(bad)} of {len(every)} steps failed)" if bad else text,
         "command": options.command, "origin": origin(),
         "setting": f"{' and '.join(BACKENDS[one] for one in found)}, {options.nodes} "
-                   f"function{'s' * (options.nodes > 1)}, QEMU without KVM, {options.memory} MB",
+                   f"function{'s' * (options.nodes > 1)}, QEMU without KVM, {options.memory} MB"
+                   f"{', LLQ memory mapped' * options.map_llq}",
         "differences": bad, "versions": versions(guest),
         "steps": [{"backend": backend, **asdict(one), "skipped": one.skipped}
                   for backend, one in every],
@@ -426,6 +428,8 @@ def main(arguments: list[str] | None = None) -> int:
                         help="write the session of the device for `efa-cosim play`; one function")
     parser.add_argument("--checked", action="store_true",
                         help="with --backend verilator: compare the RTL with the model")
+    parser.add_argument("--map-llq", action="store_true",
+                        help="the guest maps the LLQ memory: stores there do not leave it")
     parser.add_argument("--memory", type=int, default=1024, metavar="MB",
                         help="memory of the guest in MB (default: %(default)s)")
     options = parser.parse_args(arguments)

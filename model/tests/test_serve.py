@@ -432,6 +432,32 @@ def test_killed_clients_leave_a_function_for_the_next(served):
     one.close()
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_stores_to_mapped_llq_memory_reach_the_device_at_the_doorbell(tmp_path, backend, wide):
+    """More messages than a ring has places, one and several for a doorbell; then a reset."""
+    server = Served(tmp_path, "--backend", backend, "--map-llq")
+    pair = [GuestBackend(path, node_id) for node_id, path in enumerate(server.paths, 1)]
+    assert all(guest.llq is not None for guest in pair)
+    inline = 64 if wide else 16
+    for _ in range(2):
+        (_, pd, cq), (_, peer_pd, peer_cq) = processes(pair)
+        sender = pd.create_qp(cq, cq, max_send_wr=16, max_inline=inline).to_rts(5)
+        receiver = peer_pd.create_qp(peer_cq, peer_cq).to_rts(5)
+        memory, ah = peer_pd.reg_mr(PAGE), pd.create_ah(gid_of(2))
+        for number in range(40):
+            text = bytes([number]) * inline
+            receiver.post_recv([Sge(memory.addr, 64, memory.l_key)], wr_id=number)
+            pair[1].settle()
+            sender.post_send(SendWr(ah, receiver.number, qkey=5, inline=text, wr_id=number))
+            ((_, status, *_),) = cq.wait_for(1)
+            peer_cq.wait_for(1)
+            assert status == 0 and memory.read(0, inline) == text
+        pair[0].flr()
+    for guest in pair:
+        guest.close()
+    assert server.end() == 0
+
+
 def test_a_killed_server_starts_again_on_its_sockets(tmp_path, backend):
     rng = random.Random(4)
     for _ in range(5):

@@ -19,7 +19,7 @@ from efa_cosim.boundary.memory import BufferMemory
 
 VERSION, DMA_MAP, DMA_UNMAP, GET_INFO, REGION_INFO = 1, 2, 3, 4, 5
 IRQ_INFO, SET_IRQS, READ, WRITE, RESET, WRITE_MULTI = 7, 8, 9, 10, 13, 15
-CONFIG, MSIX = 7, 2
+CONFIG, MSIX, LLQ = 7, 2, 2
 COMMAND, DEVICE_CONTROL = 0x04, 0x68
 MEMORY_BYTES, RANGE_BYTES = 1 << 30, 1 << 22  # of a guest, mapped in ranges
 VECTORS = 9
@@ -105,6 +105,19 @@ class Client:
         payload = struct.pack("<QII", offset, region, len(data)) + data
         return self.post(WRITE, payload) if posted else self.request(WRITE, payload)
 
+    def mapped(self, region):
+        """Returns a mapping of a region, None if the server offers none."""
+        self.post(REGION_INFO, struct.pack("<IIIIQQ", 32, 0, region, 0, 0, 0), flags=0)
+        data, fds, _, _ = socket.recv_fds(self.socket, 48, 1)  # in one piece, as QEMU expects
+        _, flags, _, _, size, offset = struct.unpack("<IIIIQQ", data[16:])
+        assert bool(flags & 4) == bool(fds)
+        if not fds:
+            return None
+        try:
+            return mmap.mmap(fds[0], size, offset=offset)
+        finally:
+            os.close(fds[0])
+
     def map(self, address, size, fd=None, offset=0, flags=3):
         """Maps memory for the device."""
         payload = struct.pack("<IIQQQ", 32, flags, offset, address, size)
@@ -140,6 +153,7 @@ class GuestBackend(Backend):
 
     def __init__(self, path, node_id=1, sealed=True):
         self.node_id, self.client = node_id, Client(path)
+        self.llq = self.client.mapped(LLQ)
         self._fd = shared_memory(sealed=sealed)
         self._map = mmap.mmap(self._fd, MEMORY_BYTES)
         self.memory = BufferMemory(self._map)
@@ -152,7 +166,10 @@ class GuestBackend(Backend):
 
     def stores(self, items):
         for bar, offset, data in items:
-            self.client.write(bar, offset, data)
+            if bar == LLQ and self.llq is not None:
+                self.llq[offset : offset + len(data)] = data
+            else:
+                self.client.write(bar, offset, data)
 
     def load(self, bar, offset, size):
         return self.client.read(bar, offset, size)

@@ -56,12 +56,31 @@ bool Channel::fill(u8 *to, size_t size) {
     return true;
 }
 
-void Channel::send(const Bytes &data) {
-    unsent_.insert(unsent_.end(), data.begin(), data.end());
+void Channel::send(const Bytes &data, int fd) {
+    size_t sent = fd < 0 ? 0 : send_with(data, fd);
+    unsent_.insert(unsent_.end(), data.begin() + ssize_t(sent), data.end());
     flush();
     if (unsent_.size() > kMostUnsentBytes)
         throw ProtocolError(format("%zu bytes of replies that the client does not read",
                                    unsent_.size()));
+}
+
+// Sends a reply with a file descriptor, at once, because QEMU expects both in one message; returns
+// the number of bytes sent.
+size_t Channel::send_with(const Bytes &data, int fd) {
+    alignas(cmsghdr) char space[CMSG_SPACE(sizeof fd)] = {};
+    iovec part{const_cast<u8 *>(data.data()), data.size()};
+    msghdr packet{};
+    packet.msg_iov = &part, packet.msg_iovlen = 1;
+    packet.msg_control = space, packet.msg_controllen = sizeof space;
+    cmsghdr *rights = CMSG_FIRSTHDR(&packet);
+    rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+    ssize_t count = blocked() ? 0 : sendmsg(socket_.number(), &packet, MSG_NOSIGNAL);
+    if (count <= 0)
+        throw ProtocolError("a client that asks for a mappable region before it reads its replies");
+    return size_t(count);
 }
 
 void Channel::flush() {

@@ -15,14 +15,16 @@ class Channel {
     // Returns the next message if all of it has arrived; throws Closed and ProtocolError.
     std::optional<Message> receive();
 
-    // Sends a reply now, or as soon as the client reads; throws Closed and ProtocolError.
-    void send(const Bytes &data);
+    // Sends a reply now, or as soon as the client reads; throws Closed and ProtocolError. A file
+    // descriptor goes with the reply.
+    void send(const Bytes &data, int fd = -1);
     void flush();
     // True while replies wait for the client to read.
     bool blocked() const { return !unsent_.empty(); }
 
    private:
     bool fill(u8 *to, size_t size);
+    size_t send_with(const Bytes &data, int fd);
 
     Fd socket_;
     Message message_;

@@ -33,11 +33,14 @@ u32 settling(const LineAccess &store) {
 
 }  // namespace
 
-Function::Function(const ConfigSpace &config, u16 node, bool recorded_profile, int record)
+Function::Function(const ConfigSpace &config, u16 node, bool recorded_profile, int record,
+                   bool map_llq)
     : recorder_(record),
-      host(memory, recorder_, node, recorded_profile, config.table_bar(), config.table_offset(),
+      host(memory, node, recorded_profile, config.table_bar(), config.table_offset(),
            config.vectors(), [this](u32 vector) { interrupt(vector); }),
       config_(config), vectors_(config.vectors()) {
+    if (recorder_.on()) host.watchers.push_back(&recorder_);
+    if (map_llq) host.watchers.push_back(&llq_.emplace(config.region_bytes(EFA_MEM_BAR)));
     apply_straps();
 }
 
@@ -63,7 +66,7 @@ void Function::begin(Message message) {
     }
 }
 
-std::optional<Bytes> Function::proceed(u32 quiet) {
+std::optional<Bytes> Function::proceed(u32 quiet, int &fd) {
     if (!work_ || host.resetting()) return {};
     Work &work = *work_;
     if (!host.free() || quiet < work.settle) return {};
@@ -82,14 +85,13 @@ std::optional<Bytes> Function::proceed(u32 quiet) {
             work.flies = true;
             return {};
         }
-        if (recorder_.on()) {
-            recorder_.store(line);
-            work.settle = settling(line);
-        }
+        for (Watcher *each : host.watchers) each->store(line);
+        if (recorder_.on()) work.settle = settling(line);
         work.lines.pop_front();
         return {};
     }
     Bytes answer;
+    fd = work.fd;
     if ((work.header.flags & kNoReply) == 0) answer = reply(work.header, work.payload, work.error);
     work_.reset();
     return answer;
@@ -125,7 +127,7 @@ Bytes Function::execute(Message &message) {
             return message.payload;
         }
         case kGetInfo: {
-            u32 info[] = {16, kDeviceReset1 | kDevicePci, kRegions, kIrqs};
+            u32 info[] = {16, kResets | kIsPci, kRegions, kIrqs};
             return bytes_of(info);
         }
         case kGetRegionInfo: return region_info(message);
@@ -155,11 +157,13 @@ Bytes Function::map(Message &message) {
 
 // Regions
 
-Bytes Function::region_info(const Message &message) const {
+Bytes Function::region_info(const Message &message) {
     u32 index = fields<RegionInfo>(message.payload, "GET_REGION_INFO").index;
     if (index >= kRegions) throw Refused{EINVAL};
     u64 size = config_.region_bytes(index);
-    return bytes_of(RegionInfo{sizeof(RegionInfo), size != 0 ? 3u : 0u, index, 0, size, 0});
+    u32 flags = size != 0 ? kReadable | kWritable : 0u;
+    if (llq_ && index == EFA_MEM_BAR) flags |= kMappable, work_->fd = llq_->fd();
+    return bytes_of(RegionInfo{sizeof(RegionInfo), flags, index, 0, size, 0});
 }
 
 bool Function::inside(const Access &access) const {
@@ -175,6 +179,11 @@ void Function::lines(const Access &access, const u8 *data) {
         LineAccess line{data != nullptr, u8(access.region), offset - lane, 0, {}};
         line.enables = (size == kLine ? ~u64(0) : (u64(1) << size) - 1) << lane;
         if (data != nullptr) std::memcpy(line.data + lane, data + at, size);
+        if (llq_ && data != nullptr && line.bar == EFA_LIMITS__DB_BAR && size == sizeof(u32)) {
+            u32 value;
+            std::memcpy(&value, data + at, sizeof value);
+            llq_->posted(offset, value, work_->lines);
+        }
         work_->lines.push_back(line);
         at += size;
     }
@@ -291,7 +300,7 @@ void Function::interrupt(u32 vector) {
 
 // Function-level reset; memory and eventfds of the client stay.
 void Function::reset() {
-    recorder_.reset();
+    for (Watcher *each : host.watchers) each->reset();
     config_.reset();
     apply_straps();
     host.reset();

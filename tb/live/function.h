@@ -5,14 +5,16 @@
 #include <optional>
 
 #include "config_space.h"
+#include "llq_map.h"
 #include "recorder.h"
 
 namespace efa::live {
 
 class Function {
    public:
-    // `record`: the pipe of the recorded session, -1 for none.
-    Function(const ConfigSpace &config, u16 node, bool recorded_profile, int record);
+    // `record`: the pipe of the recorded session, -1 for none; `map_llq`: the client can map the LLQ
+    // memory.
+    Function(const ConfigSpace &config, u16 node, bool recorded_profile, int record, bool map_llq);
 
     // The client has gone: unmaps its memory, forgets its interrupts, resets the device.
     void leave();
@@ -21,8 +23,9 @@ class Function {
     // Begins a request. Throws ProtocolError if the connection must end.
     void begin(Message message);
     // Continues a request; returns its reply when the device has executed it, empty for no reply.
-    // `quiet` is the number of cycles since the devices were last at work.
-    std::optional<Bytes> proceed(u32 quiet);
+    // `quiet` is the number of cycles since the devices were last at work; `fd` becomes the file
+    // descriptor that the reply carries.
+    std::optional<Bytes> proceed(u32 quiet, int &fd);
     bool records() const { return recorder_.on(); }
     // What went wrong for the client, for the log.
     std::string counts() const;
@@ -31,6 +34,7 @@ class Function {
 
    private:
     Recorder recorder_;
+    std::optional<LlqMap> llq_;
 
    public:
     Host host;
@@ -44,12 +48,13 @@ class Function {
         Bytes payload;                   // of the reply
         std::deque<LineAccess> lines;
         bool load = false, flies = false;  // a load: its bytes follow the payload
+        int fd = -1;                       // of the reply
         u32 settle = 0;                    // quiet cycles that the last store needs
     };
 
     Bytes execute(Message &message);
     Bytes map(Message &message);
-    Bytes region_info(const Message &message) const;
+    Bytes region_info(const Message &message);
     Bytes irq_info(const Message &message) const;
     Bytes set_irqs(Message &message);
     void trigger(const IrqSet &wanted, const Message &message) const;

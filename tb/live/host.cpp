@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "efa_defs.h"
-#include "recorder.h"
 
 namespace efa::live {
 
@@ -17,9 +16,9 @@ constexpr u32 kFlrCycles = 4, kFlrSeenCycles = 16;
 
 }  // namespace
 
-Host::Host(GuestMemory &memory, Recorder &recorder, u16 node, bool recorded_profile, u32 table_bar,
-           u32 table_offset, u32 vectors, std::function<void(u32)> interrupt)
-    : memory_(memory), recorder_(recorder), node_(node), recorded_profile_(recorded_profile),
+Host::Host(GuestMemory &memory, u16 node, bool recorded_profile, u32 table_bar, u32 table_offset,
+           u32 vectors, std::function<void(u32)> interrupt)
+    : memory_(memory), node_(node), recorded_profile_(recorded_profile),
       interrupt_(std::move(interrupt)), reads_(kTags) {
     for (u32 vector = 0; vector < vectors; vector++) {
         u64 address = kMessages + kWordBytes * vector;
@@ -95,7 +94,8 @@ void Host::read_requested(u64 addr, u32 size, u8 tag) {
                                         read.live ? ", which is in use" : ""));
     read.live = true, read.size = size, read.done = 0;
     read.error = !memory_.read(addr, read.data, size);
-    if (!read.error) recorder_.read(addr, read.data, size);
+    if (!read.error)
+        for (Watcher *each : watchers) each->read(addr, read.data, size);
     order_.push_back(tag);
 }
 
@@ -128,10 +128,10 @@ void Host::written(const Pins &pins) {
     if (addr >= kMessages) {
         u32 vector = ~u32(0);
         std::memcpy(&vector, writing_.data(), std::min<size_t>(kWordBytes, writing_.size()));
-        recorder_.interrupt(vector);
+        for (Watcher *each : watchers) each->interrupt(vector);
         interrupt_(vector);
     } else {
-        recorder_.written(addr, writing_.data(), size);
+        for (Watcher *each : watchers) each->written(addr, writing_.data(), size);
         memory_.write(addr, writing_.data(), size);
     }
     writing_.clear();

@@ -6,6 +6,7 @@
 
 #include "guest_memory.h"
 #include "pins.h"
+#include "watcher.h"
 
 namespace efa::live {
 
@@ -24,15 +25,13 @@ struct Straps {
     u8 max_payload = 0, max_read_request = 0;
 };
 
-class Recorder;
-
 // DMA writes reach the client's memory in the order of the pins, and a message only after them.
 // Reads take the memory at their request and complete in order, in the cycles after it.
 class Host {
    public:
     // `interrupt` is called with the vector of each MSI-X message.
-    Host(GuestMemory &memory, Recorder &recorder, u16 node, bool recorded_profile, u32 table_bar,
-         u32 table_offset, u32 vectors, std::function<void(u32)> interrupt);
+    Host(GuestMemory &memory, u16 node, bool recorded_profile, u32 table_bar, u32 table_offset,
+         u32 vectors, std::function<void(u32)> interrupt);
 
     // Begins a function-level reset, then fills the MSI-X table.
     void reset();
@@ -50,6 +49,7 @@ class Host {
     void drive(const Pins &pins);
 
     Straps straps;
+    std::vector<Watcher *> watchers;
 
    private:
     enum Reset { kWorks, kRaise, kWait, kFill };
@@ -65,7 +65,6 @@ class Host {
     void written(const Pins &pins);
 
     GuestMemory &memory_;
-    Recorder &recorder_;
     const u16 node_;
     const bool recorded_profile_;
     const std::function<void(u32)> interrupt_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves simulated devices: serve CONFIG PROFILE IDLE_SECONDS RECORD_FD (FD PATH)...
+// Serves simulated devices: serve CONFIG PROFILE IDLE_SECONDS RECORD_FD MAP_LLQ (FD PATH)...
 // tb/live/program.py builds this program, efa_cosim/live/simulated.py starts it.
 #include <sys/prctl.h>
 
@@ -12,7 +12,7 @@
 #include "server.h"
 
 int main(int argc, char **argv) {
-    if (argc < 7 || argc % 2 != 1) {
+    if (argc < 8 || argc % 2 != 0) {
         std::fprintf(stderr, "use: efa-cosim serve --backend verilator\n");
         return 2;
     }
@@ -25,7 +25,8 @@ int main(int argc, char **argv) {
         options.record = std::atoi(argv[4]);
         // Nobody would read the session any more.
         if (options.record >= 0) prctl(PR_SET_PDEATHSIG, SIGTERM);
-        for (int at = 5; at < argc; at += 2)
+        options.map_llq = std::atoi(argv[5]) != 0;
+        for (int at = 6; at < argc; at += 2)
             options.listeners.push_back({std::atoi(argv[at]), argv[at + 1]});
         efa::live::Server(options).run();
     } catch (const std::exception &error) {

@@ -28,8 +28,9 @@ enum : u32 { kDmaRead = 1, kDmaWrite = 2 };
 enum : u32 {
     kDataNone = 1, kDataBool = 2, kDataEventfd = 4, kActionTrigger = 32,
 };
+enum : u32 { kReadable = 1, kWritable = 2, kMappable = 4 };
 enum : u32 { kConfigRegion = 7, kRegions = 9, kMsixIrq = 2, kIrqs = 5, kBars = 6 };
-enum : u32 { kIrqEventfd = 1, kIrqNoResize = 8, kDeviceReset1 = 1, kDevicePci = 2 };
+enum : u32 { kIrqEventfd = 1, kIrqNoResize = 8, kResets = 1, kIsPci = 2 };
 
 constexpr u32 kMostDataBytes = 1 << 20;  // of one region access
 constexpr u32 kMostFds = 16;             // of one message

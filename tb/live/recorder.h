@@ -4,25 +4,25 @@
 #include <cstdio>
 
 #include "host.h"
+#include "watcher.h"
 
 namespace efa::live {
 
 // efa_cosim/live/simulated.py reads the pipe: it writes a file for each client.
-class Recorder {
+class Recorder : public Watcher {
    public:
     // Without a file descriptor (-1), nothing is recorded.
     explicit Recorder(int fd) : pipe_(fd < 0 ? nullptr : fdopen(fd, "w")) {}
-    ~Recorder() {
+    ~Recorder() override {
         if (pipe_ != nullptr) fclose(pipe_);
     }
     bool on() const { return pipe_ != nullptr; }
 
-    void reset() { reset_due_ = true; }
-    // The host stores; the effects that follow are its own.
-    void store(const LineAccess &store);
-    void read(u64 addr, const u8 *data, u32 size) { line("m", addr, data, size); }
-    void written(u64 addr, const u8 *data, u32 size) { line("d", addr, data, size); }
-    void interrupt(u32 vector);
+    void reset() override { reset_due_ = true; }
+    void store(const LineAccess &store) override;
+    void read(u64 addr, const u8 *data, u32 size) override { line("m", addr, data, size); }
+    void written(u64 addr, const u8 *data, u32 size) override { line("d", addr, data, size); }
+    void interrupt(u32 vector) override;
     // The client has left.
     void end();
 

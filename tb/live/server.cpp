@@ -47,7 +47,7 @@ u64 inode_of(const std::string &path) {
 Server::Port::Port(const Options::Listener &from, const ConfigSpace &config, u16 node,
                    const Options &options)
     : path(from.path), listener(from.fd), inode(inode_of(from.path)),
-      function(config, node, options.recorded_profile, options.record) {}
+      function(config, node, options.recorded_profile, options.record, options.map_llq) {}
 
 Server::Server(const Options &options) : idle_seconds_(options.idle_seconds) {
     ConfigSpace config(options.config);
@@ -160,8 +160,9 @@ void Server::accept(Port &port) {
 
 // Continues the request of a client; sends the reply at its end.
 void Server::answer(Port &port) {
-    auto reply = port.function.proceed(simulation_->quiet_cycles());
-    if (reply && !reply->empty()) port.channel->send(*reply);
+    int fd = -1;
+    auto reply = port.function.proceed(simulation_->quiet_cycles(), fd);
+    if (reply && !reply->empty()) port.channel->send(*reply, fd);
 }
 
 // Runs some cycles, fewer if a request ends in them.

@@ -19,6 +19,7 @@ struct Options {
     Bytes config;
     bool recorded_profile = false;
     int record = -1;  // the pipe of the recorded session of the only device
+    bool map_llq = false;
     double idle_seconds = 0;  // without a client, after which the server ends; 0: never
 };
 

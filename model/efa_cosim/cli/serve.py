@@ -61,6 +61,9 @@ def add_command(commands: Commands) -> None:
                         help="with --backend verilator: the reference model executes all that the "
                              "device reads and writes; the first difference ends the server; for "
                              "one socket")
+    parser.add_argument("--map-llq", action="store_true",
+                        help="the clients can map the LLQ memory: a store there is no request, and "
+                             "reaches the device at the doorbell")
     parser.add_argument("--idle-timeout", type=_seconds, metavar="S",
                         help="end after S seconds without a client (default: never)")
     parser.set_defaults(work=work)
@@ -98,10 +101,10 @@ def work(options: argparse.Namespace) -> int:
         if not wrong and options.backend != "model":
             return serve_simulated(
                 options.backend, options.socket, options.profile, options.record, options.checked,
-                options.idle_timeout, _say)
+                options.map_llq, options.idle_timeout, _say)
         if not wrong:
-            server = Server(options.socket, options.profile, options.record, options.idle_timeout,
-                            _say)
+            server = Server(options.socket, options.profile, options.record, options.map_llq,
+                            options.idle_timeout, _say)
     except (BackendUnavailable, ServeError) as error:
         wrong = str(error)
     if server is None:

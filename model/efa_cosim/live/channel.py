@@ -99,13 +99,31 @@ class Channel:
             self._data += data
         return True
 
-    def send(self, data: bytes) -> None:
-        """Sends a reply now, or as soon as the client reads; raises ProtocolError and Closed."""
+    def send(self, data: bytes, fd: int | None = None) -> None:
+        """Sends a reply now, or as soon as the client reads; raises ProtocolError and Closed.
+
+        A file descriptor goes with the reply.
+        """
+        if fd is not None:
+            data = data[self._send_with(data, fd) :]
         self._unsent += data
         self.flush()
         if len(self._unsent) > MOST_UNSENT_BYTES:
             raise ProtocolError(f"{len(self._unsent)} bytes of replies that the client does not "
                                 "read")
+
+    def _send_with(self, data: bytes, fd: int) -> int:
+        """Sends a reply with a file descriptor, at once, because QEMU expects both in one message.
+
+        Returns the number of bytes sent.
+        """
+        if self.blocked:
+            raise ProtocolError("a client that asks for a mappable region before it reads its "
+                                "replies")
+        try:
+            return socket.send_fds(self._socket, [data], [fd])
+        except OSError:
+            raise Closed(False) from None
 
     def flush(self) -> None:
         """Sends what the socket takes; raises Closed."""

@@ -11,10 +11,12 @@ from pathlib import Path
 
 from efa_cosim.backends.model import ModelBackend
 from efa_cosim.fabric.fabric import Fabric
+from efa_cosim.layouts import defs
 from efa_cosim.live import protocol
 from efa_cosim.live.channel import Message, close_fds
 from efa_cosim.live.config_space import CONFIG_BYTES, ConfigSpace, bar_bytes
 from efa_cosim.live.guest_memory import GuestMemory, MapError, MapExists
+from efa_cosim.live.llq_map import LlqMap
 from efa_cosim.live.protocol import (
     Access,
     Command,
@@ -28,6 +30,7 @@ from efa_cosim.live.protocol import (
 from efa_cosim.live.recorder import Recorder
 
 LINE_BYTES = 64
+DOORBELL_BYTES = 4
 SIGNAL = (1).to_bytes(8, "little")  # adds 1 to an eventfd
 
 
@@ -36,24 +39,29 @@ class Function:
 
     - `node_id`, `profile`: as for `open_backend`
     - `fabric`: connects the functions of a server
+    - `map_llq`: the client can map the LLQ memory
     - `record`: the file of the recorded session; None: no recording
     - `say`: called with each line of the log
 
-    Attributes: `lost_interrupts`, messages for a vector without an eventfd, and
+    Attributes: `reply_fd`, the file descriptor that the last reply carries, or None;
+    `lost_interrupts`, messages for a vector without an eventfd, and
     `refused_stores`, stores without a reply outside their region; both since the last `leave`.
     """
 
     def __init__(
         self, node_id: int, profile: str, fabric: Fabric, record: Path | None = None,
-        say: Callable[[str], object] = print,
+        map_llq: bool = False, say: Callable[[str], object] = print,
     ) -> None:
         self.memory = GuestMemory()
         self._backend = ModelBackend(node_id, profile, self.memory, fabric)
         device = self._backend.device
         self._recorder = (None if record is None else
                           Recorder(record, device, self.memory, profile, say))
+        self._llq = LlqMap(device) if map_llq else None
+        self.reply_fd: int | None = None
         self._config = ConfigSpace(device.profile, device.limits)
         self._bars = bar_bytes(device.limits)
+        self._db_bar = device.limits.db_bar
         self._vectors: list[int | None] = [None] * device.limits.msix_vectors
         self._handlers: dict[int, Callable[[Message], bytes]] = {
             Command.DMA_MAP: self._map,
@@ -85,6 +93,7 @@ class Function:
 
         Raises ProtocolError if the connection must end.
         """
+        self.reply_fd = None
         silent = bool(message.header.flags & protocol.Flags.NO_REPLY)
         try:
             payload = self._execute(message)
@@ -168,6 +177,9 @@ class Function:
         index = protocol.region_index(message.payload)
         size = self._size(index)
         flags = RegionFlags.READ | RegionFlags.WRITE if size else RegionFlags(0)
+        if self._llq is not None and index == defs.EFA_MEM_BAR:
+            flags |= RegionFlags.MMAP
+            self.reply_fd = self._llq.fd
         return protocol.region_info(index, flags, size)
 
     def _check(self, access: Access) -> None:
@@ -203,21 +215,27 @@ class Function:
             self.refused_stores += 1
             raise
         if access.region != Region.CONFIG:
-            if self._recorder is None:
-                self._backend.stores(_lines(access))
-            else:
-                self._store_recorded(access, self._recorder)
+            for line in _lines(access):
+                self._store_line(line)
             return
         if self._config.write(access.offset, access.data):
             self._reset()
         self._backend.set_bus_master(self._config.bus_master)
 
-    def _store_recorded(self, access: Access, recorder: Recorder) -> None:
-        """Executes a store line by line, so that the effects of each line follow it."""
-        for line in _lines(access):
-            recorder.before(*line)
-            self._backend.stores([line])
-            recorder.after()
+    def _store_line(self, line: tuple[int, int, bytes]) -> None:
+        """Executes a store; before a doorbell the stores to mapped LLQ memory that it posts."""
+        bar, offset, data = line
+        stores = [line]
+        if self._llq is not None and (bar, len(data)) == (self._db_bar, DOORBELL_BYTES):
+            stores = [*self._llq.posted(offset, int.from_bytes(data, "little")), line]
+        if self._recorder is None:
+            self._backend.stores(stores)
+            return
+        # The effects of each store follow it.
+        for store in stores:
+            self._recorder.before(*store)
+            self._backend.stores([store])
+            self._recorder.after()
             self.settle()
             self.signal()
 

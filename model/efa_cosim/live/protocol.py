@@ -62,6 +62,7 @@ class RegionFlags(IntFlag):
 
     READ = 1
     WRITE = 2
+    MMAP = 4
 
 
 class IrqFlags(IntFlag):

@@ -56,6 +56,7 @@ class Server:
     - `paths`: the sockets, in the order of the node numbers from 1 on
     - `profile`: attributes that the devices report, a profile of spec/limits.yaml
     - `record`: the file of the recorded session, for one socket; None: no recording
+    - `map_llq`: the clients can map the LLQ memory; its stores reach the device at the doorbell
     - `idle_timeout`: seconds without a client after which the server ends; None: never
     - `say`: called with each line of the log
 
@@ -63,8 +64,8 @@ class Server:
     """
 
     def __init__(
-        self, paths: list[Path], profile: str, record: Path | None, idle_timeout: float | None,
-        say: Callable[[str], object],
+        self, paths: list[Path], profile: str, record: Path | None, map_llq: bool,
+        idle_timeout: float | None, say: Callable[[str], object],
     ) -> None:
         fabric = Fabric()
         self._say, self._idle_timeout = say, idle_timeout
@@ -73,7 +74,7 @@ class Server:
         self._stopped = False
         try:
             for node_id, path in enumerate(paths, 1):
-                port = _Port(path, Function(node_id, profile, fabric, record, say))
+                port = _Port(path, Function(node_id, profile, fabric, record, map_llq, say))
                 self._ports.append(port)
                 self._selector.register(port.listener, selectors.EVENT_READ, port)
         except BaseException:
@@ -127,7 +128,7 @@ class Server:
                     reply = port.function.answer(message)
                     self._deliver()
                     if reply is not None:
-                        port.channel.send(reply)
+                        port.channel.send(reply, port.function.reply_fd)
             self._watch(port)
         except Closed as end:
             self._leave(port, f"client left in the middle of a message after {port.requests} "

@@ -21,7 +21,7 @@ from efa_cosim.session.writer import ClientFiles
 
 def serve_simulated(
     backend: str, paths: list[Path], profile: str, record: Path | None, checked: bool,
-    idle_timeout: float | None, say: Callable[[str], object],
+    map_llq: bool, idle_timeout: float | None, say: Callable[[str], object],
 ) -> int:
     """Serves a function for each socket, all on one fabric; the options are those of Server.
 
@@ -42,7 +42,7 @@ def serve_simulated(
         os.write(config, ConfigSpace(defs.PROFILES[profile], defs.LIMITS).image())
         session, pipe = os.pipe() if record or checked else (-1, -1)
         arguments = [os.fspath(program), f"/proc/self/fd/{config}", profile,
-                     str(idle_timeout or 0), str(pipe)]
+                     str(idle_timeout or 0), str(pipe), str(int(map_llq))]
         for path, each in zip(paths, listeners, strict=True):
             arguments += [str(each.fileno()), os.fspath(path)]
         if pipe < 0:
