@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boots Linux with its unmodified EFA driver on the device and runs RDMA programs in the guest.
 
-    tools/linux.py [--backend model|verilator|both] [--nodes 1|2] [--step NAME ...]
+    tools/linux.py [--backend model|verilator|both] [--nodes 1|2] [--guests 1|2] [--step NAME ...]
                    [--cmd 'ib_send_bw ...'] [--shell] [--share FOLDER] [--record FILE]
                    [--checked] [--map-llq] [--memory 1024]
 
 `efa-cosim serve` offers the devices, QEMU without KVM runs the guest (tools/linux_guest.py), and
 sim/linux/steps.sh has the functions of the steps. With --nodes 2 the guest has two functions on one
-fabric. --cmd runs one command instead of the steps, --shell gives a prompt. The files of --share
-are in /share of the guest. --record writes the session of the device for `efa-cosim play`.
---checked compares the RTL with the model, which executes what the RTL reads and writes. With
---map-llq the guest maps the LLQ memory. Results: reports/linux/summary.json and index.html.
+fabric; with --guests 2 there are two guests with a function each. --cmd runs one command instead of
+the steps, --shell gives a prompt. The files of --share are in /share of the guest. --record writes
+the session of the device for `efa-cosim play`. --checked compares the RTL with the model, which
+executes what the RTL reads and writes. With --map-llq the guest maps the LLQ memory.
+
+Results: reports/linux/summary.json and index.html.
 
 Exit status: 0 if all steps passed, 1 if a step or the server failed, with --cmd that of the
 command; 2 if the guest cannot be prepared or started here.
@@ -28,8 +30,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from linux_guest import HOME, OUT, ROOT, Guest, GuestError, archive, prepare
@@ -37,6 +41,7 @@ from linux_guest import HOME, OUT, ROOT, Guest, GuestError, archive, prepare
 from efa_cosim.jobs.progress import Progress
 
 REPORT = ROOT / "reports/linux"
+RUN = OUT / "run"
 BOOT_SECONDS = 120.0  # from the start of QEMU to the first step
 SERVER_SECONDS = 30.0
 BUILD_SECONDS = 600.0  # of the simulated device, once
@@ -58,12 +63,18 @@ class ServerFailed(Exception):
 @dataclass(frozen=True)
 class Step:
     """A step of the guest's job: a shell command, a text that its output must have (a pattern), and
-    its time limit in seconds on the guest's host."""
+    its time limit in seconds on the guest's host. With two guests, `server` is the command of the
+    first, and `command` that of the second."""
 
     name: str
     command: str
     expects: str = ""
     seconds: float = 60.0
+    server: str = ""
+
+    def of_guest(self, number: int, guests: int) -> str:
+        """Returns the command of a guest, by its number from 1 on."""
+        return self.command if number == guests else self.server
 
 
 @dataclass
@@ -163,11 +174,31 @@ def steps_for(nodes: int) -> list[Step]:
     return found
 
 
-def job(steps: list[Step]) -> str:
-    """Returns the shell program of the guest for some steps."""
+def steps_for_two_guests() -> list[Step]:
+    """Returns the steps of two guests with a function each."""
+    def two(name: str, program: str, expects: str, seconds: float = 60.0) -> Step:
+        return Step(name, f"client {program} 10.0.0.1", expects, seconds, program)
+
+    device = '-d "$(device 1)"'
+    return [
+        Step("load", "load 1 && network 2", server="load 1 && network 1"),
+        two("ud_pingpong", f"ibv_ud_pingpong -g 0 -n 100 {device}", r"^100 iters in"),
+        two("srd_send_lat", f"ib_send_lat -x 0 -F -c SRD -s 64 -n 200 {device}",
+            BYTES.format(size=64)),
+        two("srd_send_bw", f"ib_send_bw -x 0 -F -c SRD -s 64 -n 1000 {device}",
+            BYTES.format(size=64)),
+        two("srd_send_bw_4k", f"ib_send_bw -x 0 -F -c SRD -s 4096 -n 500 {device}",
+            BYTES.format(size=4096)),
+        two("libfabric_rdm", "fi_pingpong -p efa -e rdm -I 20", r"^4k +20 +=20"),
+    ]  # fmt: skip
+
+
+def job(steps: list[Step], number: int = 1, guests: int = 1) -> str:
+    """Returns the shell program of a guest, by its number from 1 on, for some steps."""
     lines = [". /job/steps.sh"]
     for each in steps:
-        lines += [f"run_{each.name}() {{ {each.command}; }}", f"step {each.name} run_{each.name}"]
+        lines += [f"run_{each.name}() {{ {each.of_guest(number, guests)}; }}",
+                  f"step {each.name} run_{each.name}"]
     return "\n".join([*lines, ""])
 
 
@@ -177,7 +208,7 @@ def served(options: argparse.Namespace, backend: str, folder: Path):
 
     Raises GuestError if it did not start, ServerFailed if it failed.
     """
-    nodes, record = options.nodes, options.record
+    nodes, record = options.nodes * options.guests, options.record
     sockets = [folder / f"{number}.sock" for number in range(1, nodes + 1)]
     log = folder / "serve.log"
     command = [sys.executable, "-c",
@@ -205,8 +236,11 @@ def served(options: argparse.Namespace, backend: str, folder: Path):
         raise ServerFailed(f"efa-cosim serve ended with code {code}, log: {log}\n{text[-2000:]}")
 
 
-def qemu(guest: Guest, folder: Path, sockets: list[Path], memory: int) -> list[str]:
-    """Returns the command of QEMU; `memory` in MB."""
+def qemu(
+    guest: Guest, folder: Path, sockets: list[Path], memory: int, network: int = 0
+) -> list[str]:
+    """Returns the command of QEMU; `memory` in MB, `network` is the number of a guest in the
+    network of two guests, whose first one listens; 0: no network."""
     command = [
         *guest.program("qemu-system-x86_64"), "-L", str(guest.tree / "usr/share/qemu"),
         "-L", str(guest.tree / "usr/share/seabios"), "-machine", "q35,memory-backend=ram",
@@ -221,13 +255,19 @@ def qemu(guest: Guest, folder: Path, sockets: list[Path], memory: int) -> list[s
         device = {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": path.name},
                   "x-no-posted-writes": True}  # fmt: skip
         command += ["-device", json.dumps(device)]
+    if network:
+        ends = {1: "server=on", 2: "server=off,reconnect-ms=500"}
+        command += [
+            "-netdev", f"stream,id=net,{ends[network]},addr.type=unix,addr.path=net.sock",
+            "-device", f"virtio-net-pci,netdev=net,romfile=,mac=52:54:00:00:00:0{network}",
+        ]  # fmt: skip
     return command
 
 
-def run_folder(guest: Guest, program: str, share: Path | None) -> Path:
-    """Returns the folder of a run with its initramfs: the guest, and an archive with the job and
-    the shared files."""
-    folder = OUT / "run"
+def run_folder(guest: Guest, program: str, share: Path | None, number: int = 1) -> Path:
+    """Returns the folder of a guest, by its number, with its initramfs: the guest, and an archive
+    with the job and the shared files."""
+    folder = RUN if number == 1 else RUN / f"guest-{number}"
     extra = folder / "extra"
     shutil.rmtree(extra, ignore_errors=True)
     (extra / "job").mkdir(parents=True)
@@ -247,6 +287,7 @@ class Console:
 
     def __init__(self, process: subprocess.Popen, log: Path) -> None:
         self._process = process
+        self.log = log
         self._log = open(log, "w")  # noqa: SIM115 - closed in close
         self._data = b""
         os.set_blocking(process.stdout.fileno(), False)
@@ -309,28 +350,62 @@ def results(console: Console, steps: list[Step]):
                      round(float(ended) - float(began), 2), output, max(0, int(packets)))
 
 
+@contextmanager
+def booted(
+    guest: Guest, options: argparse.Namespace, programs: list[str], sockets: list[Path]
+) -> Iterator[list[Console]]:
+    """Boots a guest for each program; yields their consoles, and ends them."""
+    guests, consoles = len(programs), []
+    (RUN / "net.sock").unlink(missing_ok=True)
+    folders = [run_folder(guest, program, options.share, number)
+               for number, program in enumerate(programs, 1)]
+    try:
+        for number, folder in enumerate(folders, 1):
+            own = sockets if guests == 1 else sockets[number - 1 : number]
+            command = qemu(guest, folder, own, options.memory, number if guests > 1 else 0)
+            process = subprocess.Popen(command, cwd=RUN, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            consoles.append(Console(process, folder / "console.log"))
+        yield consoles
+    finally:
+        for console in consoles:
+            console.close()
+
+
 def run_steps(
     guest: Guest, options: argparse.Namespace, backend: str, steps: list[Step], progress: Progress
 ) -> list[Result]:
-    """Boots the guest on the devices of a backend and runs steps; returns their results."""
-    folder, found = run_folder(guest, job(steps), options.share), []
-    with served(options, backend, folder) as sockets:
-        process = subprocess.Popen(
-            qemu(guest, folder, sockets, options.memory), cwd=folder, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
-        console = Console(process, folder / "console.log")
-        progress.say(f"boots the guest, log: {(folder / 'console.log').relative_to(ROOT)}")
+    """Boots the guests on the devices of a backend and runs steps; returns their results."""
+    guests, found = options.guests, []
+    RUN.mkdir(parents=True, exist_ok=True)
+    programs = [job(steps, number, guests) for number in range(1, guests + 1)]
+    with (served(options, backend, RUN) as sockets,
+          booted(guest, options, programs, sockets) as (*servers, console),
+          ThreadPoolExecutor() as pool):  # fmt: skip
+        others = [pool.submit(lambda one=one: list(results(one, [
+            replace(each, expects="") for each in steps]))) for one in servers]
+        progress.say(f"boots {guests} guest{'s' * (guests > 1)}, log: "
+                     f"{console.log.relative_to(ROOT)}")
         progress.phase(f"steps on the {BACKENDS[backend]}", len(steps))
-        try:
-            for each in results(console, steps):
-                found.append(each)
-                progress.advance(note=f"{each.name}: {each.reason or f'{each.seconds:.1f} s'}",
-                                 failed=each.verdict != "passed")  # fmt: skip
-                if len(found) == 1:
-                    progress.restart()  # The first step came after the boot.
-        finally:
-            console.close()
-    return found
+        for each in results(console, steps):
+            found.append(each)
+            progress.advance(note=f"{each.name}: {each.reason or f'{each.seconds:.1f} s'}",
+                             failed=each.verdict != "passed")  # fmt: skip
+            if len(found) == 1:
+                progress.restart()  # The first step came after the boot.
+        return [joined(*each) for each in zip(found, *(one.result() for one in others),
+                                              strict=True)]  # fmt: skip
+
+
+def joined(client: Result, *servers: Result) -> Result:
+    """Returns the result of a step of several guests."""
+    for server in servers:
+        if server.verdict != "passed":
+            output = [f"server: {line}" for line in server.output]
+            reason = "; ".join(filter(None, (client.reason, f"server: {server.reason}")))
+            client = replace(client, verdict="failed", reason=reason,
+                             output=client.output + output)  # fmt: skip
+    return client
 
 
 def interactive(guest: Guest, options: argparse.Namespace, program: str) -> int:
@@ -358,8 +433,8 @@ def write_report(
         "title": "Linux on the device", "verdict": "failed" if bad else "passed",
         "text": f"{bad[0]} ({len(bad)} of {len(every)} steps failed)" if bad else text,
         "command": options.command, "origin": origin(),
-        "setting": f"{' and '.join(BACKENDS[one] for one in found)}, {options.nodes} "
-                   f"function{'s' * (options.nodes > 1)}, QEMU without KVM, {options.memory} MB"
+        "setting": f"{' and '.join(BACKENDS[one] for one in found)}, guests: {options.guests}, "
+                   f"functions of each: {options.nodes}, QEMU without KVM, {options.memory} MB"
                    f"{', LLQ memory mapped' * options.map_llq}",
         "differences": bad, "versions": versions(guest),
         "steps": [{"backend": backend, **asdict(one), "skipped": one.skipped}
@@ -420,6 +495,8 @@ def main(arguments: list[str] | None = None) -> int:
                         help="model: the reference model; verilator: the RTL (default: model)")
     parser.add_argument("--nodes", type=int, choices=(1, 2), default=1,
                         help="functions of the guest, on one fabric (default: 1)")
+    parser.add_argument("--guests", type=int, choices=(1, 2), default=1,
+                        help="2: two guests with a function each, on one fabric (default: 1)")
     parser.add_argument("--step", action="append", default=[], help="only this step, and load")
     parser.add_argument("--cmd", metavar="COMMAND", help="run one command instead of the steps")
     parser.add_argument("--shell", action="store_true", help="a prompt in the guest")
@@ -434,7 +511,7 @@ def main(arguments: list[str] | None = None) -> int:
                         help="memory of the guest in MB (default: %(default)s)")
     options = parser.parse_args(arguments)
     options.command = shlex.join(["tools/linux.py", *(arguments or sys.argv[1:])])
-    steps = steps_for(options.nodes)
+    steps = steps_for(options.nodes) if options.guests == 1 else steps_for_two_guests()
     wrong = [name for name in options.step if name not in [each.name for each in steps]]
     if wrong:
         print(f"linux: no step {', '.join(wrong)}; expected one of "
@@ -443,11 +520,15 @@ def main(arguments: list[str] | None = None) -> int:
     if options.share is not None and not options.share.is_dir():
         print(f"linux: {options.share} is no folder", file=sys.stderr)
         return 2
+    if options.guests > 1 and (options.nodes > 1 or options.shell or options.cmd):
+        print("linux: --guests 2 runs its own steps, with a function for each guest; leave out "
+              "--nodes, --shell and --cmd", file=sys.stderr)  # fmt: skip
+        return 2
     if options.backend == "both" and (options.shell or options.cmd or options.record):
         print("linux: --backend both runs the steps; name one backend for --shell, --cmd or "
               "--record", file=sys.stderr)  # fmt: skip
         return 2
-    if (options.record is not None or options.checked) and options.nodes > 1:
+    if (options.record is not None or options.checked) and options.nodes * options.guests > 1:
         print("linux: --record or --checked with two functions; a session is that of one device",
               file=sys.stderr)
         return 2

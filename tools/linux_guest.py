@@ -37,7 +37,8 @@ PROGRAMS = (
     "busybox dash ip rdma lspci python3 ibv_devices ibv_devinfo ibv_ud_pingpong ib_send_lat "
     "ib_send_bw fi_info fi_pingpong mpirun.openmpi prterun prted NPopenmpi"
 ).split()
-MODULES = ("ib_uverbs",)  # with the modules that they need; efa.ko is loaded by the job
+# With the modules that they need; efa.ko is loaded by the job.
+MODULES = ("ib_uverbs", "virtio_net")
 # Modules of rdma-core's tests, by the begin of their names; the others need test_addr before them.
 TESTS = ("test_addr", "test_efa")
 LIBRARIES = "usr/lib/x86_64-linux-gnu"

@@ -76,6 +76,21 @@ def test_tests_of_a_step_are_counted_and_skips_have_reasons():
     assert linux.Result("load", "passed", "", 1.0, ["loaded"]).tests == ""
 
 
+def test_two_guests_have_their_own_jobs_and_one_result(tmp_path):
+    steps = linux.steps_for_two_guests()
+    for number in (1, 2):
+        (tmp_path / "run").write_text(job(steps, number, 2))
+        subprocess.run(["sh", "-n", str(tmp_path / "run")], check=True)
+    assert "client" not in job(steps, 1, 2) and job(steps, 2, 2).count("client ") == 5
+    good, bad = (linux.Result("one", verdict, reason, 1.0, [verdict])
+                 for verdict, reason in (("passed", ""), ("failed", "exit code 1")))
+    assert linux.joined(good, good) == good
+    both = linux.joined(good, bad)
+    assert (both.verdict, both.reason) == ("failed", "server: exit code 1")
+    assert both.output == ["passed", "server: failed"]
+    assert linux.joined(bad, bad).reason == "exit code 1; server: exit code 1"
+
+
 def test_figures_of_programs_have_units():
     assert linux.figure([" #bytes x", " 64 200 733.65 262.1 6171.79 719.8 40.6 26054.37 2.1",
                          "----"]) == "64 B: 734 us at least, typical 6172, p99 26054"
@@ -109,6 +124,8 @@ def test_a_guest_that_hangs_fails_the_step(tmp_path):
 def test_wrong_use_gets_a_sentence(capsys, tmp_path):
     assert linux.main(["--step", "none"]) == 2
     assert "no step none; expected one of load, devinfo" in capsys.readouterr().err
+    assert linux.main(["--guests", "2", "--nodes", "2"]) == 2
+    assert "leave out --nodes" in capsys.readouterr().err
     assert linux.main(["--backend", "both", "--cmd", "true"]) == 2
     assert "name one backend" in capsys.readouterr().err
     assert linux.main(["--share", str(tmp_path / "none")]) == 2

@@ -70,6 +70,20 @@ pair() {  # pair SERVER -- CLIENT: both programs must end without an error
     return $code
 }
 
+network() {  # network NUMBER: the address of this guest, 10.0.0.NUMBER
+    ip addr add "10.0.0.$1/24" dev eth0 && ip link set eth0 up
+}
+
+client() {  # client COMMAND...: a client whose server, in another guest, may not run yet
+    for _ in $(seq 20); do
+        "$@" > /tmp/client.log 2>&1 && break
+        sleep 1
+    done
+    code=$?
+    cat /tmp/client.log
+    return $code
+}
+
 efa_tests() {  # rdma-core's own tests of EFA
     cd /root && python3 tests/run_tests.py --dev "$(device 1)" -v test_efa_srd test_efadv
 }
