@@ -141,6 +141,7 @@ def steps_for(nodes: int) -> list[Step]:
         Step("load", f"load {nodes}"),
         Step("devinfo", "ibv_devinfo -v", r"state:\s+PORT_ACTIVE"),
         Step("lspci", "lspci -vv -d 1d0f:", r"MSI-X: Enable\+"),
+        Step("store_rate", f"store_rate {nodes}", r"^\d+ stores/s"),
         Step("ud_pingpong", pair("ibv_ud_pingpong -g 0 -n 100"), r"^100 iters in"),
         Step("ud_pingpong_events", pair("ibv_ud_pingpong -g 0 -n 100 -e"), r"^100 iters in"),
         Step("srd_send_lat", perftest("ib_send_lat", "-c SRD -s 64 -n 200"), BYTES.format(size=64)),
@@ -272,7 +273,7 @@ def run_folder(guest: Guest, program: str, share: Path | None, number: int = 1) 
     shutil.rmtree(extra, ignore_errors=True)
     (extra / "job").mkdir(parents=True)
     (extra / "job/run").write_text(program)
-    for name in ("steps.sh", "mpi_check.py"):
+    for name in ("steps.sh", "mpi_check.py", "store_rate.py"):
         shutil.copy2(HOME / name, extra / "job" / name)
     if share is not None:
         shutil.copytree(share, extra / "share", symlinks=True)
@@ -474,7 +475,7 @@ def versions(guest: Guest) -> dict[str, str]:
 def figure(output: list[str]) -> str:
     """Returns the line of an output that holds the figures of a program, empty if none does."""
     rows = [line.split() for line in output
-            if re.search(r"^ *\d+k? +\S+ +\S+|iters in", line)]  # fmt: skip
+            if re.search(r"^ *\d+k? +\S+ +\S+|iters in|stores/s", line)]  # fmt: skip
     row = rows[-1] if rows else []
     try:
         values = [float(one) for one in row]

@@ -70,6 +70,16 @@ pair() {  # pair SERVER -- CLIENT: both programs must end without an error
     return $code
 }
 
+store_rate() {  # store_rate COUNT: stores without a driver, then loads it again
+    rmmod efa || return 1
+    function=$(lspci -D -d 1d0f: | head -n 1 | cut -d' ' -f1)
+    echo 1 > "/sys/bus/pci/devices/$function/enable"
+    python3 /job/store_rate.py "$function"
+    code=$?
+    echo 0 > "/sys/bus/pci/devices/$function/enable"
+    load "$1" && return $code
+}
+
 network() {  # network NUMBER: the address of this guest, 10.0.0.NUMBER
     ip addr add "10.0.0.$1/24" dev eth0 && ip link set eth0 up
 }
