@@ -453,6 +453,10 @@ def test_stores_to_mapped_llq_memory_reach_the_device_at_the_doorbell(tmp_path, 
             peer_cq.wait_for(1)
             assert status == 0 and memory.read(0, inline) == text
         pair[0].flr()
+    pair[0].close()
+    pair[0].llq[:8] = b"no guest"
+    pair[0] = GuestBackend(server.paths[0])
+    assert pair[0].llq[:] == bytes(len(pair[0].llq))
     for guest in pair:
         guest.close()
     assert server.end() == 0

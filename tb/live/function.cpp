@@ -35,10 +35,9 @@ u32 settling(const LineAccess &store) {
 
 Function::Function(const ConfigSpace &config, u16 node, bool recorded_profile, int record,
                    bool map_llq)
-    : recorder_(record),
-      host(memory, node, recorded_profile, config.table_bar(), config.table_offset(),
+    : host(memory, node, recorded_profile, config.table_bar(), config.table_offset(),
            config.vectors(), [this](u32 vector) { interrupt(vector); }),
-      config_(config), vectors_(config.vectors()) {
+      recorder_(record), config_(config), vectors_(config.vectors()) {
     if (recorder_.on()) host.watchers.push_back(&recorder_);
     if (map_llq) host.watchers.push_back(&llq_.emplace(config.region_bytes(EFA_MEM_BAR)));
     apply_straps();
@@ -46,6 +45,7 @@ Function::Function(const ConfigSpace &config, u16 node, bool recorded_profile, i
 
 void Function::leave() {
     recorder_.end();
+    if (llq_) llq_->renew();
     memory.clear();
     forget(0, u32(vectors_.size()));
     work_.reset();

@@ -31,12 +31,6 @@ class Function {
     std::string counts() const;
 
     GuestMemory memory;
-
-   private:
-    Recorder recorder_;
-    std::optional<LlqMap> llq_;
-
-   public:
     Host host;
     u64 requests = 0;
 
@@ -69,6 +63,8 @@ class Function {
     void apply_straps();
     void interrupt(u32 vector);
 
+    Recorder recorder_;
+    std::optional<LlqMap> llq_;
     ConfigSpace config_;
     std::vector<Fd> vectors_;
     std::optional<Work> work_;

@@ -26,17 +26,21 @@ T field(const u8 *entry, u32 lsb) {
 
 }  // namespace
 
-LlqMap::LlqMap(u64 bytes) : bytes_(bytes), fd_(memfd_create("llq", MFD_ALLOW_SEALING | MFD_CLOEXEC)) {
-    void *at = MAP_FAILED;
-    if (ftruncate(fd_.number(), off_t(bytes)) == 0)
-        at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.number(), 0);
-    // The client must not make the file shorter.
-    if (at == MAP_FAILED || fcntl(fd_.number(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
-        throw std::runtime_error(format("no shared memory of %lu bytes for the LLQ", bytes));
-    at_ = static_cast<u8 *>(at);
-}
+LlqMap::LlqMap(u64 bytes) : bytes_(bytes) { renew(); }
 
 LlqMap::~LlqMap() { munmap(at_, bytes_); }
+
+void LlqMap::renew() {
+    if (at_ != nullptr) munmap(at_, bytes_);
+    fd_ = Fd(memfd_create("llq", MFD_ALLOW_SEALING | MFD_CLOEXEC));
+    void *at = MAP_FAILED;
+    if (ftruncate(fd_.number(), off_t(bytes_)) == 0)
+        at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.number(), 0);
+    // The client must not make the file shorter.
+    if (at == MAP_FAILED || fcntl(fd_.number(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
+        throw std::runtime_error(format("no shared memory of %lu bytes for the LLQ", bytes_));
+    at_ = static_cast<u8 *>(at);
+}
 
 void LlqMap::reset() {
     commands_ = responses_ = Queue();

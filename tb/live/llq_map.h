@@ -16,6 +16,8 @@ class LlqMap : public Watcher {
     explicit LlqMap(u64 bytes);
     ~LlqMap() override;
     int fd() const { return fd_.number(); }
+    // Takes fresh memory: the last client may still have mapped the old one.
+    void renew();
 
     // Adds the stores of the WQEs that a doorbell posts, in whole lines.
     void posted(u32 doorbell, u32 value, std::deque<LineAccess> &to);
@@ -42,7 +44,7 @@ class LlqMap : public Watcher {
 
     const u64 bytes_;
     Fd fd_;
-    u8 *at_;
+    u8 *at_ = nullptr;
     u32 registers_[32] = {};
     Queue commands_, responses_;
     std::map<u16, Bytes> pending_;  // CREATE_QP and MODIFY_QP by command id

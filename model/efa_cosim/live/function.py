@@ -82,6 +82,10 @@ class Function:
         resets the function."""
         if self._recorder is not None:
             self._recorder.end()
+        if self._llq is not None:
+            # The client may still have mapped the old memory.
+            self._llq.close()
+            self._llq = LlqMap(self._backend.device)
         self._version_known = False
         self.memory.clear()
         self._forget(range(len(self._vectors)))

@@ -27,6 +27,11 @@ class LlqMap:
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
         self._memory = mmap.mmap(self.fd, size)
 
+    def close(self) -> None:
+        """Ends the mapping; the client may keep its own."""
+        self._memory.close()
+        os.close(self.fd)
+
     def posted(self, offset: int, value: int) -> Iterator[tuple[int, int, bytes]]:
         """Yields the stores (BAR, offset, bytes) of the WQEs that a doorbell posts, in whole lines.
 
