@@ -204,14 +204,15 @@ def job(steps: list[Step], number: int = 1, guests: int = 1) -> str:
 
 
 @contextmanager
-def served(options: argparse.Namespace, backend: str, folder: Path):
+def served(options: argparse.Namespace, backend: str):
     """Runs `efa-cosim serve` for a backend; yields the sockets, and ends it.
 
     Raises GuestError if it did not start, ServerFailed if it failed.
     """
     nodes, record = options.nodes * options.guests, options.record
-    sockets = [folder / f"{number}.sock" for number in range(1, nodes + 1)]
-    log = folder / "serve.log"
+    RUN.mkdir(parents=True, exist_ok=True)
+    sockets = [RUN / f"{number}.sock" for number in range(1, nodes + 1)]
+    log = RUN / "serve.log"
     command = [sys.executable, "-c",
                "import sys; from efa_cosim.cli.main import main; sys.exit(main())", "serve",
                "--backend", backend,
@@ -221,7 +222,7 @@ def served(options: argparse.Namespace, backend: str, folder: Path):
                *(("--map-llq",) if options.map_llq else ())]  # fmt: skip
     with open(log, "w") as file:
         # The relative name of a socket is short, wherever the tree is.
-        process = subprocess.Popen(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, cwd=RUN, stdout=file, stderr=subprocess.STDOUT)
     try:
         until = time.monotonic() + BUILD_SECONDS
         while log.read_text().count("listening on") < nodes:
@@ -378,9 +379,8 @@ def run_steps(
 ) -> list[Result]:
     """Boots the guests on the devices of a backend and runs steps; returns their results."""
     guests, found = options.guests, []
-    RUN.mkdir(parents=True, exist_ok=True)
     programs = [job(steps, number, guests) for number in range(1, guests + 1)]
-    with (served(options, backend, RUN) as sockets,
+    with (served(options, backend) as sockets,
           booted(guest, options, programs, sockets) as (*servers, console),
           ThreadPoolExecutor() as pool):  # fmt: skip
         others = [pool.submit(lambda one=one: list(results(one, [
@@ -412,7 +412,7 @@ def joined(client: Result, *servers: Result) -> Result:
 def interactive(guest: Guest, options: argparse.Namespace, program: str) -> int:
     """Runs a guest on this terminal; returns the exit code of QEMU."""
     folder = run_folder(guest, program, options.share)
-    with served(options, options.backend, folder) as sockets:
+    with served(options, options.backend) as sockets:
         print("boots the guest; `poweroff -f` or Ctrl-D ends it", file=sys.stderr, flush=True)
         return subprocess.run(qemu(guest, folder, sockets, options.memory), cwd=folder,
                               check=False).returncode  # fmt: skip
@@ -426,6 +426,7 @@ def write_report(
     from efa_cosim.report.document import table
     from efa_cosim.report.publish import publish
 
+    software = versions(guest)
     every = [(backend, one) for backend, results in found.items() for one in results]
     bad = [f"{one.name} on the {BACKENDS[backend]}: {one.reason}" for backend, one in every
            if one.verdict != "passed"]  # fmt: skip
@@ -437,7 +438,7 @@ def write_report(
         "setting": f"{' and '.join(BACKENDS[one] for one in found)}, guests: {options.guests}, "
                    f"functions of each: {options.nodes}, QEMU without KVM, {options.memory} MB"
                    f"{', LLQ memory mapped' * options.map_llq}",
-        "differences": bad, "versions": versions(guest),
+        "differences": bad, "versions": software,
         "steps": [{"backend": backend, **asdict(one), "skipped": one.skipped}
                   for backend, one in every],
     }  # fmt: skip
@@ -455,8 +456,7 @@ def write_report(
         sections.append(table("Skipped tests", ("device", "step", "test", "reason"),
                               [(SHORT[one[0]], *one[1:]) for one in skipped], "summary.json",
                               prose=True))  # fmt: skip
-    sections.append(table("Versions", ("software", "version"), list(versions(guest).items()),
-                          prose=True))
+    sections.append(table("Versions", ("software", "version"), list(software.items()), prose=True))
     return publish(REPORT, summary, sections)
 
 

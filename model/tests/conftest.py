@@ -4,6 +4,8 @@
 import pytest
 from rig import Host
 
+from efa_cosim.backends import SERVERS, backend_names
+
 
 @pytest.fixture
 def host():
@@ -34,3 +36,11 @@ def entry(tmp_path, monkeypatch):
         return "fake"
 
     return made
+
+
+@pytest.fixture(scope="module", params=["model", pytest.param("verilator", marks=pytest.mark.slow)])
+def backend(request):
+    """Returns the name of each backend that `efa-cosim serve` offers."""
+    if request.param not in ("model", *backend_names(SERVERS)):
+        pytest.skip("no simulator is registered: run `make setup`")
+    return request.param

@@ -54,17 +54,15 @@ def exchange(guest, turns=3, sends=4):
     return driver
 
 
-@pytest.fixture(scope="module", params=["model", pytest.param("verilator", marks=pytest.mark.slow)])
-def recorded(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def recorded(backend, tmp_path_factory):
     """The file of a session with messages, keep-alives of the model, and a reset of the function.
     """
-    if request.param not in ("model", *backend_names(SERVERS)):
-        pytest.skip("no simulator is registered: run `make setup`")
     folder = tmp_path_factory.mktemp("record")
-    server = served(folder, backend=request.param)
+    server = served(folder, backend=backend)
     guest = GuestBackend(server.paths[0])
     driver = exchange(guest)
-    if request.param == "model":
+    if backend == "model":
         driver.wait(lambda: driver.aenq_events[defs.AdminAenqGroup.KEEP_ALIVE] >= 1)
     guest.flr()
     exchange(guest, turns=1)

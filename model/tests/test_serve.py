@@ -37,7 +37,6 @@ from vfio_client import (
     shared_memory,
 )
 
-from efa_cosim.backends import SERVERS, backend_names
 from efa_cosim.boundary.memory import HostReadError
 from efa_cosim.host.alloc import HostAllocator
 from efa_cosim.host.driver import Driver
@@ -85,13 +84,6 @@ class Served:
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
         return self.process.wait(START_SECONDS)
-
-
-@pytest.fixture(scope="module", params=["model", pytest.param("verilator", marks=pytest.mark.slow)])
-def backend(request):
-    if request.param not in ("model", *backend_names(SERVERS)):
-        pytest.skip("no simulator is registered: run `make setup`")
-    return request.param
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,6 @@ void Function::begin(Message message) {
         work_->payload = execute(message);
     } catch (const Refused &refusal) {
         work_->error = refusal.number;
-        work_->lines.clear();
     }
 }
 
@@ -211,6 +210,7 @@ Bytes Function::write(const Message &message) {
     if (message.payload.size() - sizeof access != access.size)
         throw ProtocolError(format("REGION_WRITE of %u bytes with %zu bytes of data", access.size,
                                    message.payload.size() - sizeof access));
+    check_store(access);
     store(access, message.payload.data() + sizeof access);
     return bytes_of(access);
 }
@@ -227,15 +227,19 @@ Bytes Function::write_multi(const Message &message) {
         if (one.size > sizeof one.data)
             throw ProtocolError(format("a write of %u bytes in REGION_WRITE_MULTI; expected at most "
                                        "%zu", one.size, sizeof one.data));
+    // All of them are refused, or none.
+    for (const auto &one : writes) check_store({one.offset, one.region, one.size});
     for (const auto &one : writes) store({one.offset, one.region, one.size}, one.data);
     return bytes_of(count);
 }
 
+void Function::check_store(const Access &access) {
+    if (inside(access)) return;
+    refused_stores_++;
+    throw Refused{EINVAL};
+}
+
 void Function::store(const Access &access, const u8 *data) {
-    if (!inside(access)) {
-        refused_stores_++;
-        throw Refused{EINVAL};
-    }
     if (access.region != kConfigRegion) return lines(access, data);
     if (config_.write(u32(access.offset), data, access.size))
         reset();

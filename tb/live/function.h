@@ -57,6 +57,7 @@ class Function {
     Bytes write(const Message &message);
     Bytes write_multi(const Message &message);
     bool inside(const Access &access) const;
+    void check_store(const Access &access);
     void store(const Access &access, const u8 *data);
     void lines(const Access &access, const u8 *data);
     void reset();

@@ -137,35 +137,39 @@ void Host::written(const Pins &pins) {
     writing_.clear();
 }
 
-void Host::drive(const Pins &pins) {
+void Host::drive_constants(const Pins &pins) const {
     Vtop &top = pins.top;
-    pins.bit(top.s_cfg_bme, straps.bus_master);
-    pins.bit(top.s_cfg_flr, reset_ == kRaise);
     pins.bit(top.s_cfg_msix_enable, true);
     pins.bit(top.s_cfg_msix_fmask, false);
     pins.bit(top.s_cfg_profile, recorded_profile_);
-    pins.lane<u8>(top.s_cfg_mps, straps.max_payload);
-    pins.lane<u8>(top.s_cfg_mrrs, straps.max_read_request);
     pins.lane<u16>(top.s_cfg_node_id, node_);
     pins.lane<u8>(top.s_cfg_interface, 0);
     pins.lane<u16>(top.s_cfg_moderation, 0);
     pins.lane<u32>(top.s_cfg_keep_alive, 0);
-    offer_shown_ = offered_, keep_alive_shown_ = keep_alive_;
-    pins.bit(top.s_aenq_valid, keep_alive_);
     pins.lane<u16>(top.s_aenq_group, EFA_ADMIN_AENQ_GROUP__KEEP_ALIVE);
     pins.lane<u16>(top.s_aenq_syndrome, 0);
+    pins.lane<u8>(top.s_mmio_tag, 0);
+    pins.bit(top.m_mmio_cpl_ready, true);
+    pins.bit(top.m_dma_rd_ready, true);
+    pins.bit(top.m_dma_wr_ready, true);
+}
+
+void Host::drive(const Pins &pins) {
+    Vtop &top = pins.top;
+    pins.bit(top.s_cfg_bme, straps.bus_master);
+    pins.bit(top.s_cfg_flr, reset_ == kRaise);
+    pins.lane<u8>(top.s_cfg_mps, straps.max_payload);
+    pins.lane<u8>(top.s_cfg_mrrs, straps.max_read_request);
+    offer_shown_ = offered_, keep_alive_shown_ = keep_alive_;
+    pins.bit(top.s_aenq_valid, keep_alive_);
     pins.bit(top.s_mmio_valid, offered_);
     if (offered_) {
         pins.bit(top.s_mmio_write, offer_.write);
         pins.lane<u8>(top.s_mmio_bar, offer_.bar);
         pins.lane<u32>(top.s_mmio_addr, offer_.addr);
         pins.lane<u64>(top.s_mmio_be, offer_.enables);
-        pins.lane<u8>(top.s_mmio_tag, 0);
         pins.line(top.s_mmio_data, offer_.data);
     }
-    pins.bit(top.m_mmio_cpl_ready, true);
-    pins.bit(top.m_dma_rd_ready, true);
-    pins.bit(top.m_dma_wr_ready, true);
     pins.bit(top.s_dma_rd_cpl_valid, completes_);
     if (completes_) {
         pins.lane<u8>(top.s_dma_rd_cpl_tag, tag_);

@@ -43,6 +43,8 @@ class Host {
     const u8 *loaded() const { return loaded_; }
     void keep_alive() { keep_alive_ = true; }
 
+    // Drives the inputs that never change.
+    void drive_constants(const Pins &pins) const;
     // Takes the outputs of the device before the rising edge, decides the inputs after it; returns
     // true while anything is at work.
     bool step(const Pins &pins);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -76,8 +75,7 @@ void Server::run() {
     for (Port &port : ports_) say("listening on " + port.path);
     double tick = now() + kKeepAliveSeconds, since = now();
     while (true) {
-        bool works = busy();
-        wait(works, tick);
+        wait(tick);
         if (stopped != 0) return say(format("ends after %lu cycles", simulation_->cycles));
         if (busy()) clocks();
         double time = now();
@@ -104,22 +102,22 @@ bool Server::busy() const {
 }
 
 // Looks at the sockets; waits for one only while nothing works.
-void Server::wait(bool works, double until) {
-    std::vector<pollfd> wanted;
+void Server::wait(double until) {
+    polled_.clear();
     for (Port &port : ports_) {
         pollfd one{-1, POLLIN, 0};
         if (!port.function.busy()) one.fd = port.channel ? port.channel->number() : port.listener.number();
         // A client that does not read its replies gets no further ones.
         if (port.channel && port.channel->blocked()) one.events = POLLOUT;
-        wanted.push_back(one);
+        polled_.push_back(one);
     }
-    double left = works ? 0 : std::max(0.0, until - now());
+    double left = busy() ? 0 : std::max(0.0, until - now());
     timespec time{time_t(left), long(1e9 * std::fmod(left, 1))};
     sigset_t none;
     sigemptyset(&none);
-    if (ppoll(wanted.data(), wanted.size(), &time, &none) <= 0) return;
-    for (size_t number = 0; number < wanted.size(); number++)
-        if (wanted[number].revents != 0) serve(ports_[number], wanted[number].revents);
+    if (ppoll(polled_.data(), polled_.size(), &time, &none) <= 0) return;
+    for (size_t number = 0; number < polled_.size(); number++)
+        if (polled_[number].revents != 0) serve(ports_[number], polled_[number].revents);
 }
 
 // Ends the connection if the action shows that the client has left or broke the protocol.
@@ -170,8 +168,7 @@ void Server::clocks() {
     for (int left = kCyclesAtOnce; left != 0; left--) {
         simulation_->clock();
         for (Port &port : ports_) {
-            bool before = port.function.busy();
-            if (!before) continue;
+            if (!port.function.busy()) continue;
             guarded(port, [&] { answer(port); });
             if (!port.function.busy()) left = 1;
         }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves the simulated devices on Unix sockets, one client at a time for each, until a signal.
 #pragma once
+#include <poll.h>
+
 #include <deque>
 
 #include "channel.h"
@@ -40,7 +42,7 @@ class Server {
         std::optional<Channel> channel;
     };
 
-    void wait(bool works, double until);
+    void wait(double until);
     void serve(Port &port, short ready);
     void accept(Port &port);
     void answer(Port &port);
@@ -51,6 +53,7 @@ class Server {
     bool busy() const;
 
     std::deque<Port> ports_;
+    std::vector<pollfd> polled_;  // an entry for each port
     std::unique_ptr<Simulation> simulation_;
     const double idle_seconds_;
 };

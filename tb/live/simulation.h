@@ -15,6 +15,8 @@ class Simulation {
     explicit Simulation(const std::vector<Host *> &hosts)
         : hosts_(hosts), fabric_(hosts.size()), top_(std::make_unique<Vtop>(&context_, "")) {
         for (size_t device = 0; device < hosts.size(); device++) pins_.emplace_back(*top_, int(device));
+        for (size_t device = 0; device < hosts.size(); device++)
+            hosts[device]->drive_constants(pins_[device]);
         drive();
         top_->rst_por = 1;
         for (u32 cycle = 0; cycle < kResetCycles; cycle++) edge();

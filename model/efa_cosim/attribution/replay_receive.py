@@ -212,7 +212,6 @@ class _Store:
         self._goes = [way.front + 1 for way in lined if not way.past]
         self._in_line = [0, 0]
         self._taken, self._left = 0, 0
-        self._last_flits: list[int] = []
 
     def _fits(self, cycle: int) -> bool:
         for place, events in enumerate((self._comes, self._goes)):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 
@@ -23,7 +22,7 @@ def write_sessions(rows: Iterator[bytes], files: ClientFiles) -> None:
         if row.startswith(_END):
             files.end()
         else:
-            files.add(*json.loads(row))
+            files.line(row.decode())
     files.end()
 
 
@@ -54,14 +53,12 @@ def check_sessions(
     return ""
 
 
-def _steps(
-    first: bytes, rows: Iterator[bytes], files: ClientFiles
-) -> Iterator[Step]:
+def _steps(first: bytes, rows: Iterator[bytes], files: ClientFiles) -> Iterator[Step]:
     """Writes the rows of a client to its file; yields each step when all its effects are there."""
     known, row = Session(), first
     number = 1  # the settings are on the first line
     while not row.startswith(_END):
-        files.add(*json.loads(row))
+        files.line(row.decode())
         number += 1
         add_line(known, number, row)
         while len(known.steps) > 1:

@@ -14,6 +14,7 @@ from efa_cosim.session.settings import Settings
 # Level 6 takes three times as long for a fifth less.
 COMPRESSION = 1
 STORE = "w"
+_STORE_LINE = f'["{STORE}",'
 
 
 class SessionWriter:
@@ -34,9 +35,13 @@ class SessionWriter:
 
     def add(self, kind: str, *values: object) -> None:
         """Adds a line; bytes become hexadecimal."""
-        self.stores += kind == STORE
         row = [kind, *(one.hex() if isinstance(one, bytes) else one for one in values)]
-        self._stream.write(json.dumps(row, separators=(",", ":")) + "\n")
+        self.line(json.dumps(row, separators=(",", ":")) + "\n")
+
+    def line(self, text: str) -> None:
+        """Adds a line in its final form."""
+        self.stores += text.startswith(_STORE_LINE)
+        self._stream.write(text)
 
     def close(self) -> None:
         """Completes the file and gives it its name."""
@@ -68,12 +73,19 @@ class ClientFiles:
 
     def add(self, kind: str, *values: object) -> None:
         """Adds a line to the session of the present client, which the first one begins."""
+        self._put(lambda writer: writer.add(kind, *values))
+
+    def line(self, text: str) -> None:
+        """Adds a line in its final form, as `add` does."""
+        self._put(lambda writer: writer.line(text))
+
+    def _put(self, action: Callable[[SessionWriter], None]) -> None:
         if self._writer is None and not self._failed:
             self._begin()
         if self._writer is None:
             return
         try:
-            self._writer.add(kind, *values)
+            action(self._writer)
         except OSError as error:
             writer, self._writer, self._failed = self._writer, None, True
             self._fail(writer, error)
