@@ -19,7 +19,7 @@ module fv_cmd_qp #(
     input wire clk,
     input wire rst_por,
     input wire rst,
-    input wire s_cfg_profile,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire s_cmd_valid,
     input wire [511:0] s_cmd_data,
     input wire m_rsp_ready,

@@ -88,7 +88,7 @@ module fv_keys #(
   (* probe = "u_dut.s2_offset_q" *) wire [63:0] s2_offset;
   (* probe = "u_dut.s2_phys_q" *) wire s2_phys;
   (* probe = "u_dut.s2_shift_q" *) wire [5:0] s2_shift;
-  (* probe = "u_dut.s2_mtt_q" *) wire [15:0] s2_mtt;
+  (* probe = "u_dut.s2_mtt_q" *) wire [`EFA_LIMITS__MTT_W-1:0] s2_mtt;
   (* probe = "u_dut.s2_addr_q" *) wire [63:0] s2_addr;
   (* probe = "u_dut.s2_len_q" *) wire [31:0] s2_len;
   (* probe = "u_dut.s2_user_q" *) wire [USER_W-1:0] s2_user;
@@ -201,7 +201,7 @@ module fv_keys #(
           && end_requested <= end_there));
       c_once : cover (completed && about_me && there_q[0] && user == 4'd5);
       c_key : cover (completed && about_me && m_ok && len == 32'd64 && foreign_q);
-      c_where : cover (completed && about_me && m_loc[`EFA_MR_LOC__MTT] == 16'd7);
+      c_where : cover (completed && about_me && m_loc[`EFA_MR_LOC__MTT] == 19'd7);
       c_inside : cover (completed && about_me && m_ok && len == 32'd64 && addr > iova);
     end
   end

@@ -13,6 +13,7 @@ module efa_nic #(
     parameter TAGS           = `EFA_LIMITS__TAGS,
     parameter LLQ_AW         = 21,
     parameter SQ_HOST        = `EFA_LIMITS__SQ_HOST,
+    parameter MTT_W          = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT),
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (
     input  wire clk,
@@ -24,7 +25,7 @@ module efa_nic #(
     input  wire [2:0] s_cfg_mrrs,
     input  wire s_cfg_msix_enable,
     input  wire s_cfg_msix_fmask,
-    input  wire s_cfg_profile,
+    input  wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input  wire [1:0] s_cfg_interface,
     input  wire [31:0] s_cfg_keep_alive,
     input  wire [15:0] s_cfg_moderation,
@@ -233,7 +234,8 @@ module efa_nic #(
   efa_admin #(
       .QPN_W(QPN_W),
       .LLQ_AW(LLQ_AW),
-      .SQ_HOST(SQ_HOST)
+      .SQ_HOST(SQ_HOST),
+      .MTT_W(MTT_W)
   ) u_admin (
       .clk(clk),
       .s_cfg_node_id(s_cfg_node_id),
@@ -310,7 +312,8 @@ module efa_nic #(
   efa_tx_engine #(
       .QPN_W(QPN_W),
       .LLQ_AW(LLQ_AW),
-      .SQ_HOST(SQ_HOST)
+      .SQ_HOST(SQ_HOST),
+      .MTT_W(MTT_W)
   ) u_tx_engine (
       .m_sends_open(sends_open),
       .clk(clk),
@@ -370,7 +373,8 @@ module efa_nic #(
   );
 
   efa_rx_engine #(
-      .QPN_W(QPN_W)
+      .QPN_W(QPN_W),
+      .MTT_W(MTT_W)
   ) u_rx_engine (
       .clk(clk),
       .qpc_rd_addr(qpc_addr[4*QPN_W+:2*QPN_W]),

@@ -12,7 +12,8 @@
 `include "efa_check.vh"
 
 module efa_rx_engine #(
-    parameter QPN_W = 6
+    parameter QPN_W = 6,
+    parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
     output wire [2*QPN_W-1:0] qpc_rd_addr,
@@ -321,7 +322,8 @@ module efa_rx_engine #(
 
   wire written;
   efa_rx_scatter #(
-      .LINE_W(LINE_W)
+      .LINE_W(LINE_W),
+      .MTT_W(MTT_W)
   ) u_scatter (
       .clk(clk),
       .rst(rst),

@@ -13,13 +13,14 @@
 module efa_tx_engine #(
     parameter QPN_W  = 6,
     parameter LLQ_AW = 21,
-    parameter SQ_HOST = 0
+    parameter SQ_HOST = 0,
+    parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
     output wire [4*QPN_W-1:0] qpc_rd_addr,
     input wire [4*`EFA_QPC__W-1:0] qpc_rd_data,
     input wire [15:0] s_cfg_node_id,
-    input wire s_cfg_profile,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     output wire m_net_valid,
     input wire m_net_ready,
     output wire [`EFA_FLIT__W-1:0] m_net_data,
@@ -248,7 +249,8 @@ module efa_tx_engine #(
   );
 
   efa_tx #(
-      .QPN_W(QPN_W)
+      .QPN_W(QPN_W),
+      .MTT_W(MTT_W)
   ) u_tx (
       .clk(clk),
       .rst(rst),

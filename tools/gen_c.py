@@ -24,11 +24,8 @@ def defines(spec):
     yield "", "numbers of this device"
     for name, constant in spec.constants.items():
         yield name, literal(constant["value"])
-    trees = [("EFA_LIMITS", spec.limits)]
-    trees += [(f"EFA_PROFILE_{key.upper()}", tree) for key, tree in spec.profiles.items()]
-    for prefix, tree in trees:
-        for name, value in scalars(prefix, tree):
-            yield name, literal(value)
+    for name, value in scalars("EFA_LIMITS", spec.limits):
+        yield name, literal(value)
     yield "", "registers and doorbells"
     for register in spec.registers:
         prefix = f"EFA_REG__{register.name}"

@@ -37,7 +37,7 @@ NAMING = [
     ("register field", "EFA_REG__AQ_CAPS__AQ_DEPTH", "REG_BITS.AQ_CAPS.pack(AQ_DEPTH=32)"),
     ("doorbell field", "EFA_CQ_DB__ARM", "DOORBELL_BITS.CQ_DB.unpack(value).ARM"),
     ("limit", "EFA_LIMITS__MTT_W", "LIMITS.mtt_w"),
-    ("profile value", "EFA_PROFILE_DEFAULT__MTU", "PROFILES.default.mtu"),
+    ("profile value", "EFA_PROFILE__MTU(width, profile)", "PROFILES.default.mtu"),
     ("internal bus", "EFA_QPC__STATE, EFA_QPC__W", "INTERNAL.qpc.pack(state=3)"),
     ("event", "EFA_EV__WQE, EFA_EV__COUNT", "Ev.WQE, codec.decode_event(kind, data)"),
     ("event field", "EFA_EV_WQE__QPN, EFA_EV_WQE__W", "EVENTS.wqe.unpack(data).qpn"),
@@ -221,10 +221,12 @@ def layouts(spec):
         lines += bits_rows(f"EFA_EV_{event.name.upper()}", event)
     lines += ["", "## Numbers", "", *table("Verilog", "value")]
     lines += [row(f"`{name}`", constant["value"]) for name, constant in spec.constants.items()]
-    trees = [("EFA_LIMITS", spec.limits)]
-    trees += [(f"EFA_PROFILE_{key.upper()}", tree) for key, tree in spec.profiles.items()]
-    for prefix, tree in trees:
-        lines += [row(f"`{name}`", value) for name, value in scalar_macros(prefix, tree)]
+    lines += [row(f"`{name}`", value) for name, value in scalar_macros("EFA_LIMITS", spec.limits)]
+    if spec.profiles:
+        lines += ["", "## Profiles", "", *table("Verilog", *spec.profiles)]
+        for key in next(iter(spec.profiles.values())):
+            values = (tree[key] for tree in spec.profiles.values())
+            lines.append(row(f"`EFA_PROFILE__{key.upper()}`", *values))
     return "\n".join(lines) + "\n"
 
 

@@ -47,6 +47,23 @@ def scalar_macros(prefix, tree):
         yield name, byte_string(value) if isinstance(value, str) else number(int(value))
 
 
+def profile_macros(profiles):
+    """Yields the number of each profile and, per attribute, a constant of width w that the profile
+    number p chooses; a number without a profile means the first one."""
+    width = (len(profiles) - 1).bit_length()
+    yield "EFA_PROFILE_W", str(width)
+    for index, name in enumerate(profiles):
+        yield f"EFA_PROFILE__{name.upper()}", f"{width}'d{index}"
+    first, *others = profiles.values()
+    for key, value in first.items():
+        chosen = "".join(
+            f"(p) == {width}'d{index} ? w'd{int(other[key])} : "
+            for index, other in enumerate(others, 1) if other[key] != value
+        )  # fmt: skip
+        text = f"({chosen}w'd{int(value)})" if chosen else f"w'd{int(value)}"
+        yield f"EFA_PROFILE__{key.upper()}(w,p)", text
+
+
 def literal_widths(enum):
     """Returns the widths of an enum's literals: the widest field first, then the other field widths
     and the smallest width that holds every value, so that no comparison needs a cast."""
@@ -124,10 +141,9 @@ def sections(spec):
                 for name in ("poly", "init", "xorout")
             ],
         )
-    for name, tree in (("limits", {"": spec.limits}), ("profile", spec.profiles)):
-        for key, values in tree.items():
-            prefix = f"EFA_PROFILE_{key.upper()}" if key else "EFA_LIMITS"
-            yield f"{name} {key}".strip(), list(scalar_macros(prefix, values))
+    yield "limits", list(scalar_macros("EFA_LIMITS", spec.limits))
+    if spec.profiles:
+        yield "profiles", list(profile_macros(spec.profiles))
     for register in spec.registers:
         yield f"register {register.name}", list(register_macros(register))
     for doorbell in spec.doorbells:

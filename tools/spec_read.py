@@ -114,6 +114,10 @@ PLACES = {
 }  # fmt: skip
 
 
+# `<<: *other` takes all keys of another mapping that this one does not give.
+MERGE = "tag:yaml.org,2002:merge"
+
+
 class _UniqueKeys(yaml.SafeLoader):
     """Rejects equal keys; YAML silently uses the last of two equal keys."""
 
@@ -121,6 +125,8 @@ class _UniqueKeys(yaml.SafeLoader):
 def _mapping(loader, node, deep=False):
     seen = set()
     for key_node, _ in node.value:
+        if key_node.tag == MERGE:
+            continue
         key = loader.construct_object(key_node, deep=deep)
         if key in seen:
             line = key_node.start_mark.line + 1

@@ -249,4 +249,4 @@ def extras(row):
 def macros(path):
     """Returns every macro of a generated header with its text; continued lines are joined."""
     text = (ROOT / path).read_text().replace("\\\n", " ")
-    return dict(re.findall(r"^[`#]define (\w+) +(\S.*)$", text, re.M))
+    return dict(re.findall(r"^[`#]define (\w+(?:\([\w,]+\))?) +(\S.*)$", text, re.M))

@@ -404,7 +404,7 @@ def feature(host, number):
     return response.u
 
 
-@pytest.mark.parametrize("profile", ["default", "recorded"])
+@pytest.mark.parametrize("profile", [*defs.PROFILES])
 def test_features_report_profile_and_build(profile):
     host, values = Host(profile=profile), defs.PROFILES[profile]
     limits = host.device.limits
@@ -412,16 +412,18 @@ def test_features_report_profile_and_build(profile):
     for name in (
         "supported_features", "page_size_cap", "fw_version", "admin_api_version",
         "device_version", "phys_addr_width", "virt_addr_width", "device_caps", "max_rdma_size",
-        "guid", "max_link_speed_gbps",
+        "max_link_speed_gbps",
     ):  # fmt: skip
         assert getattr(device, name) == values[name]
+    assert device.guid.to_bytes(8, "little") == bytes.fromhex("020000fffe000001")
     assert device.db_bar == limits.db_bar
     queue = feature(host, 4).queue_attr_1
     for name, width in (("max_qp", "qpn_w"), ("max_cq", "cqn_w"), ("max_mr", "mr_w"),
                         ("max_pd", "pd_w"), ("max_ah", "ah_w")):  # fmt: skip
         assert getattr(queue, name) == 1 << getattr(limits, width)
-    for name in ("max_sq_depth", "max_rq_depth", "max_cq_depth", "max_mr_pages"):
+    for name in ("max_sq_depth", "max_rq_depth", "max_cq_depth"):
         assert getattr(queue, name) == getattr(limits, name)
+    assert queue.max_mr_pages == (1 << values.mr_pages_w) - 1
     assert queue.max_llq_size == 64 * limits.max_sq_depth
     for name in ("inline_buf_size", "sub_cqs_per_cq", "max_wr_send_sges", "max_tx_batch"):
         assert getattr(queue, name) == values[name]
@@ -430,12 +432,14 @@ def test_features_report_profile_and_build(profile):
     events = feature(host, 7).event_queue_attr
     assert (events.max_eq, events.max_eq_depth, events.event_bitmask) == (8, 512, 1)
     ex = feature(host, 9).queue_attr_2
-    counted = (0xF, 64, (1 << 64) - 1) if profile == "default" else (0, 0, 0)
+    counted = (0, 0, 0) if profile == "recorded" else (0xF, 64, (1 << 64) - 1)
     assert ex.inline_buf_size_ex == 80
     assert counted == (
         ex.supported_event_counter_qp_events, ex.max_event_counters, ex.event_counter_max_val
     )  # fmt: skip
-    assert not any(feature(host, 5).hw_hints.pack())
+    hints = feature(host, 5).hw_hints
+    assert hints.mmio_read_timeout == values.mmio_read_timeout
+    assert not any(hints.pack()[2:])
 
 
 @pytest.mark.parametrize("number", [0, 6, 8, 10, 255])

@@ -266,8 +266,7 @@ def test_memory_regions_inline_and_by_page_list(driver, pages):
     (1, 1, 20), (2, 1, 28), (509, 1, 4084), (510, 1, 12), (511, 2, 4092), (1020, 2, 4092)])
 def test_chained_lists_are_those_of_the_kernel(list_pages, chunks, length):
     """A full last chunk has length 12; the device still follows the list correctly."""
-    limits = {"mtt_w": 20, "max_mr_pages": 1 << 20}
-    driver = Driver(ModelBackend(limits=limits)).probe()
+    driver = Driver(ModelBackend(profile="cosim")).probe()
     driver.list_bytes = 0
     seen, pd = [], driver.alloc_pd()
     execute = driver.execute

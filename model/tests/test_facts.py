@@ -324,6 +324,13 @@ def v_value(text):
     return value
 
 
+def v_chosen(text, strap, width):
+    """Returns what a macro with the arguments (w, p) gives for a profile's strap."""
+    of_strap = dict(re.findall(r"\(p\) == 2'd(\d+) \? w'd(\d+)", text))
+    other = re.fullmatch(r"\(?(?:\(p\) == 2'd\d+ \? w'd\d+ : )*w'd(\d+)\)?", text)
+    return v_value(f"{width}'d{of_strap.get(str(strap), other.group(1))}")
+
+
 def v_range(text):
     """Returns the lowest bit and the width of a Verilog range."""
     high, _, low = text.partition(":")
@@ -360,10 +367,7 @@ def places():
 def numbers():
     """Returns macro and value of every number that both headers define, without enums."""
     yield from GOLDEN["constants"].items()
-    for prefix, tree in {"EFA_LIMITS": LIMITS, **{
-        f"EFA_PROFILE_{name.upper()}": profile for name, profile in GOLDEN["profiles"].items()
-    }}.items():  # fmt: skip
-        yield from ((f"{prefix}__{name}", value) for name, value in scalars(tree))
+    yield from ((f"EFA_LIMITS__{name}", value) for name, value in scalars(LIMITS))
     for name, (offset, _, reset, *_) in REGISTERS.items():
         yield f"EFA_REG__{name}", offset
         yield f"EFA_REG__{name}__RESET", reset
@@ -403,7 +407,14 @@ def test_the_verilog_header_has_the_golden_values():
         assert v_range(VERILOG[macro]) == wanted, macro
     for macro, wanted in values.items():
         assert v_value(VERILOG[macro]) == wanted, macro
-    others = VERILOG.keys() - ranges.keys() - values.keys()
+    others = VERILOG.keys() - ranges.keys() - values.keys() - {"EFA_PROFILE_W"}
+    assert v_value(VERILOG["EFA_PROFILE_W"]) == 2
+    for strap, (name, profile) in enumerate(GOLDEN["profiles"].items()):
+        assert VERILOG[f"EFA_PROFILE__{name.upper()}"] == f"2'd{strap}"
+        for key, wanted in profile.items():
+            assert v_chosen(VERILOG[f"EFA_PROFILE__{key.upper()}(w,p)"], strap, 64) == wanted, key
+            others -= {f"EFA_PROFILE__{key.upper()}(w,p)"}
+        others -= {f"EFA_PROFILE__{name.upper()}"}
     assert [m for m in others if not m.startswith((*ENUM_PREFIXES, *INTERNAL))] == []
 
 

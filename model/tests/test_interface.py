@@ -26,7 +26,7 @@ def status_of(host):
 
 
 @pytest.mark.parametrize(("strap", "version"), [(0, 2), (1, 1), (2, 2), (3, 3)])
-@pytest.mark.parametrize("profile", ["default", "recorded"])
+@pytest.mark.parametrize("profile", [*defs.PROFILES])
 def test_the_strap_chooses_the_version(strap, version, profile):
     host = Host(profile=profile, interface=strap)
     assert host.read_less(Reg.VERSION) == version

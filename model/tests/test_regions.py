@@ -4,6 +4,7 @@
 import pytest
 from rig import Host, Opcode, Pair, Status, words, wqe
 
+from efa_cosim.device.features import attribute
 from efa_cosim.layouts import defs
 
 ILLEGAL, MALFORMED = Status.ILLEGAL_PARAMETER, Status.MALFORMED_REQUEST
@@ -161,7 +162,6 @@ def addresses(count):
     return [(7 * n + 1) * PAGE for n in range(count)]
 
 
-LARGE = {"mtt_w": 19, "max_mr_pages": 1 << 19}
 ONE_CHUNK = PER_PAGE * PER_CHUNK
 
 
@@ -180,7 +180,7 @@ def test_a_chained_list_is_read_whole(host, count, offset):
     "count", [ONE_CHUNK - 1, ONE_CHUNK, ONE_CHUNK + 1, 2 * ONE_CHUNK - 512, 2 * ONE_CHUNK]
 )
 def test_chunks_are_linked_as_needed(count):
-    host = Host(limits=LARGE)
+    host = Host(profile="cosim")
     host.pd()
     chain = Chain(host, addresses(count))
     # The last link is invalid; the device must not follow it.
@@ -212,7 +212,7 @@ def test_an_odd_address_in_a_chained_list_is_refused(host):
 
 
 def test_an_odd_link_is_refused():
-    host = Host(limits=LARGE)
+    host = Host(profile="cosim")
     host.pd()
     chain = Chain(host, addresses(ONE_CHUNK + 1))
     values = chain.values(ONE_CHUNK + 1)
@@ -223,7 +223,7 @@ def test_an_odd_link_is_refused():
 
 
 def test_a_chain_that_cannot_be_read_is_an_unknown_error():
-    host = Host(limits=LARGE)
+    host = Host(profile="cosim")
     host.pd()
     chain = Chain(host, addresses(ONE_CHUNK + 1))
     values = chain.values(ONE_CHUNK + 1)
@@ -246,14 +246,26 @@ def test_a_chain_needs_its_pointer_and_pages(host):
         assert host.refusal(Opcode.REG_MR, flags, **chain.values(4, **physical)) == MALFORMED
 
 
-def test_no_more_pages_than_a_region_may_have():
-    host = Host(limits={"max_mr_pages": 1000})
+def test_a_list_of_too_many_pages_is_not_read():
+    host = Host(limits={"mtt_w": 10})
     host.pd()
-    chain = Chain(host, addresses(1001))
+    chain = Chain(host, addresses(1025))
     host.memory.fail(chain.chunks[0], PAGE)
-    assert host.refusal(Opcode.REG_MR, CHAINED, **chain.values(1001)) == NO_SPACE
+    assert host.refusal(Opcode.REG_MR, CHAINED, **chain.values(1025)) == NO_SPACE
     host.memory.heal()
-    host.command(Opcode.REG_MR, CHAINED, **chain.values(1000))
+    host.command(Opcode.REG_MR, CHAINED, **chain.values(1024))
+
+
+@pytest.mark.parametrize("profile", tuple(defs.PROFILES))
+def test_a_region_of_the_reported_size_may_begin_inside_a_page(profile):
+    host = Host(profile=profile)
+    host.pd()
+    most = attribute(host.device, defs.AdminAqFeatureId.QUEUE_ATTR_1).max_mr_pages
+    assert most == (1 << defs.PROFILES[profile].mr_pages_w) - 1
+    chain = Chain(host, addresses(most + 1))
+    shifted = chain.values(most + 1, iova=PAGE + 1, mr_length=most * PAGE)
+    host.command(Opcode.REG_MR, CHAINED, **shifted)
+    assert host.device.objects.mrs.get(0).translations == most + 1
 
 
 def test_translations_end_and_are_free_again(host):

@@ -23,7 +23,7 @@ def sts(host):
     return int.from_bytes(host.device.load(0, Reg.DEV_STS, 4), "little")
 
 
-@pytest.mark.parametrize("profile", ["default", "recorded"])
+@pytest.mark.parametrize("profile", [*defs.PROFILES])
 def test_identity_is_that_of_the_profile(profile):
     host, values = Host(profile=profile, up=False), defs.PROFILES[profile]
     assert host.read_less(Reg.VERSION) == values.version

@@ -211,7 +211,7 @@ def test_an_address_handle_of_another_pd():
     assert pair.packets == []
 
 
-@pytest.mark.parametrize("profile", ["default", "recorded"])
+@pytest.mark.parametrize("profile", [*defs.PROFILES])
 @pytest.mark.parametrize("beyond", [0, 1])
 def test_messages_up_to_the_mtu(profile, beyond):
     pair = Sender(profile=profile)

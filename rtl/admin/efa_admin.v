@@ -13,11 +13,12 @@
 module efa_admin #(
     parameter QPN_W  = 6,
     parameter LLQ_AW = 21,
-    parameter SQ_HOST = 0
+    parameter SQ_HOST = 0,
+    parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
     input wire [15:0] s_cfg_node_id,
-    input wire s_cfg_profile,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire rst,
     output wire m_init_done,
     input wire s_cfg_acq_crc,
@@ -476,7 +477,9 @@ module efa_admin #(
       .m_eqc_data(m_table_data[`EFA_TABLE_WR__EQC_DATA])
   );
 
-  efa_cmd_mr u_mr (
+  efa_cmd_mr #(
+      .MTT_W(MTT_W)
+  ) u_mr (
       .clk(clk),
       .rst(rst),
       .s_cfg_profile(s_cfg_profile),
@@ -561,7 +564,8 @@ module efa_admin #(
 
   efa_cmd_info #(
       .QPN_W(QPN_W),
-      .CQN_W(CQN_W)
+      .CQN_W(CQN_W),
+      .MTT_W(MTT_W)
   ) u_info (
       .clk(clk),
       .rst(rst),

@@ -15,7 +15,7 @@ module efa_cmd_cq #(
 ) (
     input wire clk,
     input wire rst,
-    input wire s_cfg_profile,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire s_cmd_valid,
     output wire s_cmd_ready,
     input wire [511:0] s_cmd_data,
@@ -52,8 +52,6 @@ module efa_cmd_cq #(
   localparam [15:0] MAX_CQ_DEPTH = `EFA_LIMITS__MAX_CQ_DEPTH;
   localparam [15:0] MAX_EQ_DEPTH = `EFA_LIMITS__MAX_EQ_DEPTH;
   localparam [7:0] VECTORS = `EFA_LIMITS__MSIX_VECTORS;
-  localparam [15:0] SUBS_DEFAULT = `EFA_PROFILE_DEFAULT__SUB_CQS_PER_CQ;
-  localparam [15:0] SUBS_RECORDED = `EFA_PROFILE_RECORDED__SUB_CQS_PER_CQ;
   localparam DB_PAGE_LOG = $clog2(`EFA_LIMITS__DB_PAGE_BYTES);
   localparam [31:0] DB_CQ_BASE = `EFA_LIMITS__DB_CQ_BASE;
 
@@ -112,7 +110,7 @@ module efa_cmd_cq #(
   wire cq_src = cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__SET_SRC_ADDR];
   wire cq_long = cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__SQ_COMP_64_BIT_REQ_ID];
   wire long_capable = capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__SQ_64_BIT_REQ_ID);
-  wire [15:0] subs = s_cfg_profile ? SUBS_RECORDED : SUBS_DEFAULT;
+  wire [15:0] subs = `EFA_PROFILE__SUB_CQS_PER_CQ(16, s_cfg_profile);
   wire cq_illegal = cq_words != 5'd4 && !cq_wide || cq_src && !cq_wide
       || cq_long && !long_capable
       || !depth_ok(

@@ -11,11 +11,12 @@
 
 module efa_cmd_info #(
     parameter QPN_W = 6,
-    parameter CQN_W = 7
+    parameter CQN_W = 7,
+    parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
     input wire rst,
-    input wire s_cfg_profile,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire [15:0] s_cfg_node_id,
     input wire s_cmd_valid,
     output wire s_cmd_ready,
@@ -42,9 +43,12 @@ module efa_cmd_info #(
 
   localparam BODY_W = `EFA_ADMIN_BODY_W;
   localparam [31:0] HOST_INFO_BYTES = `EFA_ADMIN_HOST_INFO__BYTES;
-  localparam [31:0] GROUPS = `EFA_PROFILE_DEFAULT__AENQ_SUPPORTED_GROUPS;
-  localparam [31:0] GROUPS_RECORDED = `EFA_PROFILE_RECORDED__AENQ_SUPPORTED_GROUPS;
-  localparam [31:0] GROUPS_ANY = GROUPS | GROUPS_RECORDED;
+  localparam [31:0] GROUPS_ANY =
+  `EFA_PROFILE__AENQ_SUPPORTED_GROUPS(32, `EFA_PROFILE__DEFAULT)
+  |
+  `EFA_PROFILE__AENQ_SUPPORTED_GROUPS(32, `EFA_PROFILE__RECORDED)
+  |
+  `EFA_PROFILE__AENQ_SUPPORTED_GROUPS(32, `EFA_PROFILE__COSIM);
   localparam GROUPS_W = $clog2(GROUPS_ANY + 1);
   localparam [3:0] STAT_BASIC = 4'd0;
   localparam [3:0] STAT_MESSAGES = 4'd6;
@@ -81,7 +85,7 @@ module efa_cmd_info #(
   wire get = opcode == `EFA_ADMIN_AQ_OPCODE__GET_FEATURE;
   wire set = opcode == `EFA_ADMIN_AQ_OPCODE__SET_FEATURE;
   wire [7:0] feature = cmd_q[`EFA_ADMIN_GET_FEATURE_CMD__FEATURE_COMMON__FEATURE_ID];
-  wire [31:0] supported = s_cfg_profile ? GROUPS_RECORDED : GROUPS;
+  wire [31:0] supported = `EFA_PROFILE__AENQ_SUPPORTED_GROUPS(32, s_cfg_profile);
   wire [31:0] wanted = cmd_q[`EFA_ADMIN_SET_FEATURE_CMD__U__AENQ__ENABLED_GROUPS];
   wire [31:0] buffer_len = cmd_q[`EFA_ADMIN_SET_FEATURE_CMD__CONTROL_BUFFER__LENGTH];
   wire with_buffer = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA];
@@ -94,7 +98,8 @@ module efa_cmd_info #(
   wire [BODY_W-1:0] feature_body;
   efa_features #(
       .QPN_W(QPN_W),
-      .CQN_W(CQN_W)
+      .CQN_W(CQN_W),
+      .MTT_W(MTT_W)
   ) u_features (
       .s_cfg_profile(s_cfg_profile),
       .s_cfg_node_id(s_cfg_node_id),

@@ -10,10 +10,12 @@
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
-module efa_cmd_mr (
+module efa_cmd_mr #(
+    parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
+) (
     input wire clk,
     input wire rst,
-    input wire s_cfg_profile,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire s_cmd_valid,
     output wire s_cmd_ready,
     input wire [511:0] s_cmd_data,
@@ -56,12 +58,11 @@ module efa_cmd_mr (
 );
 
   localparam MR_W = `EFA_LIMITS__MR_W;
-  localparam MTT_W = `EFA_LIMITS__MTT_W;
+  localparam INDEX_W = `EFA_LIMITS__MTT_W;
+  localparam PAD_W = INDEX_W + 1 - MTT_W;  // of an index, with the bit above it
   localparam KEY_W = 20;
   localparam GEN_W = KEY_W - MR_W;
   localparam PD_W = 10;  // width in the context of a region
-  localparam [66:0] POOL = 1 << MTT_W;
-  localparam [66:0] MOST = `EFA_LIMITS__MAX_MR_PAGES < POOL ? `EFA_LIMITS__MAX_MR_PAGES : POOL;
 
   localparam [3:0] ST_IDLE = 4'd0;
   localparam [3:0] ST_SIZE = 4'd1;
@@ -91,6 +92,7 @@ module efa_cmd_mr (
   reg [1:0] stage_q;
 
   `include "efa_obj_status.vh"
+  `include "efa_admin_fn.vh"
 
   wire idle = state_q == ST_IDLE;
   wire ok = s_obj_rsp_code == `EFA_OBJ_CODE__OK;
@@ -126,15 +128,22 @@ module efa_cmd_mr (
   wire [PD_W-1:0] saved_pd;
   wire block_ready;
   wire block_fits;
+  wire [MTT_W:0] pool = {{MTT_W{1'b0}}, 1'b1} << pool_log(s_cfg_profile, MTT_W[4:0]);
   wire [MTT_W:0] block_base;
   reg [MTT_W-1:0] base_q;
-  efa_mtt_alloc u_blocks (
+  wire [MTT_W-1:0] mtt_index;
+  wire [INDEX_W:0] base_wide = {{PAD_W{1'b0}}, base_q};
+  wire [INDEX_W:0] mtt_index_wide = {{PAD_W{1'b0}}, mtt_index};
+  efa_mtt_alloc #(
+      .MTT_W(MTT_W)
+  ) u_blocks (
       .clk(clk),
       .rst(rst),
       .s_find(state_q == ST_BLOCK),
       .s_insert(state_q == ST_PLACE),
       .s_remove(state_q == ST_REMOVE && !saved_physical),
       .s_ready(block_ready),
+      .s_pool(pool),
       .s_index(index_q),
       .s_need(pages[MTT_W:0]),
       .m_fits(block_fits),
@@ -144,7 +153,9 @@ module efa_cmd_mr (
   wire list_done;
   wire misaligned;
   wire failed;
-  efa_pbl_load u_list (
+  efa_pbl_load #(
+      .MTT_W(MTT_W)
+  ) u_list (
       .clk(clk),
       .rst(rst),
       .s_start(state_q == ST_LIST),
@@ -161,7 +172,7 @@ module efa_cmd_mr (
       .s_line_data(s_line_data),
       .s_line_err(s_line_err),
       .m_mtt_valid(m_mtt_valid),
-      .m_mtt_index(m_mtt_index),
+      .m_mtt_index(mtt_index),
       .m_mtt_data(m_mtt_data),
       .m_done(list_done),
       .m_misaligned(misaligned),
@@ -198,7 +209,7 @@ module efa_cmd_mr (
       mrc[`EFA_MRC__REMOTE_READ] = cmd_q[`EFA_ADMIN_REG_MR_CMD__REMOTE_READ_ENABLE];
       mrc[`EFA_MRC__PHYS] = physical;
       mrc[`EFA_MRC__SHIFT] = cmd_q[`EFA_ADMIN_REG_MR_CMD__PHYS_PAGE_SIZE_SHIFT];
-      mrc[`EFA_MRC__MTT] = physical ? 16'd0 : {{16 - MTT_W{1'b0}}, base_q};
+      mrc[`EFA_MRC__MTT] = physical ? {INDEX_W{1'b0}} : base_wide[INDEX_W-1:0];
       mrc[`EFA_MRC__IOVA] = cmd_q[`EFA_ADMIN_REG_MR_CMD__IOVA];
       mrc[`EFA_MRC__LENGTH] = cmd_q[`EFA_ADMIN_REG_MR_CMD__MR_LENGTH];
     end
@@ -208,6 +219,7 @@ module efa_cmd_mr (
   assign m_rsp_valid = state_q == ST_RSP;
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
   assign m_rsp_status = {5'd0, status_q};
+  assign m_mtt_index = mtt_index_wide[INDEX_W-1:0];
   assign m_drain_valid = state_q == ST_DRAIN;
   assign m_mr_valid = state_q == ST_REPORT;
   assign m_mr_index = index_q;
@@ -280,7 +292,7 @@ module efa_cmd_mr (
         status_d = obj_status(s_obj_rsp_code);
         if (m_obj_ready) state_d = ok ? ST_FIND : ST_RSP;
       end
-      // Finds a free number; refuses more pages than a region may have or the pool has.
+      // Finds a free number; refuses more pages than the profile offers.
       ST_FIND: begin
         status_d = obj_status(s_obj_rsp_code);
         index_d  = s_obj_rsp_index[MR_W-1:0];
@@ -289,7 +301,7 @@ module efa_cmd_mr (
             state_d = ST_PD_BACK;
           end else if (physical) begin
             state_d = ST_TAKE;
-          end else if (pages > MOST) begin
+          end else if (pages > {{66 - MTT_W{1'b0}}, pool}) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_ALLOCATION_FAILURE_W3;
             state_d  = ST_PD_BACK;
           end else begin
@@ -373,7 +385,8 @@ module efa_cmd_mr (
   end
 
   wire unused_bits = &{
-    1'b0, cmd_q, entry[63:0], block_base[MTT_W], s_obj_rsp_gen, s_obj_rsp_index, key_requested
+    1'b0, cmd_q, entry[63:0], block_base[MTT_W], base_wide[INDEX_W],
+    mtt_index_wide[INDEX_W], s_obj_rsp_gen, s_obj_rsp_index, key_requested
   };
 
 endmodule

@@ -18,7 +18,7 @@ module efa_cmd_qp #(
 ) (
     input wire clk,
     input wire rst,
-    input wire s_cfg_profile,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire s_cmd_valid,
     output wire s_cmd_ready,
     input wire [511:0] s_cmd_data,
@@ -60,8 +60,6 @@ module efa_cmd_qp #(
 );
 
   localparam QPC_W = `EFA_QPC__W;
-  localparam [15:0] SUBS_DEFAULT = `EFA_PROFILE_DEFAULT__SUB_CQS_PER_CQ;
-  localparam [15:0] SUBS_RECORDED = `EFA_PROFILE_RECORDED__SUB_CQS_PER_CQ;
   localparam DB_PAGE_LOG = $clog2(`EFA_LIMITS__DB_PAGE_BYTES);
   localparam LLQ_PAGE_LOG = $clog2(`EFA_LIMITS__LLQ_PAGE_BYTES);
   localparam LINE_LOG = $clog2(`EFA_IO_TX_WQE__BYTES);
@@ -127,7 +125,7 @@ module efa_cmd_qp #(
   wire with_state = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__QP_STATE];
   wire with_qkey = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__QKEY];
   wire to_reset = modify && with_state && to_state == `EFA_ADMIN_QP_STATE__RESET;
-  wire two_subs = (s_cfg_profile ? SUBS_RECORDED : SUBS_DEFAULT) == 16'd2;
+  wire two_subs = `EFA_PROFILE__SUB_CQS_PER_CQ(16, s_cfg_profile) == 16'd2;
   wire [31:0] send_cq = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__SEND_CQ_IDX];
   wire [31:0] recv_cq = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__RECV_CQ_IDX];
   wire [15:0] cmd_pd = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__PD];

@@ -9,21 +9,18 @@
 
 module efa_mr_geometry (
     input wire clk,
-    input wire s_cfg_profile,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire [511:0] s_cmd,
     output wire m_illegal,
     output wire [66:0] m_pages,
     output wire [63:0] m_mask
 );
 
-  localparam [63:0] PAGES_DEFAULT = `EFA_PROFILE_DEFAULT__PAGE_SIZE_CAP;
-  localparam [31:0] PAGES_RECORDED = `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP;
-
   `include "efa_admin_fn.vh"
 
   wire remote_reads = capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ);
   wire remote_writes = capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_WRITE);
-  wire [63:0] page_caps = s_cfg_profile ? {32'd0, PAGES_RECORDED} : PAGES_DEFAULT;
+  wire [63:0] page_caps = `EFA_PROFILE__PAGE_SIZE_CAP(64, s_cfg_profile);
   wire [63:0] iova = s_cmd[`EFA_ADMIN_REG_MR_CMD__IOVA];
   wire [63:0] length = s_cmd[`EFA_ADMIN_REG_MR_CMD__MR_LENGTH];
   wire [5:0] shift = s_cmd[`EFA_ADMIN_REG_MR_CMD__PHYS_PAGE_SIZE_SHIFT];

@@ -4,30 +4,32 @@
 // Allocated blocks form a ring of regions by rising address; node ENDS is both ends of the pool.
 // No gap lies before the hint, so a search starts behind the hint.
 // In    s_find: a block of s_need; s_insert: the found block, as region s_index; s_remove: a
-//       region; one of them held until s_ready
+//       region; one of them held until s_ready; s_pool: translations of the pool, constant
 // Out   with s_ready of a find: m_fits, m_base
 // Time  to s_ready: find 4 cycles and 2 per region passed behind the hint; insert 3; remove 3
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
-module efa_mtt_alloc (
+module efa_mtt_alloc #(
+    parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
+) (
     input wire clk,
     input wire rst,
     input wire s_find,
     input wire s_insert,
     input wire s_remove,
     output wire s_ready,
+    input wire [MTT_W:0] s_pool,
     input wire [`EFA_LIMITS__MR_W-1:0] s_index,
-    input wire [`EFA_LIMITS__MTT_W:0] s_need,
+    input wire [MTT_W:0] s_need,
     output wire m_fits,
-    output wire [`EFA_LIMITS__MTT_W:0] m_base
+    output wire [MTT_W:0] m_base
 );
 
   localparam NODE_W = `EFA_LIMITS__MR_W + 1;
-  localparam POS_W = `EFA_LIMITS__MTT_W + 1;
+  localparam POS_W = MTT_W + 1;
   localparam [NODE_W-1:0] ENDS = {1'b1, {NODE_W - 1{1'b0}}};
-  localparam [POS_W-1:0] POOL = {1'b1, {POS_W - 1{1'b0}}};
 
   localparam [3:0] ST_INIT = 4'd0;
   localparam [3:0] ST_IDLE = 4'd1;
@@ -144,7 +146,7 @@ module efa_mtt_alloc (
         prev_wr_data = ENDS;
         range_wr = 1'b1;
         range_wr_node = ENDS;
-        range_wr_data = {{POS_W{1'b0}}, POOL};
+        range_wr_data = {{POS_W{1'b0}}, s_pool};
         state_d = ST_IDLE;
       end
       // Waits for a request.

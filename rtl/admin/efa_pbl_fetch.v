@@ -14,14 +14,15 @@
 
 module efa_pbl_fetch #(
     parameter POINTERS = `EFA_PTRS_PER_CHUNK,
-    parameter ENTRIES  = `EFA_CHUNK_PAYLOAD_SIZE / 8
+    parameter ENTRIES  = `EFA_CHUNK_PAYLOAD_SIZE / 8,
+    parameter MTT_W    = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
     input wire rst,
     input wire s_start,
     input wire s_indirect,
     input wire [63:3] s_addr,
-    input wire [`EFA_LIMITS__MTT_W:0] s_pages,
+    input wire [MTT_W:0] s_pages,
 
     output wire m_line_valid,
     input wire m_line_ready,
@@ -39,7 +40,7 @@ module efa_pbl_fetch #(
     output wire m_failed
 );
 
-  localparam PAGES_W = `EFA_LIMITS__MTT_W + 1;
+  localparam PAGES_W = MTT_W + 1;
   localparam ENTRIES_LOG2 = $clog2(ENTRIES);
   localparam [PAGES_W-1:0] ONE = 1;
   localparam [PAGES_W-1:0] NONE = 0;

@@ -12,15 +12,16 @@
 
 module efa_pbl_load #(
     parameter POINTERS = `EFA_PTRS_PER_CHUNK,
-    parameter ENTRIES  = `EFA_CHUNK_PAYLOAD_SIZE / 8
+    parameter ENTRIES  = `EFA_CHUNK_PAYLOAD_SIZE / 8,
+    parameter MTT_W    = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
     input wire rst,
     input wire s_start,
     input wire [511:0] s_cmd,
-    input wire [`EFA_LIMITS__MTT_W:0] s_pages,
+    input wire [MTT_W:0] s_pages,
     input wire [63:0] s_mask,
-    input wire [`EFA_LIMITS__MTT_W-1:0] s_first,
+    input wire [MTT_W-1:0] s_first,
 
     output wire m_line_valid,
     input wire m_line_ready,
@@ -32,7 +33,7 @@ module efa_pbl_load #(
     input wire s_line_err,
 
     output wire m_mtt_valid,
-    output wire [`EFA_LIMITS__MTT_W-1:0] m_mtt_index,
+    output wire [MTT_W-1:0] m_mtt_index,
     output wire [51:0] m_mtt_data,
 
     output wire m_done,
@@ -40,7 +41,7 @@ module efa_pbl_load #(
     output wire m_failed
 );
 
-  localparam PAGES_W = `EFA_LIMITS__MTT_W + 1;
+  localparam PAGES_W = MTT_W + 1;
   localparam [PAGES_W-1:0] ONE = 1;
 
   localparam [1:0] ST_IDLE = 2'd0;
@@ -104,7 +105,8 @@ module efa_pbl_load #(
   wire req_failed;
   efa_pbl_fetch #(
       .POINTERS(POINTERS),
-      .ENTRIES (ENTRIES)
+      .ENTRIES (ENTRIES),
+      .MTT_W   (MTT_W)
   ) u_req (
       .clk(clk),
       .rst(rst),

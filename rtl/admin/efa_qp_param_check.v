@@ -12,7 +12,7 @@
 module efa_qp_param_check #(
     parameter SQ_HOST = 0
 ) (
-    input wire s_cfg_profile,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire [511:0] s_cmd,
     input wire [2:0] s_state,
     input wire s_srd,

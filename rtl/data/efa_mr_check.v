@@ -63,7 +63,7 @@ module efa_mr_check #(
   reg [63:0] s2_offset_q;
   reg s2_phys_q;
   reg [5:0] s2_shift_q;
-  reg [15:0] s2_mtt_q;
+  reg [`EFA_LIMITS__MTT_W-1:0] s2_mtt_q;
   reg [63:0] s2_addr_q;
   reg [31:0] s2_len_q;
   reg [USER_W-1:0] s2_user_q;

@@ -13,7 +13,8 @@
 
 module efa_mr_translate #(
     parameter USER_W = 1,
-    parameter EARLY  = 0
+    parameter EARLY  = 0,
+    parameter MTT_W  = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
     input wire rst,
@@ -35,7 +36,6 @@ module efa_mr_translate #(
     output wire [USER_W-1:0] m_user
 );
 
-  localparam MTT_W = `EFA_LIMITS__MTT_W;
   localparam [12:0] ONE = 1;
 
   `include "efa_sum_fn.vh"
@@ -44,7 +44,7 @@ module efa_mr_translate #(
   reg s1_valid_q;
   reg s1_phys_q;
   reg [5:0] s1_shift_q;
-  reg [15:0] s1_mtt_q;
+  reg [`EFA_LIMITS__MTT_W-1:0] s1_mtt_q;
   reg [63:0] s1_where_q;
   reg [15:0] s1_left_q;
   reg [12:0] s1_step_q;  // bytes to the next boundary
@@ -129,7 +129,7 @@ module efa_mr_translate #(
   ) u_pages (
       .clk(clk),
       .wr_en(s_mtt_valid),
-      .wr_addr(s_mtt_index),
+      .wr_addr(s_mtt_index[MTT_W-1:0]),
       .wr_data(s_mtt_data),
       .rd_en(move),
       .rd_addr(s2_index),
@@ -170,7 +170,7 @@ module efa_mr_translate #(
     end
   end
 
-  wire unused_high = &{1'b0, s1_mtt_q[15:MTT_W], page[63:MTT_W], s1_next[64]};
+  wire unused_high = &{1'b0, s1_mtt_q, s_mtt_index, page, s1_next[64]};
 
   `EFA_CHECK(!s_valid || s_len != 16'd0, "range of 0 bytes")
   `EFA_CHECK(!s1_valid_q || (s_cfg_max_log >= 4'd7 && s_cfg_max_log <= 4'd12),

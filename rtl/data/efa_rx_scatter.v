@@ -10,7 +10,8 @@
 `include "efa_check.vh"
 
 module efa_rx_scatter #(
-    parameter LINE_W = 9
+    parameter LINE_W = 9,
+    parameter MTT_W  = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
     input wire rst,
@@ -84,7 +85,8 @@ module efa_rx_scatter #(
   wire [15:0] piece_first;
   wire [USER_W-1:0] piece_user;
   efa_mr_translate #(
-      .USER_W(USER_W)
+      .USER_W(USER_W),
+      .MTT_W(MTT_W)
   ) u_translate (
       .clk(clk),
       .rst(rst),

@@ -18,7 +18,8 @@
 `include "efa_check.vh"
 
 module efa_tx #(
-    parameter QPN_W = 6
+    parameter QPN_W = 6,
+    parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
     input wire rst,
@@ -224,7 +225,8 @@ module efa_tx #(
 
   efa_tx_alloc #(
       .SLOT_W(SLOT_W),
-      .LINE_W(LINE_W)
+      .LINE_W(LINE_W),
+      .MTT_W(MTT_W)
   ) u_alloc (
       .clk(clk),
       .rst(rst),

@@ -12,7 +12,8 @@
 
 module efa_tx_alloc #(
     parameter SLOT_W = 8,
-    parameter LINE_W = 9
+    parameter LINE_W = 9,
+    parameter MTT_W  = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
     input wire rst,
@@ -153,7 +154,8 @@ module efa_tx_alloc #(
 
   efa_mr_translate #(
       .USER_W(SLOT_W + POS_W),
-      .EARLY (1)
+      .EARLY (1),
+      .MTT_W(MTT_W)
   ) u_translate (
       .clk(clk),
       .rst(rst),

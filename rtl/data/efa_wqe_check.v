@@ -15,7 +15,7 @@ module efa_wqe_check (
     input wire clk,
     input wire rst,
     output wire m_init_done,
-    input wire s_cfg_profile,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire s_mr_valid,
     input wire [`EFA_LIMITS__MR_W-1:0] s_mr_index,
     input wire [`EFA_MRC__W-1:0] s_mr_data,
@@ -41,8 +41,6 @@ module efa_wqe_check (
   localparam [15:0] INLINE_64 = `EFA_LIMITS__INLINE_64;
   localparam [15:0] INLINE_128 = `EFA_LIMITS__INLINE_128;
   localparam [15:0] MAX_SGES = `EFA_LIMITS__MAX_SEND_SGES;
-  localparam [32:0] MTU_DEFAULT = `EFA_PROFILE_DEFAULT__MTU;
-  localparam [32:0] MTU_RECORDED = `EFA_PROFILE_RECORDED__MTU;
 
   reg [AH_W:0] init_q;
   reg [`EFA_WQE_IN__W-1:0] k_item_q;
@@ -85,7 +83,7 @@ module efa_wqe_check (
   wire [15:0] inline_most = k_item_q[`EFA_WQE_IN__WQE128] ? INLINE_128 : INLINE_64;
   wire counted = count <= (inlined ? inline_most : MAX_SGES);
   wire handle_ok = ah >> AH_W == 16'd0 && handle[`EFA_AHC__LIVE] && handle[`EFA_AHC__PD] == pd;
-  wire fits = length <= (s_cfg_profile ? MTU_RECORDED : MTU_DEFAULT);
+  wire fits = length <= `EFA_PROFILE__MTU(33, s_cfg_profile);
 
   wire [3:0] op_type = k_item_q[`EFA_WQE_IN__OP_TYPE];
   wire nowhere = srd && !handle[`EFA_AHC__FABRIC];

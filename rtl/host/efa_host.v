@@ -27,7 +27,7 @@ module efa_host #(
     input  wire [2:0] s_cfg_mrrs,
     input  wire s_cfg_msix_enable,
     input  wire s_cfg_msix_fmask,
-    input  wire s_cfg_profile,
+    input  wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input  wire [1:0] s_cfg_interface,
     input  wire [15:0] s_cfg_moderation,
     output wire m_cfg_acq_crc,

@@ -18,7 +18,7 @@ module efa_regs #(
 ) (
     input  wire clk,
     input  wire rst,
-    input  wire s_cfg_profile,
+    input  wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input  wire [1:0] s_cfg_sampled_interface,
     output wire m_cfg_acq_crc,
     input  wire s_in_reset,
@@ -50,12 +50,6 @@ module efa_regs #(
   localparam [31:0] VERSION_WITH_CRC = 32'd2;
   localparam READS_LOG2 = $clog2(`EFA_LIMITS__MMIO_READS);
 
-  localparam [4:0] RESET_TIMEOUT_0 = `EFA_PROFILE_DEFAULT__RESET_TIMEOUT;
-  localparam [4:0] RESET_TIMEOUT_1 = `EFA_PROFILE_RECORDED__RESET_TIMEOUT;
-  localparam [7:0] ADDR_WIDTH_0 = `EFA_PROFILE_DEFAULT__DMA_ADDR_WIDTH;
-  localparam [7:0] ADDR_WIDTH_1 = `EFA_PROFILE_RECORDED__DMA_ADDR_WIDTH;
-  localparam [3:0] CMD_TO_0 = `EFA_PROFILE_DEFAULT__ADMIN_CMD_TO;
-  localparam [3:0] CMD_TO_1 = `EFA_PROFILE_RECORDED__ADMIN_CMD_TO;
 
   generate
     if ((1 << READS_LOG2) != `EFA_LIMITS__MMIO_READS) begin : g_illegal
@@ -68,8 +62,7 @@ module efa_regs #(
   reg [31:0] rdata_q;
 
   // A strap of 0 selects the version of the profile.
-  wire [31:0] profile_version =
-      s_cfg_profile ? `EFA_PROFILE_RECORDED__VERSION : `EFA_PROFILE_DEFAULT__VERSION;
+  wire [31:0] profile_version = `EFA_PROFILE__VERSION(32, s_cfg_profile);
   wire [31:0] version = s_cfg_sampled_interface == 2'd0 ? profile_version : {30'd0, s_cfg_sampled_interface};
   assign m_cfg_acq_crc = version >= VERSION_WITH_CRC;
 
@@ -78,9 +71,9 @@ module efa_regs #(
   always @* begin
     caps = 32'd0;
     caps[`EFA_REG__CAPS__CONTIGUOUS_QUEUE_REQUIRED] = 1'b1;
-    caps[`EFA_REG__CAPS__RESET_TIMEOUT] = s_cfg_profile ? RESET_TIMEOUT_1 : RESET_TIMEOUT_0;
-    caps[`EFA_REG__CAPS__DMA_ADDR_WIDTH] = s_cfg_profile ? ADDR_WIDTH_1 : ADDR_WIDTH_0;
-    caps[`EFA_REG__CAPS__ADMIN_CMD_TO] = s_cfg_profile ? CMD_TO_1 : CMD_TO_0;
+    caps[`EFA_REG__CAPS__RESET_TIMEOUT] = `EFA_PROFILE__RESET_TIMEOUT(5, s_cfg_profile);
+    caps[`EFA_REG__CAPS__DMA_ADDR_WIDTH] = `EFA_PROFILE__DMA_ADDR_WIDTH(8, s_cfg_profile);
+    caps[`EFA_REG__CAPS__ADMIN_CMD_TO] = `EFA_PROFILE__ADMIN_CMD_TO(4, s_cfg_profile);
     dev_sts = 32'd0;
     dev_sts[`EFA_REG__DEV_STS__READY] = 1'b1;
     dev_sts[`EFA_REG__DEV_STS__RESET_IN_PROGRESS] = s_sts_progress;
@@ -103,15 +96,14 @@ module efa_regs #(
   function [31:0] value;  // value of a load at this offset
     input [15:0] offset;
     input known;
-    input recorded;
+    input [31:0] controller_now;
     input [31:0] version_now;
     input [31:0] caps_now;
     input [31:0] sts_now;
     case (offset)
       `EFA_REG__VERSION: value = version_now;
       `EFA_REG__CONTROLLER_VERSION:
-      value = recorded ? `EFA_PROFILE_RECORDED__CONTROLLER_VERSION :
-          `EFA_PROFILE_DEFAULT__CONTROLLER_VERSION;
+      value = controller_now;
       `EFA_REG__CAPS: value = caps_now;
       `EFA_REG__DEV_STS: value = sts_now;
       default: value = known ? 32'd0 : `EFA_MMIO_READ_INVALID;
@@ -141,7 +133,8 @@ module efa_regs #(
   end
 
   wire offset_stored = stored(offset);
-  wire [31:0] loaded = value(offset, offset_stored, s_cfg_profile, version, caps, dev_sts);
+  wire [31:0] controller = `EFA_PROFILE__CONTROLLER_VERSION(32, s_cfg_profile);
+  wire [31:0] loaded = value(offset, offset_stored, controller, version, caps, dev_sts);
   always @(posedge clk) rdata_q <= near ? loaded : `EFA_MMIO_READ_INVALID;
 
   assign m_acc_rdata = rdata_q;
@@ -149,7 +142,7 @@ module efa_regs #(
   wire [15:0] requested_offset = s_acc_data[`EFA_REG__MMIO_REG_READ__REG_OFF];
   wire requested_stored = stored(requested_offset);
   wire [31:0] requested_value =
-      value(requested_offset, requested_stored, s_cfg_profile, version, caps, dev_sts);
+      value(requested_offset, requested_stored, controller, version, caps, dev_sts);
   reg [63:0] response;
   always @* begin
     response[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REQ_ID] = s_acc_data[`EFA_REG__MMIO_REG_READ__REQ_ID];

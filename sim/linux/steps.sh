@@ -105,8 +105,6 @@ packets() {  # packets sent by all devices so far
 
 mpi() {  # mpi RANKS PROGRAM...: an MPI program whose messages must cross the device
     export FI_PROVIDER=efa FI_EFA_ENABLE_SHM_TRANSFER=0 FI_EFA_FORK_SAFE=0
-    # Queues that the page translations of the device suffice for.
-    export FI_EFA_RX_SIZE=256 FI_EFA_TX_SIZE=256
     export OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_btl=self OMPI_MCA_mtl_ofi_provider_include=efa
     export OMPI_MCA_coll=^ucc,xhc,acoll OMPI_MCA_osc=^ucx OMPI_MCA_mpi_yield_when_idle=1
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

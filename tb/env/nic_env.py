@@ -206,8 +206,8 @@ class NicTest(uvm_test):
         mps, mrrs = map(PCIE_SIZES.index, sizes)
         self.nodes = drawn_nodes(int(cocotb.RANDOM_SEED), type(self).__name__, self.native.devices)
         for device, node in enumerate(self.nodes):
-            recorded = int(self.profile == "recorded")
-            pins = {"node": node, "profile": recorded, "version": self.interface,
+            strap = tuple(defs.PROFILES).index(self.profile)
+            pins = {"node": node, "profile": strap, "version": self.interface,
                     "moderation": self.moderation, "mps": mps, "mrrs": mrrs,
                     "in_log": 1}  # fmt: skip
             self.native.knobs(device, **pins | self.knobs)

@@ -14,6 +14,7 @@ module efa_tb #(
     parameter TAGS           = `EFA_LIMITS__TAGS,
     parameter LLQ_AW         = 21,
     parameter SQ_HOST        = `EFA_LIMITS__SQ_HOST,
+    parameter MTT_W          = `EFA_LIMITS__MTT_W,
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (
     input  wire clk,
@@ -27,7 +28,7 @@ module efa_tb #(
     input  wire [DEVICES-1:0] s_cfg_msix_enable,
     input  wire [DEVICES-1:0] s_cfg_msix_fmask,
     input  wire [16*DEVICES-1:0] s_cfg_node_id,
-    input  wire [DEVICES-1:0] s_cfg_profile,
+    input  wire [8*DEVICES-1:0] s_cfg_profile,
     input  wire [8*DEVICES-1:0] s_cfg_interface,
     input  wire [32*DEVICES-1:0] s_cfg_keep_alive,
     input  wire [16*DEVICES-1:0] s_cfg_moderation,
@@ -98,6 +99,7 @@ module efa_tb #(
       wire unused_lanes = &{1'b0, s_cfg_mps[8*d+3+:5], s_cfg_mrrs[8*d+3+:5],
                             s_mmio_bar[8*d+3+:5], s_dma_rd_cpl_bytes[8*d+7],
                             cnt_index[8*d+7], s_cfg_interface[8*d+2+:6],
+                            s_cfg_profile[8*d+`EFA_PROFILE_W+:8-`EFA_PROFILE_W],
                             s_aenq_data[512*d+384+:128]};
 
       efa_nic #(
@@ -105,6 +107,7 @@ module efa_tb #(
           .TAGS(TAGS),
           .LLQ_AW(LLQ_AW),
           .SQ_HOST(SQ_HOST),
+          .MTT_W(MTT_W),
           .TIMEOUT_CYCLES(TIMEOUT_CYCLES)
       ) u_nic (
           .clk(clk),
@@ -117,7 +120,7 @@ module efa_tb #(
           .s_cfg_msix_enable(s_cfg_msix_enable[d]),
           .s_cfg_msix_fmask(s_cfg_msix_fmask[d]),
           .s_cfg_node_id(s_cfg_node_id[16*d+:16]),
-          .s_cfg_profile(s_cfg_profile[d]),
+          .s_cfg_profile(s_cfg_profile[8*d+:`EFA_PROFILE_W]),
           .s_cfg_interface(s_cfg_interface[8*d+:2]),
           .s_cfg_keep_alive(s_cfg_keep_alive[32*d+:32]),
           .s_cfg_moderation(s_cfg_moderation[16*d+:16]),

@@ -16,9 +16,9 @@ constexpr u32 kFlrCycles = 4, kFlrSeenCycles = 16;
 
 }  // namespace
 
-Host::Host(GuestMemory &memory, u16 node, bool recorded_profile, u32 table_bar, u32 table_offset,
+Host::Host(GuestMemory &memory, u16 node, u8 profile, u32 table_bar, u32 table_offset,
            u32 vectors, std::function<void(u32)> interrupt)
-    : memory_(memory), node_(node), recorded_profile_(recorded_profile),
+    : memory_(memory), node_(node), profile_(profile),
       interrupt_(std::move(interrupt)), reads_(kTags) {
     for (u32 vector = 0; vector < vectors; vector++) {
         u64 address = kMessages + kWordBytes * vector;
@@ -141,7 +141,7 @@ void Host::drive_constants(const Pins &pins) const {
     Vtop &top = pins.top;
     pins.bit(top.s_cfg_msix_enable, true);
     pins.bit(top.s_cfg_msix_fmask, false);
-    pins.bit(top.s_cfg_profile, recorded_profile_);
+    pins.lane<u8>(top.s_cfg_profile, profile_);
     pins.lane<u16>(top.s_cfg_node_id, node_);
     pins.lane<u8>(top.s_cfg_interface, 0);
     pins.lane<u16>(top.s_cfg_moderation, 0);

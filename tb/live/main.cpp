@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
         efa::live::Options options;
         std::ifstream config(argv[1], std::ios::binary);
         options.config.assign(std::istreambuf_iterator<char>(config), {});
-        options.recorded_profile = std::string(argv[2]) == "recorded";
+        options.profile = uint8_t(std::atoi(argv[2]));
         options.idle_seconds = std::atof(argv[3]);
         options.record = std::atoi(argv[4]);
         // Nobody would read the session any more.

@@ -46,7 +46,7 @@ u64 inode_of(const std::string &path) {
 Server::Port::Port(const Options::Listener &from, const ConfigSpace &config, u16 node,
                    const Options &options)
     : path(from.path), listener(from.fd), inode(inode_of(from.path)),
-      function(config, node, options.recorded_profile, options.record, options.map_llq) {}
+      function(config, node, options.profile, options.record, options.map_llq) {}
 
 Server::Server(const Options &options) : idle_seconds_(options.idle_seconds) {
     ConfigSpace config(options.config);

@@ -19,7 +19,7 @@ struct Options {
     };
     std::vector<Listener> listeners;
     Bytes config;
-    bool recorded_profile = false;
+    u8 profile = 0;
     int record = -1;  // the pipe of the recorded session of the only device
     bool map_llq = false;
     double idle_seconds = 0;  // without a client, after which the server ends; 0: never

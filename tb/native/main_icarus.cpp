@@ -194,7 +194,7 @@ void drive(int d) {
     port.s_cfg_flr.set(d, 1, v.flr);
     port.s_cfg_msix_enable.set(d, 1, v.msix_enable);
     port.s_cfg_msix_fmask.set(d, 1, v.msix_fmask);
-    port.s_cfg_profile.set(d, 1, v.profile);
+    port.s_cfg_profile.set(d, 8, v.profile);
     port.s_cfg_mps.set(d, 8, v.mps);
     port.s_cfg_mrrs.set(d, 8, v.mrrs);
     port.s_cfg_node_id.set(d, 16, v.node);

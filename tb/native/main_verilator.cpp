@@ -210,7 +210,7 @@ class Simulation {
             set_bit(top_->s_cfg_flr, d, v.flr);
             set_bit(top_->s_cfg_msix_enable, d, v.msix_enable);
             set_bit(top_->s_cfg_msix_fmask, d, v.msix_fmask);
-            set_bit(top_->s_cfg_profile, d, v.profile);
+            set<u8>(top_->s_cfg_profile, d, v.profile);
             set<u8>(top_->s_cfg_mps, d, v.mps);
             set<u8>(top_->s_cfg_mrrs, d, v.mrrs);
             set<u16>(top_->s_cfg_node_id, d, v.node);

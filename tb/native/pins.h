@@ -30,9 +30,9 @@ struct Shown {
 
 // Driven after the edge, so that the device sees it at the next one.
 struct Driven {
-    bool bme = true, flr = false, msix_enable = true, msix_fmask = false, profile = false;
+    bool bme = true, flr = false, msix_enable = true, msix_fmask = false;
     u8 mps = 2, mrrs = 2;
-    u8 version = 0;
+    u8 profile = 0, version = 0;
     u16 node = 0, moderation = 0;
     u32 keep_alive = 0;
     bool aenq_valid = false;

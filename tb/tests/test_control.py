@@ -29,7 +29,7 @@ def commands(seed, interface, knobs=KNOBS, profile="default"):
     return control.run_direct(control.RandomCommands(devices, seed, knobs)), devices[0]
 
 
-@pytest.mark.parametrize("profile", ["default", "recorded"])
+@pytest.mark.parametrize("profile", [*defs.PROFILES])
 @pytest.mark.parametrize("interface", [1, 2, 3])
 def test_random_commands(seed, interface, profile):
     sequence, device = commands(seed, interface, profile=profile)
@@ -62,7 +62,7 @@ def test_random_registers(seed, interface):
     devices[0].board.check(least=100)
 
 
-@pytest.mark.parametrize("profile", ["default", "recorded"])
+@pytest.mark.parametrize("profile", [*defs.PROFILES])
 @pytest.mark.parametrize("interface", [0, 1, 3])
 def test_the_register_walk(seed, interface, profile):
     devices = ModelDut.several(1, profile, interface=interface)

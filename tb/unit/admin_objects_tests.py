@@ -6,6 +6,7 @@ import cocotb
 from efa_cosim.host.page_list import mem_addr
 from efa_cosim.layouts.defs import (
     LIMITS,
+    PROFILES,
     AdminAllocPdCmd,
     AdminAllocPdResp,
     AdminAllocUarCmd,
@@ -37,7 +38,7 @@ from tb.unit.admin_bench import BROKEN, FREE, AdminBench
 Op, Status = AdminAqOpcode, AdminAqCompletionStatus
 OK, ILLEGAL, BUSY = Status.SUCCESS, Status.ILLEGAL_PARAMETER, Status.RESOURCE_BUSY
 NONE = Status.RESOURCE_ALLOCATION_FAILURE
-PAGES = 1 << LIMITS.mtt_w
+PAGES = 1 << PROFILES.default.mr_pages_w
 GID = LIMITS.gid_prefix
 
 

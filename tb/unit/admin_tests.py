@@ -34,7 +34,7 @@ from tb.unit.admin_bench import BROKEN, FREE, AdminBench, host_info, settings
 
 Op, Status, Feature = AdminAqOpcode, AdminAqCompletionStatus, AdminAqFeatureId
 OK, ILLEGAL = Status.SUCCESS, Status.ILLEGAL_PARAMETER
-SPEC = {"default": 0, "recorded": 1}
+SPEC = {name: strap for strap, name in enumerate(PROFILES)}
 
 
 class Objects:
@@ -76,6 +76,12 @@ async def features_of_the_recorded_profile(dut):
     await features(dut, "recorded")
 
 
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def features_of_the_profile_for_virtual_machines(dut):
+    """admin.info.features.cosim"""
+    await features(dut, "cosim")
+
+
 async def features(dut, name):
     bench = AdminBench(dut, profile=SPEC[name], node=0x0102)
     await bench.start()
@@ -86,12 +92,15 @@ async def features(dut, name):
     assert attr.page_size_cap == profile.page_size_cap and attr.db_bar == LIMITS.db_bar
     assert attr.device_caps == profile.device_caps
     assert attr.max_rdma_size == profile.max_rdma_size
+    assert attr.guid.to_bytes(8, "little") == LIMITS.gid_prefix[-6:] + b"\1\2"
     assert attr.max_link_speed_gbps == profile.max_link_speed_gbps
     status, response = await get_feature(bench, Feature.QUEUE_ATTR_1)
     attr = response.u.queue_attr_1
     assert status == OK
-    for field in ("max_sq_depth", "max_rq_depth", "max_cq_depth", "max_mr_pages"):
+    for field in ("max_sq_depth", "max_rq_depth", "max_cq_depth"):
         assert getattr(attr, field) == LIMITS[field]
+    most = min(profile.mr_pages_w, int(dut.MTT_W.value))
+    assert attr.max_mr_pages == (1 << most) - 1
     for field in ("inline_buf_size", "sub_cqs_per_cq", "min_sq_depth", "max_wr_send_sges",
                   "max_wr_recv_sges", "max_wr_rdma_sges", "max_tx_batch"):  # fmt: skip
         assert getattr(attr, field) == profile[field], field
@@ -108,7 +117,8 @@ async def features(dut, name):
     attr = response.u.event_queue_attr
     assert (attr.max_eq, attr.max_eq_depth) == (profile.max_eq, LIMITS.max_eq_depth)
     status, response = await get_feature(bench, Feature.HW_HINTS)
-    assert status == OK and not any(response.pack()[8:])
+    assert status == OK and not any(response.pack()[10:])
+    assert response.u.hw_hints.mmio_read_timeout == profile.mmio_read_timeout
     for number in (0, 6, 8, 10, 255):
         assert (await get_feature(bench, number))[0] == ILLEGAL
 

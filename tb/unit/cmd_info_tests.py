@@ -157,7 +157,7 @@ async def statistics_by_type(dut, slow):
 
 
 @cocotb.test()
-@cocotb.parametrize(profile=[0, 1])
+@cocotb.parametrize(profile=range(len(PROFILES)))
 async def any_request(dut, profile):
     """admin.cmd_info.any: random features, groups, buffers and statistics match the model, many
     with one wrong bit."""
@@ -166,7 +166,8 @@ async def any_request(dut, profile):
     rng, size = unit.rng, AdminHostInfo.SIZE
     dut.s_cfg_profile.value = profile
     supported = list(PROFILES.values())[profile].aenq_supported_groups
-    widths, enabled = (int(dut.QPN_W.value), int(dut.CQN_W.value)), 0
+    widths = [int(getattr(dut, name).value) for name in ("QPN_W", "CQN_W", "MTT_W")]
+    enabled = 0
 
     def beside(number, width, share=0.3):
         return number ^ 1 << rng.randrange(width) if rng.random() < share else number

@@ -8,6 +8,7 @@ from efa_cosim.host.page_list import mem_addr
 from efa_cosim.layouts.defs import (
     INTERNAL,
     LIMITS,
+    PROFILES,
     AdminAllocMrCmd,
     AdminAqCompletionStatus,
     AdminAqOpcode,
@@ -22,7 +23,8 @@ from tb.unit.cmd_bench import Kind, Lines, Op, Unit, cycles_of, entry
 
 Code, Status = AdminAqOpcode, AdminAqCompletionStatus
 ILLEGAL, FULL = Status.ILLEGAL_PARAMETER, Status.RESOURCE_ALLOCATION_FAILURE
-POOL, PAGE = 1 << LIMITS.mtt_w, 4096
+POOL_LOG, PAGE = PROFILES.default.mr_pages_w, 4096
+POOL = 1 << POOL_LOG
 LIST = 0xA5C3_B9E7_5234_5FC8
 KEY_W = 20
 
@@ -182,6 +184,21 @@ async def allocated_regions_hold_a_block(dut, slow):
 
 
 @cocotb.test()
+@cocotb.parametrize(profile=range(len(PROFILES)))
+async def the_pool_of_each_profile(dut, profile):
+    """admin.cmd_mr.pool: a region takes all translations of the profile, as far as the memory has
+    them, and none more."""
+    unit = Regions(dut)
+    dut.s_cfg_profile.value = profile
+    await unit.start()
+    log = min(list(PROFILES.values())[profile].mr_pages_w, int(dut.MTT_W.value))
+    over = AdminAllocMrCmd(pd=1, max_pages=(1 << log) + 1)
+    await unit.refused(over, Code.ALLOC_MR, FULL)
+    assert await unit.alloc(1 << log) == key(0, 1)
+    await unit.refused(AdminAllocMrCmd(pd=1, max_pages=1), Code.ALLOC_MR, FULL)
+
+
+@cocotb.test()
 async def physical_regions_hold_no_block(dut):
     """admin.cmd_mr.physical: a physical region holds no MTT block; its deregistration does not
     free the former block of its number."""
@@ -271,8 +288,11 @@ async def any_regions(dut):
         if rng.random() < 0.6:
             number = rng.choice(list(live))
             its, pd = live[number]
-            await unit.refused(AdminDeregMrCmd(l_key=its ^ 1 << rng.randrange(32)), Code.DEREG_MR,
-                               ILLEGAL)  # fmt: skip
+            # One wrong bit can make the key of another region.
+            there = {found for found, _ in live.values()} | {key(0, 1), large}
+            keys = [its ^ 1 << bit for bit in range(32)]
+            wrong = rng.choice([one for one in keys if one not in there])
+            await unit.refused(AdminDeregMrCmd(l_key=wrong), Code.DEREG_MR, ILLEGAL)
             assert await unit.dereg(its) == Status.SUCCESS
             del live[number]
             blocks.pop(number, None)
@@ -324,7 +344,7 @@ async def refusals_change_nothing(dut, slow):
     unit.lines.memory, unit.lines.failed = {}, LIST
     await listed(Status.UNKNOWN_ERROR, ctrl_data_indirect=1)
     unit.lines.requested.clear()
-    too_many = [1 << bit for bit in range(LIMITS.mtt_w + 1, 32)]
+    too_many = [1 << bit for bit in range(POOL_LOG + 1, 32)]
     for pd, pages, status in ((2, 1, ILLEGAL), (1, 0, ILLEGAL), (1, POOL - 3, FULL),
                               *((1, pages, FULL) for pages in too_many)):  # fmt: skip
         await unit.refused(AdminAllocMrCmd(pd=pd, max_pages=pages), Code.ALLOC_MR, status)
@@ -334,7 +354,7 @@ async def refusals_change_nothing(dut, slow):
     unit.lines.memory = {LIST + 8 * 8: 1}
     await listed(ILLEGAL)
     unit.lines.requested.clear()
-    for pages in (POOL - 3, POOL + 1, *(1 << bit for bit in range(LIMITS.mtt_w + 1, 52))):
+    for pages in (POOL - 3, POOL + 1, *(1 << bit for bit in range(POOL_LOG + 1, 52))):
         command = region(listed=True, mr_length=pages * PAGE)
         command.pbl.pbl.length = 8 * pages & 0xFFFF_FFFF
         chunks = int(8 * pages >= 1 << 32)

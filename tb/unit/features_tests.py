@@ -21,21 +21,22 @@ def filled(part, **reported):
             setattr(part, name, reported[name])
 
 
-def response(feature, profile, node, groups, qpn_w, cqn_w):
+def response(feature, profile, node, groups, qpn_w, cqn_w, mtt_w):
     """Returns the response body of a feature, or None for an unsupported feature."""
     reported = list(PROFILES.values())[profile]
     resp, ids = AdminGetFeatureResp(), AdminAqFeatureId
+    gid = LIMITS.gid_prefix + node.to_bytes(2, "big")
     if feature == ids.DEVICE_ATTR:
-        filled(resp.u.device_attr, **reported, db_bar=LIMITS.db_bar)
+        filled(resp.u.device_attr, **reported, db_bar=LIMITS.db_bar,
+               guid=int.from_bytes(gid[-8:], "little"))  # fmt: skip
     elif feature == ids.AENQ_CONFIG:
         filled(resp.u.aenq, supported_groups=reported.aenq_supported_groups, enabled_groups=groups)
     elif feature == ids.NETWORK_ATTR:
-        filled(
-            resp.u.network_attr, mtu=reported.mtu, addr=LIMITS.gid_prefix + node.to_bytes(2, "big")
-        )
+        filled(resp.u.network_attr, mtu=reported.mtu, addr=gid)
     elif feature == ids.QUEUE_ATTR_1:
         filled(resp.u.queue_attr_1, **reported, **LIMITS, max_qp=1 << qpn_w, max_cq=1 << cqn_w,
                max_mr=1 << LIMITS.mr_w, max_pd=1 << LIMITS.pd_w, max_ah=1 << LIMITS.ah_w,
+               max_mr_pages=(1 << min(mtt_w, reported.mr_pages_w)) - 1,
                max_llq_size=64 * LIMITS.max_sq_depth)  # fmt: skip
     elif feature == ids.EVENT_QUEUE_ATTR:
         filled(resp.u.event_queue_attr, **reported, max_eq_depth=LIMITS.max_eq_depth)
@@ -44,19 +45,21 @@ def response(feature, profile, node, groups, qpn_w, cqn_w):
         if reported.device_caps & AdminFeatureDeviceAttrDesc(event_counters=1).device_caps:
             filled(resp.u.queue_attr_2, **LIMITS, max_event_counters=1 << LIMITS.ec_w,
                    supported_event_counter_qp_events=LIMITS.event_counter_events)  # fmt: skip
-    elif feature != ids.HW_HINTS:
+    elif feature == ids.HW_HINTS:
+        filled(resp.u.hw_hints, **reported)
+    else:
         return None
     return resp.pack()[8:]
 
 
 @cocotb.test()
 async def every_feature_as_the_spec_says(dut):
-    """admin.features.responses: all 256 ids in both profiles with random nodes and groups have the
+    """admin.features.responses: all 256 ids in all profiles with random nodes and groups have the
     specified bodies."""
     rng = rng_for("features")
-    widths = int(dut.QPN_W.value), int(dut.CQN_W.value)
+    widths = [int(getattr(dut, name).value) for name in ("QPN_W", "CQN_W", "MTT_W")]
     known = 0
-    for profile in (0, 1):
+    for profile in range(len(PROFILES)):
         for feature in range(256):
             node, groups = rng.getrandbits(16), rng.getrandbits(32)
             # Each bit has both values.

@@ -71,7 +71,7 @@ async def pages_and_statuses_by_the_rule(dut):
     await RisingEdge(dut.clk)
     statuses, before = set(), None
     for _ in range(3000):
-        cmd, profile = drawn(rng), rng.getrandbits(1)
+        cmd, profile = drawn(rng), rng.randrange(len(PROFILES))
         dut.s_cmd.value = int.from_bytes(cmd.pack(64), "little")
         dut.s_cfg_profile.value = profile
         await RisingEdge(dut.clk)
@@ -92,7 +92,7 @@ async def every_page_size(dut):
     """admin.mr_geometry.sizes: exactly the page sizes of the profile are valid."""
     start_clock(dut.clk)
     for shift in range(64):
-        for profile in (0, 1):
+        for profile in range(len(PROFILES)):
             cmd = AdminRegMrCmd(phys_page_size_shift=shift, mr_length=(3 << shift) % TOP)
             dut.s_cmd.value = int.from_bytes(cmd.pack(64), "little")
             dut.s_cfg_profile.value = profile

@@ -5,11 +5,13 @@ page."""
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa_cosim.layouts.defs import INTERNAL, LIMITS
+from efa_cosim.layouts.defs import INTERNAL, PROFILES
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, span
 from tb.unit.data_bench import TOP, Moments
+
+POOL = 1 << PROFILES.default.mr_pages_w
 
 
 class Source(StreamDriver):
@@ -51,7 +53,7 @@ def host(pages, request, at):
 
 def index(request, at):
     """Returns the MTT index of the page of byte `at`."""
-    return (request["mtt"] + (request["start"] + at >> request["shift"])) % (1 << LIMITS.mtt_w)
+    return (request["mtt"] + (request["start"] + at >> request["shift"])) % POOL
 
 
 def some_range(rng, size):
@@ -141,7 +143,7 @@ async def ranges_over_every_carry(dut):
     rng = rng_for("carry")
     source, sink = await start(dut, 12)
     pages, requests = {}, []
-    for place in range(1 << LIMITS.mtt_w):
+    for place in range(POOL):
         pages[place] = rng.getrandbits(52) << 12
         await page(dut, place, pages[place])
     for bits in range(12, 64):

@@ -4,17 +4,17 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa_cosim.layouts.defs import LIMITS
+from efa_cosim.layouts.defs import LIMITS, PROFILES
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, until
 
-POOL = 1 << LIMITS.mtt_w
+POOL = 1 << PROFILES.default.mr_pages_w
 REGIONS = 1 << LIMITS.mr_w
 
 
 def idle(dut):
-    drive(dut, s_find=0, s_insert=0, s_remove=0, s_index=0, s_need=0)
+    drive(dut, s_find=0, s_insert=0, s_remove=0, s_index=0, s_need=0, s_pool=POOL)
 
 
 class Pool:
@@ -135,7 +135,7 @@ async def a_block_of_any_size_and_the_rest(dut):
     complements, leave exactly the rest of the pool free"""
     pool = Pool(dut)
     await clock_and_reset(dut)
-    bits = LIMITS.mtt_w
+    bits = PROFILES.default.mr_pages_w
     for need in sorted({1 << one | 1 << other for one in range(bits) for other in range(bits)}):
         for block in (need, POOL - need):
             assert await pool.place(0, block)

@@ -12,13 +12,13 @@ import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge
 
 from efa_cosim.host.page_list import mem_addr
-from efa_cosim.layouts.defs import LIMITS, AdminRegMrCmd
+from efa_cosim.layouts.defs import PROFILES, AdminRegMrCmd
 from tb.lib.stream import StreamMonitor, clock_and_reset, periodic, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive
 from tb.unit.cmd_bench import Lines
 
-POOL = 1 << LIMITS.mtt_w
+POOL = 1 << PROFILES.default.mr_pages_w
 
 
 class Lister:
@@ -405,7 +405,7 @@ async def the_largest_region(dut):
         return
     lister = Lister(dut)
     await clock_and_reset(dut)
-    await take_in_chunks(lister, LIMITS.max_mr_pages)
+    await take_in_chunks(lister, POOL)
 
 
 @cocotb.test()

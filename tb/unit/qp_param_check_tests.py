@@ -75,7 +75,7 @@ async def creation_by_the_rule(dut):
     or refused by the rule."""
     rng, valid = rng_for("create"), 0
     for _ in range(4000):
-        cmd, profile = AdminCreateQpCmd(), rng.getrandbits(1)
+        cmd, profile = AdminCreateQpCmd(), rng.randrange(len(PROFILES))
         sizes = cmd.qp_alloc_size
         cmd.qp_type = rng.choice((0, 1, 1, 2, 2, 2, 3, 255)) if rng.random() < 0.3 else 2
         depth = 1 << rng.randrange(11)
@@ -166,7 +166,7 @@ async def states_have_32_bits(dut):
 async def retries_by_the_rule(dut):
     """admin.qp_param_check.rnr_retry: rnr_retry is accepted up to 7, on SRD and where the profile
     reports the capability."""
-    for profile, srd, bit, value in product((0, 1), (0, 1), (0, 1), range(256)):
+    for profile, srd, bit, value in product(range(len(PROFILES)), (0, 1), (0, 1), range(256)):
         cmd = AdminModifyQpCmd(modify_mask__rnr_retry=bit, rnr_retry=value)
         await put(dut, cmd, profile, S.RTS, srd)
         capable = caps(profile).rnr_retry

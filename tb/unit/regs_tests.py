@@ -78,7 +78,7 @@ def value_of(register, profile, interface=0, progress=0, finished=0):
 
 
 @cocotb.test()
-@cocotb.parametrize(profile=[0, 1])
+@cocotb.parametrize(profile=range(len(PROFILES)))
 async def reads(dut, profile):
     """host.regs.read: A load and a read-less read of every offset return the same value."""
     bench = Bench(dut, profile=profile)
@@ -111,7 +111,7 @@ async def any_access(dut):
     rng.shuffle(requests)
     responses, address = [], 0
     for turn in range(5000):
-        profile, interface = rng.getrandbits(1), rng.getrandbits(2)
+        profile, interface = rng.randrange(len(PROFILES)), rng.getrandbits(2)
         progress, finished = rng.getrandbits(1), rng.getrandbits(1)
         in_reset, in_flr = rng.random() < 0.2, rng.random() < 0.1
         clear = rng.random() < 0.02

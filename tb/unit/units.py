@@ -147,14 +147,14 @@ UNITS: dict[str, Unit] = {
     ),
     "mr_geometry": Unit("efa_mr_geometry"),
     "qp_param_check": Unit("efa_qp_param_check", [{"SQ_HOST": 1}, {}]),
-    "features": Unit("efa_features", [{}, {"QPN_W": 10, "CQN_W": 11}]),
+    "features": Unit("efa_features", [{}, {"QPN_W": 10, "CQN_W": 11, "MTT_W": 19}]),
     "admin_anomaly": Unit("efa_admin_anomaly"),
     "cmd_pd": Unit("efa_cmd_pd"),
     "cmd_ah": Unit("efa_cmd_ah"),
     "cmd_cq": Unit("efa_cmd_cq"),
     "cmd_ec": Unit("efa_cmd_ec", [{}, {"QPN_W": 10}]),
     "cmd_info": Unit("efa_cmd_info"),
-    "cmd_mr": Unit("efa_cmd_mr"),
+    "cmd_mr": Unit("efa_cmd_mr", [{}, {"MTT_W": 19}]),
     "cmd_qp": Unit("efa_cmd_qp", [{}, {"SQ_HOST": 1}], mutants={"SQ_HOST": 1}),
 }
 

@@ -15,7 +15,7 @@ STATUS = IoCompStatus
 INTERNAL_ERROR = STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
 PACKET, DONE, BARRIER = range(3)
 COPIED = ("qpn", "msg", "srd", "qp_num", "scqn", "ssub", "req_id", "req_id_ex")
-MTU = {0: PROFILES.default.mtu, 1: PROFILES.recorded.mtu}
+MTU = [profile.mtu for profile in PROFILES.values()]
 MALFORMED = [{"meta_desc": 0}, {"first": 0}, {"last": 0}, {"comp_req": 0}, {"meta_extension": 1},
              {"reserved25": 1}, {"reserved29": 1}, {"reserved29": 4}]  # fmt: skip
 
@@ -224,7 +224,7 @@ async def wqes_and_their_faults(dut, pace):
 @cocotb.test()
 async def limits(dut):
     """data.wqe_check.limits: The last byte that fits passes, one more is refused."""
-    for profile in (0, 1):
+    for profile in range(len(PROFILES)):
         bench = Bench(dut, profile=profile)
         await bench.start()
         region = bench.regions.make(9, 6, 1 << 16)

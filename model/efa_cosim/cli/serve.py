@@ -51,7 +51,7 @@ def add_command(commands: Commands) -> None:
                         help="a Unix socket; again for a further device")
     parser.add_argument("--backend", choices=("model", *backend_names(SERVERS)), default="model",
                         help="reference model, or the RTL on Verilator (default: %(default)s)")
-    parser.add_argument("--profile", choices=tuple(defs.PROFILES), default="default",
+    parser.add_argument("--profile", choices=tuple(defs.PROFILES), default="cosim",
                         help="attributes that the devices report (default: %(default)s)")
     parser.add_argument("--record", type=Path, metavar="FILE",
                         help="write what the device and each client exchange, for `efa-cosim play` "

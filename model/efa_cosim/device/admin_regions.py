@@ -91,8 +91,7 @@ def _space(device: Device, count: int) -> tuple[int, int]:
     """A free region index and the start of `count` free translations."""
     objects = device.objects
     index = granted(objects.mrs.free_number())
-    fits = count <= device.limits.max_mr_pages
-    return index, granted(objects.translations.find(count) if fits else None)
+    return index, granted(objects.translations.find(count))
 
 
 def _added(objects: Objects, index: int, start: int, count: int, **values: Any) -> Mr:

@@ -75,6 +75,7 @@ class Device:
         self.memory, self.node_id = memory, node_id
         self.limits: defs.Limits = SimpleNamespace(**{**defs.LIMITS, **overrides})
         self.profile = defs.PROFILES[profile]
+        self.pool = 1 << min(self.limits.mtt_w, self.profile.mr_pages_w)
         # Strap: 0 selects the profile's interface version, another value is the minor number.
         self.interface = interface
         self.gid = self.limits.gid_prefix + node_id.to_bytes(2, "big")
@@ -330,6 +331,6 @@ class Device:
             tx_bytes=0, tx_pkts=0, rx_bytes=0, rx_pkts=0, rx_drops=0, qkey_viol=0,
             send_bytes=0, send_wrs=0, recv_bytes=0, recv_wrs=0,
         )  # fmt: skip
-        self.objects = Objects(self.limits)
+        self.objects = Objects(self.limits, self.pool)
         self.datapath = Datapath(self)
         self.admin = AdminQueues(self)

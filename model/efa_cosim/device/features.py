@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _Feature = defs.AdminAqFeatureId
 _Stats = defs.AdminGetStatsType
+GUID_BYTES = 8  # the end of the GID
 
 
 def attribute(device: Device, feature: int) -> Struct | None:
@@ -36,7 +37,7 @@ def _device_attr(device: Device) -> Struct:
         virt_addr_width=profile.virt_addr_width,
         device_caps=profile.device_caps,
         max_rdma_size=profile.max_rdma_size,
-        guid=profile.guid,
+        guid=int.from_bytes(device.gid[-GUID_BYTES:], "little"),
         max_link_speed_gbps=profile.max_link_speed_gbps,
     )
 
@@ -66,7 +67,8 @@ def _queue_attr_1(device: Device) -> Struct:
         max_wr_send_sges=profile.max_wr_send_sges,
         max_wr_recv_sges=profile.max_wr_recv_sges,
         max_mr=objects.mrs.count,
-        max_mr_pages=limits.max_mr_pages,
+        # A region of this size may begin inside a page and then touches one page more.
+        max_mr_pages=device.pool - 1,
         max_pd=objects.pds.count,
         max_ah=objects.ahs.count,
         max_llq_size=limits.max_sq_depth * defs.IoTxWqe.SIZE,
@@ -76,7 +78,7 @@ def _queue_attr_1(device: Device) -> Struct:
 
 
 def _hw_hints(device: Device) -> Struct:
-    return defs.AdminHwHints()
+    return defs.AdminHwHints(mmio_read_timeout=device.profile.mmio_read_timeout)
 
 
 def _event_queue_attr(device: Device) -> Struct:

@@ -251,9 +251,9 @@ class Translations:
 
 
 class Objects:
-    """All object tables of a device, in the state after a reset."""
+    """All object tables of a device, in the state after a reset; `pool` page translations."""
 
-    def __init__(self, limits: defs.Limits) -> None:
+    def __init__(self, limits: defs.Limits, pool: int) -> None:
         self.limits = limits
         self.pds: Table[Pd] = Table(limits.pd_w)
         self.uars: Table[Uar] = Table(limits.uar_w)
@@ -265,7 +265,7 @@ class Objects:
         self.counters: Table[Counter] = Table(limits.ec_w)
         self.ah_of: dict[tuple[int, bytes], Ah] = {}
         self.llq = LlqPages(limits.llq_bytes // limits.llq_page_bytes)
-        self.translations = Translations(1 << limits.mtt_w)
+        self.translations = Translations(pool)
         self.qp_generations: dict[int, int] = {}
         self.key_generations: dict[int, int] = {}
 

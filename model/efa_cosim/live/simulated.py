@@ -41,7 +41,8 @@ def serve_simulated(
         config = os.memfd_create("config", 0)
         os.write(config, ConfigSpace(defs.PROFILES[profile], defs.LIMITS).image())
         session, pipe = os.pipe() if record or checked else (-1, -1)
-        arguments = [os.fspath(program), f"/proc/self/fd/{config}", profile,
+        strap = tuple(defs.PROFILES).index(profile)
+        arguments = [os.fspath(program), f"/proc/self/fd/{config}", str(strap),
                      str(idle_timeout or 0), str(pipe), str(int(map_llq))]
         for path, each in zip(paths, listeners, strict=True):
             arguments += [str(each.fileno()), os.fspath(path)]

@@ -18,6 +18,8 @@ _RESPONSE = defs.AdminMmioReqReadLessResp
 # Of a session in which the host reads no attributes.
 UNKNOWN = "recorded"
 MOST_MINOR = 255
+# Recorded by earlier releases; the profile and mtt_w say the same.
+RETIRED = ("max_mr_pages",)
 
 
 class SettingsError(Exception):
@@ -73,11 +75,11 @@ def _limits(limits: Any) -> dict[str, int]:
         raise SettingsError("limits are no object")
     for name, value in limits.items():
         known = getattr(defs.LIMITS, name, None)
-        if type(known) is not int:
+        if type(known) is not int and name not in RETIRED:
             raise SettingsError(f"no limit {name!r} in spec/limits.yaml")
         if type(value) is not int or value < 0:
             raise SettingsError(f"limit {name} is {value!r}; expected a number")
-    return limits
+    return {name: value for name, value in limits.items() if name not in RETIRED}
 
 
 def derived(steps: Iterable[Step]) -> Settings:
