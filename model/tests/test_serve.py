@@ -52,13 +52,13 @@ RAM = 64 * PAGE
 
 
 class Served:
-    """A server in a process of its own, and its log."""
+    """A server in a process of its own, and its log; `before` is Python that runs first in it."""
 
-    def __init__(self, folder, *options, names=("a.sock", "b.sock")):
+    def __init__(self, folder, *options, names=("a.sock", "b.sock"), before=""):
         self.paths = [folder / name for name in names]
         self.log = folder / "log"
         sockets = [part for path in self.paths for part in ("--socket", path)]
-        program = "import sys; from efa_cosim.cli.main import main; sys.exit(main())"
+        program = f"{before}\nimport sys; from efa_cosim.cli.main import main; sys.exit(main())"
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", program, "serve", *sockets, *options], stdout=log,

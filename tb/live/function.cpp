@@ -300,6 +300,7 @@ void Function::interrupt(u32 vector) {
         signal(vectors_[vector]);
     else
         lost_interrupts_++;
+    for (Watcher *each : host.watchers) each->interrupt(vector);
 }
 
 // Function-level reset; memory and eventfds of the client stay.

@@ -123,14 +123,19 @@ bool GuestMemory::read(u64 address, u8 *to, u64 size) {
     return true;
 }
 
-void GuestMemory::write(u64 address, const u8 *from, u64 size) {
-    if (!pieces(address, size, true, pieces_)) {
+void GuestMemory::write(u64 address, const u8 *from, u32 size) {
+    if (pieces(address, size, true, pieces_)) {
+        put(from + size);
+    } else {
         dropped_writes++;
         note("write", address, size);
-        return;
     }
+    if (on_write) on_write(address, from, size);
+}
+
+// Writes the bytes before `end` to the pieces of the present access.
+void GuestMemory::put(const u8 *end) {
     // A guest polls the phase in the first word of an entry: that word becomes visible last.
-    const u8 *end = from + size;
     for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); piece++) {
         const Range &range = *piece->range;
         u64 first = std::min(kWordBytes, piece->size);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Holds the memory of a client that the device reads and writes; any other address fails.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -22,7 +23,9 @@ class GuestMemory {
     // Reads as the device does; returns false, with all of `to` unchanged, if a byte is outside.
     bool read(u64 address, u8 *to, u64 size);
     // Writes as the device does, the first word last; a write with a byte outside is dropped.
-    void write(u64 address, const u8 *from, u64 size);
+    void write(u64 address, const u8 *from, u32 size);
+    // Called at the end of each write, when the guest can see it, and for a dropped one.
+    std::function<void(u64, const u8 *, u32)> on_write;
 
     u64 failed_reads = 0, dropped_writes = 0;
     std::string first_failure;  // empty: none
@@ -46,6 +49,7 @@ class GuestMemory {
         u64 offset, size;
     };
     bool pieces(u64 address, u64 size, bool writes, std::vector<Piece> &to) const;
+    void put(const u8 *end);
     void note(const char *what, u64 address, u64 size);
 
     std::map<u64, std::unique_ptr<Range>> ranges_;  // by bus address

@@ -20,6 +20,9 @@ Host::Host(GuestMemory &memory, u16 node, u8 profile, u32 table_bar, u32 table_o
            u32 vectors, std::function<void(u32)> interrupt)
     : memory_(memory), node_(node), profile_(profile),
       interrupt_(std::move(interrupt)), reads_(kTags) {
+    memory_.on_write = [this](u64 addr, const u8 *data, u32 bytes) {
+        for (Watcher *each : watchers) each->written(addr, data, bytes);
+    };
     for (u32 vector = 0; vector < vectors; vector++) {
         u64 address = kMessages + kWordBytes * vector;
         u32 entry[] = {u32(address), u32(address >> 32), vector, 0};
@@ -128,10 +131,8 @@ void Host::written(const Pins &pins) {
     if (addr >= kMessages) {
         u32 vector = ~u32(0);
         std::memcpy(&vector, writing_.data(), std::min<size_t>(kWordBytes, writing_.size()));
-        for (Watcher *each : watchers) each->interrupt(vector);
         interrupt_(vector);
     } else {
-        for (Watcher *each : watchers) each->written(addr, writing_.data(), size);
         memory_.write(addr, writing_.data(), size);
     }
     writing_.clear();

@@ -21,14 +21,13 @@ from tb.simulators import (
 from tb.system_run import CXX, NATIVE, build_system
 
 HOME = ROOT / "tb" / "live"
-SOURCES = sorted(HOME.glob("*.cpp"))
-HEADERS = sorted(HOME.glob("*.h"))
 FLAGS = [*CXX.split(), "-O2"]
 QUIET_SECONDS = 1.0  # a build that was done before ends in this time
 
 
-def program(nodes: int, say: Callable[[str], object]) -> Path:
-    """Returns the program for so many devices; builds it once, which `say` announces.
+def program(nodes: int, say: Callable[[str], object], home: Path = HOME) -> Path:
+    """Returns the program for so many devices; builds it once, which `say` announces. `home` is the
+    folder of its sources; the program of another folder than tb/live is built there.
 
     Raises BackendUnavailable if it cannot be built here.
     """
@@ -40,27 +39,29 @@ def program(nodes: int, say: Callable[[str], object]) -> Path:
     builds.start()
     try:
         folder, _ = build_system("verilator", {"DEVICES": nodes} if nodes > 1 else {})
-        return _linked(folder)
+        return _linked(folder, home)
     except (RunFailed, SimulatorMissing) as error:
         raise BackendUnavailable(str(error)) from None
     finally:
         builds.cancel()
 
 
-def _linked(folder: Path) -> Path:
+def _linked(folder: Path, home: Path) -> Path:
     """Returns the program, linked with the device that was built in a folder."""
+    sources = sorted(home.glob("*.cpp"))
     state = hashlib.sha256("\0".join(FLAGS).encode())
-    for path in (*SOURCES, *HEADERS, NATIVE / "efa_defs.h"):
+    for path in (*sources, *sorted(home.glob("*.h")), NATIVE / "efa_defs.h"):
         state.update(path.name.encode() + b"\0" + path.read_bytes())
-    target = folder / f"serve-{state.hexdigest()[:16]}"
-    with open(folder / "lock", "w") as lock:
+    place = folder if home == HOME else home
+    target = place / f"serve-{state.hexdigest()[:16]}"
+    with open(place / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if target.exists():
             return target
-        part = folder / "serve.part"
+        part = place / "serve.part"
         include = verilator_bin().parent / "include"
         command = ["g++", *FLAGS, f"-I{folder}", f"-I{NATIVE}", "-isystem", str(include),
-                   "-isystem", str(include / "vltstd"), *map(str, SOURCES),
+                   "-isystem", str(include / "vltstd"), *map(str, sources),
                    str(folder / "Vtop__ALL.a"), *map(str, sorted(folder.glob("verilated*.o"))),
                    "-o", str(part), "-latomic", "-pthread"]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True,

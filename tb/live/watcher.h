@@ -14,6 +14,7 @@ class Watcher {
     virtual void store(const LineAccess &) {}
     // DMA of the device; a read that failed is none.
     virtual void read(u64, const u8 *, u32) {}
+    // The client's memory has the bytes; its eventfd is signalled.
     virtual void written(u64, const u8 *, u32) {}
     virtual void interrupt(u32) {}
 };

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from efa_cosim.session.player import PlayError, open_player, play
+from efa_cosim.session.player import OrderError, PlayError, open_player, play
 from efa_cosim.session.recording import Session, Step, add_line
 from efa_cosim.session.settings import Settings
 from efa_cosim.session.writer import ClientFiles
@@ -71,7 +71,11 @@ def _text(error: PlayError, files: ClientFiles) -> str:
     """Returns the five lines of a failure; the recorded value is that of the simulated device."""
     found = _DIFFERENCE.fullmatch(error.text)
     field, device, model = found.groups() if found else (error.text, "see field", "see field")
+    fault = "the RTL differs from the reference model"
+    if isinstance(error, OrderError):
+        # The order that the host requires is the expected value; no model has one.
+        fault, device, model = "the order of writes and interrupts is wrong", model, device
     return "\n".join([
-        "the RTL differs from the reference model", f"field:    {field}", f"expected: {model}",
+        fault, f"field:    {field}", f"expected: {model}",
         f"found:    {device}", "waves:    none",
         f"repeat:   efa-cosim play {files.path}"])

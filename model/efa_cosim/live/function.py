@@ -124,15 +124,16 @@ class Function:
     def signal(self) -> None:
         """Passes interrupts of the device to the client, after the data that they announce."""
         for vector in self._backend.interrupts():
-            if self._recorder is not None:
-                self._recorder.interrupt(vector)
             fd = self._vectors[vector]
             if fd is None:
                 self.lost_interrupts += 1
-                continue
-            # An eventfd that cannot be written is the client's; EAGAIN: it is signalled already.
-            with contextlib.suppress(OSError):
-                os.write(fd, SIGNAL)
+            else:
+                # An eventfd that cannot be written is the client's; EAGAIN: it is signalled
+                # already.
+                with contextlib.suppress(OSError):
+                    os.write(fd, SIGNAL)
+            if self._recorder is not None:
+                self._recorder.interrupt(vector)
 
     def _execute(self, message: Message) -> bytes:
         command = message.header.command

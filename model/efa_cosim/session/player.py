@@ -24,6 +24,7 @@ from efa_cosim.session.expectation import (
     decode_completion,
     expect,
 )
+from efa_cosim.session.order import Order, OrderFault
 from efa_cosim.session.recording import read_session
 from efa_cosim.session.translation import SendRing, Translation, Unplayable
 
@@ -42,6 +43,11 @@ class PlayError(Exception):
     def __init__(self, path, line, text):
         super().__init__(f"{path}:{line}: {text}")
         self.path, self.line, self.text = path, line, text
+
+
+class OrderError(PlayError):
+    """The recorded device changed the memory of its host in a wrong order, as
+    efa_cosim.session.order finds; the attributes are those of PlayError."""
 
 
 class _Difference(Exception):
@@ -145,6 +151,7 @@ class _Player:
         self.result = PlayResult(path.name, backend.name, control_only)
         self.translation = Translation()
         self.regions = Regions()
+        self.order = Order(self._is_datagram)
         self.registers = Counter()
         self.aq_base = self.aq_depth = self.aq_produced = 0
         self.admin_vector = 0
@@ -169,6 +176,8 @@ class _Player:
                 self.outputs.finish(self.backend.memory)
         except _Difference as error:
             raise PlayError(self.path, error.line, str(error)) from None
+        except OrderFault as error:
+            raise OrderError(self.path, error.line, str(error)) from None
         except Unplayable as error:
             raise PlayError(self.path, self.line, f"cannot be played: {error}") from None
         self.result.cycles = self.backend.cycles - start_cycles
@@ -209,6 +218,8 @@ class _Player:
             self._accept(wanted)
         elif len(self.batch) >= MAX_BATCH:
             self._flush()
+        if not self.control_only:
+            self.order.check(step, self.regions, self.admin_vector)
 
     def _leave_out_headers(self, wanted):
         """Takes the headers of datagrams out of the expected payload.
@@ -241,6 +252,7 @@ class _Player:
     def _cancel(self):
         self.translation.reset()
         self.regions.clear()
+        self.order.reset()
         self.registers.clear()
         self.aq_base = self.aq_depth = self.aq_produced = 0
 
@@ -567,11 +579,15 @@ class _Player:
             raise _Difference(
                 expected.line, f"response to {pending.opcode.name}: {'; '.join(differences)}; "
                 f"expected {recorded.hex()}, got {came.hex()}; the command was {pending.ours!r}")
-        self._follow(self.translation.learn(recorded, came))
+        self._follow(self.translation.learn(recorded, came), recorded)
 
-    def _follow(self, pending):
+    def _follow(self, pending, response):
         """Adds the host rings that a completed command created."""
         command = pending.recorded
+        if not defs.AdminAcqCommonDesc.unpack(response).status:
+            bars = self.translation.db_bars
+            layout = defs.COMMANDS[pending.opcode][1]
+            self.order.created(pending.opcode, command, layout.unpack(response), bars and bars[0])
         if pending.opcode == Op.CREATE_CQ:
             words = command.cq_entry_size_words
             base = command.cq_ba.mem_addr_high << 32 | command.cq_ba.mem_addr_low
