@@ -134,19 +134,20 @@ def play(path, backend, control_only=False, progress=None, outputs=None, session
     - `outputs`: receives all output of the device for a comparison with another device
       (`efa_cosim.session.outputs`)
     - `session`: the `Session` of the file if already read
-    - `steps`: the steps as they come, in place of a file; then there is no progress
+    - `steps`: the ordered steps as they come, in place of a file; then there is no progress
 
     Raises SessionError for a file that is no session, PlayError at the first difference.
     """
-    player = _Player(Path(path), backend, control_only, progress, outputs)
+    ordered = not control_only
     if steps is None:
-        steps = (read_session(path) if session is None else session).steps
-    return player.run(steps)
+        session = session or read_session(path)
+        steps, ordered = session.steps, ordered and session.ordered
+    return _Player(Path(path), backend, control_only, ordered, progress, outputs).run(steps)
 
 
 class _Player:
-    def __init__(self, path, backend, control_only, progress, outputs):
-        self.path, self.backend = path, backend
+    def __init__(self, path, backend, control_only, ordered, progress, outputs):
+        self.path, self.backend, self.ordered = path, backend, ordered
         self.control_only, self.progress, self.outputs = control_only, progress, outputs
         self.result = PlayResult(path.name, backend.name, control_only)
         self.translation = Translation()
@@ -218,7 +219,7 @@ class _Player:
             self._accept(wanted)
         elif len(self.batch) >= MAX_BATCH:
             self._flush()
-        if not self.control_only:
+        if self.ordered:
             self.order.check(step, self.regions, self.admin_vector)
 
     def _leave_out_headers(self, wanted):

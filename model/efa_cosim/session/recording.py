@@ -56,10 +56,17 @@ class Step:
 
 @dataclass(slots=True)
 class Session:
-    """A recorded session: its steps, and the `Settings` of the device that it was recorded with."""
+    """A recorded session.
+
+    - `steps`: what the host did, with the outputs of the device
+    - `settings`: those of the device
+    - `ordered`: the lines have the order in which the host saw writes and interrupts, as those of
+      `efa-cosim serve` have, which begin with the settings
+    """
 
     steps: list[Step] = field(default_factory=list)
     settings: Settings | None = None
+    ordered: bool = False
 
 
 def read_session(path: str | Path) -> Session:
@@ -129,7 +136,7 @@ def add_line(session: Session, number: int, text: bytes) -> None:
     if kind == "session":
         if number > 1:
             raise LineError("the settings are not on the first line")
-        session.settings = values[0]
+        session.settings, session.ordered = values[0], True
         return
     if kind == "reset":
         steps.append(Step(number))
