@@ -99,11 +99,11 @@ def test_what_was_recorded_plays(recorded):
 
 def test_the_first_line_tells_the_settings(recorded):
     settings = read_session(recorded).settings
-    assert (settings.profile, settings.interface) == ("default", 0)
+    assert (settings.profile, settings.interface) == ("cosim", 0)
     assert settings.limits["qpn_w"] == defs.LIMITS.qpn_w and not settings.differing_limits()
 
 
-def test_without_its_first_line_it_has_the_same_settings(recorded, tmp_path):
+def test_without_its_first_line_the_device_tells_the_settings(recorded, tmp_path):
     path = written(tmp_path, rows_of(recorded)[1:])
     assert read_session(path).settings == Settings("default")
     assert played(path).completions == 32

@@ -4,11 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 PAGE_BYTES = 4096
 _PAGE_SHIFT = PAGE_BYTES.bit_length() - 1
 _IN_PAGE = PAGE_BYTES - 1
 _ADDRESS_MASK = (1 << 64) - 1
+
+
+class CpuMemory(Protocol):
+    """Host memory as the CPU reads and writes it, `Backend.memory`."""
+
+    def read(self, address: int, size: int) -> bytes:
+        """Returns bytes."""
+
+    def write(self, address: int, data: bytes) -> None:
+        """Stores bytes."""
 
 
 class HostReadError(Exception):

@@ -1,20 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver's admin queue: submits commands and matches responses by command id."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
 from efa_cosim.host.rings import ConsumerRing
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import crc16
 
+if TYPE_CHECKING:
+    from efa_cosim.boundary.memory import CpuMemory
+    from efa_cosim.host.alloc import HostAllocator
+    from efa_cosim.layouts.layout import Struct
+
 CONTEXT_BITS = (defs.EFA_ADMIN_QUEUE_DEPTH - 1).bit_length()
 COMMAND_ID_MASK = defs.AdminAqCommonDesc.command_id__command_id.mask
 PRODUCER_MASK = 0xFFFF
-OPCODES = {command: opcode for opcode, (command, _) in reversed(defs.COMMANDS.items())}
+OPCODES: dict[type[object], int] = {
+    command: opcode for opcode, (command, _) in reversed(defs.COMMANDS.items())
+}
+
+
+class Request(Protocol):
+    """An admin command as the driver builds it: one of defs.Admin...Cmd."""
+
+    @property
+    def aq_common(self) -> defs.AdminAqCommonDesc:
+        """The header of the command."""
+
+    def pack(self, size: int | None = None) -> bytes:
+        """The bytes, padded with zeros to size if given."""
 
 
 class DriverError(Exception):
     """The device refused a command or failed; `status` is the admin status, None without one."""
 
-    def __init__(self, text, status=None):
+    def __init__(self, text: str, status: int | None = None) -> None:
         super().__init__(text)
         self.status = status
 
@@ -22,25 +45,26 @@ class DriverError(Exception):
 class Command:
     """One submitted command; `response` is set when the command completes."""
 
-    def __init__(self, opcode, command_id, response_type):
+    def __init__(self, opcode: int, command_id: int, response_type: type[Struct]) -> None:
         self.opcode, self.command_id = opcode, command_id
         self.response_type = response_type
-        self.response = None
-        self.status = None
+        self.response: Struct | None = None
+        self.status: int | None = None
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Name of the opcode, or its number if it has no name."""
-        return getattr(self.opcode, "name", f"opcode {self.opcode}")
+        return self.opcode.name if isinstance(self.opcode, defs.AdminAqOpcode) else (
+            f"opcode {self.opcode}")
 
     @property
-    def done(self):
+    def done(self) -> bool:
         """True once the response has arrived."""
         return self.status is not None
 
-    def result(self):
+    def result(self) -> Struct:
         """The response; raises DriverError if the device refused the command."""
-        if not self.done:
+        if self.response is None:
             raise DriverError(f"{self.name} has not completed: wait for its response first")
         if self.status != defs.AdminAqCompletionStatus.SUCCESS:
             shown = getattr(self.status, "name", self.status)
@@ -55,8 +79,15 @@ class AdminQueue:
     entries) follow from the VERSION register.
     """
 
-    def __init__(self, memory, allocator, write_register, check_crc, wide=False,
-                 depth=defs.EFA_ADMIN_QUEUE_DEPTH):
+    def __init__(
+        self,
+        memory: CpuMemory,
+        allocator: HostAllocator,
+        write_register: Callable[[defs.Reg, int], object],
+        check_crc: bool,
+        wide: bool = False,
+        depth: int = defs.EFA_ADMIN_QUEUE_DEPTH,
+    ) -> None:
         self.depth = depth
         self._memory, self._write_register = memory, write_register
         self._check_crc = check_crc
@@ -67,37 +98,37 @@ class AdminQueue:
             defs.AdminAcqEntry, lambda entry: entry.acq_common_descriptor.phase)
         self._allocator = allocator
         self._produced = 0
-        self._contexts = [None] * self.depth
-        self.strays = []
+        self._contexts: list[Command | None] = [None] * self.depth
+        self.strays: list[str] = []
 
-    def enable_aq(self):
+    def enable_aq(self) -> None:
         """Writes the registers of the submission ring: base low, base high, then AQ_CAPS."""
         self._write_base(defs.Reg.AQ_BASE_LO, defs.Reg.AQ_BASE_HI, self.aq_base)
         self._write_register(defs.Reg.AQ_CAPS, defs.REG_BITS.AQ_CAPS.pack(
             AQ_DEPTH=self.depth, AQ_ENTRY_SIZE=self.entry.SIZE))
 
-    def enable_acq(self):
+    def enable_acq(self) -> None:
         """Writes the registers of the completion ring, ACQ_CAPS last."""
         self._write_base(defs.Reg.ACQ_BASE_LO, defs.Reg.ACQ_BASE_HI, self._acq.base)
         self._write_register(defs.Reg.ACQ_CAPS, defs.REG_BITS.ACQ_CAPS.pack(
             ACQ_DEPTH=self.depth, ACQ_ENTRY_SIZE=defs.AdminAcqEntry.SIZE,
             ACQ_MSIX_VECTOR=defs.EFA_MGMNT_MSIX_VEC_IDX))
 
-    def _write_base(self, low, high, address):
+    def _write_base(self, low: defs.Reg, high: defs.Reg, address: int) -> None:
         self._write_register(low, address & 0xFFFF_FFFF)
         self._write_register(high, address >> 32)
 
     @property
-    def outstanding(self):
+    def outstanding(self) -> int:
         """Number of commands without a response."""
         return sum(context is not None for context in self._contexts)
 
     @property
-    def full(self):
+    def full(self) -> bool:
         """True while no further command can be submitted."""
         return None not in self._contexts
 
-    def submit(self, request, corrupt=None):
+    def submit(self, request: Request, corrupt: int | None = None) -> Command:
         """Writes a command to the ring, writes the doorbell and returns its Command.
 
         `corrupt` inverts the entry's byte at that offset after the checksum was computed.
@@ -124,15 +155,15 @@ class AdminQueue:
         return command
 
     @property
-    def place(self):
+    def place(self) -> int:
         """Slot of the next command in the ring."""
         return self._produced % self.depth
 
-    def cancel(self, command):
+    def cancel(self, command: Command) -> None:
         """Releases the slot of a command whose response will not arrive."""
         self._contexts[self._contexts.index(command)] = None
 
-    def drain(self):
+    def drain(self) -> None:
         """Consumes every response that has arrived; unexpected ones go to `strays`."""
         while (entry := self._acq.take()) is not None:
             header = entry.acq_common_descriptor
@@ -148,13 +179,13 @@ class AdminQueue:
             command.response = command.response_type.unpack(entry.pack())
             command.status = header.status
 
-    def free(self):
+    def free(self) -> None:
         """Frees the rings; the device must have been reset."""
         self._allocator.free(self.aq_base)
         self._allocator.free(self._acq.base)
 
 
-def widened(image):
+def widened(image: bytes) -> bytes:
     """The 128-byte form of a 64-byte command: payload 8 bytes later, checksum over all bytes."""
     common = defs.AdminAqCommonDesc.SIZE
     wide = bytearray(defs.AdminAqEntryV2.SIZE)
@@ -165,7 +196,7 @@ def widened(image):
     return bytes(wide)
 
 
-def crc_matches(entry):
+def crc_matches(entry: defs.AdminAcqEntry) -> bool:
     """True if the checksum of an ACQ entry is correct."""
     clean = defs.AdminAcqEntry.unpack(entry.pack())
     clean.acq_common_descriptor.checksum = 0

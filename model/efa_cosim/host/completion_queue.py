@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds a completion queue in host memory and polls it by phase bit."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -9,12 +11,19 @@ from efa_cosim.boundary.backend import DeviceTimeout
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import get_column
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from efa_cosim.host.verbs import Context
+
 COUNTER_MASK = 0xFFFF
 CMD_SN_MASK = 3
 # The phase bit as a mask of the first eight bytes of a CQE.
 PHASE = 1 << 8 * defs.IoCdescCommon.flags.offset + defs.IoCdescCommon.phase.lsb
 _TX_ENTRY = defs.IoTxCdesc.DTYPE
-RX_ENTRY = {16: defs.IoRxCdesc, 32: defs.IoRxCdescEx}
+RX_ENTRY: dict[int, type[defs.IoRxCdesc] | type[defs.IoRxCdescEx]] = {
+    16: defs.IoRxCdesc, 32: defs.IoRxCdescEx,
+}
 
 WC_DTYPE = np.dtype([
     ("wr_id", "u8"), ("status", "u1"), ("opcode", "u1"), ("receive", "?"), ("has_imm", "?"),
@@ -48,13 +57,13 @@ class Completion(NamedTuple):
     imm: int | None
 
 
-def round_up_pow2(value):
+def round_up_pow2(value: int) -> int:
     """The smallest power of two that is not below value."""
     return 1 << max(0, value - 1).bit_length()
 
 
 class _SubQueue:
-    def __init__(self, base):
+    def __init__(self, base: int) -> None:
         self.base, self.consumed = base, 0
 
 
@@ -70,7 +79,15 @@ class CompletionQueue:
     `number` is its number. Sub-queues lie one after the other in host memory.
     """
 
-    def __init__(self, context, depth, entry_bytes=32, events=False, with_source=False, eq=0):
+    def __init__(
+        self,
+        context: Context,
+        depth: int,
+        entry_bytes: int = 32,
+        events: bool = False,
+        with_source: bool = False,
+        eq: int = 0,
+    ) -> None:
         driver = context.driver
         self.context, self.driver = context, driver
         self.depth = round_up_pow2(depth)
@@ -95,20 +112,20 @@ class CompletionQueue:
         self._first_sub = 0
         self._command_sn = 0
 
-    def destroy(self):
+    def destroy(self) -> None:
         """Destroys the queue and frees its memory; raises DriverError if a queue pair uses it."""
         self.driver.destroy_cq(self.number)
         self.driver.cq_events.pop(self.number, None)
         self.driver.allocator.free(self.base)
 
     @property
-    def consumed(self):
+    def consumed(self) -> int:
         """Number of completions consumed from all sub-queues."""
         return sum(sub.consumed for sub in self._subs)
 
     # Polling
 
-    def poll(self, limit=16):
+    def poll(self, limit: int = 16) -> list[Completion]:
         """Returns up to `limit` completions as a list of `Completion`; empty if there is no new
         one.
 
@@ -123,13 +140,13 @@ class CompletionQueue:
                 int(row["byte_len"]), int(row["imm"]) if row["has_imm"] else None))
         return result
 
-    def poll_array(self, limit=256):
+    def poll_array(self, limit: int = 256) -> NDArray[Any]:
         """Returns up to `limit` completions as an array: the fields of `Completion`, and `has_imm`.
 
         Raises VerbsError as poll() does.
         """
-        parts, left = [], limit
-        count = len(self._subs)
+        parts: list[NDArray[Any]] = []
+        left, count = limit, len(self._subs)
         for turn in range(count):
             sub = self._subs[(self._first_sub + turn) % count]
             # A ring that wraps is read in two parts.
@@ -149,32 +166,33 @@ class CompletionQueue:
         self.ring()
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
-    def _take(self, sub, limit):
+    def _take(self, sub: _SubQueue, limit: int) -> NDArray[Any]:
         """New CQEs from the consumer index up to the end of the ring; does not consume them."""
         size = self.entry.SIZE
         wrap, slot = divmod(sub.consumed, self.depth)
         run = min(limit, self.depth - slot)
         data = self.driver.memory.read(sub.base + slot * size, run * size)
-        entries = np.frombuffer(data, self.entry.DTYPE)
+        entries: NDArray[Any] = np.frombuffer(data, self.entry.DTYPE)
         fresh = get_column(self.entry, entries, self._path("common.phase")) == 1 - wrap % 2
         if not fresh.all():
             entries = entries[: int(np.argmin(fresh))]
         return entries
 
-    def _path(self, name):
+    def _path(self, name: str) -> str:
         return name if self.entry is defs.IoRxCdesc else f"base.{name}"
 
-    def _column(self, entries, name):
+    def _column(self, entries: NDArray[Any], name: str) -> NDArray[Any]:
         return get_column(self.entry, entries, self._path(name))
 
-    def _request_ids(self, entries, receive):
+    def _request_ids(self, entries: NDArray[Any], receive: NDArray[np.bool]) -> NDArray[Any]:
         """All 64 bits of each request id; the upper 48 bits are 0 for receives."""
-        ids = self._column(entries, "common.req_id").astype("u8")
+        ids: NDArray[Any] = self._column(entries, "common.req_id").astype("u8")
         sends = np.ndarray(len(entries), _TX_ENTRY, entries, strides=entries.strides)
         words = np.where(receive[:, None], 0, sends["req_id_ex"]["w"]).astype("u8")
-        return ids | words[:, 0] << 16 | words[:, 1] << 32 | words[:, 2] << 48
+        ids |= words[:, 0] << 16 | words[:, 1] << 32 | words[:, 2] << 48
+        return ids
 
-    def _resolve(self, sub, entries, lenient):
+    def _resolve(self, sub: _SubQueue, entries: NDArray[Any], lenient: bool) -> NDArray[Any]:
         """Completions of CQEs, consumed up to the first that matches no outstanding work request.
 
         If that CQE is the first, it is consumed and VerbsError is raised. A lenient call leaves it
@@ -216,21 +234,21 @@ class CompletionQueue:
 
     # Doorbell and events
 
-    def skip(self, count):
+    def skip(self, count: int) -> None:
         """Consumes completions that were detected without being read."""
         self._subs[0].consumed += count
 
-    def ring(self):
+    def ring(self) -> None:
         """Writes the consumer index to the CQ doorbell."""
         self._ring(arm=0)
 
-    def _ring(self, arm):
+    def _ring(self, arm: int) -> None:
         if self._db_offset is not None:
             self.context.ring(self._db_offset, defs.DOORBELL_BITS.CQ_DB.pack(
                 CONSUMER_INDEX=self.consumed & COUNTER_MASK, CMD_SN=self._command_sn, ARM=arm))
             self.context.push()
 
-    def req_notify(self):
+    def req_notify(self) -> None:
         """Arms the queue: requests one event at the next completion. Raises VerbsError without a
         doorbell."""
         if self._db_offset is None:
@@ -238,7 +256,7 @@ class CompletionQueue:
                              "CREATE_CQ): poll it instead")
         self._ring(arm=1)
 
-    def get_event(self, **limits):
+    def get_event(self, **limits: Any) -> None:
         """Waits for a completion event of this queue and consumes it; the CQE remains to be polled.
 
         `limits` are those of Driver.wait. Raises DeviceTimeout.
@@ -248,7 +266,7 @@ class CompletionQueue:
         events[self.number] -= 1
         self._command_sn = self._command_sn + 1 & CMD_SN_MASK
 
-    def _phase_word(self, ahead):
+    def _phase_word(self, ahead: int) -> tuple[int, int, int] | None:
         """Address, mask, value of the phase bit of the ahead-th next CQE; None with sub-queues."""
         if len(self._subs) > 1:
             return None
@@ -256,15 +274,16 @@ class CompletionQueue:
         at = self.base + slot * self.entry.SIZE
         return at, PHASE, 0 if wrap % 2 else PHASE
 
-    def wait_for(self, count, **limits):
+    def wait_for(self, count: int, **limits: Any) -> NDArray[Any]:
         """Polls until `count` completions have arrived; returns an array as poll_array() does.
 
         `limits` are those of Driver.wait. Raises DeviceTimeout if the device has nothing more to do
         or the time limit has passed, VerbsError as poll() does.
         """
-        parts, have = [], 0
+        parts: list[NDArray[Any]] = []
+        have = 0
 
-        def enough():
+        def enough() -> bool:
             nonlocal have
             part = self.poll_array(count - have)
             if len(part):

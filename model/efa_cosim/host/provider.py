@@ -5,13 +5,22 @@ The order is mandatory: WQEs to LLQ memory, a fence, the doorbell. A batch is a 
 CPU, so that the write-combine laboratory can plant bugs and interleave threads.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from efa_cosim.host.completion_queue import COUNTER_MASK
 from efa_cosim.host.work_queue import WorkQueue
 from efa_cosim.layouts.codec import set_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from efa_cosim.host.queue_pair import QueuePair
+    from efa_cosim.host.wc import WcBuffer
 
 
 class Copy(NamedTuple):
@@ -32,20 +41,23 @@ class Doorbell(NamedTuple):
     value: int
 
 
+Step: TypeAlias = Copy | Fence | Doorbell
+
+
 class Provider:
     """The correct provider. A queue pair uses its bookkeeping and its steps of a post."""
 
-    def work_queue(self, depth, generation, long_ids):
+    def work_queue(self, depth: int, generation: int, long_ids: bool) -> WorkQueue:
         """Creates the bookkeeping of a send queue with depth slots."""
         return WorkQueue(depth, generation, long_ids)
 
-    def post(self, qp, wqes):
+    def post(self, qp: QueuePair, wqes: NDArray[Any]) -> None:
         """Stores WQEs and writes doorbells, step by step on the CPU of the process."""
         for step in self.steps(qp, wqes):
             self.do(qp, qp.context.wc, step)
 
     @staticmethod
-    def do(qp, cpu, step):
+    def do(qp: QueuePair, cpu: WcBuffer, step: Step) -> None:
         """Executes one step on one CPU."""
         if isinstance(step, Copy) and qp.sq_base:
             qp.driver.memory.write(step.offset, step.data)
@@ -56,7 +68,7 @@ class Provider:
         else:
             cpu.uncached(qp.driver.db_bar, qp.sq_db, step.value.to_bytes(4, "little"))
 
-    def steps(self, qp, wqes):
+    def steps(self, qp: QueuePair, wqes: NDArray[Any]) -> Iterator[Step]:
         """Steps of a post, with a doorbell after each batch that the device allows."""
         first, count, size = qp.sq.produced, len(wqes), qp.wqe.SIZE
         phases = self.phases(qp, first + np.arange(count))
@@ -68,21 +80,21 @@ class Provider:
             done += run
             qp.sq.produced = first + done
 
-    def one_batch(self, qp, number, data):
+    def one_batch(self, qp: QueuePair, number: int, data: bytes) -> Iterator[Step]:
         """Steps of one batch: WQEs from `number` on, a fence, the doorbell."""
         yield from self.copies(qp, number, data)
         yield Fence()
         yield self.doorbell(qp, number + len(data) // qp.wqe.SIZE)
 
-    def phases(self, qp, numbers):
+    def phases(self, qp: QueuePair, numbers: NDArray[Any]) -> NDArray[Any]:
         """Phase bit of each WQE; it toggles at each wrap of the ring."""
         return (qp.first_phase + numbers // qp.sq_depth) % 2
 
-    def batch(self, qp, _number):
+    def batch(self, qp: QueuePair, _number: int) -> int:
         """Maximum number of WQEs that may be stored now before a doorbell."""
         return qp.batch
 
-    def copies(self, qp, number, data):
+    def copies(self, qp: QueuePair, number: int, data: bytes) -> Iterator[Copy]:
         """Copies of WQEs into their slots, in two parts if the ring wraps between them."""
         size, slot = qp.wqe.SIZE, number % qp.sq_depth
         ahead = (qp.sq_depth - slot) * size
@@ -91,6 +103,6 @@ class Provider:
         if len(data) > ahead:
             yield Copy(ring, data[ahead:])
 
-    def doorbell(self, _qp, number):
+    def doorbell(self, _qp: QueuePair, number: int) -> Doorbell:
         """The doorbell that posts all WQEs below a number."""
         return Doorbell(number & COUNTER_MASK)

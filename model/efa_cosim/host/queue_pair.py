@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A queue pair: posts sends to LLQ memory or a host ring, receives to a ring in host memory."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -13,10 +16,15 @@ from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import set_column
 
 if TYPE_CHECKING:
-    from efa_cosim.host.verbs import AddressHandle
+    from numpy.typing import ArrayLike, NDArray
+
+    from efa_cosim.host.completion_queue import CompletionQueue
+    from efa_cosim.host.verbs import AddressHandle, ProtectionDomain
 
 State = defs.AdminQpState
-WQE = {64: defs.IoTxWqe, 128: defs.IoTxWqe128}
+WQE: dict[int, type[defs.IoTxWqe] | type[defs.IoTxWqe128]] = {
+    64: defs.IoTxWqe, 128: defs.IoTxWqe128,
+}
 INLINE_64 = defs.EFA_IO_TX_DESC_INLINE_MAX_SIZE
 MAX_DESCRIPTOR_BYTES = 0xFFFF
 
@@ -47,7 +55,7 @@ class SendWr:
     - `wr_id`: number of 64 bits that the completion returns
     """
 
-    ah: "AddressHandle | int"
+    ah: AddressHandle | int
     dest_qp: int
     qkey: int
     sges: list[Sge] = field(default_factory=list)
@@ -73,9 +81,19 @@ class QueuePair:
     `llq` (offset of its LLQ memory), `sq` and `rq` (outstanding work requests).
     """
 
-    def __init__(self, pd, send_cq, recv_cq, kind=defs.AdminQpType.SRD, max_send_wr=64,
-                 max_recv_wr=64, max_recv_sge=1, max_inline=INLINE_64, ring_offset=0,
-                 long_ids=True):
+    def __init__(
+        self,
+        pd: ProtectionDomain,
+        send_cq: CompletionQueue,
+        recv_cq: CompletionQueue,
+        kind: defs.AdminQpType = defs.AdminQpType.SRD,
+        max_send_wr: int = 64,
+        max_recv_wr: int = 64,
+        max_recv_sge: int = 1,
+        max_inline: int = INLINE_64,
+        ring_offset: int = 0,
+        long_ids: bool = True,
+    ) -> None:
         self.pd, self.context, self.driver = pd, pd.context, pd.driver
         self.send_cq, self.recv_cq = send_cq, recv_cq
         if max_inline > self.driver.inline_bytes:
@@ -111,11 +129,13 @@ class QueuePair:
         self.context.qps[self.number] = self
 
     @property
-    def receive_ring(self):
+    def receive_ring(self) -> int:
         """DMA address of the receive ring."""
         return self._rq_base
 
-    def _create(self, send_cq, recv_cq, sq_depth):
+    def _create(
+        self, send_cq: CompletionQueue, recv_cq: CompletionQueue, sq_depth: int
+    ) -> defs.AdminCreateQpResp:
         return self.driver.create_qp(
             pd=self.pd.number, qp_type=self.kind, uar=self.context.uar,
             send_cq_idx=send_cq.number, recv_cq_idx=recv_cq.number,
@@ -126,7 +146,7 @@ class QueuePair:
                 "recv_queue_ring_size": self._rq_bytes,
                 "recv_queue_depth": self.rq_descriptors // self.max_recv_sge})
 
-    def destroy(self):
+    def destroy(self) -> None:
         """Destroys the queue pair; outstanding work is cancelled without completions. Raises
         DriverError."""
         self.context.enter_kernel()
@@ -134,7 +154,7 @@ class QueuePair:
         del self.context.qps[self.number]
         self.free_rings()
 
-    def free_rings(self):
+    def free_rings(self) -> None:
         """Frees the rings of a queue pair that the device has destroyed."""
         self.driver.allocator.free(self._rq_base)
         if self._sq_block is not None:
@@ -142,7 +162,7 @@ class QueuePair:
 
     # States
 
-    def modify(self, state, **attributes):
+    def modify(self, state: defs.AdminQpState, **attributes: int) -> None:
         """Changes the state; the command carries the current state, as in every verbs call.
 
         - `state`: defs.AdminQpState
@@ -159,7 +179,7 @@ class QueuePair:
             self.sq.clear()
             self.rq.clear()
 
-    def to_rts(self, qkey, sq_psn=0):
+    def to_rts(self, qkey: int, sq_psn: int = 0) -> Self:
         """Moves from RESET through INIT and RTR to RTS; returns itself.
 
         - `qkey`: Q_Key of 32 bits that a sender must name
@@ -172,13 +192,13 @@ class QueuePair:
         self.modify(State.RTS, sq_psn=sq_psn)
         return self
 
-    def query(self):
+    def query(self) -> defs.AdminQueryQpResp:
         """Returns the QUERY_QP response of the device, with `qp_state`; raises DriverError."""
         return self.driver.query_qp(self.handle)
 
     # Sending
 
-    def post_send(self, *requests):
+    def post_send(self, *requests: SendWr) -> None:
         """Posts SENDs in one call, each a `SendWr`.
 
         Raises VerbsError for a wrong argument, a full queue, or a state other than RTS and SQD.
@@ -187,13 +207,15 @@ class QueuePair:
         wqes = np.frombuffer(b"".join(entries), self.wqe.DTYPE).copy()
         self.post_wqes(wqes, np.array([request.wr_id for request in requests], "u8"))
 
-    def _entry(self, request):
-        inline = request.inline is not None
+    def _entry(self, request: SendWr) -> bytes:
+        inline = None
         sges = arguments.ranges(request.sges)
-        if inline and len(arguments.content("inline", request.inline)) > self.max_inline:
-            raise VerbsError(f"{len(request.inline)} inline bytes exceed the {self.max_inline} of "
+        if request.inline is not None:
+            inline = arguments.content("inline", request.inline)
+        if inline is not None and len(inline) > self.max_inline:
+            raise VerbsError(f"{len(inline)} inline bytes exceed the {self.max_inline} of "
                              f"QP {self.number}: create it with a larger max_inline")
-        most = 0 if inline else self.driver.queue_attr.max_wr_send_sges
+        most = self.driver.queue_attr.max_wr_send_sges if inline is None else 0
         if len(sges) > most:
             raise VerbsError(f"{len(sges)} memory pieces, a work request has at most "
                              f"{most}: use fewer SGEs, none with inline data")
@@ -201,17 +223,26 @@ class QueuePair:
             ah=arguments.handle(request.ah),
             dest_qp_num=arguments.whole("dest_qp", request.dest_qp, 16),
             qkey=arguments.whole("qkey", request.qkey, 32), has_imm=request.imm is not None,
-            immediate_data=arguments.whole("imm", request.imm or 0, 32), inline_msg=inline,
-            length=len(request.inline) if inline else len(sges)))
-        if inline:
-            entry.data.inline_data = request.inline
+            immediate_data=arguments.whole("imm", request.imm or 0, 32),
+            inline_msg=inline is not None, length=len(sges) if inline is None else len(inline)))
+        if inline is not None:
+            entry.data.inline_data = inline
         else:
             entry.data.sgl = [
                 {"length": sge.length, "lkey": sge.l_key, "buf_addr_lo": sge.addr & 0xFFFF_FFFF,
                  "buf_addr_hi": sge.addr >> 32} for sge in sges]
         return entry.pack()
 
-    def sends(self, count, ah, dest_qp, qkey, inline=None, sges=(), imm=None):
+    def sends(
+        self,
+        count: int,
+        ah: ArrayLike,
+        dest_qp: ArrayLike,
+        qkey: ArrayLike,
+        inline: bytes | NDArray[np.uint8] | None = None,
+        sges: Sequence[tuple[ArrayLike, ArrayLike, ArrayLike]] = (),
+        imm: ArrayLike | None = None,
+    ) -> NDArray[Any]:
         """Returns an array of WQEs for `count` SENDs; each value is a scalar or an array.
 
         - `inline`: one bytes value or an array of rows
@@ -220,9 +251,10 @@ class QueuePair:
 
         Raises VerbsError if `inline` is too long.
         """
-        wqes = np.zeros(count, self.wqe.DTYPE)
+        wqes: NDArray[Any] = np.zeros(count, self.wqe.DTYPE)
         wqes[:] = np.frombuffer(self.wqe(meta=meta_desc()).pack(), self.wqe.DTYPE)
-        columns = {"ah": ah, "dest_qp_num": dest_qp, "qkey": qkey, "length": len(sges)}
+        columns: dict[str, ArrayLike] = {
+            "ah": ah, "dest_qp_num": dest_qp, "qkey": qkey, "length": len(sges)}
         if imm is not None:
             columns |= {"has_imm": 1, "immediate_data": imm}
         if inline is not None:
@@ -243,12 +275,12 @@ class QueuePair:
             piece["buf_addr_lo"], piece["buf_addr_hi"] = addr & 0xFFFF_FFFF, addr >> np.uint64(32)
         return wqes
 
-    def post_send_many(self, wr_ids, **values):
+    def post_send_many(self, wr_ids: Sequence[int] | NDArray[Any], **values: Any) -> None:
         """Posts one SEND per wr_id; values are those of sends(). Raises VerbsError as post_send
         does."""
         self.post_wqes(self.sends(len(wr_ids), **values), np.asarray(wr_ids, "u8"))
 
-    def post_wqes(self, wqes, wr_ids):
+    def post_wqes(self, wqes: NDArray[Any], wr_ids: NDArray[np.uint64]) -> None:
         """Posts WQEs of any content (an array, as sends() returns it); writes a doorbell after each
         batch that the device allows.
 
@@ -262,7 +294,7 @@ class QueuePair:
             self.context.provider.post(self, wqes)
         self.context.push()
 
-    def name(self, wqes, wr_ids):
+    def name(self, wqes: NDArray[Any], wr_ids: NDArray[np.uint64]) -> None:
         """Sets the request ids of WQEs, 64 bits wide if the device supports that."""
         words = self.sq.take(wr_ids).astype("<u8").view("<u2").reshape(-1, 4)
         meta = wqes["meta"]
@@ -270,7 +302,7 @@ class QueuePair:
 
     # Receiving
 
-    def post_recv(self, sges, wr_id=0):
+    def post_recv(self, sges: Sequence[Sge], wr_id: int = 0) -> None:
         """Posts one receive of 1 to max_recv_sge memory ranges, a list of `Sge`.
 
         The receive of a datagram (UD) begins with the GRH of 40 bytes. Raises VerbsError for a
@@ -290,7 +322,13 @@ class QueuePair:
         descriptors["req_id"][0] = self._take_receives(np.array([wr_id], "u8"))[0]
         self.post_descriptors(descriptors)
 
-    def post_recv_many(self, wr_ids, addrs, lengths, l_keys):
+    def post_recv_many(
+        self,
+        wr_ids: Sequence[int] | NDArray[Any],
+        addrs: ArrayLike,
+        lengths: ArrayLike,
+        l_keys: ArrayLike,
+    ) -> None:
         """Posts one receive of one memory range per wr_id; addresses, lengths and keys are scalars
         or arrays. Raises VerbsError as post_recv does."""
         descriptors = np.zeros(len(wr_ids), defs.IoRxDesc.DTYPE)
@@ -301,14 +339,14 @@ class QueuePair:
         descriptors["req_id"] = self._take_receives(np.asarray(wr_ids, "u8"))
         self.post_descriptors(descriptors)
 
-    def _take_receives(self, wr_ids):
+    def _take_receives(self, wr_ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
         if self.state in (State.RESET, State.ERR):
             raise VerbsError(f"QP {self.number} is in {self.state.name}, it cannot receive: "
                              "move it to INIT, RTR or RTS")
         return self.rq.take(wr_ids)
 
     @staticmethod
-    def _fill(descriptors, name, values):
+    def _fill(descriptors: NDArray[Any], name: str, values: NDArray[np.uint64]) -> None:
         if name == "addr":
             descriptors["buf_addr_lo"] = values & np.uint64(0xFFFF_FFFF)
             descriptors["buf_addr_hi"] = values >> np.uint64(32)
@@ -318,7 +356,7 @@ class QueuePair:
         else:
             set_column(defs.IoRxDesc, descriptors, "lkey", values)
 
-    def post_descriptors(self, descriptors):
+    def post_descriptors(self, descriptors: NDArray[Any]) -> None:
         """Writes receive descriptors (an array of defs.IoRxDesc) to the ring and writes the
         doorbell."""
         data, size = descriptors.tobytes(), defs.IoRxDesc.SIZE
@@ -332,7 +370,7 @@ class QueuePair:
         self.context.push()
 
 
-def meta_desc(**values):
+def meta_desc(**values: Any) -> defs.IoTxMetaDesc:
     """The metadata of a WQE, with the flags that libefa always sets."""
     return defs.IoTxMetaDesc(
         op_type=defs.IoSendOpType.SEND, meta_desc=1, first=1, last=1, comp_req=1, **values)

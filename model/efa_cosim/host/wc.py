@@ -7,10 +7,18 @@ in any order among lines. A store to uncached memory (a doorbell) may pass colle
 StoreBuffer selects the behaviour; the seed makes a run repeatable.
 """
 
-import random
-from dataclasses import dataclass
+from __future__ import annotations
 
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self, TypeAlias
+
+from efa_cosim.boundary.backend import Store
 from efa_cosim.layouts import defs
+
+# Offset in a line and contiguous bytes.
+_Run: TypeAlias = tuple[int, bytes]
 
 LINE_BYTES = 64
 DWORD_BYTES = 4
@@ -67,21 +75,21 @@ class StoreBuffer:
     lines: int = 10
     overtakes: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.policy not in POLICIES:
             raise ValueError(f"unknown store buffer policy {self.policy}: expected one of "
                              f"{', '.join(POLICIES)}")
         if not 1 <= self.lines <= MOST_LINES:
             raise ValueError(f"store buffer with {self.lines} lines: expected 1 to {MOST_LINES}")
 
-    def __str__(self):
+    def __str__(self) -> str:
         uncached = OVERTAKING if self.overtakes else DRAINING
         return f"{self.policy}/{self.lines}/{uncached}"
 
     @classmethod
-    def of(cls, value):
+    def of(cls, value: StoreBuffer | str) -> StoreBuffer:
         """Returns a StoreBuffer unchanged, or one from its text; raises ValueError."""
-        if isinstance(value, cls):
+        if isinstance(value, StoreBuffer):
             return value
         policy, *more = value.split("/")
         if not more:
@@ -93,7 +101,7 @@ class StoreBuffer:
         return cls(policy, int(more[0]), more[1] == OVERTAKING)
 
     @classmethod
-    def drawn(cls, seed):
+    def drawn(cls, seed: object) -> Self:
         """Returns a random buffer, determined by the seed."""
         rng = random.Random(f"store buffer {seed}")
         return cls(rng.choice(list(POLICIES)), rng.choice((2, 4, 8, 12)), rng.random() < 0.5)
@@ -106,16 +114,22 @@ class WcBuffer:
     fence.
     """
 
-    def __init__(self, sink, buffer="ideal", seed=0, bar=defs.EFA_MEM_BAR):
+    def __init__(
+        self,
+        sink: Callable[[list[Store]], object],
+        buffer: StoreBuffer | str = "ideal",
+        seed: float = 0,
+        bar: int = defs.EFA_MEM_BAR,
+    ) -> None:
         self.kind = StoreBuffer.of(buffer)
         self._sink = sink
         self._policy = POLICIES[self.kind.policy]
         self._bar = bar
         self._random = random.Random(seed)
-        self._lines = {}
+        self._lines: dict[int, list[bytes | None]] = {}  # dwords by offset of the line
         self._whole = self._policy == POLICIES["ideal"]
 
-    def copy(self, offset, data):
+    def copy(self, offset: int, data: bytes) -> None:
         """Copies as the provider does: 8-byte stores in ascending address order."""
         if offset % STORE_BYTES or len(data) % STORE_BYTES:
             raise ValueError(f"copy of {len(data)} bytes to {offset:#x}: offset and size must be "
@@ -127,7 +141,7 @@ class WcBuffer:
         for at in range(0, len(data), STORE_BYTES):
             self.store(offset + at, data[at : at + STORE_BYTES])
 
-    def store(self, offset, data):
+    def store(self, offset: int, data: bytes) -> None:
         """One store inside a line, made of whole dwords."""
         line, at = offset - offset % LINE_BYTES, offset % LINE_BYTES
         if at + len(data) > LINE_BYTES or at % DWORD_BYTES or len(data) % DWORD_BYTES:
@@ -145,13 +159,13 @@ class WcBuffer:
         elif self._policy.early and self._random.random() < self._policy.early:
             self._evict([self._victim()], early=True)
 
-    def uncached(self, bar, offset, data):
+    def uncached(self, bar: int, offset: int, data: bytes) -> None:
         """A store to uncached memory: after the collected stores, unless this CPU overtakes."""
         if not self.kind.overtakes:
             self.flush()
         self._sink([(bar, offset, data)])
 
-    def flush(self):
+    def flush(self) -> None:
         """The fence: all earlier stores reach the sink before any later store."""
         lines = list(self._lines)
         if self._policy.shuffle:
@@ -159,12 +173,12 @@ class WcBuffer:
         if lines:
             self._evict(lines)
 
-    def _victim(self):
+    def _victim(self) -> int:
         lines = list(self._lines)
         return self._random.choice(lines) if self._policy.shuffle else lines[0]
 
-    def _evict(self, lines, early=False):
-        pieces = []
+    def _evict(self, lines: Iterable[int], early: bool = False) -> None:
+        pieces: list[Store] = []
         for line in lines:
             runs = _runs(self._lines.pop(line))
             if self._random.random() < self._policy.tear:
@@ -176,7 +190,7 @@ class WcBuffer:
             self._random.shuffle(pieces)
         self._sink(pieces)
 
-    def _left_behind(self, line, runs):
+    def _left_behind(self, line: int, runs: list[_Run]) -> list[_Run]:
         """The pieces of a line that are evicted, at least one; the others stay collected."""
         leaving = self._random.randint(1, len(runs))
         if leaving < len(runs):
@@ -186,7 +200,7 @@ class WcBuffer:
                     dwords[(at + index) // DWORD_BYTES] = data[index : index + DWORD_BYTES]
         return runs[:leaving]
 
-    def _incomplete(self, run):
+    def _incomplete(self, run: _Run) -> list[_Run]:
         """A run of bytes cut at random dword borders; the pieces shuffled if lines are."""
         start, data = run
         borders = range(DWORD_BYTES, len(data), DWORD_BYTES)
@@ -198,9 +212,9 @@ class WcBuffer:
         return parts
 
 
-def _runs(dwords):
+def _runs(dwords: Sequence[bytes | None]) -> list[_Run]:
     """The written dwords of a line as (offset, bytes) of contiguous runs."""
-    runs = []
+    runs: list[_Run] = []
     for index, dword in enumerate(dwords):
         if dword is None:
             continue

@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tracks outstanding work requests by request id."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from efa_cosim.host.completion_queue import VerbsError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 REQ_ID_BITS = 16
 REQ_ID_MASK = (1 << REQ_ID_BITS) - 1
@@ -15,7 +22,7 @@ class WorkQueue:
     """Ids of outstanding work requests: a slot number with a generation above; the upper 48 bits
     of a long id hold a number unique to the request."""
 
-    def __init__(self, depth, generation, long_ids=False):
+    def __init__(self, depth: int, generation: int, long_ids: bool = False) -> None:
         self.depth, self.long_ids = depth, long_ids
         self._slot_mask = (1 << max(0, depth - 1).bit_length()) - 1
         self._generation = np.uint64(generation * (self._slot_mask + 1) & REQ_ID_MASK)
@@ -24,7 +31,7 @@ class WorkQueue:
         self._next = 1
         self.clear()
 
-    def clear(self):
+    def clear(self) -> None:
         """Cancels all outstanding work requests."""
         self._free = np.arange(self.depth - 1, -1, -1, dtype="u2")
         self._free_count = self.depth
@@ -32,16 +39,16 @@ class WorkQueue:
         self.produced = 0
 
     @property
-    def space(self):
+    def space(self) -> int:
         """Number of work requests that can be posted now."""
         return self._free_count
 
     @property
-    def outstanding(self):
+    def outstanding(self) -> int:
         """Number of work requests posted and not completed."""
         return self.depth - self._free_count
 
-    def take(self, wr_ids):
+    def take(self, wr_ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Allocates 64-bit request ids for work requests; VerbsError if the queue is full."""
         count = len(wr_ids)
         if count > self._free_count:
@@ -59,7 +66,7 @@ class WorkQueue:
         self._ids[slots] = ids
         return ids
 
-    def owns(self, req_ids):
+    def owns(self, req_ids: NDArray[np.uint64]) -> NDArray[np.bool]:
         """Boolean array: ids of outstanding work requests, all bits compared; a repeated id counts
         once."""
         slots = self._slots(req_ids)
@@ -72,10 +79,10 @@ class WorkQueue:
         first[np.unique(req_ids, return_index=True)[1]] = True
         return known & first
 
-    def _slots(self, req_ids):
+    def _slots(self, req_ids: NDArray[np.uint64]) -> NDArray[np.intp]:
         return (req_ids & np.uint64(self._slot_mask)).astype(np.intp)
 
-    def complete(self, req_ids):
+    def complete(self, req_ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Frees these ids, for which owns() must be true; returns their wr_ids."""
         slots = self._slots(req_ids)
         self._live[slots] = False

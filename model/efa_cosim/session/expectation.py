@@ -5,10 +5,18 @@ Writes are compared as assembled entries, independent of how they are split. Eac
 region of slots; writes elsewhere are payload.
 """
 
+from __future__ import annotations
+
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from efa_cosim.layouts import defs
+
+if TYPE_CHECKING:
+    from efa_cosim.layouts.layout import Bytes, Struct
+    from efa_cosim.session.recording import Step
 
 REGISTER_RESPONSE = "register response"
 ADMIN_RESPONSE = "admin response"
@@ -28,26 +36,33 @@ class Region:
     tag: object = None
 
     @property
-    def end(self):
+    def end(self) -> int:
         """First address after the ring."""
         return self.base + self.entry_bytes * self.count
 
 
+# Of a write: region or None, address of the slot, offset in the slot, bytes.
+Part: TypeAlias = tuple[Region | None, int, int, bytes]
+
+
 @dataclass(slots=True)
 class Slot:
-    """One entry: its bytes, the offsets not yet written, and its first line in the session."""
+    """One entry: its bytes, the offsets not yet written, and its first line in the session.
+
+    `line` is 0 for an entry that the current device writes.
+    """
 
     region: Region
     address: int
-    line: int | None = None
-    image: bytearray = None
-    missing: set = None
+    line: int = 0
+    image: bytearray = field(init=False)
+    missing: set[int] = field(init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.image = bytearray(self.region.entry_bytes)
         self.missing = set(range(self.region.entry_bytes))
 
-    def put(self, at, data):
+    def put(self, at: int, data: bytes) -> None:
         """Adds written bytes."""
         self.image[at : at + len(data)] = data
         self.missing.difference_update(range(at, at + len(data)))
@@ -56,24 +71,24 @@ class Slot:
 class Regions:
     """The current rings, by address."""
 
-    def __init__(self):
-        self._regions = []
+    def __init__(self) -> None:
+        self._regions: list[Region] = []
 
-    def add(self, region):
+    def add(self, region: Region) -> None:
         """Adds a ring; an older overlapping ring is removed."""
         self._regions = [r for r in self._regions if r.end <= region.base or region.end <= r.base]
         self._regions.append(region)
 
-    def remove(self, kind, tag=None):
+    def remove(self, kind: str, tag: object = None) -> None:
         """Removes all rings of a kind, or the one with the tag."""
         self._regions = [r for r in self._regions
                          if r.kind != kind or (tag is not None and r.tag != tag)]
 
-    def clear(self):
+    def clear(self) -> None:
         """Removes all rings."""
         self._regions = []
 
-    def split(self, address, data):
+    def split(self, address: int, data: bytes) -> Iterator[Part]:
         """Splits a write into (region, slot address, offset in slot, bytes); region may be None."""
         while data:
             region = next((r for r in self._regions if r.base <= address < r.end), None)
@@ -98,7 +113,7 @@ class Payload:
     data: bytes
     left: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.left = len(self.data)
 
 
@@ -106,22 +121,27 @@ class Payload:
 class Expectation:
     """All expected effects of one step."""
 
-    slots: dict = field(default_factory=dict)
-    payload: list = field(default_factory=list)
-    interrupts: Counter = field(default_factory=Counter)
+    slots: dict[int, Slot] = field(default_factory=dict)
+    payload: list[Payload] = field(default_factory=list)
+    interrupts: Counter[int] = field(default_factory=Counter)
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return bool(self.slots or self.payload or self.interrupts)
 
 
-def expect(step, regions, wanted, admin_vector):
+def expect(
+    step: Step,
+    regions: Regions,
+    wanted: Callable[[str | None, int | None], bool],
+    admin_vector: int,
+) -> Expectation:
     """The expected effects of a step; `wanted(kind, vector)` is false for what is not played."""
     result = Expectation()
-    happened = sorted(
-        [(line, address, data) for line, address, data in step.writes]
-        + [(line, vector, None) for line, vector in step.interrupts],
-        key=lambda item: item[0])
-    last_kind = None
+    # Writes, and interrupts without bytes.
+    happened: list[tuple[int, int, bytes | None]] = [*step.writes]
+    happened += [(line, vector, None) for line, vector in step.interrupts]
+    happened.sort(key=lambda item: item[0])
+    last_kind: str | None = None
     for line, where, data in happened:
         if data is None:
             own_clock = where == admin_vector and last_kind == ASYNC_EVENT
@@ -140,7 +160,7 @@ def expect(step, regions, wanted, admin_vector):
     return result
 
 
-def _field_mask(layout, size, paths):
+def _field_mask(layout: type[Struct], size: int, paths: Iterable[str]) -> int:
     """A mask of the named fields of a layout as a number; dots in a path descend."""
     image = bytearray(size)
     for path in paths:
@@ -164,7 +184,7 @@ _RECEIVE_MASK = _field_mask(
 _WIDE_MASK = _RECEIVE_MASK | _field_mask(_ENTRY, _ENTRY.SIZE, ("u.rdma_write.length_hi",))
 
 
-def completion_matches(expected, came):
+def completion_matches(expected: Bytes, came: Bytes) -> bool:
     """True if two CQEs agree in all compared fields."""
     entry = _ENTRY.unpack(bytes(expected).ljust(_ENTRY.SIZE, b"\0"))
     common = entry.base.common
@@ -177,7 +197,7 @@ def completion_matches(expected, came):
     return not difference & mask
 
 
-def decode_completion(image):
+def decode_completion(image: Bytes) -> str:
     """A CQE as readable text."""
     common = defs.IoCdescCommon.unpack(image)
     if common.q_type == defs.IoQueueType.RECV_QUEUE:

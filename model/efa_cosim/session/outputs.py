@@ -17,10 +17,32 @@ Rules of the comparison, where timing is free:
   are compared per entry.
 """
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, TypeAlias
 
 from efa_cosim.layouts import defs
-from efa_cosim.session.expectation import ADMIN_RESPONSE, COMPLETION, EVENT, REGISTER_RESPONSE
+from efa_cosim.session.expectation import (
+    ADMIN_RESPONSE,
+    COMPLETION,
+    EVENT,
+    REGISTER_RESPONSE,
+    Part,
+    Region,
+)
+
+if TYPE_CHECKING:
+    from efa_cosim.boundary.memory import CpuMemory
+
+# Session line, address, bytes.
+_Entry: TypeAlias = tuple[int, int, bytes]
+# Kind, base and number of earlier rings of that kind at that base.
+_Place: TypeAlias = tuple[str, int, int]
+# Session line, bytes.
+_Line: TypeAlias = tuple[int, bytes]
 
 PAGE_BYTES = 4096
 SHOWN_BYTES = 16
@@ -31,18 +53,19 @@ _RESPONSE = defs.AdminMmioReqReadLessResp
 class Outputs:
     """Output of one device; `line` is the session line at which it was collected."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
         self.writes = 0
-        self.responses = []
-        self.rings = {}
-        self.payload = defaultdict(bytearray)
-        self.packets = []
-        self.interrupts = Counter()
-        self.memory = {}
-        self._touched, self._regions = set(), []
+        self.responses: list[_Entry] = []
+        self.rings: dict[int, tuple[_Place, list[_Entry]]] = {}
+        self.payload: defaultdict[int, bytearray] = defaultdict(bytearray)
+        self.packets: list[_Line] = []
+        self.interrupts: Counter[int] = Counter()
+        self.memory: dict[int, bytes] = {}
+        self._touched: set[int] = set()
+        self._regions: list[Region] = []
 
-    def write(self, line, address, data, parts):
+    def write(self, line: int, address: int, data: bytes, parts: Iterable[Part]) -> None:
         """Adds a DMA write; `parts` is its split by Regions.split."""
         self.writes += 1
         self.touch(address, len(data))
@@ -55,19 +78,19 @@ class Outputs:
             else:
                 self._ring(region).append((line, start + at, bytes(part)))
 
-    def touch(self, address, size):
+    def touch(self, address: int, size: int) -> None:
         """Marks a range written by host or device, for the comparison at the end."""
         self._touched.update(range(address // PAGE_BYTES, (address + size - 1) // PAGE_BYTES + 1))
 
-    def packet(self, line, packet):
+    def packet(self, line: int, packet: bytes) -> None:
         """Adds a transmitted packet."""
         self.packets.append((line, bytes(packet)))
 
-    def interrupt(self, vector):
+    def interrupt(self, vector: int) -> None:
         """Adds an MSI-X message."""
         self.interrupts[vector] += 1
 
-    def finish(self, memory):
+    def finish(self, memory: CpuMemory) -> None:
         """Copies the marked pages of host memory, without the rings."""
         for number in sorted(self._touched):
             base = number * PAGE_BYTES
@@ -78,12 +101,12 @@ class Outputs:
                     image[first - base : end - base] = bytes(end - first)
             self.memory[base] = bytes(image)
 
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         """The number of DMA writes, packets and interrupts to compare."""
         return {"dma_writes": self.writes, "packets": len(self.packets),
                 "interrupts": self.interrupts.total()}
 
-    def _respond(self, line, address, part):
+    def _respond(self, line: int, address: int, part: bytes) -> None:
         response = (address, bytes(part))
         if self.responses and self.responses[-1][1] == address and len(part) == _RESPONSE.SIZE:
             before, now = (
@@ -93,7 +116,7 @@ class Outputs:
                 self.responses.pop()
         self.responses.append((line, *response))
 
-    def _ring(self, region):
+    def _ring(self, region: Region) -> list[_Entry]:
         """Entries of a ring; a new ring at the same address is a separate ring."""
         known = next((at for at, one in enumerate(self._regions) if one is region), None)
         if known is None:
@@ -105,18 +128,18 @@ class Outputs:
         return self.rings[known][1]
 
 
-def differences(wanted, came):
+def differences(wanted: Outputs, came: Outputs) -> list[str]:
     """Texts of the first difference of each kind, with place and both values."""
     checks = (_responses, _rings, _payload, _packets, _psn, _interrupts, _memory)
     found = (check(wanted, came) for check in checks)
     return [text for text in found if text is not None]
 
 
-def _reported(what, wanted, value, came, other):
+def _reported(what: str, wanted: Outputs, value: object, came: Outputs, other: object) -> str:
     return f"{what}: {wanted.name} {_shown(value)}, {came.name} {_shown(other)}"
 
 
-def _shown(value):
+def _shown(value: object) -> str:
     if value is None:
         return "nothing"
     if not isinstance(value, bytes):
@@ -125,48 +148,42 @@ def _shown(value):
     return value[:SHOWN_BYTES].hex() + more
 
 
-def _in_order(what, wanted, came, first, second):
+def _in_order(
+    what: str,
+    wanted: Outputs,
+    came: Outputs,
+    first: Sequence[tuple[int, bytes | str]],
+    second: Sequence[tuple[int, bytes | str]],
+) -> str | None:
     """The first difference of two lists of (line, bytes or text), as text."""
-    for number in range(max(len(first), len(second))):
-        a, b = (some[number] if number < len(some) else None for some in (first, second))
+    for number, (a, b) in enumerate(zip_longest(first, second)):
         if a is not None and b is not None and a[1] == b[1]:
             continue
         where = f"{what} {number}, session line {(a or b)[0]}"
-        shown = [None if one is None else one[1] for one in (a, b)]
-        if all(isinstance(one, bytes) for one in shown):
-            at, shown = _from_first_byte(*shown)
+        left, right = (None if one is None else one[1] for one in (a, b))
+        if isinstance(left, bytes) and isinstance(right, bytes):
+            at, left, right = _from_first_byte(left, right)
             where += f", byte {at}"
-        return _reported(where, wanted, shown[0], came, shown[1])
+        return _reported(where, wanted, left, came, right)
     return None
 
 
-def _from_first_byte(first, second):
+def _from_first_byte(first: bytes, second: bytes) -> tuple[int, bytes, bytes]:
     """Offset of the first differing byte, and both images from there on."""
     at = next((i for i, (x, y) in enumerate(zip(first, second, strict=False)) if x != y),
               min(len(first), len(second)))
-    return at, [image[at:] for image in (first, second)]
+    return at, first[at:], second[at:]
 
 
-def _responses(wanted, came):
-    for what, at in (("address of register response", 1), ("register response", 2)):
-        text = _in_order(
-            what,
-            wanted,
-            came,
-            *(
-                [
-                    (response[0], hex(response[1]) if at == 1 else response[2])
-                    for response in one.responses
-                ]
-                for one in (wanted, came)
-            ),
-        )
-        if text is not None:
-            return text
-    return None
+def _responses(wanted: Outputs, came: Outputs) -> str | None:
+    addresses = [[(line, hex(address)) for line, address, _ in one.responses]
+                 for one in (wanted, came)]
+    images = [[(line, image) for line, _, image in one.responses] for one in (wanted, came)]
+    return (_in_order("address of register response", wanted, came, *addresses)
+            or _in_order("register response", wanted, came, *images))
 
 
-def _rings(wanted, came):
+def _rings(wanted: Outputs, came: Outputs) -> str | None:
     rings = [dict(one.rings.values()) for one in (wanted, came)]
     srd = _srd_senders(wanted) | _srd_senders(came)
     for place in sorted(rings[0].keys() | rings[1].keys()):
@@ -187,30 +204,32 @@ def _rings(wanted, came):
     return None
 
 
-def _srd_senders(outputs):
+def _srd_senders(outputs: Outputs) -> set[int]:
     heads = (defs.PktHdr.unpack(packet) for _, packet in outputs.packets)
     return {head.src_qpn for head in heads if head.opcode == defs.PktOpcode.SRD_SEND}
 
 
-def _slot(kind, address, image):
+def _slot(kind: str, address: int, image: bytes) -> str:
     phase_at = _PHASE_AT.get(kind)
     phase = image[phase_at] & 1 if phase_at is not None and len(image) > phase_at else 0
     return f"{address:#x}, {len(image)} bytes, phase {phase}"
 
 
-def _by_owner(kind, entries, srd):
+def _by_owner(
+    kind: str, entries: Iterable[_Entry], srd: set[int]
+) -> defaultdict[str, list[_Line]]:
     """Entries without phase and checksum, grouped by their owner."""
-    found = defaultdict(list)
-    for line, _, image in entries:
-        image = bytearray(image)
+    found: defaultdict[str, list[_Line]] = defaultdict(list)
+    for line, _, entry in entries:
+        image = bytearray(entry)
         if kind in _PHASE_AT and len(image) > _PHASE_AT[kind]:
             image[_PHASE_AT[kind]] &= 0xFE
         owner = "the ring"
         if kind == ADMIN_RESPONSE and len(image) == defs.AdminAcqEntry.SIZE:
             # The checksum covers the phase; the player has already checked it.
-            head = defs.AdminAcqCommonDesc.over(image)
-            head.checksum = 0
-            owner = f"command {head.command_id:#x}"
+            response = defs.AdminAcqCommonDesc.over(image)
+            response.checksum = 0
+            owner = f"command {response.command_id:#x}"
         elif kind == COMPLETION and len(image) >= defs.IoCdescCommon.SIZE:
             head = defs.IoCdescCommon.unpack(image)
             sends = head.q_type != defs.IoQueueType.RECV_QUEUE
@@ -223,20 +242,21 @@ def _by_owner(kind, entries, srd):
     return found
 
 
-def _payload(wanted, came):
+def _payload(wanted: Outputs, came: Outputs) -> str | None:
     for address in sorted(wanted.payload.keys() | came.payload.keys()):
-        values = [bytes(one.payload.get(address, b"")) for one in (wanted, came)]
-        if values[0] != values[1]:
-            at, shown = _from_first_byte(*values)
-            return _reported(f"payload byte at {address:#x}, write {at}", wanted, shown[0] or None,
-                         came, shown[1] or None)
+        first, second = (bytes(one.payload.get(address, b"")) for one in (wanted, came))
+        if first != second:
+            at, first, second = _from_first_byte(first, second)
+            return _reported(f"payload byte at {address:#x}, write {at}", wanted, first or None,
+                         came, second or None)
     return None
 
 
-def _packets(wanted, came):
+def _packets(wanted: Outputs, came: Outputs) -> str | None:
     queues = []
     for one in (wanted, came):
-        by_queue = defaultdict(list)
+        # By opcode, sender, and node and number of the receiver.
+        by_queue: defaultdict[tuple[int, int, int, int], list[_Line]] = defaultdict(list)
         for line, packet in one.packets:
             image = bytearray(packet)
             head = defs.PktHdr.over(image)
@@ -253,9 +273,9 @@ def _packets(wanted, came):
     return None
 
 
-def _psn(wanted, came):
+def _psn(wanted: Outputs, came: Outputs) -> str | None:
     for one in (wanted, came):
-        following = {}
+        following: dict[int, int] = {}
         for line, packet in one.packets:
             head = defs.PktHdr.unpack(packet)
             if head.opcode != defs.PktOpcode.SRD_SEND:
@@ -269,7 +289,7 @@ def _psn(wanted, came):
     return None
 
 
-def _interrupts(wanted, came):
+def _interrupts(wanted: Outputs, came: Outputs) -> str | None:
     for vector in sorted(wanted.interrupts.keys() | came.interrupts.keys()):
         if wanted.interrupts[vector] != came.interrupts[vector]:
             return _reported(f"interrupts of vector {vector}", wanted, wanted.interrupts[vector],
@@ -277,15 +297,14 @@ def _interrupts(wanted, came):
     return None
 
 
-def _memory(wanted, came):
+def _memory(wanted: Outputs, came: Outputs) -> str | None:
     for base in sorted(wanted.memory.keys() | came.memory.keys()):
-        pages = [one.memory.get(base) for one in (wanted, came)]
-        if pages[0] == pages[1]:
+        first, second = (one.memory.get(base) for one in (wanted, came))
+        if first == second:
             continue
-        if None in pages:
+        if first is None or second is None:
             return _reported(f"host memory page {base:#x} was written by one device only", wanted,
-                         pages[0], came, pages[1])
-        at = next(i for i in range(PAGE_BYTES) if pages[0][i] != pages[1][i])
-        return _reported(f"host memory at the end, {base + at:#x}", wanted, pages[0][at:],
-                     came, pages[1][at:])
+                         first, came, second)
+        at, first, second = _from_first_byte(first, second)
+        return _reported(f"host memory at the end, {base + at:#x}", wanted, first, came, second)
     return None

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plays a recorded session on a backend and compares the device's output with the recording."""
 
+from __future__ import annotations
+
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
 
 from efa_cosim.backends import open_backend
-from efa_cosim.boundary.backend import DeviceTimeout
+from efa_cosim.boundary.backend import Backend, DeviceTimeout, Store
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.wire import mask
 from efa_cosim.session.expectation import (
@@ -17,6 +20,8 @@ from efa_cosim.session.expectation import (
     COMPLETION,
     EVENT,
     REGISTER_RESPONSE,
+    Expectation,
+    Payload,
     Region,
     Regions,
     Slot,
@@ -25,8 +30,12 @@ from efa_cosim.session.expectation import (
     expect,
 )
 from efa_cosim.session.order import Order, OrderFault
-from efa_cosim.session.recording import read_session
-from efa_cosim.session.translation import SendRing, Translation, Unplayable
+from efa_cosim.session.recording import Session, Step, read_session
+from efa_cosim.session.translation import PendingCommand, SendRing, Translation, Unplayable
+
+if TYPE_CHECKING:
+    from efa_cosim.layouts.layout import Bytes
+    from efa_cosim.session.outputs import Outputs
 
 Reg = defs.Reg
 Op = defs.AdminAqOpcode
@@ -40,7 +49,7 @@ class PlayError(Exception):
     """The device differs from the recorded one, or the session cannot be played; has `path`, `line`
     (of the session) and `text`."""
 
-    def __init__(self, path, line, text):
+    def __init__(self, path: Path, line: int, text: str) -> None:
         super().__init__(f"{path}:{line}: {text}")
         self.path, self.line, self.text = path, line, text
 
@@ -51,7 +60,7 @@ class OrderError(PlayError):
 
 
 class _Difference(Exception):
-    def __init__(self, line, text):
+    def __init__(self, line: int, text: str) -> None:
         super().__init__(text)
         self.line = line
 
@@ -64,7 +73,7 @@ class _Piece(NamedTuple):
     size: int
 
     @property
-    def wqe(self):
+    def wqe(self) -> tuple[int, int]:
         """The ring and the offset of the WQE in it, to tell WQEs apart."""
         return id(self.ring), self.start - self.start % self.ring.entry.SIZE
 
@@ -73,7 +82,11 @@ class _Rung(NamedTuple):
     """A store to the doorbell of a send ring."""
 
     ring: SendRing
-    store: tuple
+    store: Store
+
+
+# A payload of the recording, 1 for each of its bytes that has come, and an offset in it.
+_Target: TypeAlias = tuple[Payload, bytearray, int]
 
 
 @dataclass
@@ -99,12 +112,12 @@ class PlayResult:
     cycles: int = 0
     seconds: float = 0.0
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
         return asdict(self)
 
 
-def open_player(name, session, **options):
+def open_player(name: str, session: Session, **options: Any) -> Backend:
     """Opens a device with the settings of a session, for `play`; returns the Backend.
 
     - `name`: the backend, as for `open_backend`
@@ -116,14 +129,22 @@ def open_player(name, session, **options):
     Raises BackendUnavailable as open_backend does.
     """
     settings = session.settings
-    chosen = {"profile": settings.profile, "interface": settings.interface}
+    assert settings is not None  # of read_session
+    chosen: dict[str, Any] = {"profile": settings.profile, "interface": settings.interface}
     if name == "model" and settings.differing_limits():
         chosen["limits"] = settings.differing_limits()
-    return open_backend(name, **{**chosen, "record": True, **options})
+    return cast(Backend, open_backend(name, **{**chosen, "record": True, **options}))
 
 
-def play(path, backend, control_only=False, progress=None, outputs=None, session=None,
-         steps=None):
+def play(
+    path: str | Path,
+    backend: Backend,
+    control_only: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+    outputs: Outputs | None = None,
+    session: Session | None = None,
+    steps: Iterable[Step] | None = None,
+) -> PlayResult:
     """Plays a recorded session and compares the output of the device; returns a `PlayResult`.
 
     - `path`: the session (.jsonl.gz)
@@ -138,40 +159,52 @@ def play(path, backend, control_only=False, progress=None, outputs=None, session
 
     Raises SessionError for a file that is no session, PlayError at the first difference.
     """
-    ordered = not control_only
-    if steps is None:
-        session = session or read_session(path)
-        steps, ordered = session.steps, ordered and session.ordered
-    return _Player(Path(path), backend, control_only, ordered, progress, outputs).run(steps)
+    path, ordered = Path(path), not control_only
+    if steps is not None:
+        return _Player(path, backend, control_only, ordered, None, outputs).run(steps, 0)
+    known = read_session(path) if session is None else session
+    ordered = ordered and known.ordered
+    player = _Player(path, backend, control_only, ordered, progress, outputs)
+    return player.run(known.steps, len(known.steps))
 
 
 class _Player:
-    def __init__(self, path, backend, control_only, ordered, progress, outputs):
+    def __init__(
+        self,
+        path: Path,
+        backend: Backend,
+        control_only: bool,
+        ordered: bool,
+        progress: Callable[[int, int], object] | None,
+        outputs: Outputs | None,
+    ) -> None:
         self.path, self.backend, self.ordered = path, backend, ordered
         self.control_only, self.progress, self.outputs = control_only, progress, outputs
         self.result = PlayResult(path.name, backend.name, control_only)
         self.translation = Translation()
         self.regions = Regions()
         self.order = Order(self._is_datagram)
-        self.registers = Counter()
+        self.registers: Counter[int] = Counter()
         self.aq_base = self.aq_depth = self.aq_produced = 0
         self.admin_vector = 0
         # Output of the device not yet matched with a step.
-        self.slots, self.payload = {}, []
-        self.interrupts = Counter()
+        self.slots: dict[int, Slot] = {}
+        self.payload: list[tuple[int, bytes]] = []
+        self.interrupts: Counter[int] = Counter()
         self.own_events = 0
-        self.batch, self.batch_memory = [], {}
+        self.batch: list[Store | _Piece | _Rung] = []
+        self.batch_memory: dict[int, bytes] = {}
         self.line = 0
 
-    def run(self, steps):
-        """Plays the whole session."""
+    def run(self, steps: Iterable[Step], total: int) -> PlayResult:
+        """Plays the whole session; `total` is the number of steps for the progress."""
         started, start_cycles = time.monotonic(), self.backend.cycles
         try:
             for number, step in enumerate(steps):
                 self.line = step.line
                 self._play(step)
                 if self.progress and number % 64 == 0:
-                    self.progress(number, len(steps))
+                    self.progress(number, total)
             self._end()
             if self.outputs is not None:
                 self.outputs.finish(self.backend.memory)
@@ -187,21 +220,21 @@ class _Player:
 
     # One step
 
-    def _end(self):
+    def _end(self) -> None:
         """Everything is played that comes before a reset or the end: no output may be left."""
         self._flush()
         self.backend.settle()
         self._collect()
         self._check_nothing_left()
 
-    def _play(self, step):
+    def _play(self, step: Step) -> None:
         if step.data is None:
             self._end()
             self.batch = []
             self.backend.flr()
             self._cancel()
             return
-        store = self._translated(step)
+        store = self._translated(step, step.data)
         wanted = expect(step, self.regions, self._is_played, self.admin_vector)
         if store is None:
             self.result.skipped += 1
@@ -222,15 +255,15 @@ class _Player:
         if self.ordered:
             self.order.check(step, self.regions, self.admin_vector)
 
-    def _leave_out_headers(self, wanted):
+    def _leave_out_headers(self, wanted: Expectation) -> None:
         """Takes the headers of datagrams out of the expected payload.
 
         They hold numbers of the device. Some recorded devices write them with the payload, others
         write the payload only.
         """
-        happened = [(one.line, one) for one in wanted.payload]
+        happened: list[tuple[int, Payload | Slot]] = [(one.line, one) for one in wanted.payload]
         happened += [(slot.line, slot) for slot in wanted.slots.values() if _is_receive(slot)]
-        before = []  # payload since the last completion of a receive
+        before: list[Payload] = []  # payload since the last completion of a receive
         for _, one in sorted(happened, key=lambda item: item[0]):
             if not isinstance(one, Slot):
                 before.append(one)
@@ -245,19 +278,19 @@ class _Player:
             before = []
         wanted.payload = [one for one in wanted.payload if one.data]
 
-    def _is_played(self, kind, vector):
+    def _is_played(self, kind: str | None, vector: int | None) -> bool:
         if not self.control_only:
             return True
         return kind in (REGISTER_RESPONSE, ADMIN_RESPONSE) or vector == self.admin_vector
 
-    def _cancel(self):
+    def _cancel(self) -> None:
         self.translation.reset()
         self.regions.clear()
         self.order.reset()
         self.registers.clear()
         self.aq_base = self.aq_depth = self.aq_produced = 0
 
-    def _put_memory(self, step):
+    def _put_memory(self, step: Step) -> None:
         memory = self._commands(step) if self._rings_aq(step) else []
         own = {address for address, _ in memory}
         for line, address, data in step.memory:
@@ -273,13 +306,15 @@ class _Player:
             if self.outputs is not None:
                 self.outputs.touch(address, len(data))
 
-    def _flush(self):
+    def _flush(self) -> None:
         """Posts the collected stores to the device, LLQ pieces with translated numbers.
 
         A piece stays until its WQE is complete or its doorbell follows: the translation needs the
         whole WQE, and other threads may store between the pieces.
         """
-        entries, items, held = {}, [], []
+        entries: dict[tuple[int, int], bytes] = {}
+        items: list[Store] = []
+        held: list[_Piece] = []
         ready = self._ready_wqes()
         for place, store in enumerate(self.batch):
             if isinstance(store, _Rung):
@@ -301,10 +336,12 @@ class _Player:
         if items:
             self.backend.stores(items)
 
-    def _ready_wqes(self):
+    def _ready_wqes(self) -> dict[tuple[int, int], int]:
         """Returns, for each WQE, the last place in the batch up to which its pieces can be posted.
         """
-        ready, stored, waiting = {}, Counter(), defaultdict(set)
+        ready: dict[tuple[int, int], int] = {}
+        stored: Counter[tuple[int, int]] = Counter()
+        waiting: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
         for place, store in enumerate(self.batch):
             if isinstance(store, _Piece):
                 stored[store.wqe] += store.size
@@ -318,18 +355,18 @@ class _Player:
 
     # Stores
 
-    def _translated(self, step):
+    def _translated(self, step: Step, data: bytes) -> Store | _Piece | _Rung | None:
         """The store for the current device, None if it is not played.
 
         The bytes of a _Piece are filled in later, when the whole WQE is known.
         """
         if step.bar == defs.EFA_REG_BAR:
-            return self._register(step)
+            return self._register(step, data)
         if self.control_only:
             return None
         doorbell = self.translation.doorbells.get((step.bar, step.offset))
         if doorbell is not None:
-            store = (*doorbell, step.data)
+            store = (*doorbell, data)
             ring = self.translation.rung_ring(step.bar, step.offset)
             return store if ring is None else _Rung(ring, store)
         if step.bar != defs.EFA_MEM_BAR:
@@ -337,13 +374,13 @@ class _Player:
                              "no doorbell there")
         ring = self.translation.send_ring(step.offset)
         start = step.offset - ring.recorded
-        ring.image[start : start + len(step.data)] = step.data
-        return _Piece(ring, start, len(step.data))
+        ring.image[start : start + len(data)] = data
+        return _Piece(ring, start, len(data))
 
-    def _register(self, step):
+    def _register(self, step: Step, data: bytes) -> Store | None:
         """Tracks the effect of a register store on ring addresses; returns the store."""
-        if len(step.data) != 4 or step.offset not in Reg._value2member_map_:
-            return (step.bar, step.offset, step.data)
+        if len(data) != 4 or step.offset not in Reg._value2member_map_:
+            return (step.bar, step.offset, data)
         register, value = Reg(step.offset), step.value
         previous, self.registers[register] = self.registers[register], value
         if register == Reg.AENQ_CONS_DB and value:
@@ -352,21 +389,21 @@ class _Player:
             self._region(REGISTER_RESPONSE, Reg.MMIO_RESP_LO, Reg.MMIO_RESP_HI,
                          defs.AdminMmioReqReadLessResp.SIZE, 1)
         elif register == Reg.AQ_CAPS:
-            caps = defs.REG_BITS.AQ_CAPS.unpack(value)
-            if caps.AQ_ENTRY_SIZE != defs.AdminAqEntry.SIZE:
-                raise Unplayable(f"admin queue entries of {caps.AQ_ENTRY_SIZE} bytes, only "
+            aq = defs.REG_BITS.AQ_CAPS.unpack(value)
+            if aq.AQ_ENTRY_SIZE != defs.AdminAqEntry.SIZE:
+                raise Unplayable(f"admin queue entries of {aq.AQ_ENTRY_SIZE} bytes, only "
                                  f"{defs.AdminAqEntry.SIZE} are supported")
             self.aq_base = self._address(Reg.AQ_BASE_LO, Reg.AQ_BASE_HI)
-            self.aq_depth, self.aq_produced = caps.AQ_DEPTH, 0
+            self.aq_depth, self.aq_produced = aq.AQ_DEPTH, 0
         elif register == Reg.ACQ_CAPS:
-            caps = defs.REG_BITS.ACQ_CAPS.unpack(value)
-            self.admin_vector = caps.ACQ_MSIX_VECTOR
-            self._region(ADMIN_RESPONSE, Reg.ACQ_BASE_LO, Reg.ACQ_BASE_HI, caps.ACQ_ENTRY_SIZE,
-                         caps.ACQ_DEPTH)
+            acq = defs.REG_BITS.ACQ_CAPS.unpack(value)
+            self.admin_vector = acq.ACQ_MSIX_VECTOR
+            self._region(ADMIN_RESPONSE, Reg.ACQ_BASE_LO, Reg.ACQ_BASE_HI, acq.ACQ_ENTRY_SIZE,
+                         acq.ACQ_DEPTH)
         elif register == Reg.AENQ_CAPS:
-            caps = defs.REG_BITS.AENQ_CAPS.unpack(value)
-            self._region(ASYNC_EVENT, Reg.AENQ_BASE_LO, Reg.AENQ_BASE_HI, caps.AENQ_ENTRY_SIZE,
-                         caps.AENQ_DEPTH)
+            aenq = defs.REG_BITS.AENQ_CAPS.unpack(value)
+            self._region(ASYNC_EVENT, Reg.AENQ_BASE_LO, Reg.AENQ_BASE_HI, aenq.AENQ_ENTRY_SIZE,
+                         aenq.AENQ_DEPTH)
         elif register == Reg.DEV_CTL and defs.REG_BITS.DEV_CTL.unpack(value).DEV_RESET:
             self._cancel()
         elif register == Reg.AQ_PROD_DB:
@@ -378,21 +415,21 @@ class _Player:
                 EQN=self.translation.number("eq", arm.EQN), ARM=arm.ARM)
         return (step.bar, step.offset, value.to_bytes(4, "little"))
 
-    def _address(self, low, high):
+    def _address(self, low: Reg, high: Reg) -> int:
         return self.registers[high] << 32 | self.registers[low]
 
-    def _region(self, kind, low, high, entry_bytes, count):
+    def _region(self, kind: str, low: Reg, high: Reg, entry_bytes: int, count: int) -> None:
         self.regions.remove(kind)
         self.regions.add(Region(kind, self._address(low, high), entry_bytes, count))
 
     @staticmethod
-    def _rings_aq(step):
+    def _rings_aq(step: Step) -> bool:
         return step.bar == defs.EFA_REG_BAR and step.offset == Reg.AQ_PROD_DB
 
-    def _in_aq(self, address):
+    def _in_aq(self, address: int) -> bool:
         return self.aq_base <= address < self.aq_base + self.aq_depth * defs.AdminAqEntry.SIZE
 
-    def _commands(self, step):
+    def _commands(self, step: Step) -> list[tuple[int, bytes]]:
         """The posted commands with translated numbers, as (address, bytes)."""
         if not self.aq_depth:
             raise Unplayable("AQ doorbell received before AQ_CAPS enabled the admin queue")
@@ -412,7 +449,7 @@ class _Player:
 
     # Output of the device
 
-    def _collect(self):
+    def _collect(self) -> None:
         """Collects the output of the device since the last call."""
         writes = [(address, data, list(self.regions.split(address, data)))
                   for address, data in self.backend.writes()]
@@ -437,20 +474,22 @@ class _Player:
             for packet in packets:
                 self.outputs.packet(self.line, packet)
 
-    def _arrived(self, wanted):
+    def _arrived(self, wanted: Expectation) -> bool:
         self._collect()
         return (
             all(a in self.slots and not self.slots[a].missing for a in wanted.slots)
             and all(self.interrupts[v] >= n for v, n in wanted.interrupts.items())
             and sum(len(d) for _, d in self.payload) >= sum(p.left for p in wanted.payload))
 
-    def _await(self, step, wanted):
+    def _await(self, step: Step, wanted: Expectation) -> None:
         try:
             self.backend.wait(lambda: self._arrived(wanted))
         except DeviceTimeout as error:
             self._report_missing(step, wanted, error)
 
-    def _report_missing(self, step, wanted, error):
+    def _report_missing(
+        self, step: Step, wanted: Expectation, error: DeviceTimeout
+    ) -> NoReturn:
         for address, slot in wanted.slots.items():
             came = self.slots.get(address)
             if came is None or came.missing:
@@ -466,7 +505,7 @@ class _Player:
         self._compare_payload(wanted)
         raise _Difference(step.line, str(error))
 
-    def _accept(self, wanted):
+    def _accept(self, wanted: Expectation) -> None:
         """Compares and removes the effects of a step; any other output is a difference."""
         datagrams = 0
         events = self._in_recorded_order(wanted)
@@ -481,13 +520,14 @@ class _Player:
         self.result.interrupts += wanted.interrupts.total()
         self._check_nothing_left()
 
-    def _in_recorded_order(self, wanted):
+    def _in_recorded_order(self, wanted: Expectation) -> dict[int, Slot]:
         """Returns {address: slot} of the events that came, sorted as recorded.
 
         CQs share an event queue, and the order of the events of different CQs is free. The phase
         belongs to the place.
         """
-        rings, found = defaultdict(list), {}
+        rings: defaultdict[Region, list[int]] = defaultdict(list)
+        found: dict[int, Slot] = {}
         for address, slot in sorted(wanted.slots.items()):
             if slot.region.kind == EVENT:
                 rings[slot.region].append(address)
@@ -502,12 +542,12 @@ class _Player:
                     found[address].put(0, bytes([body[0] | phase, *body[1:]]))
         return found
 
-    def _check_slots(self):
+    def _check_slots(self) -> None:
         for slot in self.slots.values():
             raise _Difference(self.line, f"{slot.region.kind} at {slot.address:#x} was not "
                               f"expected here: got {slot.image.hex()}")
 
-    def _check_nothing_left(self):
+    def _check_nothing_left(self) -> None:
         self._check_slots()
         for address, data in self.payload:
             raise _Difference(self.line, f"write of {len(data)} bytes at {address:#x} was not "
@@ -521,7 +561,7 @@ class _Player:
     # Comparing
 
     @staticmethod
-    def _check_complete(wanted):
+    def _check_complete(wanted: Expectation) -> None:
         """Refuses a recorded entry without some of its bytes: they would count as zeros."""
         for slot in wanted.slots.values():
             if slot.missing:
@@ -531,7 +571,7 @@ class _Player:
                                   f"{slot.region.entry_bytes} bytes, found no 'd' line for "
                                   f"{missing}; record the session again or restore the line")
 
-    def _compare(self, expected, came):
+    def _compare(self, expected: Slot, came: Slot) -> None:
         image = self._with_our_numbers(expected)
         kind = expected.region.kind
         if kind == ADMIN_RESPONSE:
@@ -557,7 +597,7 @@ class _Player:
                               f"expected {image.hex()} {shown[0]}, "
                               f"got {came.image.hex()} {shown[1]}")
 
-    def _with_our_numbers(self, slot):
+    def _with_our_numbers(self, slot: Slot) -> bytearray:
         """The recorded entry as the current device should write it."""
         image, maps = bytearray(slot.image), self.translation.maps
         if slot.region.kind == COMPLETION:
@@ -571,39 +611,39 @@ class _Player:
             event.cqn = self.translation.number("cq", event.cqn)
         return image
 
-    def _compare_response(self, expected, came):
+    def _compare_response(self, expected: Slot, came: bytes) -> None:
         recorded = bytes(expected.image)
-        command_id = defs.AdminAcqCommonDesc.unpack(recorded).command_id
-        pending = self.translation.pending.get(command_id)
         differences = self.translation.response_differences(recorded, came)
         if differences:
+            command_id = defs.AdminAcqCommonDesc.unpack(recorded).command_id
+            pending = self.translation.pending[command_id]
             raise _Difference(
                 expected.line, f"response to {pending.opcode.name}: {'; '.join(differences)}; "
                 f"expected {recorded.hex()}, got {came.hex()}; the command was {pending.ours!r}")
         self._follow(self.translation.learn(recorded, came), recorded)
 
-    def _follow(self, pending, response):
+    def _follow(self, pending: PendingCommand, response: bytes) -> None:
         """Adds the host rings that a completed command created."""
         command = pending.recorded
         if not defs.AdminAcqCommonDesc.unpack(response).status:
             bars = self.translation.db_bars
             layout = defs.COMMANDS[pending.opcode][1]
             self.order.created(pending.opcode, command, layout.unpack(response), bars and bars[0])
-        if pending.opcode == Op.CREATE_CQ:
+        if isinstance(command, defs.AdminCreateCqCmd):
             words = command.cq_entry_size_words
             base = command.cq_ba.mem_addr_high << 32 | command.cq_ba.mem_addr_low
             self.regions.add(Region(COMPLETION, base, words * 4,
                                     command.sub_cq_depth * command.num_sub_cqs, base))
-        elif pending.opcode == Op.CREATE_EQ:
+        elif isinstance(command, defs.AdminCreateEqCmd):
             base = command.ba.mem_addr_high << 32 | command.ba.mem_addr_low
             self.regions.add(Region(EVENT, base, defs.AdminEqe.SIZE, command.depth, base))
 
-    def _is_datagram(self, image):
+    def _is_datagram(self, image: Bytes) -> bool:
         common = defs.IoCdescCommon.unpack(image)
         return (common.q_type == defs.IoQueueType.RECV_QUEUE and not common.status
                 and self.translation.qp_kind(common.qp_num) == defs.AdminQpType.UD)
 
-    def _compare_payload(self, wanted, header_bytes=0):
+    def _compare_payload(self, wanted: Expectation, header_bytes: int = 0) -> None:
         """Each expected byte arrived once and equal; other bytes may only be datagram headers.
 
         Several messages of a step may have the same buffer: a write belongs to the first message
@@ -635,10 +675,10 @@ class _Player:
         self.payload = []
 
     @staticmethod
-    def _match_payload(targets, address, data):
+    def _match_payload(targets: list[_Target], address: int, data: bytes) -> int:
         """Marks bytes at the begin of a write as come in one of the targets (target, bytes that
         have come, offset); returns their number."""
-        first = None
+        first: tuple[Payload, bytearray, int, bytes] | None = None
         for target, done, start in targets:
             if done[start]:
                 continue
@@ -664,7 +704,7 @@ class _Player:
 
     # Device status: the only register value that determines the next step of the host
 
-    def _status_differs(self, wanted):
+    def _status_differs(self, wanted: Expectation) -> bool:
         for address, slot in wanted.slots.items():
             if slot.region.kind != REGISTER_RESPONSE:
                 continue
@@ -672,12 +712,17 @@ class _Player:
             want, got = layout.unpack(slot.image), layout.unpack(self.slots[address].image)
             if want.reg_off == got.reg_off == Reg.DEV_STS:
                 bits = defs.REG_BITS.DEV_STS
-                want, got = bits.unpack(want.reg_val), bits.unpack(got.reg_val)
-                return (want.READY, want.RESET_IN_PROGRESS) != (got.READY, got.RESET_IN_PROGRESS)
+                was, now = bits.unpack(want.reg_val), bits.unpack(got.reg_val)
+                return (was.READY, was.RESET_IN_PROGRESS) != (now.READY, now.RESET_IN_PROGRESS)
         return False
 
-    def _poll_status(self, step, store, wanted):
+    def _poll_status(
+        self, step: Step, store: Store | _Piece | _Rung | None, wanted: Expectation
+    ) -> None:
         """Repeats the status read until it matches the recording, as the driver does."""
+        if store is None or isinstance(store, _Piece | _Rung):
+            raise Unplayable("DEV_STS differs from the recorded value after a store that does not "
+                             "read it")
         for _ in range(STATUS_POLLS):
             try:
                 self.backend.wait(lambda: False, timeout_cycles=STATUS_POLL_CYCLES)
@@ -693,20 +738,20 @@ class _Player:
                           f"{STATUS_POLLS} reads")
 
 
-def _is_receive(slot):
+def _is_receive(slot: Slot) -> bool:
     if slot.region.kind != COMPLETION:
         return False
     return defs.IoCdescCommon.unpack(slot.image).q_type == defs.IoQueueType.RECV_QUEUE
 
 
-def _body(image):
+def _body(image: bytearray) -> bytes:
     """An event without its phase."""
     return bytes([image[0] & ~EVENT_PHASE, *image[1:]])
 
 
-def _spans(numbers):
+def _spans(numbers: Iterable[int]) -> list[str]:
     """Ranges of ascending byte numbers in words, such as `bytes 4 to 7`."""
-    spans = []
+    spans: list[list[int]] = []
     for number in numbers:
         if spans and number == spans[-1][1] + 1:
             spans[-1][1] = number
@@ -716,6 +761,6 @@ def _spans(numbers):
             for first, last in spans]
 
 
-def _short(data):
+def _short(data: bytes) -> str:
     text = data[:32].hex()
     return text if len(data) <= 32 else f"{text}... ({len(data)} bytes)"

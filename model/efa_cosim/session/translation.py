@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maps numbers of a recorded device to those of the current device, learned from responses."""
 
+from __future__ import annotations
+
+from collections.abc import Container
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import crc16
+
+if TYPE_CHECKING:
+    from efa_cosim.layouts.layout import Bytes, Struct
 
 Op = defs.AdminAqOpcode
 DESCRIPTOR = defs.IoRxDesc
@@ -33,7 +40,7 @@ _COMMAND_FIELDS = {
     Op.MODIFY_EVENT_COUNTER: {"cntr_handle": "counter"},
 }
 # Response fields in which the device returns such numbers.
-_RESPONSE_FIELDS = {
+_RESPONSE_FIELDS: dict[Op, dict[str, str | None]] = {
     Op.ALLOC_PD: {"pd": "pd"},
     Op.ALLOC_UAR: {"uar": "uar"},
     Op.CREATE_EQ: {"eqn": "eq"},
@@ -61,20 +68,20 @@ class SendRing:
 
     recorded: int
     ours: int
-    entry: type
+    entry: type[defs.IoTxWqe] | type[defs.IoTxWqe128]
     image: bytearray
 
-    def covers(self, offset):
+    def covers(self, offset: int) -> bool:
         """True if the recorded BAR offset is inside the ring."""
         return self.recorded <= offset < self.recorded + len(self.image)
 
 
 @dataclass
 class QueuePairInfo:
-    """State of a queue pair that the player needs."""
+    """State of a queue pair that the player needs; `kind` is its type (defs.AdminQpType)."""
 
     number: int
-    kind: defs.AdminQpType
+    kind: int
     rq_base: int
     rq_bytes: int
     rnr_retry_set: bool = False
@@ -85,29 +92,30 @@ class PendingCommand:
     """A command whose response has not arrived."""
 
     opcode: Op
-    recorded: defs.Struct
-    ours: defs.Struct
+    recorded: Struct
+    ours: Struct
 
 
 class Translation:
     """Maps from numbers of the recorded device to those of the current device."""
 
-    def __init__(self):
-        self.own_gid = {}
+    def __init__(self) -> None:
+        self.own_gid: dict[bytes, bytes] = {}
         self.reset()
 
-    def reset(self):
+    def reset(self) -> None:
         """Removes all objects, as a device reset does."""
-        self.maps = {kind: {} for kind in _KINDS}
-        self.doorbells = {}
-        self.send_rings = []
-        self._rung = {}  # recorded doorbell to its send ring
-        self.queue_pairs = {}
-        self.pending = {}
-        self._self_ahs = set()
-        self.db_bars = None
+        self.maps: dict[str, dict[int, int]] = {kind: {} for kind in _KINDS}
+        # BAR and offset of each recorded doorbell to those of the current one.
+        self.doorbells: dict[tuple[int, int], tuple[int, int]] = {}
+        self.send_rings: list[SendRing] = []
+        self._rung: dict[tuple[int, int], SendRing] = {}  # recorded doorbell to its send ring
+        self.queue_pairs: dict[int, QueuePairInfo] = {}
+        self.pending: dict[int, PendingCommand] = {}
+        self._self_ahs: set[int] = set()
+        self.db_bars: tuple[int, int] | None = None  # recorded and current
 
-    def number(self, kind, recorded):
+    def number(self, kind: str, recorded: int) -> int:
         """The current number of a recorded one; raises Unplayable if unknown."""
         try:
             return self.maps[kind][recorded]
@@ -117,7 +125,7 @@ class Translation:
 
     # Admin commands
 
-    def command(self, entry):
+    def command(self, entry: bytes) -> bytes:
         """An AQ entry with translated numbers; registers it as pending."""
         header = defs.AdminAqCommonDesc.unpack(entry)
         if header.opcode not in defs.COMMANDS:
@@ -127,17 +135,17 @@ class Translation:
         recorded, ours = layout.unpack(entry), layout.unpack(entry)
         for name, kind in _COMMAND_FIELDS.get(opcode, {}).items():
             setattr(ours, name, self.number(kind, getattr(recorded, name)))
-        if opcode == Op.CREATE_CQ and recorded.interrupt_mode_enabled:
-            ours.eqn = self.number("eq", recorded.eqn)
-        if opcode == Op.CREATE_AH:
-            ours.dest_addr = self.own_gid.get(recorded.dest_addr, recorded.dest_addr)
+        if isinstance(ours, defs.AdminCreateCqCmd) and ours.interrupt_mode_enabled:
+            ours.eqn = self.number("eq", ours.eqn)
+        if isinstance(ours, defs.AdminCreateAhCmd):
+            ours.dest_addr = self.own_gid.get(ours.dest_addr, ours.dest_addr)
         command_id = header.command_id__command_id
         if command_id in self.pending:
             raise Unplayable(f"command id {command_id:#x} is still in use by another command")
         self.pending[command_id] = PendingCommand(opcode, recorded, ours)
         return ours.pack() + entry[layout.SIZE :]
 
-    def response_differences(self, recorded, ours):
+    def response_differences(self, recorded: bytes, ours: bytes) -> list[str]:
         """Differences between two ACQ entries in compared fields, as readable texts."""
         texts = [] if _crc_is_right(ours) else ["checksum is wrong"]
         expected = defs.AdminAcqCommonDesc.unpack(recorded)
@@ -150,50 +158,70 @@ class Translation:
             return texts
         layout = defs.COMMANDS[pending.opcode][1]
         skip = ("acq_common_desc", *_RESPONSE_FIELDS.get(pending.opcode, ()))
-        if pending.opcode == Op.QUERY_QP:
+        if isinstance(pending.recorded, defs.AdminQueryQpCmd):
             info = self.queue_pairs.get(pending.recorded.qp_handle)
             if info is not None and not info.rnr_retry_set:
                 # Software never set it: the device's initial value is not compared.
                 skip = (*skip, "rnr_retry")
         return _field_differences(layout.unpack(recorded), layout.unpack(ours), skip)
 
-    def learn(self, recorded, ours):
+    def learn(self, recorded: bytes, ours: bytes) -> PendingCommand:
         """Learns the numbers of a completed command; returns the command."""
         header = defs.AdminAcqCommonDesc.unpack(recorded)
         pending = self.pending.pop(header.command_id)
         if header.status:
             return pending
         layout = defs.COMMANDS[pending.opcode][1]
-        recorded, ours = layout.unpack(recorded), layout.unpack(ours)
+        theirs, own = layout.unpack(recorded), layout.unpack(ours)
         for name, kind in _RESPONSE_FIELDS.get(pending.opcode, {}).items():
             if kind is not None:
-                self.maps[kind][int(getattr(recorded, name))] = int(getattr(ours, name))
+                self.maps[kind][int(getattr(theirs, name))] = int(getattr(own, name))
         special = getattr(self, f"_learn_{pending.opcode.name.lower()}", None)
         if special is not None:
-            special(pending.recorded, recorded, ours)
+            special(pending.recorded, theirs, own)
         return pending
 
-    def _learn_get_feature(self, command, recorded, ours):
+    def _learn_get_feature(
+        self,
+        command: defs.AdminGetFeatureCmd,
+        recorded: defs.AdminGetFeatureResp,
+        ours: defs.AdminGetFeatureResp,
+    ) -> None:
         feature = command.feature_common.feature_id
         if feature == defs.AdminAqFeatureId.DEVICE_ATTR:
             self.db_bars = (recorded.u.device_attr.db_bar, ours.u.device_attr.db_bar)
         elif feature == defs.AdminAqFeatureId.NETWORK_ATTR:
             self.own_gid[recorded.u.network_attr.addr] = ours.u.network_attr.addr
 
-    def _learn_create_cq(self, _command, recorded, ours):
+    def _learn_create_cq(
+        self,
+        _command: defs.AdminCreateCqCmd,
+        recorded: defs.AdminCreateCqResp,
+        ours: defs.AdminCreateCqResp,
+    ) -> None:
         # The current device may offer an unused doorbell, but must not lack one.
         if recorded.db_valid and not ours.db_valid:
             raise Unplayable("CREATE_CQ returned no doorbell, the recorded device returned one")
         if recorded.db_valid:
             self._pair_doorbells(recorded.db_offset, ours.db_offset)
 
-    def _learn_create_ah(self, command, recorded, _ours):
+    def _learn_create_ah(
+        self,
+        command: defs.AdminCreateAhCmd,
+        recorded: defs.AdminCreateAhResp,
+        _ours: defs.AdminCreateAhResp,
+    ) -> None:
         if command.dest_addr in self.own_gid:
             self._self_ahs.add(recorded.ah)
         else:
             self._self_ahs.discard(recorded.ah)
 
-    def _learn_create_qp(self, command, recorded, ours):
+    def _learn_create_qp(
+        self,
+        command: defs.AdminCreateQpCmd,
+        recorded: defs.AdminCreateQpResp,
+        ours: defs.AdminCreateQpResp,
+    ) -> None:
         self._pair_doorbells(recorded.sq_db_offset, ours.sq_db_offset)
         self._pair_doorbells(recorded.rq_db_offset, ours.rq_db_offset)
         size, depth = (command.qp_alloc_size.send_queue_ring_size,
@@ -205,49 +233,57 @@ class Translation:
                            or start + size <= ring.recorded]
         ring = SendRing(start, ours.llq_descriptors_offset, entry, bytearray(size))
         self.send_rings.append(ring)
-        self._rung[self.db_bars[0], recorded.sq_db_offset] = ring
+        self._rung[self._bars()[0], recorded.sq_db_offset] = ring
         self.queue_pairs[recorded.qp_handle] = QueuePairInfo(
             recorded.qp_num, command.qp_type, command.rq_base_addr,
             command.qp_alloc_size.recv_queue_ring_size)
 
-    def _learn_modify_qp(self, command, _recorded, _ours):
+    def _learn_modify_qp(
+        self, command: defs.AdminModifyQpCmd, _recorded: Struct, _ours: Struct
+    ) -> None:
         if command.modify_mask__rnr_retry:
             self.queue_pairs[command.qp_handle].rnr_retry_set = True
 
-    def _learn_destroy_qp(self, command, _recorded, _ours):
+    def _learn_destroy_qp(
+        self, command: defs.AdminDestroyQpCmd, _recorded: Struct, _ours: Struct
+    ) -> None:
         self.queue_pairs.pop(command.qp_handle, None)
 
-    def qp_kind(self, number):
+    def qp_kind(self, number: int) -> int | None:
         """Type of the live queue pair with a recorded number, None if there is none."""
         for info in self.queue_pairs.values():
             if info.number == number:
                 return info.kind
         return None
 
-    def _pair_doorbells(self, recorded, ours):
+    def _bars(self) -> tuple[int, int]:
         if self.db_bars is None:
             raise Unplayable("a doorbell offset is used before DEVICE_ATTR reported the doorbell "
                              "BAR")
-        self.doorbells[(self.db_bars[0], recorded)] = (self.db_bars[1], ours)
+        return self.db_bars
+
+    def _pair_doorbells(self, recorded: int, ours: int) -> None:
+        recorded_bar, our_bar = self._bars()
+        self.doorbells[recorded_bar, recorded] = our_bar, ours
 
     # Send work requests and receive descriptors
 
-    def send_ring(self, offset):
+    def send_ring(self, offset: int) -> SendRing:
         """The LLQ ring at a recorded BAR offset; raises Unplayable if there is none."""
         for ring in self.send_rings:
             if ring.covers(offset):
                 return ring
         raise Unplayable(f"store to offset {offset:#x}, where no queue has a doorbell or LLQ ring")
 
-    def holds(self, ring):
+    def holds(self, ring: SendRing) -> bool:
         """Returns True unless a later queue pair has the place of the ring."""
         return any(one is ring for one in self.send_rings)
 
-    def rung_ring(self, bar, offset):
+    def rung_ring(self, bar: int, offset: int) -> SendRing | None:
         """The ring of a recorded send doorbell, None for another doorbell."""
         return self._rung.get((bar, offset))
 
-    def work_request(self, ring, start):
+    def work_request(self, ring: SendRing, start: int) -> bytes:
         """The WQE at `start` of a ring's image, with translated numbers."""
         entry = ring.entry.unpack(ring.image[start : start + ring.entry.SIZE])
         meta = entry.meta
@@ -265,7 +301,7 @@ class Translation:
             piece.lkey__lkey = self.maps["l_key"].get(piece.lkey__lkey, NO_KEY)
         return entry.pack()
 
-    def memory(self, address, data):
+    def memory(self, address: int, data: bytes) -> bytes:
         """Host memory content; receive descriptors get translated keys."""
         for info in self.queue_pairs.values():
             start = address - info.rq_base
@@ -282,14 +318,16 @@ class Translation:
         return data
 
 
-def _crc_is_right(entry):
+def _crc_is_right(entry: Bytes) -> bool:
     clean = defs.AdminAcqEntry.unpack(entry)
     checksum = clean.acq_common_descriptor.checksum
     clean.acq_common_descriptor.checksum = 0
     return crc16(clean.pack()) == checksum
 
 
-def _field_differences(expected, came, skip=()):
+def _field_differences(
+    expected: Struct, came: Struct, skip: Container[str] = ()
+) -> list[str]:
     return [
         f"{name}: expected {getattr(expected, name)!r}, got {getattr(came, name)!r}"
         for name, attribute in expected.FIELDS.items()

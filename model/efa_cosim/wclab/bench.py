@@ -7,7 +7,7 @@ import hashlib
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -83,7 +83,7 @@ def run(backend: Backend, bug: str | None, buffer: StoreBuffer | str, seed: int)
     text = Run(bug, str(buffer), seed, backend.name)
     rng = random.Random(f"laboratory {seed}")
     tap = Tap(backend)
-    node = Node(tap, buffer, seed, planted(bug, seed))
+    node = Node(cast(Backend, tap), buffer, seed, planted(bug, seed))
     shapes = rng.sample(SHAPES, len(SHAPES))
     while shapes:
         # One separate queue, or two queues whose WQEs share the lines of the store buffer.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def costs(backend: Backend) -> list[dict[str, Any]]:
 
 def _cost(backend: Backend, policy: str, entry_bytes: int, batch: int) -> dict[str, Any]:
     tap = Tap(backend)
-    node = Node(tap, StoreBuffer(policy, LINES), seed=1)
+    node = Node(cast(Backend, tap), StoreBuffer(policy, LINES), seed=1)
     context, pd = node.context, node.pd
     cqs = [context.create_cq(4 * DEPTH) for _ in range(2)]
     sender = pd.create_qp(cqs[0], cqs[0], SRD, max_send_wr=DEPTH, max_recv_wr=1,
