@@ -75,7 +75,7 @@ PAGE = (
     )),
     Section("Driver", "The kernel half of the host software.", (
         Entry("efa_cosim.host.driver:Driver", ("set_response_address", "mask_admin_interrupt")),
-        Entry("efa_cosim.host.driver_objects:DriverObjects"),
+        Entry("efa_cosim.host.driver_objects:DriverObjects", ("execute",)),
         Entry("efa_cosim.host.driver_objects:Access"),
         Entry("efa_cosim.host.admin_queue:DriverError"),
     )),
@@ -284,14 +284,16 @@ def constructor(tree, module, entry, node):
 def method(tree, module, entry, node):
     """Returns the text of a method or property as an item of a list."""
     shown = f"{entry.name}.{node.name}" if "classmethod" in marks(node) else node.name
-    if "property" not in marks(node):
-        bound = 0 if "staticmethod" in marks(node) else 1
-        shown = f"{shown}({', '.join(tree.parameters(module, node, bound))})"
     if isinstance(node, ast.AsyncFunctionDef):
         shown = f"await {shown}"
+    if "property" not in marks(node):
+        bound = 0 if "staticmethod" in marks(node) else 1
+        shown = f"{shown}({', '.join(map(unbroken, tree.parameters(module, node, bound)))})"
+    if len(shown) < WIDTH - len("- ``:"):
+        shown = unbroken(shown)
     text = tree.linked(module.docstring(node, f"{entry.name}."))
     first, _, more = text.partition("\n\n")
-    item = fill(f"- `{unbroken(shown)}`: {first}", indent="  ")
+    item = fill(f"- `{shown}`: {first}", indent="  ")
     return item + (f"\n\n{filled(more, '  ')}" if more else "")
 
 

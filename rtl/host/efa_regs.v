@@ -50,7 +50,6 @@ module efa_regs #(
   localparam [31:0] VERSION_WITH_CRC = 32'd2;
   localparam READS_LOG2 = $clog2(`EFA_LIMITS__MMIO_READS);
 
-
   generate
     if ((1 << READS_LOG2) != `EFA_LIMITS__MMIO_READS) begin : g_illegal
       efa_regs_needs_mmio_reads_a_power_of_two u_illegal ();

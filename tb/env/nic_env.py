@@ -16,6 +16,7 @@ from pyuvm import (
     uvm_test,
 )
 
+from efa_cosim.boundary.backend import profile_strap
 from efa_cosim.layouts import defs
 from tb.env import coverage
 from tb.env.agents import HostAgent, NetAgent
@@ -206,8 +207,7 @@ class NicTest(uvm_test):
         mps, mrrs = map(PCIE_SIZES.index, sizes)
         self.nodes = drawn_nodes(int(cocotb.RANDOM_SEED), type(self).__name__, self.native.devices)
         for device, node in enumerate(self.nodes):
-            strap = tuple(defs.PROFILES).index(self.profile)
-            pins = {"node": node, "profile": strap, "version": self.interface,
+            pins = {"node": node, "profile": profile_strap(self.profile), "version": self.interface,
                     "moderation": self.moderation, "mps": mps, "mrrs": mrrs,
                     "in_log": 1}  # fmt: skip
             self.native.knobs(device, **pins | self.knobs)

@@ -20,8 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from efa_cosim.boundary.backend import Backend, BackendUnavailable, DeviceTimeout, msix_table_stores
-from efa_cosim.layouts import defs
+from efa_cosim.boundary.backend import (
+    Backend,
+    BackendUnavailable,
+    DeviceTimeout,
+    msix_table_stores,
+    profile_strap,
+)
 from tb.lib import requests as host
 from tb.lib.bridge import resume
 from tb.lib.simulation import Simulation
@@ -381,7 +386,7 @@ def open_simulator(
     reason = simulator_missing(sim)
     if reason is not None:
         raise BackendUnavailable(reason)
-    knobs = {"profile": tuple(defs.PROFILES).index(profile), **knobs}
+    knobs = {"profile": profile_strap(profile), **knobs}
     params = {**({"DEVICES": nodes} if nodes > 1 else {}), **(params or {})}
     link = OuterLink(
         sim, seed, params, nodes, [{"node": node_id + d, **knobs} for d in range(nodes)], waves

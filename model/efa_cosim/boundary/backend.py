@@ -150,3 +150,10 @@ def msix_table_stores(vectors: int | None = None) -> list[Store]:
         offset = defs.LIMITS.msix_table_offset + vector * MSIX_ENTRY_BYTES
         stores += [(defs.EFA_REG_BAR, offset + at, entry[at : at + 4]) for at in range(0, 16, 4)]
     return stores
+
+
+def profile_strap(name: str) -> int:
+    """Returns the value of the port s_cfg_profile for a profile of spec/limits.yaml.
+
+    Raises ValueError for another name."""
+    return tuple(defs.PROFILES).index(name)

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 def gid_of(node_id: int) -> bytes:
     """Returns the GID of a fabric node, 16 bytes."""
     prefix = defs.LIMITS.gid_prefix
-    rest = len(defs.AdminCreateAhCmd().dest_addr) - len(prefix)
-    return bytes(prefix) + node_id.to_bytes(rest, "big")
+    return prefix + node_id.to_bytes(len(defs.AdminCreateAhCmd().dest_addr) - len(prefix), "big")
 
 
 class Context:

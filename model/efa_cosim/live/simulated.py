@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from efa_cosim.backends import server_program
+from efa_cosim.boundary.backend import profile_strap
 from efa_cosim.layouts import defs
 from efa_cosim.live.checked import check_sessions, write_sessions
 from efa_cosim.live.config_space import ConfigSpace
@@ -41,8 +42,7 @@ def serve_simulated(
         config = os.memfd_create("config", 0)
         os.write(config, ConfigSpace(defs.PROFILES[profile], defs.LIMITS).image())
         session, pipe = os.pipe() if record or checked else (-1, -1)
-        strap = tuple(defs.PROFILES).index(profile)
-        arguments = [os.fspath(program), f"/proc/self/fd/{config}", str(strap),
+        arguments = [os.fspath(program), f"/proc/self/fd/{config}", str(profile_strap(profile)),
                      str(idle_timeout or 0), str(pipe), str(int(map_llq))]
         for path, each in zip(paths, listeners, strict=True):
             arguments += [str(each.fileno()), os.fspath(path)]

@@ -8,7 +8,7 @@ events, not from the host's clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
 from efa_cosim.layouts import defs
 from efa_cosim.measure.latencies import latencies, rate
 from efa_cosim.measure.record import Measurement, Mismatch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Reports the point that is measured next.
 Progress: TypeAlias = Callable[[str], object]
@@ -31,6 +34,16 @@ QUEUES = (1, 2, 4, 8, 16)
 MESSAGES = 8
 # The burst is long enough that the latency of its first message has little effect.
 LEAST_PER_QUEUE, MOST_PER_QUEUE, BURST = 128, 512, 1024
+
+
+class _Observed(Protocol):
+    """A backend with the events of its device, which are no part of the interface."""
+
+    def settle(self) -> None:
+        """Runs device and fabric until nothing is outstanding."""
+
+    def events(self) -> NDArray[Any]:
+        """Returns the events since the last call."""
 
 
 def flits(size: int) -> int:
@@ -55,9 +68,7 @@ def latency_point(
     node: Node, kind: defs.AdminQpType, size: int, count: int = MESSAGES
 ) -> Measurement:
     """Median latency in cycles of one message at a time on an idle device; raises Mismatch."""
-    # Also has the events of its device, which are no part of the interface.
-    backend: Any = node.backend
-    a, b = Endpoint(node, kind), Endpoint(node, kind)
+    backend, (a, b) = cast(_Observed, node.backend), (Endpoint(node, kind), Endpoint(node, kind))
     backend.settle()
     backend.events()
     for number in range(count):
@@ -108,9 +119,7 @@ def rate_point(node: Node, kind: defs.AdminQpType, size: int, queues: int) -> Me
     """Message rate of queues that send to their neighbours, all messages posted at once.
 
     Raises Mismatch."""
-    # Also has the events of its device, which are no part of the interface.
-    backend: Any = node.backend
-    per_queue = per_queue_of(queues)
+    backend, per_queue = cast(_Observed, node.backend), per_queue_of(queues)
     ends = [Endpoint(node, kind, depth=2 * per_queue) for _ in range(queues)]
     ids = np.arange(per_queue)
     for end in ends:

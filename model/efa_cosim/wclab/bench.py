@@ -83,6 +83,7 @@ def run(backend: Backend, bug: str | None, buffer: StoreBuffer | str, seed: int)
     text = Run(bug, str(buffer), seed, backend.name)
     rng = random.Random(f"laboratory {seed}")
     tap = Tap(backend)
+    # A Tap is a backend: it passes all other calls through.
     node = Node(cast(Backend, tap), buffer, seed, planted(bug, seed))
     shapes = rng.sample(SHAPES, len(SHAPES))
     while shapes:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from efa_cosim.host.provider import Copy, Doorbell, Fence, Provider
+from efa_cosim.host.provider import Copy, Doorbell, Fence, Provider, Step
 from efa_cosim.host.wc import STORE_BYTES, WcBuffer
 from efa_cosim.host.work_queue import WorkQueue
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from efa_cosim.host.queue_pair import QueuePair
-
-Step: TypeAlias = Copy | Fence | Doorbell
 
 # Maximum number of steps of a thread before the other thread may run.
 MOST_SLICE = 12
@@ -69,8 +67,7 @@ class BatchTooLarge(Provider):
     """Ignores max_tx_batch."""
 
     def batch(self, qp: QueuePair, _number: int) -> int:
-        depth: int = qp.sq_depth
-        return depth
+        return qp.sq_depth
 
 
 class SlotReused(Provider):
@@ -89,8 +86,7 @@ class WrapWrong(Provider):
     def doorbell(self, qp: QueuePair, number: int) -> Doorbell:
         if self._masks:
             return Doorbell(number % qp.sq_depth)
-        correct: Doorbell = super().doorbell(qp, number)
-        return correct
+        return super().doorbell(qp, number)
 
     def copies(self, qp: QueuePair, number: int, data: bytes) -> Iterator[Copy]:
         if self._masks:
@@ -123,8 +119,7 @@ class DoorbellCoalesced(Provider):
         self._rung: dict[QueuePair, int] = {}
 
     def batch(self, qp: QueuePair, number: int) -> int:
-        left: int = qp.batch - (number - self._rung.get(qp, 0))
-        return left
+        return qp.batch - (number - self._rung.get(qp, 0))
 
     def one_batch(self, qp: QueuePair, number: int, data: bytes) -> Iterator[Step]:
         end = number + len(data) // qp.wqe.SIZE

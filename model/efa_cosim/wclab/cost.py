@@ -29,6 +29,7 @@ def costs(backend: Backend) -> list[dict[str, Any]]:
 
 def _cost(backend: Backend, policy: str, entry_bytes: int, batch: int) -> dict[str, Any]:
     tap = Tap(backend)
+    # A Tap is a backend: it passes all other calls through.
     node = Node(cast(Backend, tap), StoreBuffer(policy, LINES), seed=1)
     context, pd = node.context, node.pd
     cqs = [context.create_cq(4 * DEPTH) for _ in range(2)]
