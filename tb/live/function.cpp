@@ -33,11 +33,11 @@ u32 settling(const LineAccess &store) {
 
 }  // namespace
 
-Function::Function(const ConfigSpace &config, u16 node, u8 profile, int record,
+Function::Function(const ConfigSpace &config, u16 node, u8 profile, Sessions &sessions,
                    bool map_llq)
     : host(memory, node, profile, config.table_bar(), config.table_offset(),
            config.vectors(), [this](u32 vector) { interrupt(vector); }),
-      recorder_(record), config_(config), vectors_(config.vectors()) {
+      recorder_(sessions, node), config_(config), vectors_(config.vectors()) {
     if (recorder_.on()) host.watchers.push_back(&recorder_);
     if (map_llq) host.watchers.push_back(&llq_.emplace(config.region_bytes(EFA_MEM_BAR)));
     apply_straps();

@@ -12,9 +12,8 @@ namespace efa::live {
 
 class Function {
    public:
-    // `record`: the pipe of the recorded session, -1 for none; `map_llq`: the client can map the LLQ
-    // memory.
-    Function(const ConfigSpace &config, u16 node, u8 profile, int record, bool map_llq);
+    // `map_llq`: the client can map the LLQ memory.
+    Function(const ConfigSpace &config, u16 node, u8 profile, Sessions &sessions, bool map_llq);
 
     // The client has gone: unmaps its memory, forgets its interrupts, resets the device.
     void leave();

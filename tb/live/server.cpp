@@ -44,15 +44,16 @@ u64 inode_of(const std::string &path) {
 }  // namespace
 
 Server::Port::Port(const Options::Listener &from, const ConfigSpace &config, u16 node,
-                   const Options &options)
+                   const Options &options, Sessions &sessions)
     : path(from.path), listener(from.fd), inode(inode_of(from.path)),
-      function(config, node, options.profile, options.record, options.map_llq) {}
+      function(config, node, options.profile, sessions, options.map_llq) {}
 
-Server::Server(const Options &options) : idle_seconds_(options.idle_seconds) {
+Server::Server(const Options &options)
+    : sessions_(options.record), idle_seconds_(options.idle_seconds) {
     ConfigSpace config(options.config);
     std::vector<Host *> hosts;
     for (const auto &listener : options.listeners) {
-        ports_.emplace_back(listener, config, u16(ports_.size() + 1), options);
+        ports_.emplace_back(listener, config, u16(ports_.size() + 1), options, sessions_);
         hosts.push_back(&ports_.back().function.host);
     }
     simulation_ = std::make_unique<Simulation>(hosts);
@@ -101,12 +102,20 @@ bool Server::busy() const {
            std::any_of(ports_.begin(), ports_.end(), [](const Port &port) { return port.function.busy(); });
 }
 
+// A function at work takes no request. While sessions are recorded, no function takes one while
+// another is at work: a session has the effects of a store before the next store of any device.
+bool Server::waits(const Port &port) const {
+    return sessions_.on() ? std::any_of(ports_.begin(), ports_.end(),
+                                        [](const Port &one) { return one.function.busy(); })
+                          : port.function.busy();
+}
+
 // Looks at the sockets; waits for one only while nothing works.
 void Server::wait(double until) {
     polled_.clear();
     for (Port &port : ports_) {
         pollfd one{-1, POLLIN, 0};
-        if (!port.function.busy()) one.fd = port.channel ? port.channel->number() : port.listener.number();
+        if (!waits(port)) one.fd = port.channel ? port.channel->number() : port.listener.number();
         // A client that does not read its replies gets no further ones.
         if (port.channel && port.channel->blocked()) one.events = POLLOUT;
         polled_.push_back(one);
@@ -117,7 +126,7 @@ void Server::wait(double until) {
     sigemptyset(&none);
     if (ppoll(polled_.data(), polled_.size(), &time, &none) <= 0) return;
     for (size_t number = 0; number < polled_.size(); number++)
-        if (polled_[number].revents != 0) serve(ports_[number], polled_[number].revents);
+        if (polled_[number].revents != 0 && !waits(ports_[number])) serve(ports_[number], polled_[number].revents);
 }
 
 // Ends the connection if the action shows that the client has left or broke the protocol.
@@ -138,7 +147,7 @@ void Server::serve(Port &port, short ready) {
     if (!port.channel) return accept(port);
     guarded(port, [&] {
         if ((ready & POLLOUT) != 0) port.channel->flush();
-        for (int left = kMostAtOnce; left != 0 && !port.function.busy(); left--) {
+        for (int left = kMostAtOnce; left != 0 && !waits(port); left--) {
             if (port.channel->blocked()) return;
             auto message = port.channel->receive();
             if (!message) return;

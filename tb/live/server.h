@@ -20,7 +20,7 @@ struct Options {
     std::vector<Listener> listeners;
     Bytes config;
     u8 profile = 0;
-    int record = -1;  // the pipe of the recorded session of the only device
+    int record = -1;  // the pipe of the recorded sessions
     bool map_llq = false;
     double idle_seconds = 0;  // without a client, after which the server ends; 0: never
 };
@@ -34,7 +34,8 @@ class Server {
 
    private:
     struct Port {
-        Port(const Options::Listener &from, const ConfigSpace &config, u16 node, const Options &options);
+        Port(const Options::Listener &from, const ConfigSpace &config, u16 node, const Options &options,
+             Sessions &sessions);
         std::string path;
         Fd listener;
         u64 inode = 0;
@@ -51,7 +52,9 @@ class Server {
     void guarded(Port &port, Action action);
     void leave(Port &port, const std::string &text);
     bool busy() const;
+    bool waits(const Port &port) const;
 
+    Sessions sessions_;
     std::deque<Port> ports_;
     std::vector<pollfd> polled_;  // an entry for each port
     std::unique_ptr<Simulation> simulation_;

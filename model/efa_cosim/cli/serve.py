@@ -54,13 +54,12 @@ def add_command(commands: Commands) -> None:
     parser.add_argument("--profile", choices=tuple(defs.PROFILES), default="cosim",
                         help="attributes that the devices report (default: %(default)s)")
     parser.add_argument("--record", type=Path, metavar="FILE",
-                        help="write what the device and each client exchange, for `efa-cosim play` "
-                             "(.jsonl.gz); FILE is the session of the first client, FILE-2 that of "
-                             "the second; for one socket")
+                        help="write what the devices and their clients exchange, for `efa-cosim "
+                             "play` (.jsonl.gz); a session ends when all clients have left, the "
+                             "second one is in FILE-2")
     parser.add_argument("--checked", action="store_true",
                         help="with --backend verilator: the reference model executes all that the "
-                             "device reads and writes; the first difference ends the server; for "
-                             "one socket")
+                             "device reads and writes; the first difference ends the server")
     parser.add_argument("--map-llq", action="store_true",
                         help="the clients can map the LLQ memory: a store there is no request, and "
                              "reaches the device at the doorbell")
@@ -90,10 +89,6 @@ def work(options: argparse.Namespace) -> int:
         wrong = "a socket is named twice; each device needs its own"
     elif options.checked and options.backend == "model":
         wrong = "--checked compares the RTL with the model: add --backend verilator"
-    elif options.checked and len(options.socket) > 1:
-        wrong = "--checked with several sockets: one device is compared; name one socket"
-    elif options.record and len(options.socket) > 1:
-        wrong = "--record with several sockets: a session is that of one device; name one socket"
     elif options.record:
         wrong = output_refusal("--record", options.record)
     server = None

@@ -11,13 +11,13 @@ from efa_cosim.session.recording import Session, Step, add_line
 from efa_cosim.session.settings import Settings
 from efa_cosim.session.writer import ClientFiles
 
-# The client has left, in the rows of the program of tb/live.
+# All clients have left, in the rows of the program of tb/live.
 _END = b'["end"]'
 _DIFFERENCE = re.compile(r"(.*?):? expected (.*), got (.*)", re.DOTALL)
 
 
 def write_sessions(rows: Iterator[bytes], files: ClientFiles) -> None:
-    """Writes the rows of the program to a file for each client."""
+    """Writes the rows of the program to a file for each session."""
     for row in rows:
         if row.startswith(_END):
             files.end()
@@ -28,19 +28,19 @@ def write_sessions(rows: Iterator[bytes], files: ClientFiles) -> None:
 
 def check_sessions(
     rows: Iterator[bytes], files: ClientFiles, settings: Settings, keep: bool,
-    say: Callable[[str], object],
+    say: Callable[[str], object], nodes: int = 1,
 ) -> str:
     """Plays the rows of the program on the reference model while they come.
 
     Returns a text about the first difference, after which rows are left, or an empty string at the
     end. `keep` keeps the files of sessions without a difference; `say` is called with a line for
-    each of them.
+    each of them; `nodes` is the number of devices.
     """
     for first in rows:
         if first.startswith(_END):
             continue
         try:
-            with open_player("model", Session(settings=settings)) as model:
+            with open_player("model", Session(settings=settings, nodes=nodes)) as model:
                 done = play(files.path, model, steps=_steps(first, rows, files))
         except PlayError as error:
             return _text(error, files)
@@ -54,7 +54,7 @@ def check_sessions(
 
 
 def _steps(first: bytes, rows: Iterator[bytes], files: ClientFiles) -> Iterator[Step]:
-    """Writes the rows of a client to its file; yields each step when all its effects are there."""
+    """Writes the rows of a session to its file; yields each step when all its effects are there."""
     known, row = Session(), first
     number = 1  # the settings are on the first line
     while not row.startswith(_END):

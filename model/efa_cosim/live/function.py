@@ -7,7 +7,6 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 from efa_cosim.backends.model import ModelBackend
 from efa_cosim.fabric.fabric import Fabric
@@ -28,6 +27,7 @@ from efa_cosim.live.protocol import (
     RequestRefused,
 )
 from efa_cosim.live.recorder import Recorder
+from efa_cosim.session.writer import NodePart
 
 LINE_BYTES = 64
 DOORBELL_BYTES = 4
@@ -40,8 +40,8 @@ class Function:
     - `node_id`, `profile`: as for `open_backend`
     - `fabric`: connects the functions of a server
     - `map_llq`: the client can map the LLQ memory
-    - `record`: the file of the recorded session; None: no recording
-    - `say`: called with each line of the log
+    - `part`: the part of the device in the recorded sessions; None: no recording
+    - `deliver`: called to complete the effects of a recorded store on all functions
 
     Attributes: `reply_fd`, the file descriptor that the last reply carries, or None;
     `lost_interrupts`, messages for a vector without an eventfd, and
@@ -49,14 +49,14 @@ class Function:
     """
 
     def __init__(
-        self, node_id: int, profile: str, fabric: Fabric, record: Path | None = None,
-        map_llq: bool = False, say: Callable[[str], object] = print,
+        self, node_id: int, profile: str, fabric: Fabric, map_llq: bool = False,
+        part: NodePart | None = None, deliver: Callable[[], object] = lambda: None,
     ) -> None:
         self.memory = GuestMemory()
         self._backend = ModelBackend(node_id, profile, self.memory, fabric)
         device = self._backend.device
-        self._recorder = (None if record is None else
-                          Recorder(record, device, self.memory, profile, say))
+        self._recorder = None if part is None else Recorder(part, device, self.memory)
+        self._deliver = deliver
         self._llq = LlqMap(device) if map_llq else None
         self.reply_fd: int | None = None
         self._config = ConfigSpace(device.profile, device.limits)
@@ -241,8 +241,8 @@ class Function:
             self._recorder.before(*store)
             self._backend.stores([store])
             self._recorder.after()
-            self.settle()
-            self.signal()
+            self._deliver()
+            self._recorder.settled()
 
     # Interrupts and resets.
 

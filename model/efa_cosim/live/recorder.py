@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records the session of each client of a function."""
+"""Records what a function and its clients exchange."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 from efa_cosim.boundary.memory import HostReadError
 from efa_cosim.device.device import Device
@@ -14,50 +13,38 @@ from efa_cosim.device.receive import DESCRIPTOR_BYTES
 from efa_cosim.device.ring import distance
 from efa_cosim.layouts import defs
 from efa_cosim.live.guest_memory import GuestMemory
-from efa_cosim.session.settings import Settings
-from efa_cosim.session.writer import STORE, ClientFiles
+from efa_cosim.session.writer import NodePart
 
 
 class Recorder:
-    """Writes what one device exchanges with each client, a file for each client.
+    """Writes what one device exchanges with its clients.
 
-    - `path`, `say`: as for `ClientFiles`
+    - `part`: the part of the device in the sessions
     - `device`, `memory`: the device and the memory of its client
-    - `profile`: the name of the device's profile
 
-    A session begins with the first store of a client and ends when the client leaves. Keep-alives
-    are left out, as they come from the clock. Receive descriptors stand under their doorbell,
-    because another device may fetch them then.
+    A session begins with the first store of a client and ends when all clients have left.
+    Keep-alives are left out, as they come from the clock. Receive descriptors stand under their
+    doorbell, because another device may fetch them then.
     """
 
-    def __init__(
-        self, path: Path, device: Device, memory: GuestMemory, profile: str,
-        say: Callable[[str], object],
-    ) -> None:
-        self._device, self._memory = device, memory
-        limits = {name: value for name in defs.LIMITS
-                  if type(value := getattr(device.limits, name)) is int}
-        self._files = ClientFiles(path, Settings(profile, device.interface, limits), say)
-        self._reset_due = self._paused = False
+    def __init__(self, part: NodePart, device: Device, memory: GuestMemory) -> None:
+        self._part, self._device, self._memory = part, device, memory
+        self._paused = False
         self._produced: dict[int, int] = {}
         self._posted: dict[int, bytes] = {}  # receive descriptors in the file, by address
         memory.on_read, memory.on_write = self._read, self._write
 
     def reset(self) -> None:
         """The function is reset; a reset without stores before it is not recorded."""
-        self._reset_due = True
+        self._part.reset()
         self._posted.clear()
 
     def before(self, bar: int, offset: int, data: bytes) -> None:
         """The host stores; the device has not seen the store yet."""
-        self._paused = False
         if bar == defs.EFA_REG_BAR and offset == defs.Reg.AENQ_CONS_DB and any(data):
             self._paused = True  # belongs to the keep-alives
             return
-        if self._reset_due:
-            self._files.add("reset")
-            self._reset_due = False
-        self._files.add(STORE, bar, offset, data)
+        self._part.store(bar, offset, data)
         if bar == self._device.limits.db_bar:
             self._produced = {number: qp.rq.produced
                               for number, qp in self._device.objects.qps.live.items()}
@@ -70,10 +57,14 @@ class Recorder:
                 self._describe(qp, before)
         self._produced = {}
 
+    def settled(self) -> None:
+        """The effects of the store are complete."""
+        self._paused = False
+
     def interrupt(self, vector: int) -> None:
         """The device has sent a message."""
         if not self._paused:
-            self._put("i", vector)
+            self._part.effect("i", vector)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -85,9 +76,9 @@ class Recorder:
             self._paused = before
 
     def end(self) -> None:
-        """The client has left: completes its file."""
+        """The client has left."""
         self._posted.clear()
-        self._files.end()
+        self._part.end()
 
     def _describe(self, qp: Qp, first: int) -> None:
         """Adds the receive descriptors that a doorbell has posted."""
@@ -96,18 +87,13 @@ class Recorder:
             address = qp.rq_base + slot * DESCRIPTOR_BYTES
             with contextlib.suppress(HostReadError):
                 data = self._memory.peek(address, DESCRIPTOR_BYTES)
-                self._put("m", address, data)
+                self._part.effect("m", address, data)
                 self._posted[address] = data
 
     def _read(self, address: int, data: bytes) -> None:
         if not self._paused and self._posted.pop(address, None) != data:
-            self._put("m", address, data)
+            self._part.effect("m", address, data)
 
     def _write(self, address: int, data: bytes) -> None:
         if not self._paused:
-            self._put("d", address, data)
-
-    def _put(self, kind: str, *values: object) -> None:
-        """Adds an effect of a store; before the first store there is none."""
-        if self._files.open:
-            self._files.add(kind, *values)
+            self._part.effect("d", address, data)

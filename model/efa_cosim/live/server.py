@@ -19,6 +19,7 @@ from efa_cosim.fabric.fabric import Fabric
 from efa_cosim.live.channel import Channel, Closed
 from efa_cosim.live.function import Function
 from efa_cosim.live.protocol import ProtocolError
+from efa_cosim.session.writer import ClientFiles, NodePart, build_settings
 
 KEEP_ALIVE_SECONDS = 1.0
 # Longest path of a Unix socket, without the byte that ends it.
@@ -55,7 +56,7 @@ class Server:
 
     - `paths`: the sockets, in the order of the node numbers from 1 on
     - `profile`: attributes that the devices report, a profile of spec/limits.yaml
-    - `record`: the file of the recorded session, for one socket; None: no recording
+    - `record`: the file of the recorded session of all devices; None: no recording
     - `map_llq`: the clients can map the LLQ memory; its stores reach the device at the doorbell
     - `idle_timeout`: seconds without a client after which the server ends; None: never
     - `say`: called with each line of the log
@@ -68,13 +69,16 @@ class Server:
         idle_timeout: float | None, say: Callable[[str], object],
     ) -> None:
         fabric = Fabric()
+        files = None if record is None else ClientFiles(record, build_settings(profile), say)
         self._say, self._idle_timeout = say, idle_timeout
         self._selector = selectors.DefaultSelector()
         self._ports: list[_Port] = []
         self._stopped = False
         try:
             for node_id, path in enumerate(paths, 1):
-                port = _Port(path, Function(node_id, profile, fabric, record, map_llq, say))
+                part = None if files is None else NodePart(files, node_id)
+                function = Function(node_id, profile, fabric, map_llq, part, self._deliver)
+                port = _Port(path, function)
                 self._ports.append(port)
                 self._selector.register(port.listener, selectors.EVENT_READ, port)
         except BaseException:

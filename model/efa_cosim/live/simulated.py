@@ -16,8 +16,7 @@ from efa_cosim.layouts import defs
 from efa_cosim.live.checked import check_sessions, write_sessions
 from efa_cosim.live.config_space import ConfigSpace
 from efa_cosim.live.server import ServeError, listen
-from efa_cosim.session.settings import Settings
-from efa_cosim.session.writer import ClientFiles
+from efa_cosim.session.writer import ClientFiles, build_settings
 
 
 def serve_simulated(
@@ -62,14 +61,13 @@ def serve_simulated(
     os.close(pipe)
     for each in listeners:
         each.close()
-    limits = {name: value for name, value in defs.LIMITS.items() if type(value) is int}
-    settings = Settings(profile, 0, limits)
+    settings = build_settings(profile)
     files = ClientFiles(record or paths[0].with_suffix(".jsonl.gz"), settings, say)
     with open(session, "rb") as rows:
         if not checked:
             write_sessions(rows, files)
             return process.wait()
-        difference = check_sessions(rows, files, settings, keep=record is not None, say=say)
+        difference = check_sessions(rows, files, settings, record is not None, say, len(paths))
         if difference:
             say(difference)
             process.terminate()

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from efa_cosim.backends import open_backend
 from efa_cosim.boundary.backend import Backend, DeviceTimeout, Store
@@ -30,10 +30,12 @@ from efa_cosim.session.expectation import (
     expect,
 )
 from efa_cosim.session.order import Order, OrderFault
-from efa_cosim.session.recording import Session, Step, read_session
+from efa_cosim.session.recording import Session, SessionError, Step, read_session
 from efa_cosim.session.translation import PendingCommand, SendRing, Translation, Unplayable
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from efa_cosim.layouts.layout import Bytes
     from efa_cosim.session.outputs import Outputs
 
@@ -117,8 +119,9 @@ class PlayResult:
         return asdict(self)
 
 
-def open_player(name: str, session: Session, **options: Any) -> Backend:
-    """Opens a device with the settings of a session, for `play`; returns the Backend.
+def open_player(name: str, session: Session, **options: Any) -> Backend | Nodes:
+    """Opens a device with the settings of a session, for `play`; returns the Backend, for a session
+    of several devices the list of their Backends.
 
     - `name`: the backend, as for `open_backend`
     - `session`: a `Session` of `read_session`
@@ -133,12 +136,27 @@ def open_player(name: str, session: Session, **options: Any) -> Backend:
     chosen: dict[str, Any] = {"profile": settings.profile, "interface": settings.interface}
     if name == "model" and settings.differing_limits():
         chosen["limits"] = settings.differing_limits()
-    return cast(Backend, open_backend(name, **{**chosen, "record": True, **options}))
+    opened = open_backend(name, **{**chosen, "nodes": session.nodes, "record": True, **options})
+    return Nodes(opened) if isinstance(opened, list) else opened
+
+
+class Nodes(list[Backend]):
+    """The Backends of several devices on one fabric, for `with`."""
+
+    def __enter__(self) -> Nodes:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for each in self:
+            each.__exit__(kind, error, trace)
 
 
 def play(
     path: str | Path,
-    backend: Backend,
+    backend: Backend | list[Backend],
     control_only: bool = False,
     progress: Callable[[int, int], object] | None = None,
     outputs: Outputs | None = None,
@@ -148,8 +166,8 @@ def play(
     """Plays a recorded session and compares the output of the device; returns a `PlayResult`.
 
     - `path`: the session (.jsonl.gz)
-    - `backend`: a device of `open_player`, or one opened with `record=True` and the settings of the
-      session
+    - `backend`: the result of `open_player`, or a device opened with `record=True` and the settings
+      of the session; for several devices a list
     - `control_only`: play the register BAR only
     - `progress`: called as progress(done, total) at intervals
     - `outputs`: receives all output of the device for a comparison with another device
@@ -160,28 +178,80 @@ def play(
     Raises SessionError for a file that is no session, PlayError at the first difference.
     """
     path, ordered = Path(path), not control_only
-    if steps is not None:
-        return _Player(path, backend, control_only, ordered, None, outputs).run(steps, 0)
-    known = read_session(path) if session is None else session
-    ordered = ordered and known.ordered
-    player = _Player(path, backend, control_only, ordered, progress, outputs)
-    return player.run(known.steps, len(known.steps))
+    if steps is None:
+        session = read_session(path) if session is None else session
+        steps, ordered = session.steps, ordered and session.ordered
+    backends = backend if isinstance(backend, list) else [backend]
+    if outputs is not None and len(backends) > 1:
+        raise SessionError(f"{path}: a session of {len(backends)} devices; only the outputs of one "
+                           "device can be compared: use `efa-cosim play`")
+    if session is not None and session.nodes > len(backends):
+        raise SessionError(f"{path}: a session of {session.nodes} devices; expected "
+                           f"{len(backends)}")
+    fabric = _Fabric(ordered)
+    result = PlayResult(path.name, backends[0].name, control_only)
+    for one in backends:
+        _Player(fabric, one, result, outputs)
+    started, start_cycles = time.monotonic(), backends[0].cycles
+    try:
+        _play(fabric, steps, progress)
+        if outputs is not None:
+            outputs.finish(backends[0].memory)
+    except _Difference as error:
+        raise PlayError(path, error.line, str(error)) from None
+    except OrderFault as error:
+        raise OrderError(path, error.line, str(error)) from None
+    except Unplayable as error:
+        raise PlayError(path, fabric.line, f"cannot be played: {error}") from None
+    result.cycles = backends[0].cycles - start_cycles
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def _play(
+    fabric: _Fabric, steps: Iterable[Step], progress: Callable[[int, int], object] | None
+) -> None:
+    """Plays all steps, each on the device of its node."""
+    total = len(steps) if isinstance(steps, list) else 0
+    player = fabric.players[0]
+    for number, step in enumerate(steps):
+        fabric.line = step.line
+        if fabric.players[step.node - 1] is not player:
+            # The stores of two devices have no common order, but a load follows the stores of its
+            # device.
+            player.flush()
+            player.push()
+            player = fabric.players[step.node - 1]
+        player.play(step)
+        if progress and total and number % 64 == 0:
+            progress(number, total)
+    for each in fabric.players:
+        each.end()
+
+
+class _Fabric:
+    """The players of all devices, in the order of their node numbers.
+
+    `line` is that of the present step; `ordered`: the order of the outputs is checked.
+    """
+
+    def __init__(self, ordered: bool) -> None:
+        self.ordered, self.line = ordered, 0
+        self.players: list[_Player] = []
+        self.translations: list[Translation] = []
 
 
 class _Player:
+    """Plays the steps of one device; adds itself to the fabric."""
+
     def __init__(
-        self,
-        path: Path,
-        backend: Backend,
-        control_only: bool,
-        ordered: bool,
-        progress: Callable[[int, int], object] | None,
-        outputs: Outputs | None,
+        self, fabric: _Fabric, backend: Backend, result: PlayResult, outputs: Outputs | None
     ) -> None:
-        self.path, self.backend, self.ordered = path, backend, ordered
-        self.control_only, self.progress, self.outputs = control_only, progress, outputs
-        self.result = PlayResult(path.name, backend.name, control_only)
-        self.translation = Translation()
+        fabric.players.append(self)
+        self.fabric, self.backend = fabric, backend
+        self.translation = Translation(fabric.translations)
+        self.result, self.outputs = result, outputs
+        self.control_only = result.control_only
         self.regions = Regions()
         self.order = Order(self._is_datagram)
         self.registers: Counter[int] = Counter()
@@ -192,68 +262,88 @@ class _Player:
         self.payload: list[tuple[int, bytes]] = []
         self.interrupts: Counter[int] = Counter()
         self.own_events = 0
+        self.resets = False  # by DEV_CTL, until the host clears it
         self.batch: list[Store | _Piece | _Rung] = []
         self.batch_memory: dict[int, bytes] = {}
-        self.line = 0
 
-    def run(self, steps: Iterable[Step], total: int) -> PlayResult:
-        """Plays the whole session; `total` is the number of steps for the progress."""
-        started, start_cycles = time.monotonic(), self.backend.cycles
-        try:
-            for number, step in enumerate(steps):
-                self.line = step.line
-                self._play(step)
-                if self.progress and number % 64 == 0:
-                    self.progress(number, total)
-            self._end()
-            if self.outputs is not None:
-                self.outputs.finish(self.backend.memory)
-        except _Difference as error:
-            raise PlayError(self.path, error.line, str(error)) from None
-        except OrderFault as error:
-            raise OrderError(self.path, error.line, str(error)) from None
-        except Unplayable as error:
-            raise PlayError(self.path, self.line, f"cannot be played: {error}") from None
-        self.result.cycles = self.backend.cycles - start_cycles
-        self.result.seconds = time.monotonic() - started
-        return self.result
+    @property
+    def line(self) -> int:
+        """The line of the session that is being played."""
+        return self.fabric.line
+
+    @line.setter
+    def line(self, number: int) -> None:
+        self.fabric.line = number
 
     # One step
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """Everything is played that comes before a reset or the end: no output may be left."""
-        self._flush()
-        self.backend.settle()
+        self.flush()
+        if any(each.resets for each in self.fabric.players):
+            self.push()  # A device that waits for the host in a reset is never idle.
+        else:
+            self.backend.settle()
         self._collect()
         self._check_nothing_left()
 
-    def _play(self, step: Step) -> None:
+    def push(self) -> None:
+        """Waits until the device has the stores that were posted."""
+        self.backend.load(defs.EFA_REG_BAR, Reg.VERSION, 4)
+
+    def play(self, step: Step) -> None:
+        """Plays a step, and compares its effects on all nodes."""
         if step.data is None:
-            self._end()
+            self.end()
             self.batch = []
             self.backend.flr()
+            self.resets = False
             self._cancel()
             return
         store = self._translated(step, step.data)
-        wanted = expect(step, self.regions, self._is_played, self.admin_vector)
+        players = self.fabric.players
+        steps = {self: step, **{players[node - 1]: one for node, one in step.others.items()}}
+        effects = [(player, one, player.expected(one)) for player, one in steps.items()]
         if store is None:
             self.result.skipped += 1
         else:
-            self._put_memory(step)
+            for player, one, _ in effects:
+                player.put_memory(one)
             self.batch.append(store)
             self.result.stores += 1
-        if wanted:
-            self._leave_out_headers(wanted)
-            self._check_complete(wanted)
-            self._flush()
-            self._await(step, wanted)
-            if self._status_differs(wanted):
-                self._poll_status(step, store, wanted)
-            self._accept(wanted)
+        if any(wanted for *_, wanted in effects):
+            self.flush()
+            for player, one, wanted in effects:
+                player.take(one, wanted, store)
+            for player in players:
+                if player not in steps:
+                    player.check_silent()
         elif len(self.batch) >= MAX_BATCH:
-            self._flush()
-        if self.ordered:
-            self.order.check(step, self.regions, self.admin_vector)
+            self.flush()
+        if self.fabric.ordered:
+            for player, one, _ in effects:
+                player.order.check(one, player.regions, player.admin_vector)
+
+    def expected(self, step: Step) -> Expectation:
+        """Returns the effects of a step on this device."""
+        wanted = expect(step, self.regions, self._is_played, self.admin_vector)
+        self._leave_out_headers(wanted)
+        self._check_complete(wanted)
+        return wanted
+
+    def take(
+        self, step: Step, wanted: Expectation, store: Store | _Piece | _Rung | None
+    ) -> None:
+        """Waits for the effects of a step on this device, and compares them."""
+        self._await(step, wanted)
+        if self._status_differs(wanted):
+            self._poll_status(step, store, wanted)
+        self._accept(wanted)
+
+    def check_silent(self) -> None:
+        """Refuses any output: a step has no effects on this device."""
+        self._collect()
+        self._check_nothing_left()
 
     def _leave_out_headers(self, wanted: Expectation) -> None:
         """Takes the headers of datagrams out of the expected payload.
@@ -290,7 +380,8 @@ class _Player:
         self.registers.clear()
         self.aq_base = self.aq_depth = self.aq_produced = 0
 
-    def _put_memory(self, step: Step) -> None:
+    def put_memory(self, step: Step) -> None:
+        """Puts the memory into place that the device reads as a consequence of a step."""
         memory = self._commands(step) if self._rings_aq(step) else []
         own = {address for address, _ in memory}
         for line, address, data in step.memory:
@@ -299,14 +390,14 @@ class _Player:
                 memory.append((address, self.translation.memory(address, data)))
         for address, data in memory:
             if self.batch_memory.get(address, data) != data:
-                self._flush()
+                self.flush()
         for address, data in memory:
             self.batch_memory[address] = data
             self.backend.memory.write(address, data)
             if self.outputs is not None:
                 self.outputs.touch(address, len(data))
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Posts the collected stores to the device, LLQ pieces with translated numbers.
 
         A piece stays until its WQE is complete or its doorbell follows: the translation needs the
@@ -404,8 +495,10 @@ class _Player:
             aenq = defs.REG_BITS.AENQ_CAPS.unpack(value)
             self._region(ASYNC_EVENT, Reg.AENQ_BASE_LO, Reg.AENQ_BASE_HI, aenq.AENQ_ENTRY_SIZE,
                          aenq.AENQ_DEPTH)
-        elif register == Reg.DEV_CTL and defs.REG_BITS.DEV_CTL.unpack(value).DEV_RESET:
-            self._cancel()
+        elif register == Reg.DEV_CTL:
+            self.resets = bool(defs.REG_BITS.DEV_CTL.unpack(value).DEV_RESET)
+            if self.resets:
+                self._cancel()
         elif register == Reg.AQ_PROD_DB:
             self.registers[register] = value
             self.aq_produced = previous
@@ -534,7 +627,7 @@ class _Player:
         for region, addresses in rings.items():
             bodies = [_body(self.slots[address].image) for address in addresses]
             for address in addresses:
-                body = _body(self._with_our_numbers(wanted.slots[address]))
+                body = _body(self._with_our_numbers(wanted.slots[address], self.slots[address]))
                 if body in bodies:
                     bodies.remove(body)
                     phase = self.slots[address].image[0] & EVENT_PHASE
@@ -572,7 +665,7 @@ class _Player:
                                   f"{missing}; record the session again or restore the line")
 
     def _compare(self, expected: Slot, came: Slot) -> None:
-        image = self._with_our_numbers(expected)
+        image = self._with_our_numbers(expected, came)
         kind = expected.region.kind
         if kind == ADMIN_RESPONSE:
             self._compare_response(expected, bytes(came.image))
@@ -597,15 +690,22 @@ class _Player:
                               f"expected {image.hex()} {shown[0]}, "
                               f"got {came.image.hex()} {shown[1]}")
 
-    def _with_our_numbers(self, slot: Slot) -> bytearray:
-        """The recorded entry as the current device should write it."""
-        image, maps = bytearray(slot.image), self.translation.maps
+    def _with_our_numbers(self, slot: Slot, came: Slot) -> bytearray:
+        """The recorded entry as the current device should write it.
+
+        A CQE need not name the node of the source, so the source QP of the entry that came is right
+        if any node has it.
+        """
+        image = bytearray(slot.image)
         if slot.region.kind == COMPLETION:
             common = defs.IoCdescCommon.over(image)
             common.qp_num = self.translation.number("qp_num", common.qp_num)
             if common.q_type == defs.IoQueueType.RECV_QUEUE:
                 entry = defs.IoRxCdesc.over(image)
-                entry.src_qp_num = maps["qp_num"].get(entry.src_qp_num, entry.src_qp_num)
+                sources = self.translation.sources(entry.src_qp_num)
+                if sources:
+                    got = defs.IoRxCdesc.unpack(came.image).src_qp_num
+                    entry.src_qp_num = got if got in sources else sources[0]
         elif slot.region.kind == EVENT:
             event = defs.AdminEqe.over(image).u.comp_event
             event.cqn = self.translation.number("cq", event.cqn)

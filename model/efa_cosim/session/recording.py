@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads recorded sessions: the exchange between one device and its host, line by line.
+"""Reads recorded sessions: the exchange between devices and their hosts, line by line.
 
 A session is gzip of JSON lists, one a line: ["reset"], ["w", bar, offset, hex] for a store. After
 a store follow its effects: ["m", address, hex] host memory read by the device, ["d", address, hex]
 device writes and ["i", vector] interrupts. The first of these lines is a reset; later ones are
 function-level resets. A line ["session", {...}] before it names the settings of the device; without
 it they are derived from the exchange.
+
+Several devices of a fabric share a session: after ["node", n] the lines are those of node n, before
+the first such line those of node 1. A store of one node may have effects on all.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from efa_cosim.layouts import defs
 from efa_cosim.session.settings import Settings, SettingsError, derived
 
 MAX_STORE_BYTES = 64
@@ -33,19 +37,29 @@ class Step:
     """A host store, or a reset if `data` is None, with the output of the device that follows.
 
     - `line`: line of the session
+    - `node`: number of the device in its fabric, from 1 on
     - `bar`, `offset`, `data`: the store
     - `memory`: host memory read by the device, as (line, address, bytes)
     - `writes`: DMA writes of the device, as (line, address, bytes)
     - `interrupts`: as (line, vector)
+    - `others`: effects on other nodes, by number; the `data` of these steps is None
     """
 
     line: int
+    node: int = 1
     bar: int = 0
     offset: int = 0
     data: bytes | None = None
     memory: list[tuple[int, int, bytes]] = field(default_factory=list)
     writes: list[tuple[int, int, bytes]] = field(default_factory=list)
     interrupts: list[tuple[int, int]] = field(default_factory=list)
+    others: dict[int, Step] = field(default_factory=dict)
+
+    def of(self, node: int) -> Step:
+        """Returns this step, or its effects on another node."""
+        if node == self.node:
+            return self
+        return self.others.setdefault(node, Step(self.line, node))
 
     @property
     def value(self) -> int:
@@ -58,15 +72,19 @@ class Step:
 class Session:
     """A recorded session.
 
-    - `steps`: what the host did, with the outputs of the device
-    - `settings`: those of the device
+    - `steps`: what the host did, with the outputs of the devices
+    - `settings`: those of the devices
     - `ordered`: the lines have the order in which the host saw writes and interrupts, as those of
       `efa-cosim serve` have, which begin with the settings
+    - `nodes`: number of devices
+    - `node`: that of the last line
     """
 
     steps: list[Step] = field(default_factory=list)
     settings: Settings | None = None
     ordered: bool = False
+    nodes: int = 1
+    node: int = 1
 
 
 def read_session(path: str | Path) -> Session:
@@ -95,12 +113,13 @@ def read_session(path: str | Path) -> Session:
                            "model/tests/data/sessions/probe.jsonl.gz") from None
     if not steps:
         raise SessionError(f"{path}: the session is empty; expected a reset and host stores")
-    if not any(step.writes or step.interrupts for step in steps):
+    if not any(one.writes or one.interrupts
+               for step in steps for one in (step, *step.others.values())):
         raise SessionError(f"{path}:{number}: the session ends before any output of its device: "
                            "there is nothing to compare")
     if session.settings is None:
         try:
-            session.settings = derived(steps)
+            session.settings = derived(step for step in steps if step.node == steps[0].node)
         except SettingsError as error:
             raise SessionError(f"{path}: {error}") from None
     return session
@@ -138,8 +157,12 @@ def add_line(session: Session, number: int, text: bytes) -> None:
             raise LineError("the settings are not on the first line")
         session.settings, session.ordered = values[0], True
         return
+    if kind == "node":
+        session.node, session.nodes = values[0], max(session.nodes, values[0])
+        return
+    node = session.node
     if kind == "reset":
-        steps.append(Step(number))
+        steps.append(Step(number, node))
         return
     if not steps:
         raise LineError("the session does not start with a reset")
@@ -150,24 +173,26 @@ def add_line(session: Session, number: int, text: bytes) -> None:
         bar, offset, data = values
         if offset // MAX_STORE_BYTES != (offset + len(data) - 1) // MAX_STORE_BYTES:
             raise LineError(f"store of {len(data)} bytes at {offset:#x} crosses a 64-byte line")
-        steps.append(Step(number, bar, offset, data))
+        steps.append(Step(number, node, bar, offset, data))
     elif kind == "m":
-        steps[-1].memory.append((number, values[0], values[1]))
+        steps[-1].of(node).memory.append((number, values[0], values[1]))
     elif kind == "d":
-        steps[-1].writes.append((number, values[0], values[1]))
+        steps[-1].of(node).writes.append((number, values[0], values[1]))
     else:
-        steps[-1].interrupts.append((number, values[0]))
+        steps[-1].of(node).interrupts.append((number, values[0]))
 
 
 _KINDS: dict[str, tuple[str, ...]] = {
     "session": ("settings",),
+    "node": ("node",),
     "reset": (),
     "w": ("bar", "offset", "bytes"),
     "m": ("address", "bytes"),
     "d": ("address", "bytes"),
     "i": ("vector",),
 }
-_LIMITS = {"bar": len(BARS), "offset": 1 << 32, "address": 1 << 64, "vector": 1 << 11}
+_LIMITS = {"bar": len(BARS), "offset": 1 << 32, "address": 1 << 64, "vector": 1 << 11,
+           "node": 1 << defs.LIMITS.node_w}
 
 
 def _value(name: str, value: Any) -> Any:
@@ -184,7 +209,8 @@ def _value(name: str, value: Any) -> Any:
         if not data:
             raise LineError("bytes are empty")
         return data
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _LIMITS[name]:
-        raise LineError(f"{name} is not a number from 0 to {_LIMITS[name] - 1:#x}: "
+    least = int(name == "node")  # node 0 is no device
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < _LIMITS[name]:
+        raise LineError(f"{name} is not a number from {least} to {_LIMITS[name] - 1:#x}: "
                          f"{str(value)[:40]!r}")
     return value

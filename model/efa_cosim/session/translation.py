@@ -97,9 +97,14 @@ class PendingCommand:
 
 
 class Translation:
-    """Maps from numbers of the recorded device to those of the current device."""
+    """Maps from numbers of the recorded device to those of the current device.
 
-    def __init__(self) -> None:
+    - `nodes`: the translations of all devices of the fabric; a new one adds itself
+    """
+
+    def __init__(self, nodes: list[Translation] | None = None) -> None:
+        self.nodes = [] if nodes is None else nodes
+        self.nodes.append(self)
         self.own_gid: dict[bytes, bytes] = {}
         self.reset()
 
@@ -112,7 +117,7 @@ class Translation:
         self._rung: dict[tuple[int, int], SendRing] = {}  # recorded doorbell to its send ring
         self.queue_pairs: dict[int, QueuePairInfo] = {}
         self.pending: dict[int, PendingCommand] = {}
-        self._self_ahs: set[int] = set()
+        self._gids: dict[int, bytes] = {}  # recorded AH to the GID of its node
         self.db_bars: tuple[int, int] | None = None  # recorded and current
 
     def number(self, kind: str, recorded: int) -> int:
@@ -138,7 +143,9 @@ class Translation:
         if isinstance(ours, defs.AdminCreateCqCmd) and ours.interrupt_mode_enabled:
             ours.eqn = self.number("eq", ours.eqn)
         if isinstance(ours, defs.AdminCreateAhCmd):
-            ours.dest_addr = self.own_gid.get(ours.dest_addr, ours.dest_addr)
+            peer = self._node_of(ours.dest_addr)
+            if peer is not None:
+                ours.dest_addr = peer.own_gid[ours.dest_addr]
         command_id = header.command_id__command_id
         if command_id in self.pending:
             raise Unplayable(f"command id {command_id:#x} is still in use by another command")
@@ -211,10 +218,11 @@ class Translation:
         recorded: defs.AdminCreateAhResp,
         _ours: defs.AdminCreateAhResp,
     ) -> None:
-        if command.dest_addr in self.own_gid:
-            self._self_ahs.add(recorded.ah)
-        else:
-            self._self_ahs.discard(recorded.ah)
+        self._gids[recorded.ah] = command.dest_addr
+
+    def _node_of(self, gid: bytes | None) -> Translation | None:
+        """The translation of the node with a recorded GID, None for a node outside the session."""
+        return next((one for one in self.nodes if gid in one.own_gid), None)
 
     def _learn_create_qp(
         self,
@@ -248,6 +256,12 @@ class Translation:
         self, command: defs.AdminDestroyQpCmd, _recorded: Struct, _ours: Struct
     ) -> None:
         self.queue_pairs.pop(command.qp_handle, None)
+
+    def sources(self, number: int) -> list[int]:
+        """The current numbers of a recorded QP that sent a message: one for each node that has it.
+        """
+        maps = [one.maps["qp_num"] for one in self.nodes]
+        return [each[number] for each in maps if number in each]
 
     def qp_kind(self, number: int) -> int | None:
         """Type of the live queue pair with a recorded number, None if there is none."""
@@ -287,10 +301,11 @@ class Translation:
         """The WQE at `start` of a ring's image, with translated numbers."""
         entry = ring.entry.unpack(ring.image[start : start + ring.entry.SIZE])
         meta = entry.meta
-        to_self = meta.ah in self._self_ahs
+        # The node may have reported its GID after the AH was created.
+        peer = self._node_of(self._gids.get(meta.ah))
         meta.ah = self.maps["ah"].get(meta.ah, defs.LIMITS.reserved_ah)
-        if to_self:
-            meta.dest_qp_num = self.maps["qp_num"].get(meta.dest_qp_num, NO_QP)
+        if peer is not None:
+            meta.dest_qp_num = peer.maps["qp_num"].get(meta.dest_qp_num, NO_QP)
         if meta.op_type == defs.IoSendOpType.SEND:
             pieces = [] if meta.inline_msg else entry.data.sgl[: meta.length]
         else:

@@ -9,12 +9,19 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from efa_cosim.layouts import defs
 from efa_cosim.session.settings import Settings
 
 # Level 6 takes three times as long for a fifth less.
 COMPRESSION = 1
-STORE = "w"
+STORE, NODE, RESET = "w", "node", "reset"
 _STORE_LINE = f'["{STORE}",'
+
+
+def build_settings(profile: str) -> Settings:
+    """Returns the settings of a device with a profile and the limits of spec/limits.yaml."""
+    return Settings(profile, 0, {name: value for name, value in defs.LIMITS.items()
+                                 if type(value) is int})
 
 
 class SessionWriter:
@@ -59,8 +66,11 @@ class SessionWriter:
 class ClientFiles:
     """Writes a session for each client of a device, a file each.
 
-    - `path`: the file of the first client; the second has `-2` before the suffixes of its name
-    - `settings`: the `Settings` of the device
+    The devices of a fabric share the sessions (`NodePart`): a session then ends when all clients
+    have left.
+
+    - `path`: the file of the first session; the second has `-2` before the suffixes of its name
+    - `settings`: the `Settings` of the devices
     - `say`: called with a line of the log for each file
 
     A file that cannot be written is named, and the rest of that session is left out.
@@ -70,13 +80,26 @@ class ClientFiles:
         self._path, self._settings, self._say = path, settings, say
         self._writer: SessionWriter | None = None
         self._files, self._failed = 0, False
+        self._node = 1  # of the last line
+        self.stored: set[int] = set()  # nodes whose clients have stored
 
-    def add(self, kind: str, *values: object) -> None:
-        """Adds a line to the session of the present client, which the first one begins."""
-        self._put(lambda writer: writer.add(kind, *values))
+    @property
+    def number(self) -> int:
+        """The number of the present or last session."""
+        return self._files
+
+    def add(self, node: int, kind: str, *values: object) -> None:
+        """Adds a line of a node to the present session, which the first one begins."""
+        def put(writer: SessionWriter) -> None:
+            if node != self._node:
+                writer.add(NODE, node)
+                self._node = node
+            writer.add(kind, *values)
+
+        self._put(put)
 
     def line(self, text: str) -> None:
-        """Adds a line in its final form, as `add` does."""
+        """Adds a line in its final form to the present session, which the first one begins."""
         self._put(lambda writer: writer.line(text))
 
     def _put(self, action: Callable[[SessionWriter], None]) -> None:
@@ -97,17 +120,17 @@ class ClientFiles:
 
     @property
     def path(self) -> Path:
-        """The file of the present client."""
+        """The file of the present session."""
         return self._path if self._writer is None else self._writer.path
 
     def drop(self) -> None:
-        """The client has left: removes its file."""
+        """All clients have left: removes its file."""
         writer, self._writer, self._failed = self._writer, None, False
         if writer is not None:
             writer.discard()
 
     def end(self) -> None:
-        """The client has left: completes its file."""
+        """All clients have left: completes its file."""
         writer, self._writer, self._failed = self._writer, None, False
         if writer is None:
             return
@@ -120,6 +143,7 @@ class ClientFiles:
 
     def _begin(self) -> None:
         self._files += 1
+        self._node = 1
         path = self._path
         if self._files > 1:
             stem, dot, suffixes = path.name.partition(".")
@@ -134,3 +158,49 @@ class ClientFiles:
         writer.discard()
         self._say(f"{writer.path}: recording ended: {error.strerror or error}; free disk space, "
                   "then run the client again")
+
+
+class NodePart:
+    """Writes the lines of one device to the sessions of its fabric.
+
+    - `files`: the sessions
+    - `node`: the number of the device in the fabric
+    """
+
+    def __init__(self, files: ClientFiles, node: int) -> None:
+        self._files, self._node = files, node
+        self._session = 0  # the last one with a store of this device
+        self._stored = False  # since the last reset
+
+    @property
+    def open(self) -> bool:
+        """True from the first store of the device in a session to the end of the session."""
+        return self._files.open and self._session == self._files.number
+
+    def store(self, bar: int, offset: int, data: bytes) -> None:
+        """Adds a store; the first one in a session follows a reset."""
+        if not self.open:
+            self._files.add(self._node, RESET)
+            self._session = self._files.number
+        self._files.stored.add(self._node)
+        self._files.add(self._node, STORE, bar, offset, data)
+        self._stored = True
+
+    def effect(self, kind: str, *values: object) -> None:
+        """Adds an effect of a store; before the first store of the device there is none."""
+        if self.open:
+            self._files.add(self._node, kind, *values)
+
+    def reset(self) -> None:
+        """Adds a reset, unless no store came before it."""
+        if self._stored:
+            self.effect(RESET)
+        self._stored = False
+
+    def end(self) -> None:
+        """The client has left; the last one ends the session."""
+        stored = self._files.stored
+        if self._node in stored:
+            stored.remove(self._node)
+            if not stored:
+                self._files.end()
