@@ -30,13 +30,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from linux_guest import HOME, OUT, ROOT, Guest, GuestError, archive, prepare
+from native_stores import NULL, Rate, StoreRateError, measure_all
 
 from efa_cosim.jobs.progress import Progress
 
@@ -418,10 +419,20 @@ def interactive(guest: Guest, options: argparse.Namespace, program: str) -> int:
                               check=False).returncode  # fmt: skip
 
 
+def native_rates(backends: Iterable[str], progress: Progress) -> list[Rate]:
+    """Returns the store rates of a client without a virtual machine, none without g++."""
+    if shutil.which("g++") is None:
+        progress.say("no g++: the stores of a native client are not measured")
+        return []
+    progress.say("measures the stores of a native client")
+    return measure_all(backends)
+
+
 def write_report(
-    found: dict[str, list[Result]], options: argparse.Namespace, guest: Guest
+    found: dict[str, list[Result]], options: argparse.Namespace, guest: Guest,
+    rates: list[Rate],
 ) -> Path:
-    """Writes the results of each backend; returns the page."""
+    """Writes the results of each backend, and the rates of a native client; returns the page."""
     from efa_cosim.measure.origin import origin
     from efa_cosim.report.document import table
     from efa_cosim.report.publish import publish
@@ -441,6 +452,7 @@ def write_report(
         "differences": bad, "versions": software,
         "steps": [{"backend": backend, **asdict(one), "skipped": one.skipped}
                   for backend, one in every],
+        "native_stores": [asdict(one) for one in rates],
     }  # fmt: skip
     heads = ("verdict", "seconds in the guest", "packets", "figures")
     columns = ["step"] + [f"{SHORT[one]}: {head}" for one in found for head in heads]
@@ -452,12 +464,28 @@ def write_report(
     skipped = [(backend, one.name, test, reason) for backend, one in every
                for test, reason in one.skipped.items()]
     sections = [table("Steps", columns, rows, "summary.json", prose=True)]
+    if rates:
+        sections.append(table("Stores of a native client, and messages of the guest",
+                              ("server", "stores/s", "messages/s", "ib_send_bw in the guest"),
+                              rate_rows(rates, found), "summary.json", prose=True))  # fmt: skip
     if skipped:
         sections.append(table("Skipped tests", ("device", "step", "test", "reason"),
                               [(SHORT[one[0]], *one[1:]) for one in skipped], "summary.json",
                               prose=True))  # fmt: skip
     sections.append(table("Versions", ("software", "version"), list(software.items()), prose=True))
     return publish(REPORT, summary, sections)
+
+
+def rate_rows(rates: list[Rate], found: dict[str, list[Result]]) -> list[tuple[str, ...]]:
+    """Returns the rows of the table that has the rates of a native client beside those of a guest.
+    """
+    rows = []
+    for rate in rates:
+        sent = [figure(one.output) for one in found.get(rate.server, ())
+                if one.name == "srd_send_bw"]
+        rows.append((rate.server if rate.server == NULL else BACKENDS[rate.server],
+                     f"{rate.stores:,.0f}", f"{rate.messages:,.0f}", *(sent or ["none"])))
+    return rows
 
 
 def versions(guest: Guest) -> dict[str, str]:
@@ -536,17 +564,20 @@ def main(arguments: list[str] | None = None) -> int:
         with Progress("Linux guest") as progress:
             guest = prepare(progress.say)
             backends = BACKENDS if options.backend == "both" else [options.backend]
+            rates = []
+            if not options.cmd and any(each.name == "store_rate" for each in chosen):
+                rates = native_rates(backends, progress)
             if not options.shell:
                 found = {each: run_steps(guest, options, each, chosen, progress)
                          for each in backends}
         if options.shell:
             return interactive(guest, options, SHELL.format(nodes=options.nodes))
-    except (GuestError, ServerFailed) as error:
+    except (GuestError, ServerFailed, StoreRateError) as error:
         print(f"linux: {error}", file=sys.stderr)
         return 2 if isinstance(error, GuestError) else 1
     if options.cmd:
         return _answer(found[options.backend][-1])
-    page = write_report(found, options, guest)
+    page = write_report(found, options, guest, rates)
     every = [one for results in found.values() for one in results]
     bad = [one for one in every if one.verdict != "passed"]
     for one in bad[:3]:
