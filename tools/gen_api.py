@@ -73,6 +73,15 @@ PAGE = (
         Entry("efa_cosim.boundary.memory:HostReadError"),
         Entry("efa_cosim.fabric.fabric:Fabric", ("store",)),
     )),
+    Section("Fabric with time and faults", "See [fabric.md](fabric.md).", (
+        Entry("efa_cosim.fabric.description:read_fabric"),
+        Entry("efa_cosim.fabric.description:parse_fabric"),
+        Entry("efa_cosim.fabric.description:FabricDescription", ("path",)),
+        Entry("efa_cosim.fabric.description:FabricFileError"),
+        Entry("efa_cosim.fabric.network:Network"),
+        Entry("efa_cosim.fabric.network:Counters", ("add", "lose")),
+        Entry("efa_cosim.fabric.event_queue:Timer", ("__init__",)),
+    )),
     Section("Driver", "The kernel half of the host software.", (
         Entry("efa_cosim.host.driver:Driver", ("set_response_address", "mask_admin_interrupt")),
         Entry("efa_cosim.host.driver_objects:DriverObjects", ("execute",)),

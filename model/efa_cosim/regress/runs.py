@@ -20,7 +20,8 @@ from typing import Any, Protocol, TypeAlias
 import yaml  # type: ignore[import-untyped]  # the library has no types
 
 from efa_cosim.jobs.job import Limits
-from efa_cosim.sweep.grid import Allowed, GridError, Range, compose, line_of, pairs_of, values_of
+from efa_cosim.sweep.grid import GridError
+from efa_cosim.yaml_file import Allowed, Range, YamlFile
 
 BENCHES = "efa_cosim.benches"
 MOST_RUNS = 100_000
@@ -128,7 +129,8 @@ def benches() -> ModuleType:
 
 def read_list(path: str | Path, kinds: Kinds) -> TestList:
     """Returns the TestList of a file (YAML); raises GridError. `kinds` is KINDS of benches()."""
-    root = compose(path, "a test list")
+    file = YamlFile(path, "a test list", GridError)
+    root = file.read()
     simulators = sorted({one for names in kinds.values() for bench in names.values()
                          for one in bench.simulators})
     allowed: dict[str, Allowed] = {
@@ -139,28 +141,26 @@ def read_list(path: str | Path, kinds: Kinds) -> TestList:
     }
     top = {"simulators": ("verilator",), **DEFAULTS}
     tests = None
-    for name, key, node in _pairs(path, root, [*allowed, "tests"]):
+    for name, key, node in _pairs(file, root, [*allowed, "tests"]):
         if name == "tests":
             tests = node
         else:
-            top[name] = values_of(path, name, node, allowed[name])
+            top[name] = file.values(name, node, allowed[name])
             if name in ("seconds", "megabytes") and len(top[name]) > 1:
-                raise GridError(f"{path}:{line_of(key)}: {name}: expected one value")
+                raise file.at(key, f"{name}: expected one value")
     if not isinstance(tests, yaml.SequenceNode) or not tests.value:
-        raise GridError(f"{path}:{line_of(tests or root)}: `tests` must be a list, such as "
-                        "`- unit: [fifo, skid]`")
-    runs = [run for node in tests.value for run in _entry(path, node, kinds, allowed, top)]
+        raise file.at(tests or root, "`tests` must be a list, such as `- unit: [fifo, skid]`")
+    runs = [run for node in tests.value for run in _entry(file, node, kinds, allowed, top)]
     twice = min((str(run) for run, count in Counter(runs).items() if count > 1), default=None)
     if twice:
-        raise GridError(f"{path}:{line_of(tests)}: {twice} is in the list twice")
+        raise file.at(tests, f"{twice} is in the list twice")
     if len(runs) > MOST_RUNS:
-        raise GridError(f"{path}:{line_of(tests)}: {len(runs)} runs, at most {MOST_RUNS} are "
-                        "allowed")
+        raise file.at(tests, f"{len(runs)} runs, at most {MOST_RUNS} are allowed")
     return TestList(tuple(runs), Limits(float(top["seconds"][0]), top["megabytes"][0]))
 
 
 def _entry(
-    path: str | Path,
+    file: YamlFile,
     node: yaml.Node,
     kinds: Kinds,
     allowed: Mapping[str, Allowed],
@@ -168,25 +168,23 @@ def _entry(
 ) -> Iterator[Run]:
     """Yields the runs of one entry: a kind with names, and optionally its seeds and simulators."""
     values, chosen, kind = dict(top), None, None
-    for name, key, value in _pairs(path, node, [*kinds, "seeds", "simulators"]):
+    for name, key, value in _pairs(file, node, [*kinds, "seeds", "simulators"]):
         if name in kinds:
             if kind:
-                raise GridError(f"{path}:{line_of(key)}: {name!r} beside {kind!r}; write an entry "
-                                "for each")
+                raise file.at(key, f"{name!r} beside {kind!r}; write an entry for each")
             kind, chosen = name, value
         else:
-            values[name] = values_of(path, name, value, allowed[name])
+            values[name] = file.values(name, value, allowed[name])
     if kind is None:
-        raise GridError(f"{path}:{line_of(node)}: the entry names no test; expected one of "
-                        f"{', '.join(kinds)}")
+        raise file.at(node, f"the entry names no test; expected one of {', '.join(kinds)}")
     known = kinds[kind]
     words = Words(tuple(known), f"a test of kind {kind}")
-    for name in values_of(path, kind, chosen, words):
+    for name in file.values(kind, chosen, words):
         bench = known[name]
         wrong = [one for one in values["simulators"] if one not in bench.simulators]
         if wrong:
-            raise GridError(f"{path}:{line_of(node)}: {kind} {name} does not run on {wrong[0]}; "
-                            f"write `simulators: [{', '.join(bench.simulators)}]` into its entry")
+            raise file.at(node, f"{kind} {name} does not run on {wrong[0]}; write `simulators: "
+                          f"[{', '.join(bench.simulators)}]` into its entry")
         for variant in bench.variants:
             for simulator in values["simulators"]:
                 for seed in values["seeds"]:
@@ -194,6 +192,6 @@ def _entry(
 
 
 def _pairs(
-    path: str | Path, node: yaml.Node, known: Collection[str]
+    file: YamlFile, node: yaml.Node, known: Collection[str]
 ) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
-    return pairs_of(path, node, known, f"with keys of {', '.join(known)}")
+    return file.pairs(node, known, f"with keys of {', '.join(known)}")

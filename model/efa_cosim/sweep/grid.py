@@ -6,19 +6,15 @@ Every error names file, line and key, and the permitted values.
 
 from __future__ import annotations
 
-import difflib
 import itertools
-from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol
-
-import yaml  # type: ignore[import-untyped]  # the library has no types
+from typing import Any
 
 from efa_cosim.host.wc import POLICIES
 from efa_cosim.layouts import defs
+from efa_cosim.yaml_file import Allowed, Choice, Range, YamlFile
 
-MOST_FILE_BYTES = 1 << 20
 MOST_JOBS = 1000
 LATENCY, RATE = "latency", "rate"
 CYCLE = "cycle"
@@ -80,48 +76,6 @@ class Job:
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
         return asdict(self)
-
-
-class Allowed(Protocol):
-    """The permitted values of a key; its text completes "must be"."""
-
-    def read(self, node: yaml.ScalarNode) -> Any:
-        """The value of a YAML scalar; raises ValueError if not permitted."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """Permitted whole numbers, from least to most."""
-
-    least: int
-    most: int
-
-    def __str__(self) -> str:
-        return f"a whole number, {self.least} to {self.most}"
-
-    def read(self, node: yaml.ScalarNode) -> int:
-        """The value of a YAML scalar; raises ValueError if not permitted."""
-        value = int(node.value, 0) if node.tag.endswith(":int") else None
-        if value is None or not self.least <= value <= self.most:
-            raise ValueError
-        return value
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Permitted words."""
-
-    words: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"one of {', '.join(self.words)}"
-
-    def read(self, node: yaml.ScalarNode) -> str:
-        """The value of a YAML scalar; raises ValueError if not permitted."""
-        if node.value not in self.words:
-            raise ValueError
-        word: str = node.value
-        return word
 
 
 @dataclass(frozen=True)
@@ -187,35 +141,10 @@ ALLOWED: dict[str, Allowed] = {
 
 def read_grid(path: str | Path) -> Grid:
     """Returns the `Grid` of a sweep file (YAML); raises GridError."""
-    return _grid(path, compose(path, "a sweep file"))
-
-
-def compose(path: str | Path, what: str) -> yaml.Node | None:
-    """Returns the root node of a YAML file, None if it is empty; raises GridError.
-
-    `what` the file should be completes the refusal of a file that is too long.
-    """
-    path = Path(path)
-    try:
-        with path.open("rb") as stream:
-            text = stream.read(MOST_FILE_BYTES + 1)
-    except OSError as error:
-        raise GridError(f"{path}: {error.strerror or error}") from None
-    if len(text) > MOST_FILE_BYTES:
-        raise GridError(f"{path}: more than {MOST_FILE_BYTES} bytes: not {what}")
-    try:
-        return yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        why = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise GridError(f"{path}:{line}: no YAML: {why}") from None
-
-
-def _grid(path: str | Path, root: yaml.Node | None) -> Grid:
+    file = YamlFile(path, "a sweep file", GridError)
     form = "of `key: values`, such as `sizes: [8, 64]`"
-    values = {name: values_of(path, name, node, ALLOWED[name])
-              for name, _, node in pairs_of(path, root, ALLOWED, form)}
+    values = {name: file.values(name, node, ALLOWED[name])
+              for name, _, node in file.pairs(file.read(), ALLOWED, form)}
     needed = [field.name for field in fields(Grid) if field.name == "sizes"]
     missing = [name for name in needed if name not in values]
     if missing:
@@ -234,55 +163,3 @@ def _grid(path: str | Path, root: yaml.Node | None) -> Grid:
         raise GridError(f"{path}:1: {count} jobs, at most {most} are allowed; "
                         "split the grid into several files")
     return grid
-
-
-def pairs_of(
-    path: str | Path, node: yaml.Node | None, known: Collection[str], form: str
-) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
-    """Yields (name, key, value) of a YAML mapping; raises GridError for an unknown or repeated key,
-    and for a node that is no mapping, `form` of which completes the refusal."""
-    if not isinstance(node, yaml.MappingNode):
-        raise GridError(f"{path}:{line_of(node)}: expected a mapping {form}")
-    found = set()
-    for key, value in node.value:
-        name = key.value if isinstance(key, yaml.ScalarNode) else "a nested value"
-        if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-            raise GridError(f"{path}:{line_of(key)}: unknown key {name[:40]!r}; {hint}")
-        if name in found:
-            raise GridError(f"{path}:{line_of(key)}: {name!r} a second time")
-        found.add(name)
-        yield name, key, value
-
-
-def line_of(node: yaml.Node | None) -> int:
-    """Returns the line of a YAML node, 1 of an empty file."""
-    return node.start_mark.line + 1 if node else 1
-
-
-def values_of(path: str | Path, name: str, node: yaml.Node, allowed: Allowed) -> tuple[Any, ...]:
-    """Returns the values of a key, given as a list or as a single value; raises GridError.
-
-    `allowed` is a Range, a Choice or anything with their method `read`.
-    """
-    items = node.value if isinstance(node, yaml.SequenceNode) else [node]
-    values = []
-    for item in items:
-        line = item.start_mark.line + 1
-        try:
-            if not isinstance(item, yaml.ScalarNode):
-                raise ValueError
-            value = allowed.read(item)
-        except ValueError as error:
-            shown = item.value[:40] if isinstance(item, yaml.ScalarNode) else "a nested value"
-            hint = f"; {error}" if str(error) and item.value else ""
-            raise GridError(f"{path}:{line}: {name}: {shown!r} is not allowed, "
-                            f"must be {allowed}{hint}") from None
-        if value in values:
-            raise GridError(f"{path}:{line}: {name}: {value!r} a second time")
-        values.append(value)
-    if not values:
-        raise GridError(f"{path}:{node.start_mark.line + 1}: {name}: the list is empty, "
-                        f"must hold {allowed}")
-    return tuple(values)
