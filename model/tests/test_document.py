@@ -80,6 +80,7 @@ def test_a_table_of_texts_is_aligned_to_the_left():
     numbers, texts = table("t", ["n"], [[1]]), table("t", ["n"], [["a"]], prose=True)
     text = document({"title": "t", "verdict": "passed"}, [numbers, texts], ())
     assert text.count("<table>") == text.count("<table class=prose>") == 1
+    assert "<td>1</td>" in text and '<td data-name="n">a</td>' in text
 
 
 @pytest.mark.parametrize(("value", "unit", "size", "text"), [

@@ -25,14 +25,17 @@ for (const box of document.querySelectorAll(".messages")) {
     list.replaceChildren();
     add(list, "p", `Message ${one.message}: ${time(one.latency)}; its doorbell is ` +
       `${number(one.begin * data.ns / 1000)} µs after the begin of the run (time axis of a trace).`);
-    const table = add(add(list, "div", "", "wide"), "table");
+    const table = add(add(list, "div", "", "wide"), "table", "", "prose");
     const head = add(table, "tr");
-    for (const name of ["stage", "where", "begins", "service", "waits"]) add(head, "th", name);
+    const columns = ["stage", "where", "begins", "service", "waits"];
+    for (const name of columns) add(head, "th", name);
     let at = 0;
     one.stages.forEach(([service, causes], place) => {
       const row = add(table, "tr");
-      for (const text of [data.stages[place].stage, data.stages[place].place, number(at),
-                          time(service), waits(causes)]) add(row, "td", text);
+      [data.stages[place].stage, data.stages[place].place, number(at), time(service),
+        waits(causes)].forEach((text, column) => {
+        add(row, "td", text).dataset.name = columns[column];
+      });
       at += service + Object.values(causes).reduce((sum, cycles) => sum + cycles, 0);
     });
     list.scrollIntoView({ block: "nearest" });

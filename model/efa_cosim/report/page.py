@@ -239,7 +239,7 @@ def render(summary: Row, pictures: Mapping[str, str], missing: Mapping[str, str]
 
 def _captions(summary: Row) -> dict[str, tuple[str, str]]:
     """Heading and caption of each picture, by its name."""
-    posted = ("`depth` outstanding messages per queue, a doorbell per `batch`"
+    posted = ("depth: outstanding messages per queue; batch: WQEs per doorbell"
               if has_host_parameters(summary["measurements"]) else "all messages posted at once")
     return {
         "queues": ("Send queue in LLQ memory or in host memory",
@@ -251,18 +251,18 @@ def _captions(summary: Row) -> dict[str, tuple[str, str]]:
                     "completion (UD) or to send completion (SRD). Up to 32 bytes are inline in the "
                     "WQE, more are read from the host."),
         "loaded": ("Latency under load",
-                   f"All queues of one device send to each other, {posted}; validated doorbell to "
-                   "completion. The distance to the dashed line is the device and its queues."),
+                   f"All queues of one device send to each other ({posted}); validated doorbell "
+                   "to completion. The distance to the dashed line is the device and its queues."),
         "rates": ("Message rate",
-                  f"All queues of one device send to each other, {posted}; first transmitted flit "
-                  "to last completion. Dashed: limit of the busiest port."),
+                  f"All queues of one device send to each other ({posted}); first transmitted "
+                  "flit to last completion. Dashed: limit of the busiest port."),
         "alone": ("One 64-byte SRD message",
                   f"{_alone(summary)} cycles from the doorbell to the send completion on an idle "
                   "device, exactly the sum of the stages."),
         "waterfall": ("64-byte SRD messages under load",
                       "Two messages of one run. Solid: service, as on an idle device; hatched: "
                       "waits, the longest with its name. Every message of the run is attributed to "
-                      "the cycle; `efa-cosim waterfall` shows more."),
+                      "the cycle; efa-cosim waterfall shows more."),
         "distribution": ("Distribution of the latency",
                          "Share of the messages under load that need at most so many cycles; dots: "
                          "median and 99th percentile."),
