@@ -13,16 +13,12 @@ from efa_cosim.boundary.backend import DeviceTimeout
 from efa_cosim.cli import run
 from efa_cosim.cli.main import main
 from efa_cosim.jobs import files
+from efa_cosim.report import folder as folders
 from efa_cosim.report import page as report
 from efa_cosim.report import plots
-from efa_cosim.report.page import (
-    ReportError,
-    check_target,
-    draw,
-    read_summary,
-    render,
-    write_report,
-)
+from efa_cosim.report.folder import ReportError
+from efa_cosim.report.page import check_target, parts, read_summary, write_report
+from efa_cosim.report.publish import Picture
 from efa_cosim.sweep.grid import Grid
 from efa_cosim.sweep.point import measure
 
@@ -61,12 +57,8 @@ def summary():
     }  # fmt: skip
 
 
-def page_of(text):
-    return render(text, *draw(text))
-
-
-def test_page_is_self_contained_and_reports_every_measurement():
-    page = page_of(summary())
+def test_page_is_self_contained_and_reports_every_measurement(tmp_path):
+    page = write_report(tmp_path / "run", summary()).read_text()
     assert page.count("<svg") == 5
     assert "all &lt;equal&gt;" in page
     assert "66 cycles from the doorbell" in page
@@ -75,8 +67,9 @@ def test_page_is_self_contained_and_reports_every_measurement():
     assert "stylesheet" not in page
 
 
-def test_same_summary_gives_the_same_page():
-    assert page_of(summary()) == page_of(summary())
+def test_same_summary_gives_the_same_page(tmp_path):
+    one, two = (write_report(tmp_path / name, summary()) for name in ("one", "two"))
+    assert one.read_text() == two.read_text()
 
 
 def test_report_replaces_the_old_one_as_a_whole(tmp_path):
@@ -106,10 +99,10 @@ def test_the_numbers_stand_if_the_drawing_is_interrupted(tmp_path, monkeypatch):
     folder = tmp_path / "run"
     write_report(folder, summary())
 
-    def interrupted(_summary):
+    def interrupted(_measurements):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report, "draw", interrupted)
+    monkeypatch.setattr(plots, "latency", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_report(folder, {**summary(), "seed": 2})
     assert {path.name for path in folder.iterdir()} == {
@@ -125,7 +118,7 @@ def test_folder_with_anything_else_is_left_alone(tmp_path):
 
 
 def test_interrupted_between_two_names_the_old_report_comes_back(tmp_path, monkeypatch):
-    folder, rename, calls = tmp_path / "run", report.os.rename, []
+    folder, rename, calls = tmp_path / "run", folders.os.rename, []
     write_report(folder, {**summary(), "seed": 1})
 
     def second_is_interrupted(old, new):
@@ -134,7 +127,7 @@ def test_interrupted_between_two_names_the_old_report_comes_back(tmp_path, monke
             raise KeyboardInterrupt
         rename(old, new)
 
-    monkeypatch.setattr(report.os, "rename", second_is_interrupted)
+    monkeypatch.setattr(folders.os, "rename", second_is_interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_report(folder, {**summary(), "seed": 2})
     assert read_summary(folder)["seed"] == 1
@@ -277,8 +270,8 @@ def grids(draw):
 def test_any_grid_ends_in_a_report_with_every_picture(grid):
     assume(grid.jobs())  # a rate of 0 bytes alone is refused
     rows = [row.as_dict() for job in grid.jobs() for row in measure(job)]
-    pictures, missing = draw({**summary(), "measurements": rows, "waterfall": []})
-    assert missing == {}
+    text = {**summary(), "measurements": rows, "waterfall": []}
+    pictures = {part.name: part.draw() for part in parts(text) if isinstance(part, Picture)}
     assert ("queues" in pictures) == (len(grid.sq_host) == 2)
     assert ("latency" in pictures) == ("latency" in grid.measure)
     assert ("rates" in pictures) == ("rate" in grid.measure and grid.sizes != (0,))

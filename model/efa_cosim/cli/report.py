@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from efa_cosim.cli.options import Commands
-from efa_cosim.report.page import ReportError, read_summary, write_report
+from efa_cosim.report.folder import ReportError
+from efa_cosim.report.page import read_summary, write_report
 
 
 def add_command(commands: Commands) -> None:

@@ -20,7 +20,8 @@ from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 from efa_cosim.measure.origin import origin
 from efa_cosim.measure.record import Measurement, stamped
 from efa_cosim.measure.workload import latency_sweep, new_node, rate_sweep
-from efa_cosim.report.page import ReportError, check_target, write_report
+from efa_cosim.report.folder import ReportError
+from efa_cosim.report.page import check_target, write_report
 from efa_cosim.session.outputs import Outputs, differences
 from efa_cosim.session.player import PlayError, open_player, play
 from efa_cosim.session.recording import SessionError, read_session

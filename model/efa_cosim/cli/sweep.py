@@ -33,7 +33,8 @@ from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 from efa_cosim.measure.origin import origin
 from efa_cosim.measure.record import stamped
 from efa_cosim.measure.workload import LATENCY_SIZES, QUEUES, latency_sweep, new_node, rate_sweep
-from efa_cosim.report.page import ReportError, check_target, write_report
+from efa_cosim.report.folder import ReportError
+from efa_cosim.report.page import check_target, write_report
 from efa_cosim.sweep import cache
 from efa_cosim.sweep.grid import CYCLE, Grid, GridError, Job, read_grid
 from efa_cosim.sweep.point import measure

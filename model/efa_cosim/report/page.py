@@ -1,240 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the report of a run: summary.json and tables, then pictures and a page.
-
-All numbers are written to a temporary folder, which replaces the target before anything is drawn.
-"""
+"""Writes and reads the report of a run or a sweep: sessions, pictures, messages, measurements."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
-import sys
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from efa_cosim.jobs.files import atomic_write
 from efa_cosim.measure import record
-from efa_cosim.report.document import Row, Rows, Section, document, messages, physical, table
+from efa_cosim.report.document import Row, Rows, Section, messages, physical, table
+from efa_cosim.report.folder import ReportError, check, not_written
+from efa_cosim.report.publish import PAGE, SUMMARY, Picture, publish
 
-SUMMARY, PAGE = "summary.json", "index.html"
 TABLE = record.CSV
 PICTURES = ("queues", "latency", "loaded", "rates", "alone", "waterfall", "distribution")
 PARTS = {SUMMARY, PAGE, TABLE, record.PARQUET, *(f"{name}.svg" for name in PICTURES)}
 TITLE = "RTL against reference model"
 
 
-class ReportError(Exception):
-    """The report cannot be written or read; the text names path and reason."""
-
-
 def write_report(folder: str | Path, summary: Row) -> Path:
     """Writes summary and tables, which replace the whole folder; then pictures and page. Returns
-    the path of the page; raises ReportError.
-
-    A picture that cannot be drawn is named in the page and on standard error; all else is written.
-    """
+    the path of the page; raises ReportError."""
     folder = Path(folder)
     check_target(folder)
-    _write_numbers(folder, {SUMMARY: json.dumps(summary, indent=2) + "\n",
-                            **record.files(summary["measurements"])})
-    pictures, missing = draw(summary)
-    for name, reason in missing.items():
-        print(f"efa-cosim: picture {name} is not drawn: {reason}", file=sys.stderr)
-    files = {f"{name}.svg": text for name, text in pictures.items()}
     try:
-        for name, content in {**files, PAGE: render(summary, pictures, missing)}.items():
-            atomic_write(folder / name, content)
+        return publish(folder, {"title": TITLE, **summary}, parts(summary), whole=True)
     except OSError as error:
-        raise _not_written(folder, error) from error
-    return folder / PAGE
-
-
-def _write_numbers(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Replaces a folder by one with these files; the old folder stays if a file cannot be written.
-    """
-    part = None
-    try:
-        part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        part.chmod(0o755)
-        for name, content in files.items():
-            atomic_write(part / name, content)
-        _replace(part, folder)
-    except OSError as error:
-        raise _not_written(folder, error) from error
-    finally:
-        if part is not None and part.exists():
-            shutil.rmtree(part, ignore_errors=True)
+        raise not_written(folder, error) from error
 
 
 def check_target(folder: str | Path) -> None:
-    """Refuses a folder that a report must not replace; called before and after the work. Raises
-    ReportError.
-
-    A replacement deletes all content, so the folder may contain only files of a report."""
-    folder = Path(folder)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        held = {path.name for path in folder.iterdir()} if folder.exists() else set()
-        # A test of permissions is not sufficient: some file systems refuse in other ways.
-        Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent)).rmdir()
-    except OSError as error:
-        raise _not_written(folder, error) from error
-    strange = sorted(held - PARTS)
-    if strange:
-        raise ReportError(f"{folder}: report not written: the folder holds {strange[0]}, "
-                          "which is not part of a report; name another folder")
+    """Refuses a folder that holds other files than such a report; raises ReportError."""
+    check(Path(folder), PARTS)
 
 
-def _not_written(folder: Path, error: OSError) -> ReportError:
-    return ReportError(f"{folder}: report not written: {error.strerror or error}; "
-                       "free space or name another folder")
+def parts(summary: Row) -> Iterator[Section | Picture]:
+    """Yields the parts of the page: sessions, the pictures that the measurements of a summary
+    allow, messages one by one, all measurements."""
+    if summary["sessions"]:
+        yield _sessions(summary["sessions"])
+    captions = _captions(summary)
+    for name, draw in _pictures(summary):
+        heading, caption = captions[name]
+        yield Picture(name, heading, draw, caption)
+        if name == "waterfall":
+            yield messages("The same messages one by one", summary["waterfall"][-1]["sample"])
+    yield _table(summary["measurements"])
 
 
-def _replace(part: Path, folder: Path) -> None:
-    """Renames the new folder to the target; deletes the old folder last."""
-    if not folder.exists():
-        os.rename(part, folder)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    pending = old / "old"
-    try:
-        os.rename(folder, pending)
-        os.rename(part, folder)
-    finally:
-        # If the second rename failed, the old report is restored.
-        if pending.exists() and not folder.exists():
-            os.rename(pending, folder)
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def read_summary(folder: str | Path) -> dict[str, Any]:
-    """summary.json of a report folder; raises ReportError if missing or invalid."""
-    path = Path(folder) / SUMMARY
-    try:
-        summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ReportError(f"{path}: {error.strerror}; `efa-cosim run` writes one") from error
-    except (ValueError, RecursionError) as error:
-        raise ReportError(f"{path}: no JSON: {error}; `efa-cosim run` writes one") from error
-    wrong = _fault(summary, {"verdict": str, "sessions": list, "measurements": list})
-    shapes: dict[str, dict[str, Any]] = {
-        "sessions": {"name": str}, "measurements": MEASUREMENT, "waterfall": SHOWN,
-    }  # fmt: skip
-    for name, shape in shapes.items():
-        rows = summary.get(name, []) if wrong is None else []
-        if not isinstance(rows, list):
-            wrong = f"{name} is no list"
-            continue
-        faults = ((number, _fault(row, shape)) for number, row in enumerate(rows))
-        wrong = wrong or next((f"{name} {number}: {fault}" for number, fault in faults if fault),
-                              None)
-    wrong = wrong or _fault_inside(summary.get("waterfall", ()))
-    if wrong:
-        raise ReportError(f"{path}: not the summary of a run: {wrong}; `efa-cosim run` writes one")
-    return summary
-
-
-NUMBER = (int, float)
-MEASUREMENT = {"metric": str, "statistic": str, "kind": str, "unit": str, "value": NUMBER,
-               "size": int, "queues": int, "messages": int,
-               "limit": (*NUMBER, type(None))}  # fmt: skip
-SHOWN = {"name": str, "setting": str, "messages": int, "of": list, "distribution": dict,
-         "sample": dict}  # fmt: skip
-MESSAGE = {"message": int, "latency": int, "stages": list}
-STAGE = {"stage": str, "place": str, "service": int, "wait": int, "waits": dict}
-
-
-def _fault_inside(shown: Rows) -> str | None:
-    """Why the messages of a waterfall cannot be drawn, None if they can."""
-    for number, one in enumerate(shown):
-        if not one["of"]:
-            return f"waterfall {number}: no message"
-        for message in one["of"]:
-            faults = [_fault(message, MESSAGE)]
-            if faults[0] is None:
-                faults += [_fault(stage, STAGE) for stage in message["stages"]]
-            for fault in faults:
-                if fault:
-                    return f"waterfall {number}: {fault}"
-    return None
-
-
-def _fault(row: Any, shape: Mapping[str, Any]) -> str | None:
-    """Why a row does not have the expected fields, None if it has."""
-    if not isinstance(row, dict):
-        return "no object"
-    for name, kind in shape.items():
-        value = row.get(name)
-        if not isinstance(value, kind) or isinstance(value, bool):
-            return f"{name} is missing or wrong"
-        if isinstance(value, NUMBER) and not (math.isfinite(value) and value >= 0):
-            return f"{name} is {value}"
-    return None
-
-
-def draw(summary: Row) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns the pictures that the measurements of a summary allow, as SVG text by name, and why
-    a picture could not be drawn, by its name."""
+def _pictures(summary: Row) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yields each picture in the order of PICTURES: its name, and what draws it."""
     # This import takes a second, which help and refusals avoid.
     from efa_cosim.report import crossover, curves, plots
     from efa_cosim.report.waterfall_plots import distribution
 
-    measurements = summary["measurements"]
-    data = {
-        "queues": measurements if crossover.both(measurements) else [],
-        "latency": [f for f in measurements if f["metric"] == "latency"],
-        "loaded": [f for f in measurements if f["metric"] == "loaded latency"],
-        "rates": [f for f in measurements if f["metric"] == "message rate"],
-    }
+    measurements, shown = summary["measurements"], summary.get("waterfall", ())
+    if crossover.both(measurements):
+        yield "queues", partial(crossover.queues, measurements)
     usual = curves if has_host_parameters(measurements) else plots
-    work: dict[str, tuple[Any, ...]] = {
-        name: (getattr(crossover if name == "queues" else usual, name), data[name])
-        for name in PICTURES if data.get(name)
-    }
+    for name, metric in (("latency", "latency"), ("loaded", "loaded latency"),
+                         ("rates", "message rate")):  # fmt: skip
+        rows = [row for row in measurements if row["metric"] == metric]
+        if rows:
+            yield name, partial(getattr(usual, name), rows)
     # First a single message, then messages under load.
-    for name, one in zip(("alone", "waterfall"), summary.get("waterfall", ()), strict=False):
-        work[name] = plots.waterfall, one, "RTL on verilator"
-    if summary.get("waterfall"):
-        work["distribution"] = distribution, summary["waterfall"][1:], "RTL on verilator"
-    drawn: dict[str, str] = {}
-    missing: dict[str, str] = {}
-    for name, (picture, *arguments) in work.items():
-        # A picture is the last step of hours of measuring: the numbers and the others stay.
-        try:
-            drawn[name] = picture(*arguments)
-        except Exception as error:  # noqa: BLE001
-            missing[name] = f"{type(error).__name__}: {error}"
-    return drawn, missing
+    for name, one in zip(("alone", "waterfall"), shown, strict=False):
+        yield name, partial(plots.waterfall, one, "RTL on verilator")
+    if shown:
+        yield "distribution", partial(distribution, shown[1:], "RTL on verilator")
 
 
 def has_host_parameters(measurements: Rows) -> bool:
     """True for measurements of workloads with chosen host parameters."""
     return any(f.get("depth") for f in measurements)
-
-
-def render(summary: Row, pictures: Mapping[str, str], missing: Mapping[str, str]) -> str:
-    """The page as HTML text; missing: why a picture could not be drawn, by its name."""
-    measurements, sections = summary["measurements"], []
-    if summary["sessions"]:
-        sections.append(_sessions(summary["sessions"]))
-    captions = _captions(summary)
-    for name in PICTURES:
-        if name in pictures:
-            heading, caption = captions[name]
-            sections.append(Section(heading, picture=pictures[name], caption=caption))
-        if name == "waterfall" and summary.get("waterfall"):
-            sections.append(messages("The same messages one by one",
-                                     summary["waterfall"][-1]["sample"]))
-    reasons = [f"The picture {name} is not drawn: {reason}" for name, reason in missing.items()]
-    if reasons:
-        sections.append(Section("Pictures that are missing", reasons))
-    sections.append(_table(measurements))
-    summary = {**summary, "title": summary.get("title", TITLE)}
-    return document(summary, sections, (SUMMARY, TABLE, record.PARQUET))
 
 
 def _captions(summary: Row) -> dict[str, tuple[str, str]]:
@@ -305,3 +146,68 @@ def _table(measurements: Rows) -> Section:
              physical(row["value"], row["unit"], row.get("size", 0))] for row in measurements]
     names = [*(name.replace("_", " ") for name in columns), "at the nominal clock"]
     return table("All measurements", names, rows, TABLE)
+
+
+def read_summary(folder: str | Path) -> dict[str, Any]:
+    """summary.json of a report folder; raises ReportError if missing or invalid."""
+    path = Path(folder) / SUMMARY
+    try:
+        summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReportError(f"{path}: {error.strerror}; `efa-cosim run` writes one") from error
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f"{path}: no JSON: {error}; `efa-cosim run` writes one") from error
+    wrong = _fault(summary, {"verdict": str, "sessions": list, "measurements": list})
+    shapes: dict[str, dict[str, Any]] = {
+        "sessions": {"name": str}, "measurements": MEASUREMENT, "waterfall": SHOWN,
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        rows = summary.get(name, []) if wrong is None else []
+        if not isinstance(rows, list):
+            wrong = f"{name} is no list"
+            continue
+        faults = ((number, _fault(row, shape)) for number, row in enumerate(rows))
+        wrong = wrong or next((f"{name} {number}: {fault}" for number, fault in faults if fault),
+                              None)
+    wrong = wrong or _fault_inside(summary.get("waterfall", ()))
+    if wrong:
+        raise ReportError(f"{path}: not the summary of a run: {wrong}; `efa-cosim run` writes one")
+    return summary
+
+
+NUMBER = (int, float)
+MEASUREMENT = {"metric": str, "statistic": str, "kind": str, "unit": str, "value": NUMBER,
+               "size": int, "queues": int, "messages": int,
+               "limit": (*NUMBER, type(None))}  # fmt: skip
+SHOWN = {"name": str, "setting": str, "messages": int, "of": list, "distribution": dict,
+         "sample": dict}  # fmt: skip
+MESSAGE = {"message": int, "latency": int, "stages": list}
+STAGE = {"stage": str, "place": str, "service": int, "wait": int, "waits": dict}
+
+
+def _fault_inside(shown: Rows) -> str | None:
+    """Why the messages of a waterfall cannot be drawn, None if they can."""
+    for number, one in enumerate(shown):
+        if not one["of"]:
+            return f"waterfall {number}: no message"
+        for message in one["of"]:
+            faults = [_fault(message, MESSAGE)]
+            if faults[0] is None:
+                faults += [_fault(stage, STAGE) for stage in message["stages"]]
+            for fault in faults:
+                if fault:
+                    return f"waterfall {number}: {fault}"
+    return None
+
+
+def _fault(row: Any, shape: Mapping[str, Any]) -> str | None:
+    """Why a row does not have the expected fields, None if it has."""
+    if not isinstance(row, dict):
+        return "no object"
+    for name, kind in shape.items():
+        value = row.get(name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return f"{name} is missing or wrong"
+        if isinstance(value, NUMBER) and not (math.isfinite(value) and value >= 0):
+            return f"{name} is {value}"
+    return None
