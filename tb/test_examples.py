@@ -40,6 +40,13 @@ def test_hello_verbs_receives_its_message(backend):
     assert text.count("status 0") == 2
 
 
+def test_rdma_writes_and_reads_memory_of_the_peer():
+    assert run("rdma.py").splitlines() == [
+        "write: status 0, the peer has b'over there'",
+        "read: status 0, it begins b'changedere'",
+    ]
+
+
 @BACKENDS
 def test_fault_shows_what_the_host_sees_of_each_fault(backend):
     needs(backend)

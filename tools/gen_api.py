@@ -98,6 +98,7 @@ PAGE = (
         Entry("efa_cosim.host.queue_pair:QueuePair", ("free_rings", "name")),
         Entry("efa_cosim.host.queue_pair:Sge"),
         Entry("efa_cosim.host.queue_pair:SendWr"),
+        Entry("efa_cosim.host.queue_pair:RdmaWr"),
         Entry("efa_cosim.host.completion_queue:CompletionQueue", ("skip",)),
         Entry("efa_cosim.host.completion_queue:Completion"),
         Entry("efa_cosim.host.completion_counter:CompletionCounter", ("__init__",)),

@@ -40,6 +40,7 @@ from linux_guest import HOME, OUT, ROOT, Guest, GuestError, archive, prepare
 from native_stores import NULL, Rate, StoreRateError, measure_all
 
 from efa_cosim.jobs.progress import Progress
+from efa_cosim.layouts import defs
 
 REPORT = ROOT / "reports/linux"
 RUN = OUT / "run"
@@ -131,13 +132,18 @@ def mpi(ranks: int) -> str:
     return f"mpi {ranks} python3 /job/mpi_check.py"
 
 
+RDMA_PROFILES = tuple(name for name, profile in defs.PROFILES.items() if profile.max_rdma_size)
+# log2 of the page translations that 8 ranks with the default queues of libfabric need.
+MPI_PAGES_W = 19
+# For profiles with fewer.
+SMALL_QUEUES = "FI_EFA_RX_SIZE=64 FI_EFA_TX_SIZE=64"
 MPI_DONE = r"^mpi: \d ranks, \d+ messages, no difference"
 # A row of perftest: bytes and iterations. Its times are inf if the clock of a busy machine jumps.
 BYTES = r"^ *{size} +\d+ +\S+ "
 
 
-def steps_for(nodes: int) -> list[Step]:
-    """Returns the steps of a guest with so many functions."""
+def steps_for(nodes: int, profile: str) -> list[Step]:
+    """Returns the steps of a guest with so many functions of a profile."""
     found = [
         Step("load", f"load {nodes}"),
         Step("devinfo", "ibv_devinfo -v", r"state:\s+PORT_ACTIVE"),
@@ -157,10 +163,7 @@ def steps_for(nodes: int) -> list[Step]:
              "fi_pingpong -p efa -e rdm -I 20 127.0.0.1", r"^4k +20 +=20"),
         Step("libfabric_dgram", "pair fi_pingpong -p efa -e dgram -I 20 -S 1024 -- "
              "fi_pingpong -p efa -e dgram -I 20 -S 1024 127.0.0.1", r"^1k +20 +=20"),
-        Step("mpi_2_ranks", mpi(2), MPI_DONE, 300),
-        Step("mpi_4_ranks", mpi(4), MPI_DONE, 300),
-        Step("mpi_8_ranks", mpi(8), MPI_DONE, 300),
-        Step("mpi_netpipe", "mpi 2 NPopenmpi -u 65536 -n 5", r"65536 bytes", 300),
+        *(mpi_steps() if defs.PROFILES[profile].mr_pages_w >= MPI_PAGES_W else ()),
         Step("reload", f"reload {nodes} 3"),
         Step("rebind_after_flr", f"rebind {nodes}"),
         Step("srd_after_flr", perftest("ib_send_lat", "-c SRD -s 64 -n 100"),
@@ -173,7 +176,39 @@ def steps_for(nodes: int) -> list[Step]:
             Step("srd_send_lat_two_devices", perftest("ib_send_lat", "-c SRD -s 64 -n 200", 2, 1),
                  BYTES.format(size=64)),
         ]  # fmt: skip
+    if profile in RDMA_PROFILES:
+        found += rdma_steps()
     return found
+
+
+def mpi_steps() -> list[Step]:
+    """Returns the steps of MPI with the default queues of libfabric."""
+    return [
+        Step("mpi_2_ranks", mpi(2), MPI_DONE, 300),
+        Step("mpi_4_ranks", mpi(4), MPI_DONE, 300),
+        Step("mpi_8_ranks", mpi(8), MPI_DONE, 300),
+        Step("mpi_netpipe", "mpi 2 NPopenmpi -u 65536 -n 5", r"65536 bytes", 300),
+    ]
+
+
+def rdma_steps() -> list[Step]:
+    """Returns the steps of a device with RDMA."""
+    found = []
+    for name, size, count in (
+        ("ib_write_lat", 64, 200), ("ib_write_bw", 1, 500), ("ib_write_bw", 65536, 100),
+        ("ib_write_bw", 1 << 20, 20), ("ib_read_lat", 64, 200), ("ib_read_bw", 1, 500),
+        ("ib_read_bw", 65536, 100), ("ib_read_bw", 1 << 20, 20),
+    ):  # fmt: skip
+        found.append(Step(f"{name}_{size}", perftest(name, f"-c SRD -s {size} -n {count}"),
+                          BYTES.format(size=size)))
+    counter = '/sys/class/infiniband/"$(device 1)"/ports/1/hw_counters/rdma_read_bytes'
+    return [
+        *found,
+        Step("mpi_1_mb", f"{SMALL_QUEUES} {mpi(2)} 1048576", MPI_DONE, 300),
+        Step("mpi_netpipe_1_mb", f"{SMALL_QUEUES} mpi 2 NPopenmpi -l 524288 -u 1048576 -n 3",
+             r"1048576 bytes", 300),
+        Step("rdma_read_bytes", f"cat {counter}", r"^\d{7,}$"),
+    ]  # fmt: skip
 
 
 def steps_for_two_guests() -> list[Step]:
@@ -216,7 +251,7 @@ def served(options: argparse.Namespace, backend: str):
     log = RUN / "serve.log"
     command = [sys.executable, "-c",
                "import sys; from efa_cosim.cli.main import main; sys.exit(main())", "serve",
-               "--backend", backend,
+               "--backend", backend, "--profile", options.profile,
                *(part for path in sockets for part in ("--socket", path.name)),
                *(("--record", str(record.resolve())) if record else ()),
                *(("--checked",) if options.checked and backend != "model" else ()),
@@ -447,7 +482,8 @@ def write_report(
         "text": f"{bad[0]} ({len(bad)} of {len(every)} steps failed)" if bad else text,
         "command": options.command, "origin": origin(),
         "setting": f"{' and '.join(BACKENDS[one] for one in found)}, guests: {options.guests}, "
-                   f"functions of each: {options.nodes}, QEMU without KVM, {options.memory} MB"
+                   f"functions of each: {options.nodes}, profile {options.profile}, "
+                   f"QEMU without KVM, {options.memory} MB"
                    f"{', LLQ memory mapped' * options.map_llq}",
         "differences": bad, "versions": software,
         "steps": [{"backend": backend, **asdict(one), "skipped": one.skipped}
@@ -522,6 +558,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--backend", choices=(*BACKENDS, "both"), default="model",
                         help="model: the reference model; verilator: the RTL (default: model)")
+    parser.add_argument("--profile", choices=tuple(defs.PROFILES), default="cosim",
+                        help="what the device reports; with `recorded` the model has RDMA "
+                        "(default: %(default)s)")
     parser.add_argument("--nodes", type=int, choices=(1, 2), default=1,
                         help="functions of the guest, on one fabric (default: 1)")
     parser.add_argument("--guests", type=int, choices=(1, 2), default=1,
@@ -540,7 +579,8 @@ def main(arguments: list[str] | None = None) -> int:
                         help="memory of the guest in MB (default: %(default)s)")
     options = parser.parse_args(arguments)
     options.command = shlex.join(["tools/linux.py", *(arguments or sys.argv[1:])])
-    steps = steps_for(options.nodes) if options.guests == 1 else steps_for_two_guests()
+    steps = (steps_for(options.nodes, options.profile) if options.guests == 1
+             else steps_for_two_guests())
     wrong = [name for name in options.step if name not in [each.name for each in steps]]
     if wrong:
         print(f"linux: no step {', '.join(wrong)}; expected one of "
@@ -548,6 +588,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     if options.share is not None and not options.share.is_dir():
         print(f"linux: {options.share} is no folder", file=sys.stderr)
+        return 2
+    if options.backend != "model" and options.profile in RDMA_PROFILES:
+        print(f"linux: the RTL has no RDMA, which profile {options.profile} reports; run it with "
+              "--backend model, or leave out --profile", file=sys.stderr)  # fmt: skip
         return 2
     if options.guests > 1 and (options.nodes > 1 or options.shell or options.cmd):
         print("linux: --guests 2 runs its own steps, with a function for each guest; leave out "

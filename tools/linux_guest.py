@@ -35,7 +35,8 @@ PACKAGES = (
 ).split()
 PROGRAMS = (
     "busybox dash ip rdma lspci python3 ibv_devices ibv_devinfo ibv_ud_pingpong ib_send_lat "
-    "ib_send_bw fi_info fi_pingpong mpirun.openmpi prterun prted NPopenmpi"
+    "ib_send_bw ib_write_lat ib_write_bw ib_read_lat ib_read_bw fi_info fi_pingpong "
+    "mpirun.openmpi prterun prted NPopenmpi"
 ).split()
 # With the modules that they need; efa.ko is loaded by the job.
 MODULES = ("ib_uverbs", "virtio_net")

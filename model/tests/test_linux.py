@@ -30,9 +30,9 @@ def written(text):
     return f"import sys; sys.stdout.write({text!r}); sys.stdout.flush()"
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_the_job_is_a_program_of_the_shell(tmp_path, nodes):
-    steps = steps_for(nodes)
+@pytest.mark.parametrize(("nodes", "profile"), [(1, "cosim"), (2, "cosim"), (1, "recorded")])
+def test_the_job_is_a_program_of_the_shell(tmp_path, nodes, profile):
+    steps = steps_for(nodes, profile)
     assert len({each.name for each in steps}) == len(steps)
     for name, text in (("run", job(steps)), ("steps", (ROOT / "sim/linux/steps.sh").read_text()),
                        ("init", (ROOT / "sim/linux/init").read_text())):
@@ -128,6 +128,8 @@ def test_wrong_use_gets_a_sentence(capsys, tmp_path):
     assert "leave out --nodes" in capsys.readouterr().err
     assert linux.main(["--backend", "both", "--cmd", "true"]) == 2
     assert "name one backend" in capsys.readouterr().err
+    assert linux.main(["--backend", "verilator", "--profile", "recorded"]) == 2
+    assert "the RTL has no RDMA" in capsys.readouterr().err
     assert linux.main(["--share", str(tmp_path / "none")]) == 2
     assert "is no folder" in capsys.readouterr().err
 

@@ -71,7 +71,7 @@ def test_a_session_passes(name, node_id):
 
 
 @pytest.mark.parametrize("name", ["linux_srd", "linux_events", "linux_libfabric", "linux_mpi",
-                                  "linux_rebind", "linux_rtl"])
+                                  "linux_rdma", "linux_rebind", "linux_rtl"])
 @pytest.mark.parametrize("node_id", [1, 5])
 def test_a_session_of_the_server_passes(name, node_id):
     found = read_session(session(name))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the provider side on two reference models joined by a fabric, with every store buffer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from efa_cosim.host.completion_counter import RECEIVES, SENDS
 from efa_cosim.host.completion_queue import VerbsError, round_up_pow2
 from efa_cosim.host.driver import Driver
 from efa_cosim.host.driver_objects import Access
-from efa_cosim.host.queue_pair import SendWr, Sge
+from efa_cosim.host.queue_pair import RdmaWr, SendWr, Sge
 from efa_cosim.host.verbs import Context, gid_of
 from efa_cosim.host.wc import POLICIES
 from efa_cosim.layouts import defs
@@ -374,3 +376,93 @@ def test_a_refused_counter_leaves_nothing_behind():
     assert len(left.driver.allocator._live) == live
     for counter in counters:
         counter.destroy()
+
+
+# RDMA.
+
+
+EVERY_ACCESS = Access(local_write=True, remote_write=True, remote_read=True)
+
+
+def rdma_pair(**options):
+    """Returns two connected sides; `open_to_all` of each is memory that the peer may access."""
+    sides = pair("recorded", **options)
+    for side in sides:
+        side.open_to_all = side.pd.reg_mr(1 << 18, EVERY_ACCESS, scattered=True)
+    return sides
+
+
+def rdma(a, b, length, at=0, to=0, **values):
+    return RdmaWr(**a.to, remote_addr=b.open_to_all.addr + to, r_key=b.open_to_all.r_key,
+                  sges=[a.sge(at, length)] if length else [], **values)
+
+
+@pytest.mark.parametrize("length", [0, 1, 4097, 100_000])
+def test_memory_of_a_peer_is_written_and_read(length):
+    a, b = rdma_pair()
+    data = pattern(length)
+    a.buffer.write(3, data)
+    a.qp.post_write(rdma(a, b, length, at=3, to=9, wr_id=7))
+    a.qp.post_read(rdma(a, b, length, at=130_001, to=9, wr_id=8))
+    done = a.cq.wait_for(2)
+    assert [(int(one["wr_id"]), int(one["status"]), int(one["opcode"])) for one in done] == [
+        (7, Status.OK, defs.IoSendOpType.RDMA_WRITE), (8, Status.OK, defs.IoSendOpType.RDMA_READ)]
+    assert b.open_to_all.read(9, length) == data
+    assert a.buffer.read(130_001, length) == data
+    assert b.cq.poll() == []
+
+
+@pytest.mark.parametrize("unsolicited", [False, True])
+def test_a_write_with_immediate_completes_a_receive_of_the_peer(unsolicited):
+    a, b = rdma_pair(unsolicited=unsolicited)
+    b.qp.post_recv([b.sge(0, 8)], wr_id=33)
+    a.qp.post_write(rdma(a, b, 70_000, imm=0x1234, wr_id=7))
+    [sent] = a.cq.wait_for(1)
+    [got] = b.cq.poll()
+    assert (int(sent["status"]), got.status, got.wr_id) == (0, 0, 0 if unsolicited else 33)
+    assert (got.byte_len, got.imm, got.src_qp, got.unsolicited) == (
+        70_000, 0x1234, a.qp.number, unsolicited)
+    assert got.opcode == defs.IoSendOpType.RDMA_WRITE
+    assert b.qp.rq.outstanding == unsolicited
+
+
+def test_unsolicited_and_consumed_receives_share_a_poll():
+    a, b = rdma_pair(unsolicited=True)
+    b.qp.post_recv([b.sge(0, 8)], wr_id=33)
+    a.qp.post_write(rdma(a, b, 4, imm=1))
+    a.qp.post_send(SendWr(**a.to, inline=b"x"))
+    a.qp.post_write(rdma(a, b, 4, imm=2))
+    a.cq.wait_for(3)
+    assert [(one.wr_id, one.unsolicited, one.imm) for one in b.cq.poll()] == [
+        (0, True, 1), (33, False, None), (0, True, 2)]
+
+
+def test_inline_bytes_are_written_to_a_peer():
+    a, b = rdma_pair(max_inline=80)
+    request = rdma(a, b, 0, to=5)
+    request.inline = b"inline bytes"
+    a.qp.post_write(request)
+    assert int(a.cq.wait_for(1)["status"][0]) == Status.OK
+    assert b.open_to_all.read(5, 12) == b"inline bytes"
+
+
+def test_wrong_rdma_requests_are_refused_here():
+    a, b = rdma_pair()
+    for call, change, text in (
+            (a.qp.post_read, {"inline": b"x"}, "only a write can"),
+            (a.qp.post_read, {"imm": 3}, "only a write can"),
+            (a.qp.post_write, {"inline": b"x", "sges": []}, "needs WQEs of 128 bytes"),
+            (a.qp.post_write, {"sges": [a.sge(0, 1)] * 2}, "at most 1"),
+            (a.qp.post_write, {"remote_addr": -1}, "remote_addr is -1"),
+            (a.qp.post_write, {"r_key": 1 << 32}, "r_key is 4294967296"),
+            (a.qp.post_write, {"ah": "b"}, "address handle")):
+        with pytest.raises(VerbsError, match=text):
+            call(replace(rdma(a, b, 4), **change))
+    assert a.qp.sq.outstanding == 0
+
+
+def test_a_device_without_rdma_is_named():
+    a, b = pair()
+    for call, text in ((a.qp.post_read, "RDMA READ"), (a.qp.post_write, "RDMA WRITE")):
+        with pytest.raises(VerbsError, match=f"the device does not offer {text}: open it with"):
+            call(RdmaWr(**a.to, remote_addr=0, r_key=b.buffer.r_key))

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exchanges messages between the ranks of an MPI program and checks every byte.
 
-Rank 0 prints a line per part, and at the end `mpi: N ranks, M messages, no difference`.
+The arguments are further sizes. Rank 0 prints a line per part, and at the end
+`mpi: N ranks, M messages, no difference`.
 """
 
 import sys
 
 from mpi4py import MPI
 
-SIZES = [0, 1, 64, 1000, 4096, 8192, 65_536]
+SIZES = [0, 1, 64, 1000, 4096, 8192, 65_536, *map(int, sys.argv[1:])]
 WORLD = MPI.COMM_WORLD
 messages = 0
 

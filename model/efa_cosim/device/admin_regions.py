@@ -57,7 +57,9 @@ def reg_mr(device: Device, cmd: defs.AdminRegMrCmd) -> defs.AdminRegMrResp:
     valid(all(aligned(page, 1 << cmd.phys_page_size_shift) for page in pages))
     region = _added(
         objects, index, start, count, pd=cmd.pd, iova=cmd.iova, length=cmd.mr_length,
-        local_write=bool(cmd.local_write_enable), physical=physical,
+        local_write=bool(cmd.local_write_enable),
+        remote_write=bool(cmd.remote_write_enable), remote_read=bool(cmd.remote_read_enable),
+        physical=physical,
         page_shift=cmd.phys_page_size_shift, pages=pages,
     )  # fmt: skip
     return defs.AdminRegMrResp(l_key=region.key, r_key=region.key)
@@ -72,7 +74,7 @@ def alloc_mr(device: Device, cmd: defs.AdminAllocMrCmd) -> defs.AdminAllocMrResp
     index, start = _space(device, cmd.max_pages)
     region = _added(
         objects, index, start, cmd.max_pages, pd=cmd.pd, iova=0, length=0, local_write=False,
-        physical=False,
+        remote_write=False, remote_read=False, physical=False,
     )  # fmt: skip
     return defs.AdminAllocMrResp(l_key=region.key, r_key=region.key)
 

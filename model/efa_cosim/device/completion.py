@@ -22,6 +22,9 @@ _ENTRY = precompiled(
 )  # fmt: skip
 _SOURCE_AT = defs.IoRxCdescEx.u.offset
 _HAS_IMM = mask(_Common.has_imm)
+_UNSOLICITED = mask(_Common.unsolicited)
+_SEND = defs.IoSendOpType.SEND
+_LENGTH_HIGH_BYTES = defs.IoRxCdescRdmaWrite.SIZE
 _SEND_FLAGS = _Queue.SEND_QUEUE << _Common.q_type.lsb
 _RECV_FLAGS = _Queue.RECV_QUEUE << _Common.q_type.lsb
 _WORD = 0xFFFF
@@ -52,15 +55,29 @@ class Completions:
         self._write(cq, len(cq.rings) - 1, qp, req_id, status, _RECV_FLAGS, (0, 0, 0, 0), b"")
 
     def receive(
-        self, qp: Qp, req_id: int, length: int, gid: bytes, src_qpn: int, imm: int | None
+        self,
+        qp: Qp,
+        req_id: int,
+        length: int,
+        gid: bytes,
+        src_qpn: int,
+        imm: int | None,
+        op: int = _SEND,
+        unsolicited: bool = False,
     ) -> None:
-        """Writes the CQE of a received message; imm is None without an immediate."""
+        """Writes the CQE of a received message; imm is None without an immediate.
+
+        A write (op) may be longer than 16 bits show: a 32-byte CQE holds the rest.
+        """
         cq, limits = qp.recv_cq, self.device.limits
         ah = self.device.objects.ah_of.get((qp.pd, gid))
         number = limits.reserved_ah if ah is None else ah.index
         source = gid if ah is None and cq.set_src_addr else b""
+        if op != _SEND:
+            source = (length >> _WORD.bit_length()).to_bytes(_LENGTH_HIGH_BYTES, "little")
         flags = _RECV_FLAGS if imm is None else _RECV_FLAGS | _HAS_IMM
-        details = (length, number, src_qpn, imm or 0)
+        flags |= op << _OP_TYPE_LSB | (_UNSOLICITED if unsolicited else 0)
+        details = (length & _WORD, number, src_qpn, imm or 0)
         status = defs.IoCompStatus.OK
         self._write(cq, len(cq.rings) - 1, qp, req_id, status, flags, details, source)
 

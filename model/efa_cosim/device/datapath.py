@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from efa_cosim.device.completion import Completions
 from efa_cosim.device.host_wqes import HostWqes
 from efa_cosim.device.objects import Cq, Qp
+from efa_cosim.device.rdma import Responder
 from efa_cosim.device.receive import Receives
 from efa_cosim.device.ring import COUNTER_MASK, WorkRing
 from efa_cosim.device.send import Sends
@@ -34,8 +35,10 @@ _Opcode = defs.PktOpcode
 _DATA: dict[int, defs.AdminQpType] = {
     _Opcode.UD_SEND: defs.AdminQpType.UD, _Opcode.SRD_SEND: defs.AdminQpType.SRD,
 }  # fmt: skip
+_RDMA = (_Opcode.RDMA_WRITE, _Opcode.READ_REQUEST, _Opcode.READ_RESPONSE)
 _ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
 _HEADER_BYTES = defs.PktHdr.SIZE
+_RDMA_HEADER_BYTES = defs.PktRdma.SIZE
 
 
 class Datapath:
@@ -51,6 +54,7 @@ class Datapath:
         self.completions = Completions(device)
         self.sends = Sends(device, self)
         self.receives = Receives(device, self)
+        self.responder = Responder(device, self)
 
     def snapshot(self) -> dict[str, Any]:
         """State outside the objects: LLQ memory and the send side."""
@@ -224,6 +228,13 @@ class Datapath:
             self.receives.deliver(packet, _DATA[opcode])
         elif opcode == _Opcode.SRD_ACK:
             self.sends.acknowledge(packet)
+        elif opcode in _RDMA and self.responder.enabled:
+            if length < _RDMA_HEADER_BYTES:
+                self._drop(_Anomaly.LENGTH, length)
+            elif opcode == _Opcode.READ_RESPONSE:
+                self.sends.place(packet)
+            else:
+                self.responder.deliver(packet)
         else:
             self._drop(_Anomaly.OPCODE, opcode)
 

@@ -330,6 +330,8 @@ class Device:
         self.stats = SimpleNamespace(
             tx_bytes=0, tx_pkts=0, rx_bytes=0, rx_pkts=0, rx_drops=0, qkey_viol=0,
             send_bytes=0, send_wrs=0, recv_bytes=0, recv_wrs=0,
+            read_wrs=0, read_bytes=0, read_wr_err=0, read_resp_bytes=0,
+            write_wrs=0, write_bytes=0, write_wr_err=0, write_recv_bytes=0,
         )  # fmt: skip
         self.objects = Objects(self.limits, self.pool)
         self.datapath = Datapath(self)

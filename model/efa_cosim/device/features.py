@@ -112,6 +112,8 @@ _ATTRIBUTES: dict[int, Callable[[Device], Struct]] = {
 _COUNTED: dict[int, type[Struct]] = {
     _Stats.BASIC: defs.AdminBasicStats,
     _Stats.MESSAGES: defs.AdminMessagesStats,
+    _Stats.RDMA_READ: defs.AdminRdmaReadStats,
+    _Stats.RDMA_WRITE: defs.AdminRdmaWriteStats,
 }
 
 

@@ -12,7 +12,7 @@ from efa_cosim.device.ring import EntryRing, WorkRing
 from efa_cosim.layouts import defs
 
 if TYPE_CHECKING:
-    from efa_cosim.device.send import Message
+    from efa_cosim.device.message import Message
 
 _Item = TypeVar("_Item")
 # A value that may be None, where another function has excluded None: mypy cannot follow that.
@@ -57,6 +57,8 @@ class Mr:
     iova: int
     length: int
     local_write: bool
+    remote_write: bool
+    remote_read: bool
     physical: bool
     page_shift: int = 0
     first_translation: int = 0

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from efa_cosim.boundary.memory import HostReadError
+from efa_cosim.device.message import HEADER
 from efa_cosim.device.objects import Checked, Mr, Qp
-from efa_cosim.device.send import HEADER
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.wire import mask, precompiled
 
@@ -100,7 +100,7 @@ class Receives:
         if cause is not None:
             self.datapath.fail(qp, cause)
         if qp_type == _SRD:
-            self._acknowledge(header, status)
+            self.acknowledge(header, status)
 
     def flush(self, qp: Qp) -> None:
         """QP in ERR: flushes every complete posted receive, in order."""
@@ -115,15 +115,40 @@ class Receives:
     def _prefix_bytes(self, qp_type: int) -> int:
         return 0 if qp_type == _SRD else self.device.limits.grh_bytes
 
+    def admit(self, qp: Qp | None, qp_type: int, qkey: int) -> _Status:
+        """Status of a packet for a queue pair that may not receive it, else OK."""
+        if qp is None or qp.type != qp_type or qp.state not in _READY:
+            return _Status.REMOTE_ERROR_BAD_DEST_QPN
+        if qkey != qp.qkey:
+            self.device.stats.qkey_viol += 1
+            return _Status.REMOTE_ERROR_BAD_DEST_QPN
+        return _Status.OK
+
+    def consume(self, qp: Qp) -> tuple[_Status, Checked[int]]:
+        """Consumes a receive for a write with immediate; returns the outcome and the request id."""
+        try:
+            entry = self._next(qp)
+        except HostReadError:
+            qp.rq_failed = True
+            self.datapath.fail(qp, _Error.DESC_READ)
+            return _Status.REMOTE_ERROR_BAD_DEST_QPN, None
+        if entry is None:
+            return _Status.REMOTE_ERROR_RNR, None
+        qp.rq.take(entry.count)
+        qp.rq.complete(entry.count)
+        if entry.whole:
+            return _Status.OK, entry.req_id
+        self.completions.receive_error(qp, entry.req_id, _Status.LOCAL_ERROR_QP_INTERNAL_ERROR)
+        self.datapath.fail(qp, _Error.NO_LAST)
+        return _Status.REMOTE_ERROR_BAD_STATUS, None
+
     def _claim(
         self, qp: Qp | None, qp_type: int, qkey: int, length: int
     ) -> tuple[_Status, Entry | None, _Status | None, _Error | None]:
         """Status for the sender, claimed receive, its error status, cause of going to ERR."""
-        if qp is None or qp.type != qp_type or qp.state not in _READY:
-            return _Status.REMOTE_ERROR_BAD_DEST_QPN, None, None, None
-        if qkey != qp.qkey:
-            self.device.stats.qkey_viol += 1
-            return _Status.REMOTE_ERROR_BAD_DEST_QPN, None, None, None
+        status = self.admit(qp, qp_type, qkey)
+        if qp is None or status != _Status.OK:
+            return status, None, None, None
         try:
             entry = self._next(qp)
         except HostReadError:
@@ -191,7 +216,8 @@ class Receives:
         image[GRH_DESTINATION : GRH_DESTINATION + GID_BYTES] = device.gid
         return bytes(image)
 
-    def _acknowledge(self, header: tuple[Any, ...], status: int) -> None:
+    def acknowledge(self, header: tuple[Any, ...], status: int) -> None:
+        """Sends the acknowledgement of a reliable packet with its outcome."""
         _, _, _, src_qpn, dst_qpn, _, psn, message_id, _, src_node, _, path, _ = header
         device = self.device
         if device.on_event is not None:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from efa_cosim.boundary.memory import HostReadError
+from efa_cosim.device.message import HEADER, META, NO_NODE, Message, WqeFields, request_id
 from efa_cosim.device.objects import Ah, Checked, Qp
+from efa_cosim.device.rdma import Initiator, Transfer
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.wire import mask, precompiled
 
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
 
 # Bytes of the WQE, or address and size in host memory.
 Piece: TypeAlias = bytes | tuple[int, int]
-# Fields of _META, in that order.
-_Fields: TypeAlias = tuple[int, int, int, int, int, int, int, int, bytes]
 
-NO_NODE = 0xFFFF
 _COUNT_MASK = 0xFFFFFFFF
 
 _State = defs.AdminQpState
@@ -28,19 +26,12 @@ _Error = defs.QpError
 _Status = defs.IoCompStatus
 _Meta = defs.IoTxMetaDesc
 _SRD = defs.AdminQpType.SRD
+_SEND = defs.IoSendOpType.SEND
 
-_META = precompiled(
-    _Meta, "req_id", "ctrl1", "ctrl2", "dest_qp_num", "length", "immediate_data", "ah", "qkey",
-    "req_id_ex",
-)  # fmt: skip
 _BUFFER = precompiled(defs.IoTxBufDesc, "length", "lkey", "buf_addr_lo", "buf_addr_hi")
 _BUFFERS_AT = defs.IoTxWqe.data.offset
 _KEY_MASK = mask(defs.IoTxBufDesc.lkey__lkey)
 _ACK = precompiled(defs.PktHdr, "dst_qpn", "msg_id", "src_node", "status")
-HEADER = precompiled(
-    defs.PktHdr, "opcode", "flags", "length", "src_qpn", "dst_qpn", "qkey", "psn", "msg_id",
-    "imm", "src_node", "dst_node", "path", "status",
-)  # fmt: skip
 
 _CQE_OP_TYPE = (1 << defs.IoCdescCommon.op_type.width) - 1
 _OP_TYPE = mask(_Meta.op_type)
@@ -54,29 +45,9 @@ _PHASE = mask(_Meta.phase)
 _MUST_NOT2 = mask(_Meta.reserved25) | mask(_Meta.reserved29)
 
 
-_REQ_ID_BITS = 8 * _Meta.req_id.size
-
-
-def _request_id(qp: Qp, meta: _Fields) -> int:
-    """Request id of a WQE; without 64-bit ids the upper 48 bits are reserved and ignored."""
-    upper = int.from_bytes(meta[8], "little") if qp.long_ids else 0
-    return upper << _REQ_ID_BITS | meta[0]
-
-
-def _completed_op(meta: _Fields) -> int:
+def _completed_op(meta: WqeFields) -> int:
     """Operation as reported in the CQE: the lower three of four bits."""
     return meta[1] & _CQE_OP_TYPE
-
-
-@dataclass(slots=True, eq=False)
-class Message:
-    """An SRD send without its acknowledgement yet; msg is its number on its queue."""
-
-    qp: Qp
-    msg: int
-    req_id: int
-    length: int
-    ah: Ah
 
 
 class Sends:
@@ -91,6 +62,7 @@ class Sends:
             defs.IoTxWqe128.SIZE: device.limits.inline_128,
         }
         self._most_buffers, self._mtu = device.limits.max_send_sges, device.profile.mtu
+        self.rdma = Initiator(device, datapath)
         self.messages: dict[int, Message] = {}
         self._blocked: dict[int, Qp] = {}
         self._next_message = 0
@@ -127,22 +99,26 @@ class Sends:
 
     def _flush_next(self, qp: Qp) -> None:
         wqe, _ = self.datapath.take_wqe(qp)
-        meta = _META.unpack_from(wqe)
-        self._complete(qp, _request_id(qp, meta), _Status.FLUSHED, op=_completed_op(meta))
+        meta = META.unpack_from(wqe)
+        self._complete(qp, request_id(qp, meta), _Status.FLUSHED, op=_completed_op(meta))
 
     def _send_next(self, qp: Qp) -> None:
         device, msg = self.device, qp.sq.consumed
         wqe, whole = self.datapath.take_wqe(qp)
-        meta = _META.unpack_from(wqe)
+        meta = META.unpack_from(wqe)
         wrong_phase = whole and self._wrong_phase(qp, msg, meta[2] & _PHASE)
         if device.on_event is not None:
             device.event("wqe", qpn=qp.index, msg=msg, req_id=meta[0], wrong_phase=int(wrong_phase))
         cause: _Error | None
         payload: bytes | None
         ah: Ah | None
-        cause = payload = ah = None
+        transfer: Transfer | None
+        cause = payload = ah = transfer = None
+        op = meta[1] & _OP_TYPE
         if not whole:
             status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, _Error.INCOMPLETE_WQE
+        elif self._controls(meta) and self.rdma.executes(qp, op):
+            status, transfer = self.rdma.check(qp, wqe, meta, msg, op)
         else:
             status, ah, pieces = self._validate(qp, wqe, meta)
             if status == _Status.OK:
@@ -155,11 +131,15 @@ class Sends:
                     status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, _Error.PAYLOAD_READ
         if device.on_event is not None:
             device.event("check", qpn=qp.index, msg=msg, status=int(status))
+        if transfer is not None:
+            message_id = self._open(transfer)
+            self.rdma.advance(message_id, transfer)
+            return
         if status == _Status.OK:
             # With this status, neither is None.
             self._transmit(qp, msg, meta, ah, payload)  # type: ignore[arg-type]
             return
-        self._complete(qp, _request_id(qp, meta), status, op=_completed_op(meta))
+        self._complete(qp, request_id(qp, meta), status, op=_completed_op(meta))
         if cause is not None:
             self.datapath.fail(qp, cause)
 
@@ -171,18 +151,24 @@ class Sends:
             qp.first_phase = phase ^ wrap
         return phase ^ wrap != qp.first_phase
 
+    @staticmethod
+    def _controls(meta: WqeFields) -> bool:
+        """True if the control bits of a WQE are as they must be."""
+        _, ctrl1, ctrl2, *_ = meta
+        return (
+            ctrl1 & (_MUST1 | _MUST_NOT1) == _MUST1
+            and ctrl2 & (_MUST2 | _MUST_NOT2) == _MUST2
+        )  # fmt: skip
+
     def _validate(
-        self, qp: Qp, wqe: bytes, meta: _Fields
+        self, qp: Qp, wqe: bytes, meta: WqeFields
     ) -> tuple[_Status, Checked[Ah], Checked[list[Piece]]]:
         """Status, address handle and payload pieces, each bytes or (address, size)."""
-        _, ctrl1, ctrl2, _, length, _, ah_number, *_ = meta
+        _, ctrl1, _, _, length, _, ah_number, *_ = meta
         objects = self.device.objects
-        if (
-            ctrl1 & (_MUST1 | _MUST_NOT1) != _MUST1
-            or ctrl2 & (_MUST2 | _MUST_NOT2) != _MUST2
-        ):  # fmt: skip
+        if not self._controls(meta):
             return _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, None, None
-        if ctrl1 & _OP_TYPE != defs.IoSendOpType.SEND:
+        if ctrl1 & _OP_TYPE != _SEND:
             return _Status.LOCAL_ERROR_UNSUPPORTED_OP, None, None
         inline = ctrl1 & _INLINE
         if length > (self._inline[qp.wqe_bytes] if inline else self._most_buffers):
@@ -213,51 +199,82 @@ class Sends:
             return _Status.LOCAL_ERROR_UNREACH_REMOTE, None, None
         return _Status.OK, ah, pieces
 
-    def _transmit(self, qp: Qp, msg: int, meta: _Fields, ah: Ah, payload: bytes) -> None:
+    def _transmit(self, qp: Qp, msg: int, meta: WqeFields, ah: Ah, payload: bytes) -> None:
         _, ctrl1, _, dest, _, imm, _, qkey, _ = meta
-        req_id = _request_id(qp, meta)
-        device, length = self.device, len(payload)
+        req_id, length = request_id(qp, meta), len(payload)
         node = NO_NODE if ah.node is None else ah.node
-        flags, imm = (_PKT_HAS_IMM, imm) if ctrl1 & _HAS_IMM else (0, 0)
+        opcode, message_id = defs.PktOpcode.UD_SEND, 0
         if qp.type == _SRD:
-            opcode, message_id = defs.PktOpcode.SRD_SEND, self._next_message
-            psn = self._next_psn.get(node, 0)
-            self._next_psn[node] = (psn + 1) & _COUNT_MASK
-            self._next_message = (message_id + 1) & _COUNT_MASK
-            message = Message(qp, msg, req_id, length, ah)
-            self.messages[message_id] = qp.outstanding[message_id] = message
-        else:
-            opcode, message_id, psn = defs.PktOpcode.UD_SEND, 0, 0
-        packet = HEADER.pack(
-            opcode, flags, length, qp.number, dest, qkey, psn, message_id,
-            imm, device.node_id, node, 0, 0,
-        )  # fmt: skip
-        device.stats.tx_pkts += 1
-        device.stats.tx_bytes += length
+            opcode = defs.PktOpcode.SRD_SEND
+            message_id = self._open(Message(qp, msg, req_id, length, ah, _SEND))
+        device = self.device
         if device.on_event is not None:
             device.event("tx_first", qpn=qp.index, msg=msg, length=length)
             device.event("tx_last", qpn=qp.index, msg=msg)
-        if device.on_packet is not None:
-            device.on_packet(packet + payload)
+        self.transmit(
+            payload, opcode, imm if ctrl1 & _HAS_IMM else None, qp, dest, qkey, message_id, node,
+            length,
+        )  # fmt: skip
         if qp.type != _SRD:
             self._complete(qp, req_id, _Status.OK, length)
+
+    def _open(self, message: Message) -> int:
+        """Adds a reliable message to those without completion; returns its id."""
+        message_id = self._next_message
+        self._next_message = (message_id + 1) & _COUNT_MASK
+        self.messages[message_id] = message.qp.outstanding[message_id] = message
+        return message_id
+
+    def transmit(
+        self,
+        body: bytes,
+        opcode: defs.PktOpcode,
+        imm: int | None,
+        qp: Qp,
+        dest: int,
+        qkey: int,
+        message_id: int,
+        node: int,
+        size: int,
+    ) -> None:
+        """Sends a packet: a header and what follows; `size` payload bytes count as sent."""
+        device, psn = self.device, 0
+        if opcode != defs.PktOpcode.UD_SEND:
+            psn = self._next_psn.get(node, 0)
+            self._next_psn[node] = (psn + 1) & _COUNT_MASK
+        packet = HEADER.pack(
+            opcode, 0 if imm is None else _PKT_HAS_IMM, len(body), qp.number, dest, qkey, psn,
+            message_id, imm or 0, device.node_id, node, 0, 0,
+        )  # fmt: skip
+        device.stats.tx_pkts += 1
+        device.stats.tx_bytes += size
+        if device.on_packet is not None:
+            device.on_packet(packet + body)
 
     # Completion and flush.
 
     def acknowledge(self, packet: bytes) -> None:
-        """Completes the send whose message id the acknowledgement carries."""
+        """Completes the send whose message id the acknowledgement carries; counts it for RDMA."""
         dst_qpn, message_id, src_node, status = _ACK.unpack_from(packet)
         message = self.messages.get(message_id)
         if message is None or message.qp.number != dst_qpn or message.ah.node != src_node:
             self.device.event("anomaly_net", what=defs.AnomalyNet.ACK, detail=message_id)
             return
-        self._end(message_id, status)
+        if isinstance(message, Transfer):
+            self.rdma.acknowledged(message_id, message, status)
+        else:
+            self.end(message_id, status)
+        self._resume()
+
+    def place(self, packet: bytes) -> None:
+        """Places the bytes of a read response."""
+        self.rdma.place(packet)
         self._resume()
 
     def flush(self, qp: Qp) -> None:
         """QP in ERR: flushes outstanding sends, then posted WQEs."""
         for message_id in list(qp.outstanding):
-            self._end(message_id, _Status.FLUSHED)
+            self.end(message_id, _Status.FLUSHED)
         self._blocked.pop(qp.index, None)
         self.work(qp)
         self._resume()
@@ -265,7 +282,7 @@ class Sends:
     def flush_ah(self, ah: Ah) -> None:
         """Flushes the sends outstanding to a destroyed address handle; their QPs continue."""
         for message_id in [i for i, message in self.messages.items() if message.ah is ah]:
-            self._end(message_id, _Status.FLUSHED)
+            self.end(message_id, _Status.FLUSHED)
         self._resume()
 
     def cancel(self, qp: Qp) -> None:
@@ -276,10 +293,11 @@ class Sends:
         self._blocked.pop(qp.index, None)
         self._resume()
 
-    def _end(self, message_id: int, status: int) -> None:
+    def end(self, message_id: int, status: int) -> None:
+        """Completes a message; what still arrives for it is dropped."""
         message = self.messages.pop(message_id)
         del message.qp.outstanding[message_id]
-        self._complete(message.qp, message.req_id, status, message.length)
+        self._complete(message.qp, message.req_id, status, message.length, message.op)
 
     def _resume(self) -> None:
         """Resumes the QPs blocked on message contexts, in the order in which they blocked."""
@@ -293,10 +311,14 @@ class Sends:
         req_id: int,
         status: int,
         length: int = 0,
-        op: int = defs.IoSendOpType.SEND,
+        op: int = _SEND,
     ) -> None:
         qp.sq.complete()
-        if status == _Status.OK:
-            self.device.stats.send_wrs += 1
-            self.device.stats.send_bytes += length
+        stats = self.device.stats
+        if op == _SEND:
+            if status == _Status.OK:
+                stats.send_wrs += 1
+                stats.send_bytes += length
+        elif self.rdma.executes(qp, op):
+            self.rdma.count(op, status, length)
         self.completions.send(qp, req_id, status, op)

@@ -28,6 +28,7 @@ RX_ENTRY: dict[int, type[defs.IoRxCdesc] | type[defs.IoRxCdescEx]] = {
 WC_DTYPE = np.dtype([
     ("wr_id", "u8"), ("status", "u1"), ("opcode", "u1"), ("receive", "?"), ("has_imm", "?"),
     ("qp_num", "u2"), ("src_qp", "u2"), ("ah", "u2"), ("byte_len", "u4"), ("imm", "u4"),
+    ("unsolicited", "?"),
 ])
 
 
@@ -44,6 +45,7 @@ class Completion(NamedTuple):
     - `qp_num`: number of the queue pair
     - `src_qp`, `ah`, `byte_len`, `imm`: of a receive: the sender's queue pair and address handle,
       the bytes received (UD: GRH included) and the immediate data; else 0, `imm` None
+    - `unsolicited`: a write with immediate that consumed no receive; `wr_id` is then 0
     """
 
     wr_id: int
@@ -55,6 +57,7 @@ class Completion(NamedTuple):
     ah: int
     byte_len: int
     imm: int | None
+    unsolicited: bool = False
 
 
 def round_up_pow2(value: int) -> int:
@@ -137,7 +140,8 @@ class CompletionQueue:
                 int(row["wr_id"]), defs.IoCompStatus(int(row["status"])),
                 defs.IoSendOpType(int(row["opcode"])), bool(row["receive"]),
                 int(row["qp_num"]), int(row["src_qp"]), int(row["ah"]),
-                int(row["byte_len"]), int(row["imm"]) if row["has_imm"] else None))
+                int(row["byte_len"]), int(row["imm"]) if row["has_imm"] else None,
+                bool(row["unsolicited"])))
         return result
 
     def poll_array(self, limit: int = 256) -> NDArray[Any]:
@@ -212,12 +216,17 @@ class CompletionQueue:
             wide = receive & (result["opcode"] == defs.IoSendOpType.RDMA_WRITE)
             high = get_column(self.entry, entries, "u.rdma_write.length_hi").astype("u4")
             result["byte_len"] += np.where(wide, high << 16, 0)
+        result["unsolicited"] = unsolicited = receive & self._column(
+            entries, "common.unsolicited").astype(bool)
         req_ids = self._request_ids(entries, receive)
         groups = []
         owned = np.zeros(len(entries), bool)
         for number in set(qp_nums.tolist()):
             qp = self.context.qps.get(number)
-            for queue, side in ((qp.sq, ~receive), (qp.rq, receive)) if qp else ():
+            if qp is None:
+                continue
+            owned |= (qp_nums == number) & unsolicited
+            for queue, side in ((qp.sq, ~receive), (qp.rq, receive & ~unsolicited)):
                 where = (qp_nums == number) & side
                 owned[where] = queue.owns(req_ids[where])
                 groups.append((queue, where))

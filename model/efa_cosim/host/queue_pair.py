@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from efa_cosim.host.verbs import AddressHandle, ProtectionDomain
 
 State = defs.AdminQpState
+_Op = defs.IoSendOpType
 WQE: dict[int, type[defs.IoTxWqe] | type[defs.IoTxWqe128]] = {
     64: defs.IoTxWqe, 128: defs.IoTxWqe128,
 }
@@ -64,6 +65,31 @@ class SendWr:
     wr_id: int = 0
 
 
+@dataclass
+class RdmaWr:
+    """One RDMA READ or WRITE work request: memory of the peer, and inline bytes or one local range.
+
+    - `ah`: an address handle or its number
+    - `dest_qp`, `qkey`: number and Q_Key of the queue pair that has the right to the remote memory
+    - `remote_addr`, `r_key`: first address and remote key of the peer's memory region
+    - `sges`: the local range: source of a write, target of a read; none for no bytes
+    - `inline`: the bytes of a write, at most `max_inline`, instead of `sges`; only for a queue pair
+      with WQEs of 128 bytes
+    - `imm`: immediate data of a write, 32 bits; the peer then gets a receive completion
+    - `wr_id`: number of 64 bits that the completion returns
+    """
+
+    ah: AddressHandle | int
+    dest_qp: int
+    qkey: int
+    remote_addr: int
+    r_key: int
+    sges: list[Sge] = field(default_factory=list)
+    inline: bytes | None = None
+    imm: int | None = None
+    wr_id: int = 0
+
+
 class QueuePair:
     """A queue pair; ProtectionDomain.create_qp creates it in state RESET.
 
@@ -75,6 +101,7 @@ class QueuePair:
     - `ring_offset`: bytes into its first page at which a send ring in host memory starts; only for
       a device that fetches send WQEs from there
     - `long_ids`: request ids of 64 bits if the device supports them, as in libefa
+    - `unsolicited`: a write with immediate from a peer consumes no receive
 
     Attributes: `number`, `handle`, `state` (defs.AdminQpState), `sq_depth` in WQEs,
     `rq_descriptors` (size of the receive ring), `sq_db` and `rq_db` (offsets in the doorbell BAR),
@@ -93,6 +120,7 @@ class QueuePair:
         max_inline: int = INLINE_64,
         ring_offset: int = 0,
         long_ids: bool = True,
+        unsolicited: bool = False,
     ) -> None:
         self.pd, self.context, self.driver = pd, pd.context, pd.driver
         self.send_cq, self.recv_cq = send_cq, recv_cq
@@ -102,6 +130,7 @@ class QueuePair:
                 f"{self.driver.inline_bytes}: reduce max_inline")
         self.kind, self.max_recv_sge, self.max_inline = kind, max_recv_sge, max_inline
         self.long_ids = long_ids and self.driver.long_ids
+        self.unsolicited = unsolicited
         self.wqe = WQE[64 if max_inline <= INLINE_64 else 128]
         sq_depth = round_up_pow2(max(max_send_wr, self.driver.queue_attr.min_sq_depth))
         self.rq_descriptors = round_up_pow2(max(1, max_recv_wr * max_recv_sge))
@@ -140,7 +169,7 @@ class QueuePair:
             pd=self.pd.number, qp_type=self.kind, uar=self.context.uar,
             send_cq_idx=send_cq.number, recv_cq_idx=recv_cq.number,
             sq_base_addr=self.sq_base, rq_base_addr=self._rq_base,
-            sq_64_bit_req_id=self.long_ids,
+            sq_64_bit_req_id=self.long_ids, unsolicited_write_recv=self.unsolicited,
             qp_alloc_size={
                 "send_queue_ring_size": sq_depth * self.wqe.SIZE, "send_queue_depth": sq_depth,
                 "recv_queue_ring_size": self._rq_bytes,
@@ -203,11 +232,24 @@ class QueuePair:
 
         Raises VerbsError for a wrong argument, a full queue, or a state other than RTS and SQD.
         """
-        entries = [self._entry(request) for request in requests]
+        self._post([self._entry(request) for request in requests], requests)
+
+    def post_write(self, *requests: RdmaWr) -> None:
+        """Posts RDMA WRITEs in one call, each a `RdmaWr`; raises VerbsError as post_send does."""
+        self._post([self._rdma_entry(_Op.RDMA_WRITE, one) for one in requests], requests)
+
+    def post_read(self, *requests: RdmaWr) -> None:
+        """Posts RDMA READs in one call, each a `RdmaWr`; raises VerbsError as post_send does."""
+        self._post([self._rdma_entry(_Op.RDMA_READ, one) for one in requests], requests)
+
+    def _post(self, entries: list[bytes], requests: Sequence[SendWr | RdmaWr]) -> None:
         wqes = np.frombuffer(b"".join(entries), self.wqe.DTYPE).copy()
         self.post_wqes(wqes, np.array([request.wr_id for request in requests], "u8"))
 
-    def _entry(self, request: SendWr) -> bytes:
+    def _content(
+        self, request: SendWr | RdmaWr, most: int
+    ) -> tuple[Sequence[Sge], bytes | None, defs.IoTxMetaDesc]:
+        """The memory ranges, at most so many, or the inline bytes of a request; its metadata."""
         inline = None
         sges = arguments.ranges(request.sges)
         if request.inline is not None:
@@ -215,22 +257,52 @@ class QueuePair:
         if inline is not None and len(inline) > self.max_inline:
             raise VerbsError(f"{len(inline)} inline bytes exceed the {self.max_inline} of "
                              f"QP {self.number}: create it with a larger max_inline")
-        most = self.driver.queue_attr.max_wr_send_sges if inline is None else 0
+        most = most if inline is None else 0
         if len(sges) > most:
             raise VerbsError(f"{len(sges)} memory pieces, a work request has at most "
                              f"{most}: use fewer SGEs, none with inline data")
-        entry = self.wqe(meta=meta_desc(
+        return sges, inline, meta_desc(
             ah=arguments.handle(request.ah),
             dest_qp_num=arguments.whole("dest_qp", request.dest_qp, 16),
             qkey=arguments.whole("qkey", request.qkey, 32), has_imm=request.imm is not None,
             immediate_data=arguments.whole("imm", request.imm or 0, 32),
-            inline_msg=inline is not None, length=len(sges) if inline is None else len(inline)))
+            inline_msg=inline is not None, length=len(sges) if inline is None else len(inline))
+
+    def _entry(self, request: SendWr) -> bytes:
+        most = self.driver.queue_attr.max_wr_send_sges
+        sges, inline, meta = self._content(request, most)
+        entry = self.wqe(meta=meta)
         if inline is not None:
             entry.data.inline_data = inline
         else:
-            entry.data.sgl = [
-                {"length": sge.length, "lkey": sge.l_key, "buf_addr_lo": sge.addr & 0xFFFF_FFFF,
-                 "buf_addr_hi": sge.addr >> 32} for sge in sges]
+            entry.data.sgl = [_buffer(sge) for sge in sges]
+        return entry.pack()
+
+    def _rdma_entry(self, op: defs.IoSendOpType, request: RdmaWr) -> bytes:
+        name = op.name.replace("_", " ")
+        if not getattr(self.driver.device_attr, op.name.lower()):
+            raise VerbsError(f"the device does not offer {name}: open it with a profile that "
+                             "reports the capability")
+        read = op == _Op.RDMA_READ
+        if read and (request.inline is not None or request.imm is not None):
+            raise VerbsError(f"an {name} has inline bytes or an immediate: only a write can")
+        if request.inline is not None and self.wqe is not defs.IoTxWqe128:
+            raise VerbsError(f"an {name} with inline bytes needs WQEs of 128 bytes: create QP "
+                             f"{self.number} with max_inline above {INLINE_64}")
+        sges, inline, meta = self._content(request, self.driver.queue_attr.max_wr_rdma_sges)
+        meta.op_type = op
+        entry = self.wqe(meta=meta)
+        rdma = entry.data.rdma_req
+        if inline is not None:
+            assert isinstance(rdma, defs.IoRdmaReq128)
+            rdma.inline_data = inline
+        elif sges:
+            rdma.local_mem = [_buffer(sges[0])]
+        address = arguments.whole("remote_addr", request.remote_addr, 64)
+        rdma.remote_mem = {
+            "length": sum(sge.length for sge in sges) if inline is None else len(inline),
+            "rkey": arguments.whole("r_key", request.r_key, 32),
+            "buf_addr_lo": address & 0xFFFF_FFFF, "buf_addr_hi": address >> 32}
         return entry.pack()
 
     def sends(
@@ -368,6 +440,12 @@ class QueuePair:
         self.rq.produced += len(descriptors)
         self.context.ring(self.rq_db, self.rq.produced & COUNTER_MASK)
         self.context.push()
+
+
+def _buffer(sge: Sge) -> dict[str, int]:
+    """A memory range as a buffer of a WQE."""
+    return {"length": sge.length, "lkey": sge.l_key, "buf_addr_lo": sge.addr & 0xFFFF_FFFF,
+            "buf_addr_hi": sge.addr >> 32}
 
 
 def meta_desc(**values: Any) -> defs.IoTxMetaDesc:

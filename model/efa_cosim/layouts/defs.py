@@ -337,6 +337,9 @@ class PktOpcode(IntEnum):
     UD_SEND = 1
     SRD_SEND = 2
     SRD_ACK = 3
+    RDMA_WRITE = 4
+    READ_REQUEST = 5
+    READ_RESPONSE = 6
 
 
 class Perf(IntEnum):
@@ -1795,6 +1798,21 @@ class PktHdr(Struct):
     reserved = Number(30, 2)
 
 
+class PktRdma(Struct):
+    """RDMA header: follows the base header of RDMA packets; both are one 64-byte flit (32 bytes).
+    """
+
+    __slots__ = ()
+    NAME = "efa_pkt_rdma"
+    SIZE = 32
+    remote_addr = Number(0, 8)
+    rkey = Number(8, 4)
+    total = Number(12, 4)
+    offset = Number(16, 4)
+    count = Number(20, 4)
+    reserved = Number(24, 8)
+
+
 EFA_COMMON_SPEC_VERSION_MAJOR = 2
 EFA_COMMON_SPEC_VERSION_MINOR = 0
 EFA_ADMIN_API_VERSION_MAJOR = 0
@@ -3137,5 +3155,6 @@ STRUCTS = {
         IoRxCdescRdmaWrite,
         IoRxCdescEx,
         PktHdr,
+        PktRdma,
     )
 }

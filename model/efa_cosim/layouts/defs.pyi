@@ -249,6 +249,9 @@ class PktOpcode(IntEnum):
     UD_SEND = 1
     SRD_SEND = 2
     SRD_ACK = 3
+    RDMA_WRITE = 4
+    READ_REQUEST = 5
+    READ_RESPONSE = 6
 
 class Perf(IntEnum):
     RD_LATENCY = 0
@@ -1982,6 +1985,24 @@ class PktHdr(Struct):
         dst_node: SupportsIndex = ...,
         path: SupportsIndex = ...,
         status: SupportsIndex = ...,
+        reserved: SupportsIndex = ...,
+    ) -> None: ...
+
+class PktRdma(Struct):
+    remote_addr: Number
+    rkey: Number
+    total: Number
+    offset: Number
+    count: Number
+    reserved: Number
+    def __init__(
+        self,
+        *,
+        remote_addr: SupportsIndex = ...,
+        rkey: SupportsIndex = ...,
+        total: SupportsIndex = ...,
+        offset: SupportsIndex = ...,
+        count: SupportsIndex = ...,
         reserved: SupportsIndex = ...,
     ) -> None: ...
 

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executes RDMA reads and writes: the initiator's transfers and the responder's checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from efa_cosim.boundary.memory import HostReadError
+from efa_cosim.device.admin_rules import capable
+from efa_cosim.device.message import HEADER, NO_NODE, Message, request_id
+from efa_cosim.device.objects import Checked, Mr, Qp
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.wire import mask, precompiled
+
+if TYPE_CHECKING:
+    from efa_cosim.device.datapath import Datapath
+    from efa_cosim.device.device import Device
+    from efa_cosim.device.message import WqeFields
+
+# Packets of a write in flight: the fabric of the model stores them.
+WRITE_PACKETS = 64
+# Bytes of a read request, and of all requests of a read whose responses are outstanding.
+READ_REQUEST_BYTES = 1 << 16
+READ_BYTES = 1 << 18
+
+_Status = defs.IoCompStatus
+_Op = defs.IoSendOpType
+_Opcode = defs.PktOpcode
+_Anomaly = defs.AnomalyNet
+_SRD = defs.AdminQpType.SRD
+
+_EXTENSION = precompiled(
+    defs.PktRdma, "remote_addr", "rkey", "total", "offset", "count", "reserved"
+)
+_DATA_AT = HEADER.size + _EXTENSION.size
+_REMOTE = precompiled(defs.IoRemoteMemAddr, "length", "rkey", "buf_addr_lo", "buf_addr_hi")
+_BUFFER = precompiled(defs.IoTxBufDesc, "length", "lkey", "buf_addr_lo", "buf_addr_hi")
+_REMOTE_AT = defs.IoTxWqe.data.offset
+_LOCAL_AT = _REMOTE_AT + defs.IoRdmaReq.local_mem.offset
+_KEY_MASK = mask(defs.IoTxBufDesc.lkey__lkey)
+_INLINE = mask(defs.IoTxMetaDesc.inline_msg)
+_WQE_HAS_IMM = mask(defs.IoTxMetaDesc.has_imm)
+_PKT_HAS_IMM = mask(defs.PktHdr.has_imm)
+_CAPABILITY = {_Op.RDMA_READ: "rdma_read", _Op.RDMA_WRITE: "rdma_write"}
+_OPERATION: dict[int, _Op] = {
+    _Opcode.RDMA_WRITE: _Op.RDMA_WRITE, _Opcode.READ_REQUEST: _Op.RDMA_READ,
+}  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class Transfer(Message):
+    """An RDMA operation until its completion. Its bytes are:
+
+    sent: written or requested; received: placed by read responses. open counts its packets without
+    acknowledgement. A status other than OK ends the transfer when no packet is open.
+    """
+
+    node: int
+    dest: int
+    qkey: int
+    imm: int | None
+    remote: int
+    rkey: int
+    address: int
+    lkey: int
+    inline: bytes | None
+    sent: int = 0
+    received: int = 0
+    open: int = 0
+    begun: bool = False
+    status: _Status = _Status.OK
+
+
+class Initiator:
+    """Sends the packets of RDMA operations and places the responses of reads."""
+
+    def __init__(self, device: Device, datapath: Datapath) -> None:
+        self.device, self.datapath = device, datapath
+        profile = device.profile
+        self._mtu, self._most = profile.mtu, profile.max_rdma_size
+        self._most_buffers = profile.max_wr_rdma_sges
+        self._inline = {defs.IoTxWqe.SIZE: 0, defs.IoTxWqe128.SIZE: device.limits.inline_128}
+        self._capable = _capabilities(device)
+
+    def executes(self, qp: Qp, op: int) -> bool:
+        """True for an RDMA operation that the queue pair and the device support."""
+        return qp.type == _SRD and self._capable.get(op, False)
+
+    def check(
+        self, qp: Qp, wqe: bytes, meta: WqeFields, msg: int, op: int
+    ) -> tuple[_Status, Checked[Transfer]]:
+        """Status of an RDMA WQE whose control bits are right, and its transfer if that is OK."""
+        _, ctrl1, _, dest, length, imm, ah_number, qkey, _ = meta
+        inline, write = ctrl1 & _INLINE, op == _Op.RDMA_WRITE
+        if inline and not write or length > (
+            self._inline[qp.wqe_bytes] if inline else self._most_buffers
+        ):
+            return _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, None
+        ah = self.device.objects.ahs.get(ah_number)
+        if ah is None or ah.pd != qp.pd:
+            return _Status.LOCAL_ERROR_INVALID_AH, None
+        total, rkey, low, high = _REMOTE.unpack_from(wqe, _REMOTE_AT)
+        size = lkey = address = 0
+        content = None
+        if inline:
+            size, content = length, wqe[_LOCAL_AT : _LOCAL_AT + length]
+        elif length:
+            size, lkey, local_low, local_high = _BUFFER.unpack_from(wqe, _LOCAL_AT)
+            address = local_high << 32 | local_low
+        if size != total or total > self._most:
+            return _Status.LOCAL_ERROR_BAD_LENGTH, None
+        node = NO_NODE if ah.node is None else ah.node
+        transfer = Transfer(
+            qp, msg, request_id(qp, meta), total, ah, op, node, dest, qkey,
+            imm if write and ctrl1 & _WQE_HAS_IMM else None,
+            high << 32 | low, rkey, address, lkey & _KEY_MASK, content,
+        )  # fmt: skip
+        if self._region(transfer, address, size) is None:
+            return _Status.LOCAL_ERROR_INVALID_LKEY, None
+        if node == NO_NODE:
+            return _Status.LOCAL_ERROR_UNREACH_REMOTE, None
+        return _Status.OK, transfer
+
+    def _region(self, transfer: Transfer, address: int, size: int) -> list[tuple[int, int]] | None:
+        """Host ranges of local bytes, None if the local region does not permit the operation."""
+        if not size or transfer.inline is not None:
+            return []
+        mr = self.device.objects.mr_by_key(transfer.lkey)
+        if mr is None or mr.pd != transfer.qp.pd or not mr.covers(address, size):
+            return None
+        if transfer.op == _Op.RDMA_READ and not mr.local_write:
+            return None
+        return mr.pieces(address, size)
+
+    def count(self, op: int, status: int, length: int) -> None:
+        """Counts a completed operation in the statistics of its kind."""
+        stats = self.device.stats
+        name = "read" if op == _Op.RDMA_READ else "write"
+        done: dict[str, int] = {f"{name}_wr_err": 1}
+        if status == _Status.OK:
+            done = {f"{name}_wrs": 1, f"{name}_bytes": length}
+        for key, value in done.items():
+            setattr(stats, key, getattr(stats, key) + value)
+
+    # Packets of the initiator.
+
+    def advance(self, message_id: int, transfer: Transfer) -> None:
+        """Sends what may be in flight now; ends the transfer when nothing is left."""
+        step = self._request if transfer.op == _Op.RDMA_READ else self._write
+        while transfer.status == _Status.OK and not self._all_sent(transfer):
+            if not step(message_id, transfer):
+                break
+        done = transfer.op == _Op.RDMA_WRITE or transfer.received == transfer.length
+        if not transfer.open and (transfer.status != _Status.OK or
+                                  self._all_sent(transfer) and done):
+            self.datapath.sends.end(message_id, transfer.status)
+
+    @staticmethod
+    def _all_sent(transfer: Transfer) -> bool:
+        # An operation without bytes has one packet.
+        return transfer.begun and transfer.sent == transfer.length
+
+    def _request(self, message_id: int, transfer: Transfer) -> bool:
+        """Sends the next read request; returns False if enough bytes are outstanding."""
+        count = min(READ_REQUEST_BYTES, transfer.length - transfer.sent)
+        if transfer.sent - transfer.received + count > READ_BYTES:
+            return False
+        self._transmit(message_id, transfer, _Opcode.READ_REQUEST, count, b"")
+        return True
+
+    def _write(self, message_id: int, transfer: Transfer) -> bool:
+        """Sends the next packet of a write; returns False if enough packets are outstanding.
+
+        The region is checked again for each packet: it may have gone.
+        """
+        if transfer.open >= WRITE_PACKETS:
+            return False
+        at, count = transfer.sent, min(self._mtu, transfer.length - transfer.sent)
+        if transfer.inline is not None:
+            payload = transfer.inline[at : at + count]
+        else:
+            pieces = self._region(transfer, transfer.address + at, count)
+            if pieces is None:
+                transfer.status = _Status.LOCAL_ERROR_INVALID_LKEY
+                return False
+            try:
+                payload = b"".join(self.device.memory.read(*piece) for piece in pieces)
+            except HostReadError:
+                self.datapath.sends.end(message_id, _Status.LOCAL_ERROR_QP_INTERNAL_ERROR)
+                self.datapath.fail(transfer.qp, defs.QpError.PAYLOAD_READ)
+                return False
+        self._transmit(message_id, transfer, _Opcode.RDMA_WRITE, 0, payload)
+        return True
+
+    def _transmit(
+        self, message_id: int, transfer: Transfer, opcode: _Opcode, count: int, payload: bytes
+    ) -> None:
+        at, total = transfer.sent, transfer.length
+        transfer.begun, transfer.sent = True, at + (count or len(payload))
+        transfer.open += 1
+        imm = transfer.imm if self._all_sent(transfer) else None
+        self.datapath.sends.transmit(
+            _EXTENSION.pack(transfer.remote, transfer.rkey, total, at, count, 0) + payload,
+            opcode, imm, transfer.qp, transfer.dest, transfer.qkey, message_id, transfer.node,
+            len(payload),
+        )  # fmt: skip
+
+    def acknowledged(self, message_id: int, transfer: Transfer, status: int) -> None:
+        """A packet of the transfer has its outcome; the first error is that of the transfer."""
+        if not transfer.open:
+            self.device.event("anomaly_net", what=_Anomaly.ACK, detail=message_id)
+            return
+        transfer.open -= 1
+        if transfer.status == _Status.OK:
+            transfer.status = _Status(status)
+        self.advance(message_id, transfer)
+
+    def place(self, packet: bytes) -> None:
+        """Places the bytes of a read response; one that fits no read is dropped."""
+        _, _, length, _, dst_qpn, _, _, message_id, _, node, _, _, _ = HEADER.unpack_from(packet)
+        _, _, _, at, _, _ = _EXTENSION.unpack_from(packet, HEADER.size)
+        size = length - _EXTENSION.size
+        transfer = self.datapath.sends.messages.get(message_id)
+        if (
+            not isinstance(transfer, Transfer)
+            or transfer.op != _Op.RDMA_READ
+            or (transfer.qp.number, transfer.node) != (dst_qpn, node)
+            or at != transfer.received
+            or at + size > transfer.sent
+            or transfer.status != _Status.OK
+        ):
+            self.device.stats.rx_drops += 1
+            self.device.event("anomaly_net", what=_Anomaly.ACK, detail=message_id)
+            return
+        pieces = self._region(transfer, transfer.address + at, size)
+        if pieces is None:
+            transfer.status = _Status.LOCAL_ERROR_INVALID_LKEY
+        else:
+            self.device.stats.rx_pkts += 1
+            self.device.stats.rx_bytes += size
+            scatter(self.device, pieces, packet[_DATA_AT:])
+            transfer.received += size
+        self.advance(message_id, transfer)
+
+
+class Responder:
+    """Executes the RDMA packets of other nodes."""
+
+    def __init__(self, device: Device, datapath: Datapath) -> None:
+        self.device, self.datapath = device, datapath
+        self._mtu = device.profile.mtu
+        self._capable = _capabilities(device)
+        # A device without RDMA does not know the opcodes.
+        self.enabled = any(self._capable.values())
+
+    def deliver(self, packet: bytes) -> None:
+        """Executes a write packet or a read request and acknowledges it with its outcome."""
+        header = HEADER.unpack_from(packet)
+        opcode, _, _, _, dst_qpn, qkey, _, _, _, src_node, _, _, _ = header
+        qp: Checked[Qp] = self.device.objects.qp_by_number(dst_qpn)
+        gid = self.device.limits.gid_prefix + src_node.to_bytes(2, "big")
+        status = self.datapath.receives.admit(qp, _SRD, qkey)
+        if status == _Status.OK and not self._capable[_OPERATION[opcode]]:
+            status = _Status.REMOTE_ERROR_FEATURE_MISMATCH
+        if status == _Status.OK and (qp.pd, gid) not in self.device.objects.ah_of:
+            status = _Status.REMOTE_ERROR_UNKNOWN_PEER
+        responses: list[bytes] = []
+        if status == _Status.OK and opcode == _Opcode.RDMA_WRITE:
+            status = self._write(qp, packet, header, gid)
+        elif status == _Status.OK:
+            status, responses = self._read(qp, packet, header)
+        if status != _Status.OK:
+            self.device.stats.rx_drops += 1
+        self.datapath.receives.acknowledge(header, status)
+        for response in responses:
+            self.device.stats.tx_pkts += 1
+            self.device.stats.tx_bytes += len(response) - _DATA_AT
+            if self.device.on_packet is not None:
+                self.device.on_packet(response)
+
+    def _target(
+        self, qp: Qp, packet: bytes, size: int, write: bool
+    ) -> list[tuple[int, int]] | None:
+        """Host ranges of the bytes that a packet names, None if it may not access them.
+
+        The whole operation must be inside the region. An operation without bytes needs no key.
+        """
+        remote, rkey, total, offset, _, _ = _EXTENSION.unpack_from(packet, HEADER.size)
+        if offset + size > total:
+            return None
+        if not total:
+            return []
+        mr: Checked[Mr] = self.device.objects.mr_by_key(rkey)
+        if mr is None or mr.pd != qp.pd or not mr.covers(remote, total):
+            return None
+        if not (mr.remote_write if write else mr.remote_read):
+            return None
+        return mr.pieces(remote + offset, size)
+
+    def _write(self, qp: Qp, packet: bytes, header: tuple[Any, ...], gid: bytes) -> _Status:
+        _, flags, length, src_qpn, _, _, _, _, imm, *_ = header
+        _, _, total, _, _, _ = _EXTENSION.unpack_from(packet, HEADER.size)
+        size = length - _EXTENSION.size
+        pieces = self._target(qp, packet, size, write=True)
+        if pieces is None:
+            return _Status.REMOTE_ERROR_BAD_ADDRESS
+        receives, req_id = self.datapath.receives, 0
+        if flags & _PKT_HAS_IMM and not qp.unsolicited:
+            status, req_id = receives.consume(qp)
+            if status != _Status.OK:
+                return status
+        stats = self.device.stats
+        stats.rx_pkts += 1
+        stats.rx_bytes += size
+        stats.write_recv_bytes += size
+        scatter(self.device, pieces, packet[_DATA_AT:])
+        if flags & _PKT_HAS_IMM:
+            self.datapath.completions.receive(
+                qp, req_id, total, gid, src_qpn, imm, op=_Op.RDMA_WRITE,
+                unsolicited=qp.unsolicited)
+        return _Status.OK
+
+    def _read(
+        self, qp: Qp, packet: bytes, header: tuple[Any, ...]
+    ) -> tuple[_Status, list[bytes]]:
+        """Status of a read request, and its responses."""
+        _, _, length, src_qpn, _, _, _, message_id, _, src_node, _, path, _ = header
+        _, _, total, offset, count, _ = _EXTENSION.unpack_from(packet, HEADER.size)
+        bad = _Status.REMOTE_ERROR_BAD_ADDRESS
+        pieces = self._target(qp, packet, count, write=False)
+        if pieces is None or count > READ_REQUEST_BYTES or length != _EXTENSION.size:
+            return bad, []
+        try:
+            data = b"".join(self.device.memory.read(*piece) for piece in pieces)
+        except HostReadError:
+            return bad, []
+        self.device.stats.read_resp_bytes += count
+        responses = []
+        for at in range(0, count, self._mtu):
+            part = data[at : at + self._mtu]
+            responses.append(HEADER.pack(
+                _Opcode.READ_RESPONSE, 0, _EXTENSION.size + len(part), qp.number, src_qpn, 0, 0,
+                message_id, 0, self.device.node_id, src_node, path, 0,
+            ) + _EXTENSION.pack(0, 0, total, offset + at, 0, 0) + part)  # fmt: skip
+        return _Status.OK, responses
+
+
+def _capabilities(device: Device) -> dict[int, bool]:
+    """Whether the device supports each operation."""
+    return {op: capable(device, name) for op, name in _CAPABILITY.items()}
+
+
+def scatter(device: Device, pieces: list[tuple[int, int]], data: bytes) -> None:
+    """Writes bytes to host ranges (address, size)."""
+    done = 0
+    for address, count in pieces:
+        device.dma_write(address, data[done : done + count])
+        done += count
