@@ -18,6 +18,7 @@ import json
 import mmap
 import os
 import shutil
+import signal
 import socket
 import statistics
 import struct
@@ -26,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +63,19 @@ class Rate:
     server: str
     stores: float
     messages: float
+
+
+@dataclass(frozen=True, eq=False)
+class Server:
+    """A running server, its name and its socket."""
+
+    name: str
+    path: Path
+    process: subprocess.Popen[str]
+
+    def steps(self, folder: Path) -> Path:
+        """The file of the steps of its client."""
+        return folder / f"{self.path.name}.steps"
 
 
 @dataclass(frozen=True)
@@ -181,15 +195,15 @@ def build(folder: Path, name: str, *others: Path) -> Path:
 
 
 @contextmanager
-def null_server(folder: Path) -> Iterator[Path]:
-    """Runs the server that does nothing; yields its socket."""
+def null_server(folder: Path) -> Iterator[Server]:
+    """Runs the server that does nothing."""
     program, path = build(folder, "null_server", *TRANSPORT), folder / "null.sock"
     with listen(path) as listener:
         listener.setblocking(True)
         number = listener.fileno()
-        process = subprocess.Popen([program, str(number)], pass_fds=(number,))
+        process = subprocess.Popen([program, str(number)], pass_fds=(number,), text=True)
     try:
-        yield path
+        yield Server(NULL, path, process)
     finally:
         process.kill()
         process.wait()
@@ -197,16 +211,27 @@ def null_server(folder: Path) -> Iterator[Path]:
 
 
 def measure(
-    path: Path, server: str, folder: Path, stores: Stores, repeats: int = REPEATS
-) -> Rate:
-    """Returns the rate of the server on a socket; its device must write all CQEs of the session,
-    unless it is the null server. Raises StoreRateError."""
+    servers: Iterable[Server], folder: Path, stores: Stores, repeats: int = REPEATS
+) -> list[Rate]:
+    """Returns the rates of servers. The device of a server must write all CQEs of the session,
+    unless it is the null server. Raises StoreRateError.
+
+    The servers take turns, so that other work on the machine slows all of them. A server is stopped
+    outside its turns, because the clock of the RTL runs on when a client has left.
+    """
     client = build(folder, "store_client")
-    steps, works = folder / "steps", server != NULL
-    steps.write_bytes(b"".join(_records(stores, works)))
-    seconds = [_once(path, client, steps, stores, works) for _ in range(repeats)]
-    least = statistics.median(seconds)
-    return Rate(server, len(stores.messages) / least, stores.count / least)
+    seconds: dict[Server, list[float]] = {server: [] for server in servers}
+    for server in seconds:
+        server.process.send_signal(signal.SIGSTOP)
+        server.steps(folder).write_bytes(b"".join(_records(stores, server.name != NULL)))
+    for _ in range(repeats):
+        for server, found in seconds.items():
+            server.process.send_signal(signal.SIGCONT)
+            found.append(_once(server, client, server.steps(folder), stores))
+            server.process.send_signal(signal.SIGSTOP)
+    medians = {server: statistics.median(found) for server, found in seconds.items()}
+    return [Rate(server.name, len(stores.messages) / median, stores.count / median)
+            for server, median in medians.items()]
 
 
 def _records(stores: Stores, works: bool) -> Iterator[bytes]:
@@ -228,11 +253,11 @@ def _records(stores: Stores, works: bool) -> Iterator[bytes]:
             yield struct.pack("<QII", address, WAIT, CQE_HEAD) + data[:CQE_HEAD]
 
 
-def _once(path: Path, client: Path, steps: Path, stores: Stores, works: bool) -> float:
+def _once(server: Server, client: Path, steps: Path, stores: Stores) -> float:
     """Makes all stores once; returns the seconds of the messages."""
-    guest = _Guest(path)
+    guest = _Guest(server.path)
     try:
-        if works:
+        if server.name != NULL:
             for step in stores.setup:
                 guest.set_up(step)
         number = guest.socket.fileno()
@@ -253,14 +278,11 @@ def measure_all(backends: Iterable[str], repeats: int = REPEATS) -> list[Rate]:
     Raises StoreRateError.
     """
     stores = stores_of()
-    with tempfile.TemporaryDirectory(prefix="efa-") as name:
+    with tempfile.TemporaryDirectory(prefix="efa-") as name, ExitStack() as running:
         folder = Path(name)
-        with null_server(folder) as path:
-            rates = [measure(path, NULL, folder, stores, repeats)]
-        for backend in backends:
-            with device_server(folder, backend) as path:
-                rates.append(measure(path, backend, folder, stores, repeats))
-    return rates
+        servers = [running.enter_context(null_server(folder))]
+        servers += [running.enter_context(device_server(folder, each)) for each in backends]
+        return measure(servers, folder, stores, repeats)
 
 
 def main() -> int:
@@ -282,8 +304,8 @@ def main() -> int:
 
 
 @contextmanager
-def device_server(folder: Path, backend: str) -> Iterator[Path]:
-    """Runs `efa-cosim serve` with one function; yields its socket. Raises StoreRateError."""
+def device_server(folder: Path, backend: str) -> Iterator[Server]:
+    """Runs `efa-cosim serve` with one function. Raises StoreRateError."""
     path = folder / f"{backend}.sock"
     program = "import sys; from efa_cosim.cli.main import main; sys.exit(main())"
     process = subprocess.Popen([sys.executable, "-c", program, "serve", "--socket", path,
@@ -297,9 +319,10 @@ def device_server(folder: Path, backend: str) -> Iterator[Path]:
                 break
         else:
             raise StoreRateError(f"efa-cosim serve did not start: {''.join(lines)}")
-        yield path
+        yield Server(backend, path, process)
     finally:
         process.terminate()
+        process.send_signal(signal.SIGCONT)
         process.communicate()
 
 

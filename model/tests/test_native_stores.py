@@ -27,21 +27,22 @@ def test_a_message_has_eleven_stores():
 
 
 def test_the_null_server_answers_every_store(stores, tmp_path):
-    with null_server(tmp_path) as path:
-        rate = measure(path, NULL, tmp_path, stores, 2)
+    with null_server(tmp_path) as server:
+        [rate] = measure([server], tmp_path, stores, 2)
     assert rate.stores == pytest.approx(rate.messages * PART / stores.count) and rate.stores > 0
 
 
 def test_a_device_executes_the_stores(stores, backend, tmp_path):
-    with device_server(tmp_path, backend) as path:
-        assert measure(path, backend, tmp_path, stores, 2).messages > 0
+    with device_server(tmp_path, backend) as server:
+        [rate] = measure([server], tmp_path, stores, 2)
+    assert rate.messages > 0
 
 
 def test_a_device_that_executes_nothing_is_found(stores, tmp_path, monkeypatch):
     monkeypatch.setattr(native_stores, "WAIT_SECONDS", 0.2)
-    with (null_server(tmp_path) as path,
+    with (null_server(tmp_path) as server,
           pytest.raises(StoreRateError, match="no response at 0x.* as in line 6 of the session")):
-        measure(path, "model", tmp_path, stores, 1)
+        measure([replace(server, name="model")], tmp_path, stores, 1)
 
 
 def test_a_missing_completion_is_found(stores, tmp_path, monkeypatch):
@@ -51,9 +52,9 @@ def test_a_missing_completion_is_found(stores, tmp_path, monkeypatch):
     line, address, data = messages[place].writes[-1]
     wrong = [(line, address, b"\xff" + data[1:])]
     messages[place] = replace(messages[place], writes=wrong)
-    with (device_server(tmp_path, "model") as path,
+    with (device_server(tmp_path, "model") as server,
           pytest.raises(StoreRateError, match=f"no completion at {address:#x} as in the session")):
-        measure(path, "model", tmp_path, replace(stores, messages=messages), 1)
+        measure([server], tmp_path, replace(stores, messages=messages), 1)
 
 
 def test_the_report_has_the_rates_side_by_side(tmp_path):

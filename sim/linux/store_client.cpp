@@ -4,6 +4,7 @@
 //
 // STEPS is a file of records, each with its bytes: bytes to put into the memory, bytes to wait for in
 // the memory, or a request. tools/native_stores.py writes it and connects the socket.
+#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -30,6 +31,9 @@ constexpr size_t kReplyBytes = 32, kFlags = 8, kError = 1 << 5;
 bool exchange(int socket, const char *request, size_t size) {
     char reply[kReplyBytes];
     if (send(socket, request, size, 0) != ssize_t(size)) return false;
+    // As QEMU does: a thread that sleeps in recv() wakes also when the server takes the request.
+    pollfd ready{socket, POLLIN, 0};
+    if (poll(&ready, 1, -1) != 1) return false;
     if (recv(socket, reply, sizeof reply, MSG_WAITALL) != ssize_t(sizeof reply)) return false;
     return (reply[kFlags] & kError) == 0;
 }

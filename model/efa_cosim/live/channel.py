@@ -15,9 +15,12 @@ from efa_cosim.live.protocol import HEADER, Header, ProtocolError
 
 # Replies that the client has not read; a client with more than these does not read at all.
 MOST_UNSENT_BYTES = 4 << 20
-# Messages handled at one wake-up, so that the clients of other functions get their turn.
-MOST_AT_ONCE = 64
+# Received at one wake-up, unless a message is longer: some 50 stores, so that the clients of other
+# functions get their turn.
+READ_BYTES = 2048
 _FD_BYTES = array.array("i").itemsize
+_FD_SPACE = socket.CMSG_LEN(protocol.MOST_FDS * _FD_BYTES)
+_TRUNCATED = int(socket.MSG_CTRUNC)  # too many file descriptors
 
 
 class Message(NamedTuple):
@@ -43,8 +46,10 @@ class Channel:
         connection.setblocking(False)
         self._socket = connection
         self._data = bytearray()
+        # File descriptors of the first message in the data, and of the one with the last byte.
         self._fds: list[int] = []
-        self._header: Header | None = None
+        self._last_fds: list[int] = []
+        self._missing = 0  # bytes of a message whose header is there
         self._unsent = bytearray()
 
     def fileno(self) -> int:
@@ -58,46 +63,47 @@ class Channel:
 
     def messages(self) -> Iterator[Message]:
         """Yields the messages that have arrived; raises Closed and ProtocolError."""
-        for _ in range(MOST_AT_ONCE):
-            message = self._message()
-            if message is None:
-                return
+        self._receive()
+        while (message := self._message()) is not None:
             yield message
+        self._fds += self._last_fds
+        self._last_fds = []
 
     def _message(self) -> Message | None:
-        if self._header is None:
-            if not self._fill(HEADER.size):
-                return None
-            self._header = protocol.header(bytes(self._data))
-            self._data.clear()
-        if not self._fill(self._header.size - HEADER.size):
+        """Takes the first message out of the data; returns None if it is incomplete."""
+        data, self._missing = self._data, 0
+        if len(data) < HEADER.size:
             return None
-        message = Message(self._header, bytes(self._data), self._fds)
-        self._header, self._fds = None, []
-        self._data.clear()
-        return message
+        header = protocol.header(data)
+        if len(data) < header.size:
+            self._missing = header.size - len(data)
+            return None
+        payload, fds, self._fds = bytes(data[HEADER.size : header.size]), self._fds, []
+        del data[: header.size]
+        if not data:
+            fds, self._last_fds = fds + self._last_fds, []
+        return Message(header, payload, fds)
 
-    def _fill(self, size: int) -> bool:
-        """Receives until `size` bytes are there; returns False if the rest has not arrived."""
-        space = socket.CMSG_LEN(protocol.MOST_FDS * _FD_BYTES)
-        while len(self._data) < size:
-            try:
-                data, attached, flags, _ = self._socket.recvmsg(size - len(self._data), space)
-            except BlockingIOError:
-                return False
-            except ConnectionError:
-                data, attached, flags = b"", [], 0
-            for level, kind, body in attached:
-                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                    whole = len(body) - len(body) % _FD_BYTES
-                    self._fds += array.array("i", body[:whole])
-            if flags & socket.MSG_CTRUNC or len(self._fds) > protocol.MOST_FDS:
-                raise ProtocolError("too many file descriptors in a message; expected at most "
-                                    f"{protocol.MOST_FDS}")
-            if not data:
-                raise Closed(bool(self._data) or self._header is not None)
-            self._data += data
-        return True
+    def _receive(self) -> None:
+        """Receives what has arrived; Linux ends a read after the bytes that file descriptors came
+        with."""
+        try:
+            data, attached, flags, _ = self._socket.recvmsg(
+                max(READ_BYTES, self._missing), _FD_SPACE)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            data, attached, flags = b"", [], 0
+        for level, kind, body in attached:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                whole = len(body) - len(body) % _FD_BYTES
+                self._last_fds += array.array("i", body[:whole])
+        if flags & _TRUNCATED or len(self._fds + self._last_fds) > protocol.MOST_FDS:
+            raise ProtocolError("too many file descriptors in a message; expected at most "
+                                f"{protocol.MOST_FDS}")
+        if not data:
+            raise Closed(bool(self._data))
+        self._data += data
 
     def send(self, data: bytes, fd: int | None = None) -> None:
         """Sends a reply now, or as soon as the client reads; raises ProtocolError and Closed.
@@ -137,8 +143,8 @@ class Channel:
 
     def close(self) -> None:
         """Closes the connection and all file descriptors of an incomplete message."""
-        close_fds(self._fds)
-        self._fds = []
+        close_fds(self._fds + self._last_fds)
+        self._fds, self._last_fds = [], []
         self._socket.close()
 
 

@@ -181,7 +181,7 @@ class Function:
     def _region_info(self, message: Message) -> bytes:
         index = protocol.region_index(message.payload)
         size = self._size(index)
-        flags = RegionFlags.READ | RegionFlags.WRITE if size else RegionFlags(0)
+        flags = RegionFlags.READ | RegionFlags.WRITE if size else 0
         if self._llq is not None and index == defs.EFA_MEM_BAR:
             flags |= RegionFlags.MMAP
             self.reply_fd = self._llq.fd

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import struct
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from efa_cosim.live.guest_memory import MOST_RANGES
@@ -24,6 +24,7 @@ HEADER = struct.Struct("<HHIII")
 MOST_MESSAGE_BYTES = HEADER.size + 16 + MOST_DATA_BYTES
 
 
+# Flags are IntEnum, too: `&` and `|` of an IntFlag take a microsecond, those of an int do not.
 class Command(IntEnum):
     """Commands of a client."""
 
@@ -41,7 +42,7 @@ class Command(IntEnum):
     REGION_WRITE_MULTI = 15
 
 
-class Flags(IntFlag):
+class Flags(IntEnum):
     """Flags of a header. The type is in the four lowest bits: 0 command, 1 reply."""
 
     REPLY = 1
@@ -50,14 +51,14 @@ class Flags(IntFlag):
     ERROR = 1 << 5
 
 
-class DmaFlags(IntFlag):
+class DmaFlags(IntEnum):
     """Access of the device to a range of memory."""
 
     READ = 1
     WRITE = 2
 
 
-class RegionFlags(IntFlag):
+class RegionFlags(IntEnum):
     """Access of the client to a region."""
 
     READ = 1
@@ -65,7 +66,7 @@ class RegionFlags(IntFlag):
     MMAP = 4
 
 
-class IrqFlags(IntFlag):
+class IrqFlags(IntEnum):
     """Data and action of SET_IRQS."""
 
     DATA_NONE = 1
@@ -152,9 +153,9 @@ class IrqSet(NamedTuple):
     data: bytes
 
 
-def header(data: bytes) -> Header:
+def header(data: bytes | bytearray) -> Header:
     """Reads a header; raises ProtocolError unless a command of a possible size follows."""
-    found = Header(*HEADER.unpack(data))
+    found = Header(*HEADER.unpack_from(data))
     if not HEADER.size <= found.size <= MOST_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {found.size} bytes; expected {HEADER.size} to "
                             f"{MOST_MESSAGE_BYTES}")

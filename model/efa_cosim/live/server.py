@@ -38,6 +38,7 @@ class _Port:
         self.listener = listen(path)
         self._inode = os.stat(path).st_ino
         self.channel: Channel | None = None
+        self.waits_for = selectors.EVENT_READ
         self.requests = 0
 
     def close(self) -> None:
@@ -106,11 +107,12 @@ class Server:
                 if key.data is not None:
                     self._work(key.data, ready)
             now = time.monotonic()
-            if any(port.channel is not None for port in self._ports):
-                since = now
-            elif self._idle_timeout is not None and now - since >= self._idle_timeout:
-                self._say(f"no client for {self._idle_timeout:g} s: ends")
-                return
+            if self._idle_timeout is not None:
+                if any(port.channel is not None for port in self._ports):
+                    since = now
+                elif now - since >= self._idle_timeout:
+                    self._say(f"no client for {self._idle_timeout:g} s: ends")
+                    return
             if now >= tick:
                 tick = now + KEEP_ALIVE_SECONDS
                 for port in self._ports:
@@ -149,7 +151,8 @@ class Server:
         """Waits for requests, or for space for the replies."""
         assert port.channel is not None
         wanted = selectors.EVENT_WRITE if port.channel.blocked else selectors.EVENT_READ
-        if self._selector.get_key(port.channel).events != wanted:
+        if port.waits_for != wanted:
+            port.waits_for = wanted
             self._selector.modify(port.channel, wanted, port)
 
     def _accept(self, port: _Port) -> None:
@@ -160,6 +163,7 @@ class Server:
             return  # The client gave up.
         self._selector.unregister(port.listener)
         port.channel, port.requests = Channel(connection), 0
+        port.waits_for = selectors.EVENT_READ
         self._selector.register(port.channel, selectors.EVENT_READ, port)
         self._say(f"{port.path}: client connected")
 
