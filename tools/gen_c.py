@@ -26,6 +26,8 @@ def defines(spec):
         yield name, literal(constant["value"])
     for name, value in scalars("EFA_LIMITS", spec.limits):
         yield name, literal(value)
+    for name, value in scalars("EFA_TRANSPORT", spec.transport):
+        yield name, literal(value)
     yield "", "registers and doorbells"
     for register in spec.registers:
         prefix = f"EFA_REG__{register.name}"

@@ -222,6 +222,8 @@ def layouts(spec):
     lines += ["", "## Numbers", "", *table("Verilog", "value")]
     lines += [row(f"`{name}`", constant["value"]) for name, constant in spec.constants.items()]
     lines += [row(f"`{name}`", value) for name, value in scalar_macros("EFA_LIMITS", spec.limits)]
+    for name, value in scalar_macros("EFA_TRANSPORT", spec.transport):
+        lines.append(row(f"`{name}`", value))
     if spec.profiles:
         lines += ["", "## Profiles", "", *table("Verilog", *spec.profiles)]
         for key in next(iter(spec.profiles.values())):

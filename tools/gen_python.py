@@ -190,7 +190,8 @@ def table_lines(spec):
         lines += [f'    "{name}": ({", ".join(kinds)},),' for name, kinds in engines.items()]
         lines += ["}", ""]
     lines += layout_table("EVENTS", spec.events)
-    for name, tree in (("LIMITS", spec.limits), ("PROFILES", spec.profiles)):
+    trees = (("LIMITS", spec.limits), ("PROFILES", spec.profiles), ("TRANSPORT", spec.transport))
+    for name, tree in trees:
         lines += ["", f"{name} = Constants(", "    {", *tree_lines(tree, 8), "    }", ")"]
     if spec.config_space:
         # Name, offset, bytes, value after a reset or its source, writable bits.

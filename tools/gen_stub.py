@@ -101,7 +101,9 @@ def _constant_lines(spec):
     lines += _value_lines("Profile", "_Names[int]", values)
     lines += ["", "class _Profiles(_Names[Profile]):"]
     lines += [f"    {name}: Profile" for name in spec.profiles] or ["    pass"]
-    lines += ["", "PROFILES: _Profiles", ""]
+    lines += ["", "PROFILES: _Profiles"]
+    lines += _value_lines("Transport", "_Names[int]", spec.transport)
+    lines += ["", "TRANSPORT: Transport", ""]
     if spec.config_space:
         lines.append("CONFIG_SPACE: tuple[tuple[str, int, int, int | str, int | str], ...]")
     if spec.commands:

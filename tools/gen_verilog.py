@@ -144,6 +144,8 @@ def sections(spec):
     yield "limits", list(scalar_macros("EFA_LIMITS", spec.limits))
     if spec.profiles:
         yield "profiles", list(profile_macros(spec.profiles))
+    if spec.transport:
+        yield "transport", list(scalar_macros("EFA_TRANSPORT", spec.transport))
     for register in spec.registers:
         yield f"register {register.name}", list(register_macros(register))
     for doorbell in spec.doorbells:

@@ -119,6 +119,7 @@ class Spec:
     crc16: dict = field(default_factory=dict)
     limits: dict = field(default_factory=dict)
     profiles: dict = field(default_factory=dict)
+    transport: dict = field(default_factory=dict)
 
     def flat(self, struct):
         """Returns every named bit range of a struct; nested structures become paths."""

@@ -59,8 +59,8 @@ TEXT = {"desc", "doc", "src", "since", "note"}
 KEYS = {
     "file": {
         "enums", "structs", "pbl_chunk", "registers", "doorbells", "internal_structs", "events",
-        "constants", "pci", "config_space", "crc16", "limits", "profiles", "command_statuses",
-        "commands", "features",
+        "constants", "pci", "config_space", "crc16", "limits", "profiles", "transport",
+        "command_statuses", "commands", "features",
         # Sections that other tools and the benches read.
         "sources", "modules", "parameters", "milestones", "stages", "plan", "units", "wires",
         "through", "untimed", "refused",
@@ -225,7 +225,9 @@ class _Reader:
         groups = [engine for engine, _ in itertools.groupby(engines)]
         for engine in {engine for engine in groups if groups.count(engine) > 1}:
             self.refuse(label, "events", f"the events of engine {engine} do not follow each other")
-        for name in ("constants", "pci", "crc16", "limits", "profiles", "command_statuses"):
+        for name in (
+            "constants", "pci", "crc16", "limits", "profiles", "transport", "command_statuses"
+        ):
             for key, value in (data.get(name) or {}).items():
                 if key in getattr(spec, name):
                     self.refuse(label, name, f"{key} is defined twice")

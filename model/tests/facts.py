@@ -35,6 +35,7 @@ ELSEWHERE = {
     "through": "make lint and model/tests/test_tree.py",
     "untimed": "make lint and model/tests/test_tree.py",
     "refused": "make lint and model/tests/test_tree.py",
+    "transport": "model/tests/test_transport.py: targets of the packet engine",
 }
 # Places where the order of rows matters: the row of an event is its number; if two enum names have
 # one value, Python uses the first name.

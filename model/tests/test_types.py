@@ -94,7 +94,7 @@ def test_the_stub_has_the_names_of_the_layouts():
     stub = ast.parse((folder / "defs.pyi").read_text()).body
     classes = {node.name: node.body for node in stub if isinstance(node, ast.ClassDef)}
     public = [name for name in _names(stub) if not name.startswith("_")]
-    in_types_only = {"Limits", "Profile"}
+    in_types_only = {"Limits", "Profile", "Transport"}
     defined = _names(ast.parse((folder / "defs.py").read_text()).body)
     assert set(public) - in_types_only == set(defined)
     for struct in defs.STRUCTS.values():
@@ -105,5 +105,6 @@ def test_the_stub_has_the_names_of_the_layouts():
     for name, table in (("Limits", defs.LIMITS), ("Profile", defs.PROFILES.default),
                         ("_Profiles", defs.PROFILES), ("_RegBits", defs.REG_BITS),
                         ("_Events", defs.EVENTS), ("_Internal", defs.INTERNAL),
-                        ("_DoorbellBits", defs.DOORBELL_BITS)):  # fmt: skip
+                        ("_DoorbellBits", defs.DOORBELL_BITS),
+                        ("Transport", defs.TRANSPORT)):  # fmt: skip
         assert _names(classes[name]) == list(table)

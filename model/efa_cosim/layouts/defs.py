@@ -342,6 +342,17 @@ class PktOpcode(IntEnum):
     READ_RESPONSE = 6
 
 
+class TransportAnomaly(IntEnum):
+    """Why a packet of the reliable transport was dropped and reported (decision 0009)."""
+
+    OPCODE = 1
+    NODE = 2
+    LENGTH = 3
+    FIELD = 4
+    SESSION = 5
+    PSN = 6
+
+
 class Perf(IntEnum):
     """First counter of each group."""
 
@@ -1813,6 +1824,55 @@ class PktRdma(Struct):
     reserved = Number(24, 8)
 
 
+class SrdHdr(Struct):
+    """Header of the packets of the reliable transport (decision 0009) (32 bytes)."""
+
+    __slots__ = ()
+    NAME = "efa_srd_hdr"
+    SIZE = 32
+    opcode = Number(0, 1, enum=PktOpcode)
+    flags = Number(1, 1)
+    has_imm = BitField("flags", 0, 1)
+    reserved_flags = BitField("flags", 1, 7)
+    length = Number(2, 2)
+    src_qpn = Number(4, 2)
+    dst_qpn = Number(6, 2)
+    qkey = Number(8, 4)
+    psn = Number(12, 4)
+    session = Number(16, 2)
+    incarnation = Number(18, 2)
+    imm = Number(20, 4)
+    src_node = Number(24, 2)
+    dst_node = Number(26, 2)
+    path = Number(28, 1)
+    status = Number(29, 1, enum=IoCompStatus)
+    behind = Number(30, 2)
+
+
+class SrdAck(Struct):
+    """Acknowledgement of the reliable transport: the header and a bitmap, one flit (64 bytes)."""
+
+    __slots__ = ()
+    NAME = "efa_srd_ack"
+    SIZE = 64
+    opcode = Number(0, 1, enum=PktOpcode)
+    flags = Number(1, 1)
+    length = Number(2, 2)
+    src_qpn = Number(4, 2)
+    dst_qpn = Number(6, 2)
+    refused_psn = Number(8, 4)
+    psn = Number(12, 4)
+    session = Number(16, 2)
+    incarnation = Number(18, 2)
+    bitmap_psn = Number(20, 4)
+    src_node = Number(24, 2)
+    dst_node = Number(26, 2)
+    path = Number(28, 1)
+    status = Number(29, 1, enum=IoCompStatus)
+    reserved = Number(30, 2)
+    bitmap = ByteString(32, 32)
+
+
 EFA_COMMON_SPEC_VERSION_MAJOR = 2
 EFA_COMMON_SPEC_VERSION_MINOR = 0
 EFA_ADMIN_API_VERSION_MAJOR = 0
@@ -2845,6 +2905,28 @@ PROFILES = Constants(
     }
 )
 
+TRANSPORT = Constants(
+    {
+        "psn_window_w": 8,
+        "paths_w": 3,
+        "tick_cycles": 16,
+        "rto_initial": 16384,
+        "rto_min": 16,
+        "rto_backoff_max": 6,
+        "rto_retries": 17,
+        "cwnd_initial": 16,
+        "queue_target": 32,
+        "path_probe": 4096,
+        "path_losses": 8,
+        "extent_period": 1024,
+        "round_packets": 16,
+        "time_period": 0x10000,
+        "replies": 64,
+        "rnr_ticks": 1024,
+        "quiet_ticks": 16384,
+    }
+)
+
 CONFIG_SPACE = (
     ("vendor_id", 0x0, 0x2, "profile.vendor_id", 0x0),
     ("device_id", 0x2, 0x2, "profile.device_id", 0x0),
@@ -3156,5 +3238,7 @@ STRUCTS = {
         IoRxCdescEx,
         PktHdr,
         PktRdma,
+        SrdHdr,
+        SrdAck,
     )
 }

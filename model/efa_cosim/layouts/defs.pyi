@@ -253,6 +253,14 @@ class PktOpcode(IntEnum):
     READ_REQUEST = 5
     READ_RESPONSE = 6
 
+class TransportAnomaly(IntEnum):
+    OPCODE = 1
+    NODE = 2
+    LENGTH = 3
+    FIELD = 4
+    SESSION = 5
+    PSN = 6
+
 class Perf(IntEnum):
     RD_LATENCY = 0
     RD_OUT = 16
@@ -2006,6 +2014,84 @@ class PktRdma(Struct):
         reserved: SupportsIndex = ...,
     ) -> None: ...
 
+class SrdHdr(Struct):
+    opcode: Number
+    flags: Number
+    has_imm: BitField
+    reserved_flags: BitField
+    length: Number
+    src_qpn: Number
+    dst_qpn: Number
+    qkey: Number
+    psn: Number
+    session: Number
+    incarnation: Number
+    imm: Number
+    src_node: Number
+    dst_node: Number
+    path: Number
+    status: Number
+    behind: Number
+    def __init__(
+        self,
+        *,
+        opcode: SupportsIndex = ...,
+        flags: SupportsIndex = ...,
+        has_imm: SupportsIndex = ...,
+        reserved_flags: SupportsIndex = ...,
+        length: SupportsIndex = ...,
+        src_qpn: SupportsIndex = ...,
+        dst_qpn: SupportsIndex = ...,
+        qkey: SupportsIndex = ...,
+        psn: SupportsIndex = ...,
+        session: SupportsIndex = ...,
+        incarnation: SupportsIndex = ...,
+        imm: SupportsIndex = ...,
+        src_node: SupportsIndex = ...,
+        dst_node: SupportsIndex = ...,
+        path: SupportsIndex = ...,
+        status: SupportsIndex = ...,
+        behind: SupportsIndex = ...,
+    ) -> None: ...
+
+class SrdAck(Struct):
+    opcode: Number
+    flags: Number
+    length: Number
+    src_qpn: Number
+    dst_qpn: Number
+    refused_psn: Number
+    psn: Number
+    session: Number
+    incarnation: Number
+    bitmap_psn: Number
+    src_node: Number
+    dst_node: Number
+    path: Number
+    status: Number
+    reserved: Number
+    bitmap: ByteString
+    def __init__(
+        self,
+        *,
+        opcode: SupportsIndex = ...,
+        flags: SupportsIndex = ...,
+        length: SupportsIndex = ...,
+        src_qpn: SupportsIndex = ...,
+        dst_qpn: SupportsIndex = ...,
+        refused_psn: SupportsIndex = ...,
+        psn: SupportsIndex = ...,
+        session: SupportsIndex = ...,
+        incarnation: SupportsIndex = ...,
+        bitmap_psn: SupportsIndex = ...,
+        src_node: SupportsIndex = ...,
+        dst_node: SupportsIndex = ...,
+        path: SupportsIndex = ...,
+        status: SupportsIndex = ...,
+        reserved: SupportsIndex = ...,
+        bitmap: Bytes = ...,
+    ) -> None: ...
+
 EFA_COMMON_SPEC_VERSION_MAJOR: int
 EFA_COMMON_SPEC_VERSION_MINOR: int
 EFA_ADMIN_API_VERSION_MAJOR: int
@@ -2732,6 +2818,27 @@ class _Profiles(_Names[Profile]):
     cosim: Profile
 
 PROFILES: _Profiles
+
+class Transport(_Names[int]):
+    psn_window_w: int = ...
+    paths_w: int = ...
+    tick_cycles: int = ...
+    rto_initial: int = ...
+    rto_min: int = ...
+    rto_backoff_max: int = ...
+    rto_retries: int = ...
+    cwnd_initial: int = ...
+    queue_target: int = ...
+    path_probe: int = ...
+    path_losses: int = ...
+    extent_period: int = ...
+    round_packets: int = ...
+    time_period: int = ...
+    replies: int = ...
+    rnr_ticks: int = ...
+    quiet_ticks: int = ...
+
+TRANSPORT: Transport
 
 CONFIG_SPACE: tuple[tuple[str, int, int, int | str, int | str], ...]
 COMMANDS: dict[int, tuple[type[Struct], type[Struct]]]
