@@ -13,7 +13,7 @@ endif
 JOBS ?= 2
 PYTEST := $(BIN)/pytest -q -rs --dist load --maxschedchunk 1 --sim $(SIM) $(if $(SEED),--seed $(SEED))
 QUICK := $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim verilator $(if $(SEED),--seed $(SEED))
-LINUX = $(if $(BACKEND),--backend $(BACKEND)) $(if $(PROFILE),--profile $(PROFILE)) $(if $(NODES),--nodes $(NODES)) $(if $(GUESTS),--guests $(GUESTS)) $(if $(SHARE),--share '$(SHARE)') $(if $(RECORD),--record '$(RECORD)') $(if $(CHECKED),--checked) $(if $(MAP_LLQ),--map-llq)
+LINUX = $(if $(BACKEND),--backend $(BACKEND)) $(if $(PROFILE),--profile $(PROFILE)) $(if $(FABRIC),--fabric '$(FABRIC)') $(if $(NODES),--nodes $(NODES)) $(if $(GUESTS),--guests $(GUESTS)) $(if $(SHARE),--share '$(SHARE)') $(if $(RECORD),--record '$(RECORD)') $(if $(CHECKED),--checked) $(if $(MAP_LLQ),--map-llq)
 CHOICES := PYTHONPATH=model:tools $(BIN)/python -m tb.choices
 
 .DEFAULT_GOAL := help
@@ -57,7 +57,7 @@ play: $(STAMP) ## [long] play a recorded session: FILE=... [BACKEND=verilator]
 report: $(STAMP) ## [quick] render reports/run again from its data
 	$(BIN)/efa-cosim report reports/run
 
-linux: $(STAMP) ## [long, two to six minutes] Linux and its RDMA programs on the device: BACKEND=verilator PROFILE=recorded CHECKED=1 MAP_LLQ=1 NODES=2 GUESTS=2 STEP=name CMD='ibv_devinfo' SHARE=folder RECORD=run.jsonl.gz; reports/linux
+linux: $(STAMP) ## [long, two to six minutes] Linux and its RDMA programs on the device: BACKEND=verilator PROFILE=recorded FABRIC=file.yaml CHECKED=1 MAP_LLQ=1 NODES=2 GUESTS=2 STEP=name CMD='ibv_devinfo' SHARE=folder RECORD=run.jsonl.gz; reports/linux
 	$(BIN)/python tools/linux.py $(LINUX) $(if $(STEP),--step $(STEP)) $(if $(CMD),--cmd '$(CMD)')
 
 linux-shell: $(STAMP) ## [long] a prompt in a Linux guest with the device: BACKEND=verilator NODES=2 SHARE=folder RECORD=run.jsonl.gz

@@ -137,6 +137,7 @@ RDMA_PROFILES = tuple(name for name, profile in defs.PROFILES.items() if profile
 MPI_PAGES_W = 19
 # For profiles with fewer.
 SMALL_QUEUES = "FI_EFA_RX_SIZE=64 FI_EFA_TX_SIZE=64"
+UNRELIABLE = ("ud_pingpong", "ud_pingpong_events", "ud_send_lat", "ud_send_bw", "libfabric_dgram")
 MPI_DONE = r"^mpi: \d ranks, \d+ messages, no difference"
 # A row of perftest: bytes and iterations. Its times are inf if the clock of a busy machine jumps.
 BYTES = r"^ *{size} +\d+ +\S+ "
@@ -252,6 +253,7 @@ def served(options: argparse.Namespace, backend: str):
     command = [sys.executable, "-c",
                "import sys; from efa_cosim.cli.main import main; sys.exit(main())", "serve",
                "--backend", backend, "--profile", options.profile,
+               *(("--fabric", str(options.fabric.resolve())) if options.fabric else ()),
                *(part for path in sockets for part in ("--socket", path.name)),
                *(("--record", str(record.resolve())) if record else ()),
                *(("--checked",) if options.checked and backend != "model" else ()),
@@ -561,6 +563,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--profile", choices=tuple(defs.PROFILES), default="cosim",
                         help="what the device reports; with `recorded` the model has RDMA "
                         "(default: %(default)s)")
+    parser.add_argument("--fabric", type=Path, metavar="FILE",
+                        help="a fabric file with loss and other faults; model only")
     parser.add_argument("--nodes", type=int, choices=(1, 2), default=1,
                         help="functions of the guest, on one fabric (default: 1)")
     parser.add_argument("--guests", type=int, choices=(1, 2), default=1,
@@ -581,6 +585,9 @@ def main(arguments: list[str] | None = None) -> int:
     options.command = shlex.join(["tools/linux.py", *(arguments or sys.argv[1:])])
     steps = (steps_for(options.nodes, options.profile) if options.guests == 1
              else steps_for_two_guests())
+    if options.fabric:
+        # Datagrams may be lost, and these programs wait for each.
+        steps = [each for each in steps if each.name not in UNRELIABLE]
     wrong = [name for name in options.step if name not in [each.name for each in steps]]
     if wrong:
         print(f"linux: no step {', '.join(wrong)}; expected one of "
@@ -588,6 +595,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     if options.share is not None and not options.share.is_dir():
         print(f"linux: {options.share} is no folder", file=sys.stderr)
+        return 2
+    if options.backend != "model" and options.fabric:
+        print("linux: --fabric needs --backend model; the RTL has no transport yet",
+              file=sys.stderr)
         return 2
     if options.backend != "model" and options.profile in RDMA_PROFILES:
         print(f"linux: the RTL has no RDMA, which profile {options.profile} reports; run it with "

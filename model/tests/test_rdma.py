@@ -159,8 +159,8 @@ def test_a_write_is_cut_at_the_mtu_and_each_packet_names_the_operation():
         assert (one.src_qpn, one.dst_qpn, one.qkey, one.psn, one.msg_id, one.src_node,
                 one.dst_node, one.flags, one.imm) == (
                     peers.tx.number, peers.rx.number, QKEY, number, 0, 1, 2, 0, 0)
-        assert (more.remote_addr, more.rkey, more.total, more.count, more.reserved) == (
-            peers.remote + 3, peers.rkey, 2 * MTU + 9, 0, 0)
+        assert (more.remote_addr, more.rkey, more.total, more.count, more.read_id, more.status) == (
+            peers.remote + 3, peers.rkey, 2 * MTU + 9, 0, 0, 0)
 
 
 def test_a_read_is_requested_in_parts_and_answered_by_the_mtu():
@@ -521,22 +521,41 @@ def test_local_memory_that_cannot_be_read_takes_the_qp_to_err():
 
 
 @pytest.mark.parametrize("change", [
-    {"msg_id": 9}, {"dst_qpn": 9}, {"src_node": 3}, {"offset": 1}, {"offset": 1 << 31},
+    {"read_id": 9}, {"dst_qpn": 9}, {"src_node": 3}, {"offset": 57}, {"offset": 1 << 31},
     {"payload": bytes(65)}])
 def test_a_response_that_fits_no_read_is_dropped(change):
     peers = Peers()
     peers.post(READ, 64, run=False)
     peers.a.writes.clear()
     payload = change.get("payload", bytes(8))
-    values = {"msg_id": 0, "dst_qpn": peers.tx.number, "src_node": 2, "offset": 0} | change
+    values = {"read_id": 0, "dst_qpn": peers.tx.number, "src_node": 2, "offset": 0} | change
     packet = defs.PktHdr(
         opcode=Packet.READ_RESPONSE, length=32 + len(payload), dst_node=1,
-        msg_id=values["msg_id"], dst_qpn=values["dst_qpn"], src_node=values["src_node"])
-    more = defs.PktRdma(total=64, offset=values["offset"])
+        dst_qpn=values["dst_qpn"], src_node=values["src_node"])
+    more = defs.PktRdma(total=64, offset=values["offset"], read_id=values["read_id"])
     peers.a.device.receive(packet.pack() + more.pack() + payload)
     assert (peers.a.writes, peers.a.device.stats.rx_drops) == ([], 1)
     peers.fabric.run()
     assert peers.outcome() == (Comp.OK, READ)
+
+
+@pytest.mark.parametrize("status", [7, 16, 200, 255])
+def test_any_status_of_a_peer_ends_the_operation(status):
+    peers = Peers()
+    peers.post(WRITE, 8, run=False)
+    ack = defs.PktHdr(opcode=Packet.SRD_ACK, dst_node=1, src_node=2, dst_qpn=peers.tx.number,
+                      status=status)
+    peers.a.device.receive(ack.pack())
+    [entry] = peers.cq.poll()
+    assert entry.base.common.status == status
+    peers.fabric.run()
+    peers.post(READ, 8, run=False)
+    header = defs.PktHdr(opcode=Packet.READ_RESPONSE, length=32, dst_node=1, src_node=2,
+                         dst_qpn=peers.tx.number)
+    peers.a.device.receive(header.pack() + defs.PktRdma(total=8, read_id=1, status=status).pack())
+    peers.fabric.run()
+    [entry] = peers.cq.poll()
+    assert entry.base.common.status == status
 
 
 def test_a_write_takes_no_response():

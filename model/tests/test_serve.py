@@ -625,3 +625,40 @@ def test_sockets_that_cannot_be_served_are_named(served, tmp_path):
     assert "at most 107" in refusal_of("--socket", tmp_path / ("x" * 120))
     assert "named twice" in refusal_of("--socket", "x.sock", "--socket", "x.sock")
     assert "No such file" in refusal_of("--socket", tmp_path / "none/a.sock")
+
+
+def test_fabrics_that_cannot_be_served_are_named(tmp_path):
+    file = tmp_path / "fabric.yaml"
+    two = ("--socket", tmp_path / "a.sock", "--socket", tmp_path / "b.sock", "--fabric", file)
+    file.write_text("nodes: [1, 2]\n")
+    assert "use --backend model" in refusal_of(*two, "--backend", "verilator")
+    assert "leave out one" in refusal_of(*two, "--record", tmp_path / "run.jsonl.gz")
+    file.write_text("nodes: [1, 2, 3]\n")
+    assert "a fabric of 3 nodes; expected 2" in refusal_of(*two)
+    file.write_text("nodes: 2\n")
+    assert "list them, such as `nodes: [1, 2]`" in refusal_of(*two)
+    file.write_text("nodes: [1, 2]\npaths: {default: {loss: 2}}\n")
+    assert "'2' is not allowed" in refusal_of(*two)
+
+
+def test_guests_exchange_messages_on_a_fabric_that_loses_packets(tmp_path):
+    file = tmp_path / "fabric.yaml"
+    file.write_text("nodes: [1, 2]\npaths: {count: 4, default: {latency: 300, loss: 0.1}}\n")
+    server = Served(tmp_path, "--fabric", str(file))
+    pair = [GuestBackend(path, node_id) for node_id, path in enumerate(server.paths, 1)]
+    try:
+        sender, receiver, memory, peer_memory, ah = connected(pair)
+        for number in range(16):
+            memory.write(0, bytes([number]) * 64)
+            receiver.post_recv([Sge(peer_memory.addr, 64, peer_memory.l_key)], wr_id=number)
+            pair[1].settle()
+            sge = Sge(memory.addr, 64, memory.l_key)
+            sender.post_send(SendWr(ah, receiver.number, qkey=5, sges=[sge], wr_id=number))
+            assert [one["status"] for one in sender.send_cq.wait_for(1)] == [0]
+            assert [one["wr_id"] for one in receiver.recv_cq.wait_for(1)] == [number]
+            assert peer_memory.read(0, 64) == bytes([number]) * 64
+    finally:
+        for one in pair:
+            one.close()
+        assert server.end() == 0
+    assert "internal error" not in server.log.read_text()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from efa_cosim.boundary.backend import (
@@ -17,8 +18,13 @@ from efa_cosim.boundary.backend import (
 )
 from efa_cosim.boundary.memory import HostMemory, Memory
 from efa_cosim.device.device import Device
+from efa_cosim.fabric.description import FabricDescription, read_fabric
 from efa_cosim.fabric.fabric import Fabric
+from efa_cosim.fabric.network import Network
 
+# Most steps of a network between two checks of a condition, and the cycles that they may span.
+STEPS = 64
+NEAR = 1000
 _Item = TypeVar("_Item")
 
 
@@ -29,12 +35,31 @@ class HostView:
         self.read, self.write = memory.peek, memory.poke
 
 
+class _Recorded:
+    """A network that shows the packets of one device to its backend."""
+
+    def __init__(self, network: Network, sent: Callable[[bytes], object]) -> None:
+        self._network, self._sent = network, sent
+        self.at, self.attach = network.at, network.attach
+
+    @property
+    def now(self) -> int:
+        return self._network.now
+
+    def send(self, packet: bytes) -> None:
+        self._sent(packet)
+        self._network.send(packet)
+
+
 class ModelBackend(Backend):
     """The reference model of one device, without time; its fabric moves only during a wait.
 
+    With a `Network` as its fabric, packets take time and are lost and reordered as the network
+    describes, and the device sends them by the reliable transport. The device itself has no time.
+
     - `node_id`, `profile`, `record`: as for `open_backend`
     - `memory`: the HostMemory of the device, by default a new `Memory`
-    - `fabric`: the `Fabric` of the device, by default a new one
+    - `fabric`: the `Fabric` or `Network` of the device, by default a new Fabric
     - `limits`: limits of the build that differ from `spec/limits.yaml`, by name
     - `straps`: `interface`, the minor interface version (0: that of the profile), and `moderated`,
       True for interrupt moderation
@@ -46,14 +71,14 @@ class ModelBackend(Backend):
     """
 
     name = "model"
-    max_rounds = 100_000
+    max_rounds = 1_000_000
 
     def __init__(
         self,
         node_id: int = 1,
         profile: str = "default",
         memory: HostMemory | None = None,
-        fabric: Fabric | None = None,
+        fabric: Fabric | Network | None = None,
         record: bool = False,
         limits: Mapping[str, Any] | None = None,
         **straps: Any,
@@ -65,15 +90,20 @@ class ModelBackend(Backend):
         self._writes: list[tuple[int, bytes]] = []
         self._packets: list[bytes] = []
         self._activity = 0
+        self.fabric: Fabric | Network = Fabric() if fabric is None else fabric
+        network, paths = None, None
+        if isinstance(self.fabric, Network):
+            network = _Recorded(self.fabric, self._on_sent)
+            paths = self.fabric.description.paths
         self.device = Device(self.device_memory, node_id=node_id, profile=profile, limits=limits,
-                             **straps)
+                             network=network, paths=paths, **straps)
         self.sq_host = bool(self.device.limits.sq_host)
         self.device.on_interrupt = self._on_interrupt
         self.device.on_dma_write = self._on_write
-        self.fabric = Fabric() if fabric is None else fabric
-        self.fabric.attach(self.device)
-        assert self.device.on_packet is not None  # by attach
-        self._deliver, self.device.on_packet = self.device.on_packet, self._on_packet
+        if isinstance(self.fabric, Fabric):
+            self.fabric.attach(self.device)
+            assert self.device.on_packet is not None  # by attach
+            self._deliver, self.device.on_packet = self.device.on_packet, self._on_packet
         self._set_up_msix()
 
     def _set_up_msix(self) -> None:
@@ -90,9 +120,12 @@ class ModelBackend(Backend):
             self._writes.append((address, bytes(data)))
 
     def _on_packet(self, packet: bytes) -> None:
+        self._on_sent(packet)
+        self._deliver(packet)
+
+    def _on_sent(self, packet: bytes) -> None:
         if self.record:
             self._packets.append(bytes(packet))
-        self._deliver(packet)
 
     def stores(self, items: Iterable[Store]) -> None:
         self._activity += 1
@@ -108,18 +141,39 @@ class ModelBackend(Backend):
         timeout_cycles: int = DEFAULT_TIMEOUT_CYCLES,
         word: Word | None = None,
     ) -> None:
+        begin = self.cycles
         for _ in range(min(timeout_cycles, self.max_rounds)):
             before = self._activity
             if condition():
                 return
-            moved = self.fabric.run() or self.device.let_time_pass()
+            if self.cycles - begin > timeout_cycles:
+                raise DeviceTimeout(f"the awaited condition is still false after {timeout_cycles:,}"
+                                    " cycles")
+            moved = self._move() or self.device.let_time_pass()
             if not moved and self._activity == before:
                 break
         raise DeviceTimeout("the device is idle, and the awaited condition is still false")
 
     def settle(self) -> None:
-        while self.fabric.run() or self.device.let_time_pass():
+        end = self.cycles + DEFAULT_TIMEOUT_CYCLES
+        while self.cycles < end and (self._move() or self.device.let_time_pass()):
             pass
+
+    def advance(self, cycles: int) -> None:
+        """Lets so many cycles of a network pass; without one, all that is in flight arrives."""
+        if isinstance(self.fabric, Fabric):
+            self.settle()
+            return
+        self.fabric.run(self.fabric.now + cycles)
+        while self.device.let_time_pass():
+            pass
+
+    def _move(self) -> int:
+        """Delivers packets; returns the number of steps. A condition is checked in between."""
+        if isinstance(self.fabric, Fabric):
+            return self.fabric.run()
+        # A jump to a distant timer is a step of its own.
+        return self.fabric.run(self.fabric.now + NEAR, STEPS) or self.fabric.run(limit=1)
 
     def interrupts(self) -> list[int]:
         return _drain(self._interrupts)
@@ -142,7 +196,7 @@ class ModelBackend(Backend):
 
     @property
     def cycles(self) -> int:
-        return 0
+        return 0 if isinstance(self.fabric, Fabric) else self.fabric.now
 
 
 def _drain(items: list[_Item]) -> list[_Item]:
@@ -152,15 +206,31 @@ def _drain(items: list[_Item]) -> list[_Item]:
 
 
 def open_model(
-    nodes: int = 1, waves: bool = False, **options: Any
+    nodes: int | None = None,
+    waves: bool = False,
+    fabric: str | Path | FabricDescription | None = None,
+    **options: Any,
 ) -> ModelBackend | list[ModelBackend]:
     """Opens the reference model; several nodes are a list that shares one fabric.
 
-    `options` are those of `ModelBackend`. Raises BackendUnavailable if waves are requested.
+    - `nodes`: number of devices, by default 1, with `fabric` its nodes
+    - `fabric`: a fabric file or its `FabricDescription`; the devices are its nodes
+    - `options`: those of `ModelBackend`
+
+    Raises BackendUnavailable if waves are requested, FabricFileError for a wrong file, ValueError
+    for another number of nodes than that of the file.
     """
     if waves:
         raise BackendUnavailable("the reference model has no waves: open verilator or icarus")
-    if nodes == 1:
+    if fabric is not None:
+        if not isinstance(fabric, FabricDescription):
+            fabric = read_fabric(fabric)
+        numbers = [node.number for node in fabric.nodes]
+        if nodes not in (None, len(numbers)):
+            raise ValueError(f"{nodes} nodes and a fabric of {len(numbers)}: leave out nodes")
+        network = Network(fabric)
+        return [ModelBackend(node_id=number, fabric=network, **options) for number in numbers]
+    if nodes in (None, 1):
         return ModelBackend(**options)
-    fabric = Fabric()
-    return [ModelBackend(node_id=1 + n, fabric=fabric, **options) for n in range(nodes)]
+    lossless = Fabric()
+    return [ModelBackend(node_id=1 + n, fabric=lossless, **options) for n in range(nodes)]

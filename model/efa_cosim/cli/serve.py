@@ -10,6 +10,7 @@ from pathlib import Path
 from efa_cosim.backends import SERVERS, backend_names
 from efa_cosim.boundary.backend import BackendUnavailable
 from efa_cosim.cli.options import Commands, output_refusal
+from efa_cosim.fabric.description import FabricDescription, FabricFileError, read_fabric
 from efa_cosim.layouts import defs
 from efa_cosim.live.server import ServeError, Server
 from efa_cosim.live.simulated import serve_simulated
@@ -53,6 +54,9 @@ def add_command(commands: Commands) -> None:
                         help="reference model, or the RTL on Verilator (default: %(default)s)")
     parser.add_argument("--profile", choices=tuple(defs.PROFILES), default="cosim",
                         help="attributes that the devices report (default: %(default)s)")
+    parser.add_argument("--fabric", type=Path, metavar="FILE",
+                        help="a fabric file: paths, loss, reordering and other faults between the "
+                             "devices, whose nodes are the sockets in their order; model only")
     parser.add_argument("--record", type=Path, metavar="FILE",
                         help="write what the devices and their clients exchange, for `efa-cosim "
                              "play` (.jsonl.gz); a session ends when all clients have left, the "
@@ -89,18 +93,23 @@ def work(options: argparse.Namespace) -> int:
         wrong = "a socket is named twice; each device needs its own"
     elif options.checked and options.backend == "model":
         wrong = "--checked compares the RTL with the model: add --backend verilator"
+    elif options.fabric and options.backend != "model":
+        wrong = "--fabric: the RTL needs a fabric that loses nothing; use --backend model"
+    elif options.fabric and options.record:
+        wrong = "--fabric with --record: a session has no loss; leave out one of them"
     elif options.record:
         wrong = output_refusal("--record", options.record)
     server = None
     try:
+        fabric = _fabric(options) if options.fabric and not wrong else None
         if not wrong and options.backend != "model":
             return serve_simulated(
                 options.backend, options.socket, options.profile, options.record, options.checked,
                 options.map_llq, options.idle_timeout, _say)
         if not wrong:
             server = Server(options.socket, options.profile, options.record, options.map_llq,
-                            options.idle_timeout, _say)
-    except (BackendUnavailable, ServeError) as error:
+                            fabric, options.idle_timeout, _say)
+    except (BackendUnavailable, FabricFileError, ServeError) as error:
         wrong = str(error)
     if server is None:
         print(f"efa-cosim: {wrong}", file=sys.stderr)
@@ -110,6 +119,19 @@ def work(options: argparse.Namespace) -> int:
     finally:
         server.close()
     return 0
+
+
+def _fabric(options: argparse.Namespace) -> FabricDescription:
+    """Returns the fabric of the sockets; raises FabricFileError or ServeError."""
+    fabric = read_fabric(options.fabric)
+    count = len(fabric.nodes)
+    if count != len(options.socket):
+        raise ServeError(f"{options.fabric}: a fabric of {count} nodes; expected "
+                         f"{len(options.socket)}, one for each --socket")
+    if any(not node.number or node.number >> defs.LIMITS.node_w for node in fabric.nodes):
+        raise ServeError(f"{options.fabric}: the nodes of devices have the numbers 1 to "
+                         f"{(1 << defs.LIMITS.node_w) - 1}: list them, such as `nodes: [1, 2]`")
+    return fabric
 
 
 def _say(text: str) -> None:

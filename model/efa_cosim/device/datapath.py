@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from efa_cosim.device.completion import Completions
 from efa_cosim.device.host_wqes import HostWqes
+from efa_cosim.device.link import DirectLink, Link
 from efa_cosim.device.objects import Cq, Qp
 from efa_cosim.device.rdma import Responder
 from efa_cosim.device.receive import Receives
+from efa_cosim.device.reliable_link import ReliableLink
 from efa_cosim.device.ring import COUNTER_MASK, WorkRing
 from efa_cosim.device.send import Sends
 from efa_cosim.layouts import defs
-from efa_cosim.layouts.wire import precompiled
 
 if TYPE_CHECKING:
     from efa_cosim.device.device import Device
@@ -31,14 +32,13 @@ LINE_WRITTEN = (1 << LINE_BYTES // 4) - 1
 _State = defs.AdminQpState
 _Error = defs.QpError
 _Anomaly = defs.AnomalyNet
+_Status = defs.IoCompStatus
 _Opcode = defs.PktOpcode
 _DATA: dict[int, defs.AdminQpType] = {
     _Opcode.UD_SEND: defs.AdminQpType.UD, _Opcode.SRD_SEND: defs.AdminQpType.SRD,
 }  # fmt: skip
 _RDMA = (_Opcode.RDMA_WRITE, _Opcode.READ_REQUEST, _Opcode.READ_RESPONSE)
-_ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
-_HEADER_BYTES = defs.PktHdr.SIZE
-_RDMA_HEADER_BYTES = defs.PktRdma.SIZE
+_RDMA_BYTES = defs.PktHdr.SIZE + defs.PktRdma.SIZE
 
 
 class Datapath:
@@ -52,6 +52,9 @@ class Datapath:
         self._written = array("H", bytes(2 * (limits.llq_bytes >> LINE_SHIFT)))
         self._in_host = HostWqes(device.memory) if limits.sq_host else None
         self.completions = Completions(device)
+        self.link: Link = (
+            DirectLink(device, self) if device.transport is None
+            else ReliableLink(device, self, device.transport))
         self.sends = Sends(device, self)
         self.receives = Receives(device, self)
         self.responder = Responder(device, self)
@@ -62,6 +65,7 @@ class Datapath:
             "llq": bytes(self._llq),
             "written": self._written.tolist(),
             "sends": self.sends.snapshot(),
+            "link": self.link.snapshot(),
         }
 
     def written_map(self) -> bytes:
@@ -214,33 +218,20 @@ class Datapath:
 
     # Packets.
 
-    def receive(self, packet: bytes) -> None:
-        """Checks a packet from the fabric and dispatches it by opcode."""
-        if len(packet) < _HEADER_BYTES:
-            self._drop(_Anomaly.LENGTH, len(packet))
-            return
-        opcode, length, dst_node = _ROUTE.unpack_from(packet)
-        if dst_node != self.device.node_id:
-            self._drop(_Anomaly.NODE, dst_node)
-        elif len(packet) != _HEADER_BYTES + length:
-            self._drop(_Anomaly.LENGTH, length)
-        elif opcode in _DATA:
-            self.receives.deliver(packet, _DATA[opcode])
-        elif opcode == _Opcode.SRD_ACK:
-            self.sends.acknowledge(packet)
-        elif opcode in _RDMA and self.responder.enabled:
-            if length < _RDMA_HEADER_BYTES:
-                self._drop(_Anomaly.LENGTH, length)
-            elif opcode == _Opcode.READ_RESPONSE:
-                self.sends.place(packet)
-            else:
-                self.responder.deliver(packet)
-        else:
-            self._drop(_Anomaly.OPCODE, opcode)
-
-    def _drop(self, what: defs.AnomalyNet, detail: int) -> None:
-        self.device.stats.rx_drops += 1
-        self.device.event("anomaly_net", what=what, detail=detail)
+    def execute(self, packet: bytes, opcode: int) -> defs.IoCompStatus | None:
+        """Executes a packet for this node; returns its outcome, None if it was dropped."""
+        if opcode in _DATA:
+            return self.receives.deliver(packet, _DATA[opcode])
+        if opcode not in _RDMA or not self.responder.enabled:
+            self.link.drop(_Anomaly.OPCODE, opcode)
+            return None
+        if len(packet) < _RDMA_BYTES:
+            self.link.drop(_Anomaly.LENGTH, len(packet) - defs.PktHdr.SIZE)
+            return None
+        if opcode == _Opcode.READ_RESPONSE:
+            self.sends.place(packet)
+            return _Status.OK
+        return self.responder.deliver(packet)
 
 
 def _blanked(wqe: bytes, at: int, mask: int) -> bytes:

@@ -17,9 +17,11 @@ from efa_cosim.device.admin_engine import AdminQueues
 from efa_cosim.device.datapath import Datapath
 from efa_cosim.device.interrupts import ENTRY_BYTES, Interrupts
 from efa_cosim.device.objects import Objects, plain
+from efa_cosim.device.reliable_link import Transport
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.layout import Bytes
 from efa_cosim.layouts.wire import precompiled
+from efa_cosim.transport.network import Network
 
 LINE_BYTES = 64
 UNKNOWN = defs.EFA_MMIO_READ_INVALID
@@ -66,6 +68,8 @@ class Device:
         limits: Mapping[str, Any] | None = None,
         interface: int = 0,
         moderated: bool = False,
+        network: Network | None = None,
+        paths: int | None = None,
     ) -> None:
         overrides = dict(limits or {})
         unknown = overrides.keys() - defs.LIMITS.keys()
@@ -78,6 +82,7 @@ class Device:
         self.pool = 1 << min(self.limits.mtt_w, self.profile.mr_pages_w)
         # Strap: 0 selects the profile's interface version, another value is the minor number.
         self.interface = interface
+        self.transport: Transport | None = None
         self.gid = self.limits.gid_prefix + node_id.to_bytes(2, "big")
         self.on_dma_write = self.on_packet = self.on_interrupt = self.on_event = None
         self.interrupts = Interrupts(
@@ -96,6 +101,9 @@ class Device:
             _REG.EQ_DB: self._ring_eq,
         }
         self.flr()
+        if network is not None:
+            self.transport = Transport(self, network, paths)
+            self.datapath = Datapath(self)
 
     # Calls of the owner of the device.
 
@@ -135,9 +143,9 @@ class Device:
         if self.in_reset:
             return
         if self._bus_master:
-            self.datapath.receive(packet)
+            self.datapath.link.receive(packet)
         else:
-            self.when_master(lambda: self.datapath.receive(packet))
+            self.when_master(lambda: self.datapath.link.receive(packet))
 
     def flr(self) -> None:
         """Function-level reset: restores the power-on state."""
@@ -334,5 +342,7 @@ class Device:
             write_wrs=0, write_bytes=0, write_wr_err=0, write_recv_bytes=0,
         )  # fmt: skip
         self.objects = Objects(self.limits, self.pool)
+        if self.transport is not None:
+            self.transport.endpoint.reset()
         self.datapath = Datapath(self)
         self.admin = AdminQueues(self)

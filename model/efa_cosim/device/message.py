@@ -22,8 +22,6 @@ HEADER = precompiled(
     "imm", "src_node", "dst_node", "path", "status",
 )  # fmt: skip
 
-# Destination of a packet to a GID outside the fabric.
-NO_NODE = 0xFFFF
 _REQ_ID_BITS = 8 * _Meta.req_id.size
 
 

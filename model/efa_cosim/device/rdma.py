@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from efa_cosim.boundary.memory import HostReadError
 from efa_cosim.device.admin_rules import capable
-from efa_cosim.device.message import HEADER, NO_NODE, Message, request_id
+from efa_cosim.device.link import NO_NODE, Gone, Outgoing
+from efa_cosim.device.message import HEADER, Message, request_id
 from efa_cosim.device.objects import Checked, Mr, Qp
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.wire import mask, precompiled
@@ -31,7 +34,7 @@ _Anomaly = defs.AnomalyNet
 _SRD = defs.AdminQpType.SRD
 
 _EXTENSION = precompiled(
-    defs.PktRdma, "remote_addr", "rkey", "total", "offset", "count", "reserved"
+    defs.PktRdma, "remote_addr", "rkey", "total", "offset", "count", "read_id", "status"
 )
 _DATA_AT = HEADER.size + _EXTENSION.size
 _REMOTE = precompiled(defs.IoRemoteMemAddr, "length", "rkey", "buf_addr_lo", "buf_addr_hi")
@@ -52,8 +55,10 @@ _OPERATION: dict[int, _Op] = {
 class Transfer(Message):
     """An RDMA operation until its completion. Its bytes are:
 
-    sent: written or requested; received: placed by read responses. open counts its packets without
-    acknowledgement. A status other than OK ends the transfer when no packet is open.
+    sent: written or requested; received: placed by read responses, which began at the offsets in
+    placed. open counts its packets without acknowledgement. A status other than OK ends the
+    transfer when no packet is open. progress: received at the last check; stalls: checks since
+    then.
     """
 
     node: int
@@ -67,9 +72,13 @@ class Transfer(Message):
     inline: bytes | None
     sent: int = 0
     received: int = 0
+    placed: set[int] = field(default_factory=set)
+    progress: int = 0
+    stalls: int = 0
     open: int = 0
     begun: bool = False
-    status: _Status = _Status.OK
+    # Of a peer, so any number.
+    status: int = _Status.OK
 
 
 class Initiator:
@@ -166,6 +175,8 @@ class Initiator:
         count = min(READ_REQUEST_BYTES, transfer.length - transfer.sent)
         if transfer.sent - transfer.received + count > READ_BYTES:
             return False
+        if not transfer.begun:
+            self.datapath.link.watch(message_id)
         self._transmit(message_id, transfer, _Opcode.READ_REQUEST, count, b"")
         return True
 
@@ -174,9 +185,11 @@ class Initiator:
 
         The region is checked again for each packet: it may have gone.
         """
-        if transfer.open >= WRITE_PACKETS:
-            return False
         at, count = transfer.sent, min(self._mtu, transfer.length - transfer.sent)
+        # The packet with the immediate follows the acknowledgements of all others.
+        last = transfer.imm is not None and at + count == transfer.length
+        if transfer.open >= (1 if last else WRITE_PACKETS):
+            return False
         if transfer.inline is not None:
             payload = transfer.inline[at : at + count]
         else:
@@ -200,11 +213,41 @@ class Initiator:
         transfer.begun, transfer.sent = True, at + (count or len(payload))
         transfer.open += 1
         imm = transfer.imm if self._all_sent(transfer) else None
-        self.datapath.sends.transmit(
-            _EXTENSION.pack(transfer.remote, transfer.rkey, total, at, count, 0) + payload,
-            opcode, imm, transfer.qp, transfer.dest, transfer.qkey, message_id, transfer.node,
-            len(payload),
-        )  # fmt: skip
+        read_id = message_id if opcode == _Opcode.READ_REQUEST else 0
+        extension = _EXTENSION.pack(transfer.remote, transfer.rkey, total, at, count, read_id, 0)
+        again: Callable[[], bytes] | None = None
+        if payload and transfer.inline is None:
+            again = lambda: extension + self._read_again(transfer, at, len(payload))  # noqa: E731
+        self.datapath.sends.transmit(Outgoing(
+            opcode, transfer.qp.number, transfer.dest, transfer.qkey, imm, transfer.node,
+            extension + payload, message_id, again, transfer.qp.rnr_retry,
+        ), len(payload))  # fmt: skip
+
+    def _read_again(self, transfer: Transfer, at: int, count: int) -> bytes:
+        """Reads bytes of a write for a retransmission."""
+        pieces = self._region(transfer, transfer.address + at, count)
+        if pieces is None:
+            raise Gone(_Status.LOCAL_ERROR_INVALID_LKEY)
+        return self.datapath.sends.read(transfer.qp, pieces)
+
+    def check_progress(self, message_id: int, most: int) -> bool:
+        """Asks the responder of a read without progress; returns False if the read has ended.
+
+        The answer ends the read if the responder has been reset or is dead. After `most` answers
+        without progress the responder has given the read up.
+        """
+        transfer = self.datapath.sends.messages.get(message_id)
+        if not isinstance(transfer, Transfer):
+            return False
+        if transfer.received != transfer.progress:
+            transfer.progress, transfer.stalls = transfer.received, 0
+        elif not transfer.open and transfer.status == _Status.OK:
+            transfer.stalls += 1
+            if transfer.stalls > most:
+                self.datapath.sends.end(message_id, _Status.LOCAL_ERROR_UNRESP_REMOTE)
+                return False
+            self._transmit(message_id, transfer, _Opcode.READ_REQUEST, 0, b"")
+        return True
 
     def acknowledged(self, message_id: int, transfer: Transfer, status: int) -> None:
         """A packet of the transfer has its outcome; the first error is that of the transfer."""
@@ -213,20 +256,20 @@ class Initiator:
             return
         transfer.open -= 1
         if transfer.status == _Status.OK:
-            transfer.status = _Status(status)
+            transfer.status = status
         self.advance(message_id, transfer)
 
     def place(self, packet: bytes) -> None:
         """Places the bytes of a read response; one that fits no read is dropped."""
-        _, _, length, _, dst_qpn, _, _, message_id, _, node, _, _, _ = HEADER.unpack_from(packet)
-        _, _, _, at, _, _ = _EXTENSION.unpack_from(packet, HEADER.size)
+        _, _, length, _, dst_qpn, _, _, _, _, node, _, _, _ = HEADER.unpack_from(packet)
+        _, _, _, at, _, message_id, status = _EXTENSION.unpack_from(packet, HEADER.size)
         size = length - _EXTENSION.size
         transfer = self.datapath.sends.messages.get(message_id)
         if (
             not isinstance(transfer, Transfer)
             or transfer.op != _Op.RDMA_READ
             or (transfer.qp.number, transfer.node) != (dst_qpn, node)
-            or at != transfer.received
+            or at in transfer.placed
             or at + size > transfer.sent
             or transfer.status != _Status.OK
         ):
@@ -234,9 +277,10 @@ class Initiator:
             self.device.event("anomaly_net", what=_Anomaly.ACK, detail=message_id)
             return
         pieces = self._region(transfer, transfer.address + at, size)
-        if pieces is None:
-            transfer.status = _Status.LOCAL_ERROR_INVALID_LKEY
+        if status or pieces is None:
+            transfer.status = status or _Status.LOCAL_ERROR_INVALID_LKEY
         else:
+            transfer.placed.add(at)
             self.device.stats.rx_pkts += 1
             self.device.stats.rx_bytes += size
             scatter(self.device, pieces, packet[_DATA_AT:])
@@ -254,8 +298,8 @@ class Responder:
         # A device without RDMA does not know the opcodes.
         self.enabled = any(self._capable.values())
 
-    def deliver(self, packet: bytes) -> None:
-        """Executes a write packet or a read request and acknowledges it with its outcome."""
+    def deliver(self, packet: bytes) -> _Status:
+        """Executes a write packet or a read request; returns its outcome."""
         header = HEADER.unpack_from(packet)
         opcode, _, _, _, dst_qpn, qkey, _, _, _, src_node, _, _, _ = header
         qp: Checked[Qp] = self.device.objects.qp_by_number(dst_qpn)
@@ -265,19 +309,13 @@ class Responder:
             status = _Status.REMOTE_ERROR_FEATURE_MISMATCH
         if status == _Status.OK and (qp.pd, gid) not in self.device.objects.ah_of:
             status = _Status.REMOTE_ERROR_UNKNOWN_PEER
-        responses: list[bytes] = []
         if status == _Status.OK and opcode == _Opcode.RDMA_WRITE:
             status = self._write(qp, packet, header, gid)
         elif status == _Status.OK:
-            status, responses = self._read(qp, packet, header)
+            status = self._read(qp, packet, header)
         if status != _Status.OK:
             self.device.stats.rx_drops += 1
-        self.datapath.receives.acknowledge(header, status)
-        for response in responses:
-            self.device.stats.tx_pkts += 1
-            self.device.stats.tx_bytes += len(response) - _DATA_AT
-            if self.device.on_packet is not None:
-                self.device.on_packet(response)
+        return status
 
     def _target(
         self, qp: Qp, packet: bytes, size: int, write: bool
@@ -286,7 +324,7 @@ class Responder:
 
         The whole operation must be inside the region. An operation without bytes needs no key.
         """
-        remote, rkey, total, offset, _, _ = _EXTENSION.unpack_from(packet, HEADER.size)
+        remote, rkey, total, offset, _, _, _ = _EXTENSION.unpack_from(packet, HEADER.size)
         if offset + size > total:
             return None
         if not total:
@@ -300,7 +338,7 @@ class Responder:
 
     def _write(self, qp: Qp, packet: bytes, header: tuple[Any, ...], gid: bytes) -> _Status:
         _, flags, length, src_qpn, _, _, _, _, imm, *_ = header
-        _, _, total, _, _, _ = _EXTENSION.unpack_from(packet, HEADER.size)
+        _, _, total, _, _, _, _ = _EXTENSION.unpack_from(packet, HEADER.size)
         size = length - _EXTENSION.size
         pieces = self._target(qp, packet, size, write=True)
         if pieces is None:
@@ -321,29 +359,42 @@ class Responder:
                 unsolicited=qp.unsolicited)
         return _Status.OK
 
-    def _read(
-        self, qp: Qp, packet: bytes, header: tuple[Any, ...]
-    ) -> tuple[_Status, list[bytes]]:
-        """Status of a read request, and its responses."""
-        _, _, length, src_qpn, _, _, _, message_id, _, src_node, _, path, _ = header
-        _, _, total, offset, count, _ = _EXTENSION.unpack_from(packet, HEADER.size)
+    def _read(self, qp: Qp, packet: bytes, header: tuple[Any, ...]) -> _Status:
+        """Sends the responses of a read request; returns its outcome."""
+        _, _, length, src_qpn, _, _, _, _, _, src_node, _, _, _ = header
+        _, _, total, offset, count, read_id, _ = _EXTENSION.unpack_from(packet, HEADER.size)
         bad = _Status.REMOTE_ERROR_BAD_ADDRESS
         pieces = self._target(qp, packet, count, write=False)
         if pieces is None or count > READ_REQUEST_BYTES or length != _EXTENSION.size:
-            return bad, []
+            return bad
         try:
             data = b"".join(self.device.memory.read(*piece) for piece in pieces)
         except HostReadError:
-            return bad, []
+            return bad
         self.device.stats.read_resp_bytes += count
-        responses = []
         for at in range(0, count, self._mtu):
             part = data[at : at + self._mtu]
-            responses.append(HEADER.pack(
-                _Opcode.READ_RESPONSE, 0, _EXTENSION.size + len(part), qp.number, src_qpn, 0, 0,
-                message_id, 0, self.device.node_id, src_node, path, 0,
-            ) + _EXTENSION.pack(0, 0, total, offset + at, 0, 0) + part)  # fmt: skip
-        return _Status.OK, responses
+            extension = _EXTENSION.pack(0, 0, total, offset + at, 0, read_id, 0)
+            failed = _EXTENSION.pack(0, 0, total, offset + at, 0, read_id, bad)
+            self.datapath.sends.transmit(Outgoing(
+                _Opcode.READ_RESPONSE, qp.number, src_qpn, 0, None, src_node, extension + part,
+                None, partial(self._respond_again, qp, packet, at, len(part), extension, failed),
+            ), len(part))  # fmt: skip
+        return _Status.OK
+
+    def _respond_again(
+        self, qp: Qp, request: bytes, at: int, count: int, extension: bytes, failed: bytes
+    ) -> bytes:
+        """Body of a response that is sent again: memory may have changed or gone since."""
+        live = self.device.objects.qp_by_number(qp.number) is qp
+        pieces = self._target(qp, request, at + count, write=False) if live else None
+        if pieces is None:
+            return failed
+        try:
+            data = b"".join(self.device.memory.read(*piece) for piece in pieces)
+        except HostReadError:
+            return failed
+        return extension + data[at:]
 
 
 def _capabilities(device: Device) -> dict[int, bool]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from efa_cosim.boundary.memory import HostReadError
 from efa_cosim.device.message import HEADER
@@ -62,8 +62,8 @@ class Receives:
         self._gid_prefix = device.limits.gid_prefix
         self._most_descriptors = device.limits.max_recv_sges
 
-    def deliver(self, packet: bytes, qp_type: int) -> None:
-        """Processes a well-formed data packet for this node."""
+    def deliver(self, packet: bytes, qp_type: int) -> _Status:
+        """Processes a well-formed data packet for this node; returns its outcome."""
         header = HEADER.unpack_from(packet)
         _, flags, length, src_qpn, dst_qpn, qkey, _, _, imm, src_node, _, _, _ = header
         device = self.device
@@ -99,8 +99,7 @@ class Receives:
             device.stats.rx_drops += 1
         if cause is not None:
             self.datapath.fail(qp, cause)
-        if qp_type == _SRD:
-            self.acknowledge(header, status)
+        return status
 
     def flush(self, qp: Qp) -> None:
         """QP in ERR: flushes every complete posted receive, in order."""
@@ -215,16 +214,3 @@ class Receives:
         image[GRH_SOURCE : GRH_SOURCE + GID_BYTES] = source
         image[GRH_DESTINATION : GRH_DESTINATION + GID_BYTES] = device.gid
         return bytes(image)
-
-    def acknowledge(self, header: tuple[Any, ...], status: int) -> None:
-        """Sends the acknowledgement of a reliable packet with its outcome."""
-        _, _, _, src_qpn, dst_qpn, _, psn, message_id, _, src_node, _, path, _ = header
-        device = self.device
-        if device.on_event is not None:
-            device.event("ackout", dst_qpn=src_qpn, status=int(status), msg_id=message_id)
-        if device.on_packet is not None:
-            packet = HEADER.pack(
-                defs.PktOpcode.SRD_ACK, 0, 0, dst_qpn, src_qpn, 0, psn, message_id,
-                0, device.node_id, src_node, path, status,
-            )  # fmt: skip
-            device.on_packet(packet)

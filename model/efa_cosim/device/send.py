@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from efa_cosim.boundary.memory import HostReadError
-from efa_cosim.device.message import HEADER, META, NO_NODE, Message, WqeFields, request_id
+from efa_cosim.device.link import NO_NODE, Gone, Outgoing
+from efa_cosim.device.message import META, Message, WqeFields, request_id
 from efa_cosim.device.objects import Ah, Checked, Qp
 from efa_cosim.device.rdma import Initiator, Transfer
 from efa_cosim.layouts import defs
@@ -31,13 +33,11 @@ _SEND = defs.IoSendOpType.SEND
 _BUFFER = precompiled(defs.IoTxBufDesc, "length", "lkey", "buf_addr_lo", "buf_addr_hi")
 _BUFFERS_AT = defs.IoTxWqe.data.offset
 _KEY_MASK = mask(defs.IoTxBufDesc.lkey__lkey)
-_ACK = precompiled(defs.PktHdr, "dst_qpn", "msg_id", "src_node", "status")
 
 _CQE_OP_TYPE = (1 << defs.IoCdescCommon.op_type.width) - 1
 _OP_TYPE = mask(_Meta.op_type)
 _HAS_IMM = mask(_Meta.has_imm)
 _INLINE = mask(_Meta.inline_msg)
-_PKT_HAS_IMM = mask(defs.PktHdr.has_imm)
 _MUST1 = mask(_Meta.meta_desc)
 _MUST_NOT1 = mask(_Meta.meta_extension)
 _MUST2 = mask(_Meta.first) | mask(_Meta.last) | mask(_Meta.comp_req)
@@ -66,12 +66,11 @@ class Sends:
         self.messages: dict[int, Message] = {}
         self._blocked: dict[int, Qp] = {}
         self._next_message = 0
-        self._next_psn: dict[int, int] = {}
 
     def snapshot(self) -> dict[str, Any]:
         return {
             "messages": sorted(self.messages),
-            "next": (self._next_message, dict(self._next_psn)),
+            "next": self._next_message,
         }
 
     def message_id(self, qp_index: int, msg: int) -> int | None:
@@ -136,12 +135,28 @@ class Sends:
             self.rdma.advance(message_id, transfer)
             return
         if status == _Status.OK:
+            again = None if meta[1] & _INLINE else lambda: self._read_again(qp, wqe, meta)
             # With this status, neither is None.
-            self._transmit(qp, msg, meta, ah, payload)  # type: ignore[arg-type]
+            self._transmit(qp, msg, meta, ah, payload, again)  # type: ignore[arg-type]
             return
         self._complete(qp, request_id(qp, meta), status, op=_completed_op(meta))
         if cause is not None:
             self.datapath.fail(qp, cause)
+
+    def _read_again(self, qp: Qp, wqe: bytes, meta: WqeFields) -> bytes:
+        """Reads the payload of a consumed WQE for a retransmission."""
+        status, _, pieces = self._validate(qp, wqe, meta)
+        if status != _Status.OK:
+            raise Gone(status)
+        return self.read(qp, pieces)
+
+    def read(self, qp: Qp, pieces: list[Any]) -> bytes:
+        """Reads host ranges again; a failed read moves the QP to ERR."""
+        try:
+            return b"".join(self.device.memory.read(*piece) for piece in pieces)
+        except HostReadError:
+            self.datapath.fail(qp, _Error.PAYLOAD_READ)
+            raise Gone(_Status.LOCAL_ERROR_QP_INTERNAL_ERROR) from None
 
     @staticmethod
     def _wrong_phase(qp: Qp, number: int, phase: int) -> bool:
@@ -199,11 +214,19 @@ class Sends:
             return _Status.LOCAL_ERROR_UNREACH_REMOTE, None, None
         return _Status.OK, ah, pieces
 
-    def _transmit(self, qp: Qp, msg: int, meta: WqeFields, ah: Ah, payload: bytes) -> None:
+    def _transmit(
+        self,
+        qp: Qp,
+        msg: int,
+        meta: WqeFields,
+        ah: Ah,
+        payload: bytes,
+        read_again: Callable[[], bytes] | None,
+    ) -> None:
         _, ctrl1, _, dest, _, imm, _, qkey, _ = meta
         req_id, length = request_id(qp, meta), len(payload)
         node = NO_NODE if ah.node is None else ah.node
-        opcode, message_id = defs.PktOpcode.UD_SEND, 0
+        opcode, message_id = defs.PktOpcode.UD_SEND, None
         if qp.type == _SRD:
             opcode = defs.PktOpcode.SRD_SEND
             message_id = self._open(Message(qp, msg, req_id, length, ah, _SEND))
@@ -211,10 +234,10 @@ class Sends:
         if device.on_event is not None:
             device.event("tx_first", qpn=qp.index, msg=msg, length=length)
             device.event("tx_last", qpn=qp.index, msg=msg)
-        self.transmit(
-            payload, opcode, imm if ctrl1 & _HAS_IMM else None, qp, dest, qkey, message_id, node,
-            length,
-        )  # fmt: skip
+        self.transmit(Outgoing(
+            opcode, qp.number, dest, qkey, imm if ctrl1 & _HAS_IMM else None, node, payload,
+            message_id, read_again, qp.rnr_retry,
+        ), length)  # fmt: skip
         if qp.type != _SRD:
             self._complete(qp, req_id, _Status.OK, length)
 
@@ -225,44 +248,21 @@ class Sends:
         self.messages[message_id] = message.qp.outstanding[message_id] = message
         return message_id
 
-    def transmit(
-        self,
-        body: bytes,
-        opcode: defs.PktOpcode,
-        imm: int | None,
-        qp: Qp,
-        dest: int,
-        qkey: int,
-        message_id: int,
-        node: int,
-        size: int,
-    ) -> None:
-        """Sends a packet: a header and what follows; `size` payload bytes count as sent."""
-        device, psn = self.device, 0
-        if opcode != defs.PktOpcode.UD_SEND:
-            psn = self._next_psn.get(node, 0)
-            self._next_psn[node] = (psn + 1) & _COUNT_MASK
-        packet = HEADER.pack(
-            opcode, 0 if imm is None else _PKT_HAS_IMM, len(body), qp.number, dest, qkey, psn,
-            message_id, imm or 0, device.node_id, node, 0, 0,
-        )  # fmt: skip
-        device.stats.tx_pkts += 1
-        device.stats.tx_bytes += size
-        if device.on_packet is not None:
-            device.on_packet(packet + body)
+    def transmit(self, packet: Outgoing, size: int) -> None:
+        """Sends a packet; `size` payload bytes count as sent."""
+        stats = self.device.stats
+        stats.tx_pkts += 1
+        stats.tx_bytes += size
+        self.datapath.link.transmit(packet)
 
     # Completion and flush.
 
-    def acknowledge(self, packet: bytes) -> None:
-        """Completes the send whose message id the acknowledgement carries; counts it for RDMA."""
-        dst_qpn, message_id, src_node, status = _ACK.unpack_from(packet)
+    def outcome(self, message_id: int, status: int) -> None:
+        """A packet of a message has its outcome: completes a send, counts a packet of RDMA."""
         message = self.messages.get(message_id)
-        if message is None or message.qp.number != dst_qpn or message.ah.node != src_node:
-            self.device.event("anomaly_net", what=defs.AnomalyNet.ACK, detail=message_id)
-            return
         if isinstance(message, Transfer):
             self.rdma.acknowledged(message_id, message, status)
-        else:
+        elif message is not None:
             self.end(message_id, status)
         self._resume()
 
@@ -288,6 +288,7 @@ class Sends:
     def cancel(self, qp: Qp) -> None:
         """RESET and destroy: cancels sends without completion; late ACKs match no message."""
         for message_id in qp.outstanding:
+            self.datapath.link.cancel(message_id)
             del self.messages[message_id]
         qp.outstanding.clear()
         self._blocked.pop(qp.index, None)
@@ -297,6 +298,7 @@ class Sends:
         """Completes a message; what still arrives for it is dropped."""
         message = self.messages.pop(message_id)
         del message.qp.outstanding[message_id]
+        self.datapath.link.cancel(message_id)
         self._complete(message.qp, message.req_id, status, message.length, message.op)
 
     def _resume(self) -> None:

@@ -1821,7 +1821,9 @@ class PktRdma(Struct):
     total = Number(12, 4)
     offset = Number(16, 4)
     count = Number(20, 4)
-    reserved = Number(24, 8)
+    read_id = Number(24, 4)
+    status = Number(28, 1, enum=IoCompStatus)
+    reserved = ByteString(29, 3)
 
 
 class SrdHdr(Struct):
@@ -2923,6 +2925,9 @@ TRANSPORT = Constants(
         "time_period": 0x10000,
         "replies": 64,
         "rnr_ticks": 1024,
+        "read_ticks": 32768,
+        "read_stalls": 16,
+        "rnr_backoff_max": 4,
         "quiet_ticks": 16384,
     }
 )

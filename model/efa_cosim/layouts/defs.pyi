@@ -2002,7 +2002,9 @@ class PktRdma(Struct):
     total: Number
     offset: Number
     count: Number
-    reserved: Number
+    read_id: Number
+    status: Number
+    reserved: ByteString
     def __init__(
         self,
         *,
@@ -2011,7 +2013,9 @@ class PktRdma(Struct):
         total: SupportsIndex = ...,
         offset: SupportsIndex = ...,
         count: SupportsIndex = ...,
-        reserved: SupportsIndex = ...,
+        read_id: SupportsIndex = ...,
+        status: SupportsIndex = ...,
+        reserved: Bytes = ...,
     ) -> None: ...
 
 class SrdHdr(Struct):
@@ -2836,6 +2840,9 @@ class Transport(_Names[int]):
     time_period: int = ...
     replies: int = ...
     rnr_ticks: int = ...
+    read_ticks: int = ...
+    read_stalls: int = ...
+    rnr_backoff_max: int = ...
     quiet_ticks: int = ...
 
 TRANSPORT: Transport

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from efa_cosim.backends.model import ModelBackend
 from efa_cosim.fabric.fabric import Fabric
+from efa_cosim.fabric.network import Network
 from efa_cosim.layouts import defs
 from efa_cosim.live import protocol
 from efa_cosim.live.channel import Message, close_fds
@@ -31,6 +32,9 @@ from efa_cosim.session.writer import NodePart
 
 LINE_BYTES = 64
 DOORBELL_BYTES = 4
+# Cycles of a network after each request, and in each millisecond in which packets are in flight. A
+# timeout of the transport takes some milliseconds, in which the client goes on.
+STEP_CYCLES = 4_000
 SIGNAL = (1).to_bytes(8, "little")  # adds 1 to an eventfd
 
 
@@ -49,7 +53,7 @@ class Function:
     """
 
     def __init__(
-        self, node_id: int, profile: str, fabric: Fabric, map_llq: bool = False,
+        self, node_id: int, profile: str, fabric: Fabric | Network, map_llq: bool = False,
         part: NodePart | None = None, deliver: Callable[[], object] = lambda: None,
     ) -> None:
         self.memory = GuestMemory()
@@ -119,7 +123,7 @@ class Function:
 
     def settle(self) -> None:
         """Delivers the packets of the fabric and the interrupts that this function holds back."""
-        self._backend.settle()
+        self._backend.advance(STEP_CYCLES)
 
     def signal(self) -> None:
         """Passes interrupts of the device to the client, after the data that they announce."""

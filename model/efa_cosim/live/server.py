@@ -15,12 +15,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from efa_cosim.fabric.description import FabricDescription
 from efa_cosim.fabric.fabric import Fabric
+from efa_cosim.fabric.network import Network
 from efa_cosim.live.channel import Channel, Closed
 from efa_cosim.live.function import Function
 from efa_cosim.live.protocol import ProtocolError
 from efa_cosim.session.writer import ClientFiles, NodePart, build_settings
 
+# Longest wait for a request while packets are in flight.
+NETWORK_SECONDS = 0.001
 KEEP_ALIVE_SECONDS = 1.0
 # Longest path of a Unix socket, without the byte that ends it.
 MOST_PATH_BYTES = 107
@@ -59,6 +63,7 @@ class Server:
     - `profile`: attributes that the devices report, a profile of spec/limits.yaml
     - `record`: the file of the recorded session of all devices; None: no recording
     - `map_llq`: the clients can map the LLQ memory; its stores reach the device at the doorbell
+    - `fabric`: describes the fabric, whose nodes are the sockets; None: nothing is lost
     - `idle_timeout`: seconds without a client after which the server ends; None: never
     - `say`: called with each line of the log
 
@@ -67,18 +72,21 @@ class Server:
 
     def __init__(
         self, paths: list[Path], profile: str, record: Path | None, map_llq: bool,
-        idle_timeout: float | None, say: Callable[[str], object],
+        fabric: FabricDescription | None, idle_timeout: float | None, say: Callable[[str], object],
     ) -> None:
-        fabric = Fabric()
+        self._network = None if fabric is None else Network(fabric)
+        numbers = (range(1, len(paths) + 1) if fabric is None
+                   else [node.number for node in fabric.nodes])
         files = None if record is None else ClientFiles(record, build_settings(profile), say)
         self._say, self._idle_timeout = say, idle_timeout
         self._selector = selectors.DefaultSelector()
         self._ports: list[_Port] = []
         self._stopped = False
         try:
-            for node_id, path in enumerate(paths, 1):
+            connection = self._network or Fabric()
+            for node_id, path in zip(numbers, paths, strict=True):
                 part = None if files is None else NodePart(files, node_id)
-                function = Function(node_id, profile, fabric, map_llq, part, self._deliver)
+                function = Function(node_id, profile, connection, map_llq, part, self._deliver)
                 port = _Port(path, function)
                 self._ports.append(port)
                 self._selector.register(port.listener, selectors.EVENT_READ, port)
@@ -103,9 +111,13 @@ class Server:
         now = time.monotonic()
         tick, since = now + KEEP_ALIVE_SECONDS, now
         while not self._stopped:
-            for key, ready in self._selector.select(max(0.0, tick - now)):
+            busy = self._network is not None and not self._network.idle
+            for key, ready in self._selector.select(NETWORK_SECONDS if busy
+                                                    else max(0.0, tick - now)):
                 if key.data is not None:
                     self._work(key.data, ready)
+            if busy:
+                self._deliver()
             now = time.monotonic()
             if self._idle_timeout is not None:
                 if any(port.channel is not None for port in self._ports):

@@ -33,7 +33,11 @@ Report: TypeAlias = Callable[[defs.TransportAnomaly, bytes], object]
 
 _Anomaly = defs.TransportAnomaly
 _ACK = defs.PktOpcode.SRD_ACK
-_DATA = frozenset({defs.PktOpcode.SRD_SEND})
+_DATA = frozenset({
+    defs.PktOpcode.SRD_SEND, defs.PktOpcode.RDMA_WRITE, defs.PktOpcode.READ_REQUEST,
+    defs.PktOpcode.READ_RESPONSE,
+})  # fmt: skip
+_DATAGRAM = defs.PktOpcode.UD_SEND
 
 
 @dataclass(slots=True)
@@ -65,6 +69,7 @@ class Endpoint:
     - `network`: carries its packets
     - `node`, `nodes`: its number, and the number of nodes; others do not exist
     - `execute`: executes a data packet and returns its status
+    - `datagram`: called with each packet of the opcode UD_SEND; None: the opcode is unknown
     - `anomaly`: called with the cause and the packet for each packet that no correct peer sends
     - `paths`: paths of the fabric, default 2^`paths_w`
     - `constants`: those of spec/transport.yaml
@@ -79,12 +84,13 @@ class Endpoint:
         execute: Execute,
         *,
         anomaly: Report | None = None,
+        datagram: Callable[[bytes], object] | None = None,
         paths: int | None = None,
         constants: defs.Transport = defs.TRANSPORT,
         start: Start = Start(),  # noqa: B008 - immutable
     ) -> None:
         self.network, self.node, self.nodes = network, node, nodes
-        self.execute, self._anomaly = execute, anomaly
+        self.execute, self._anomaly, self._datagram = execute, anomaly, datagram
         self.constants, self.start = constants, start
         self.paths = paths or 1 << constants.paths_w
         self._window = 1 << constants.psn_window_w
@@ -99,6 +105,8 @@ class Endpoint:
         self._ready: deque[PeerSender] = deque()
         self._due: deque[PeerReceiver] = deque()
         self._replies: deque[bytes] = deque()
+        self._datagrams: deque[bytes] = deque()
+        self._datagram_turn = False
         self.port = Port(network, self._next_acknowledgement, self._next_data)
         network.attach(node, self.receive)
 
@@ -119,6 +127,11 @@ class Endpoint:
             sender = self.senders[message.node] = PeerSender(self, message.node)
         sender.post(message)
 
+    def send_datagram(self, packet: bytes) -> None:
+        """Sends a packet without transport, in turn with the peers."""
+        self._datagrams.append(packet)
+        self.port.wake()
+
     def cancel(self, message: Message, status: int = defs.IoCompStatus.FLUSHED) -> None:
         """Ends a message with a status; packets in the fabric may still take effect."""
         if not message.ended:
@@ -130,7 +143,7 @@ class Endpoint:
             sender.drop()
         self.senders.clear()
         self.receivers.clear()
-        for queue in (self._ready, self._due, self._replies):
+        for queue in (self._ready, self._due, self._replies, self._datagrams):
             queue.clear()
         self.incarnation = self.next_number()
         self._quiet_until = self.network.now + self._quiet_cycles
@@ -159,6 +172,9 @@ class Endpoint:
             cause = self._receive_ack(packet)
         elif packet[0] in _DATA:
             cause = self._receive_data(packet)
+        elif packet[0] == _DATAGRAM and self._datagram is not None:
+            cause = None
+            self._datagram(packet)
         else:
             cause = _Anomaly.OPCODE
         if cause is not None:
@@ -247,6 +263,11 @@ class Endpoint:
         return None
 
     def _next_data(self) -> bytes | None:
+        # A datagram has the turn after each packet of the transport.
+        if self._datagrams and not (self._ready and self._datagram_turn):
+            self._datagram_turn = True
+            return self._datagrams.popleft()
+        self._datagram_turn = False
         while self._ready:
             sender = self._ready.popleft()
             packet = sender.next_packet()

@@ -11,12 +11,21 @@ from efa_cosim.layouts import defs
 NO_END = 7
 
 
+class PayloadGone(Exception):
+    """A payload cannot be read any more; `status` is that of its message."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(str(status))
+        self.status = status
+
+
 @dataclass(slots=True, eq=False)
 class Message:
     """A message of a node, and how far it has come.
 
     - `node`: its destination
-    - `payloads`: bytes of each packet, at least one packet
+    - `payloads`: bytes of each packet, at least one packet; read for each transmission, may raise
+      PayloadGone
     - `done`: called once with the message and its status (efa_io_comp_status)
     - `src_qpn`, `dst_qpn`, `qkey`, `opcode`, `flags`, `imm`: header fields of all packets
     - `rnr_retry`: packets that are sent again after RNR, 0 to 7; 7 has no end

@@ -21,14 +21,11 @@ class Network(Protocol):
     def now(self) -> int:
         """The current cycle."""
 
-    def attach(self, node: int, receive: Callable[[bytes], None]) -> None:
+    def attach(self, node: int, receive: Callable[[bytes], object]) -> None:
         """Calls `receive` with each packet that arrives for `node`."""
 
     def send(self, packet: bytes) -> None:
         """Takes a packet whose first flit leaves its source now."""
 
-    def at(self, cycle: int, function: Callable[[], None]) -> Timer:
+    def at(self, cycle: int, function: Callable[[], object]) -> Timer:
         """Calls `function` at `cycle`, which is not in the past."""
-
-    def run(self, until: int | None = None) -> None:
-        """Runs to the end of cycle `until`, or until no event is left."""

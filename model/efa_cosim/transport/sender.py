@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from efa_cosim.layouts import defs
-from efa_cosim.transport.message import NO_END, Message
+from efa_cosim.transport.message import NO_END, Message, PayloadGone
 from efa_cosim.transport.network import Timer
 from efa_cosim.transport.packets import (
     DATA,
@@ -88,6 +88,7 @@ class PeerSender:
         self._extent_period = constants.extent_period
         self._round_packets = constants.round_packets
         self._rnr_cycles = constants.rnr_ticks * constants.tick_cycles
+        self._rnr_backoff_max = constants.rnr_backoff_max
         self.incarnation = 0
         self.answered = False
         # True while the port may take a packet of this peer.
@@ -164,14 +165,18 @@ class PeerSender:
             if record.state == _LOST:
                 record.again = True
                 self.endpoint.counters.retransmitted += 1
-                return self._transmit(record)
+                packet = self._transmit(record)
+                if packet is not None:
+                    return packet
         if (self.next - self.oldest & PSN_MASK) >= self._window:
             return None
         while self._again:
             message, index = self._again.popleft()
             message.backing_off -= 1
             if not message.status and not message.ended:
-                return self._send(message, index)
+                packet = self._send(message, index)
+                if packet is not None:
+                    return packet
         while self.messages:
             message = self.messages[0]
             index = message.sent
@@ -181,11 +186,13 @@ class PeerSender:
             message.sent = index + 1
             if index + 1 == len(message.payloads):
                 self.messages.popleft()
-            return self._send(message, index)
+            packet = self._send(message, index)
+            if packet is not None:
+                return packet
         return None
 
-    def _send(self, message: Message, index: int) -> bytes:
-        """Gives a packet the next PSN and returns it."""
+    def _send(self, message: Message, index: int) -> bytes | None:
+        """Gives a packet the next PSN and returns it, None if its payload has gone."""
         if not self.session:
             self.session = self.endpoint.next_number()
         psn = self.next
@@ -195,8 +202,14 @@ class PeerSender:
         record = self._records[psn] = Record(psn, message, index)
         return self._transmit(record)
 
-    def _transmit(self, record: Record) -> bytes:
-        """Chooses a path, stores the transmission and returns the packet."""
+    def _transmit(self, record: Record) -> bytes | None:
+        """Chooses a path, stores the transmission and returns the packet.
+
+        Returns None if its payload has gone: then its message has ended.
+        """
+        payload = self._payload(record)
+        if payload is None:
+            return None
         path = self._choose()
         now = self.endpoint.network.now // self._tick
         record.state, record.path, record.order, record.time = _IN_FLIGHT, path, path.order, now
@@ -207,11 +220,18 @@ class PeerSender:
         self.in_flight += 1
         if self.in_flight == 1:
             self._restart()
-        return self._pack(record, path.number)
+        return self._pack(record, path.number, payload)
 
-    def _pack(self, record: Record, path: int) -> bytes:
+    def _payload(self, record: Record) -> bytes | None:
+        """Reads the payload of a packet; ends its message and returns None if it has gone."""
+        try:
+            return record.message.payloads[record.index]
+        except PayloadGone as gone:
+            self.cancel(record.message, gone.status)
+            return None
+
+    def _pack(self, record: Record, path: int, payload: bytes) -> bytes:
         message, psn = record.message, record.psn
-        payload = message.payloads[record.index]
         self.endpoint.counters.sent += 1
         return DATA.pack(
             message.opcode, message.flags, len(payload), message.src_qpn, message.dst_qpn,
@@ -345,6 +365,7 @@ class PeerSender:
         message = record.message
         retries_left = message.rnr_retry == NO_END or message.retries < message.rnr_retry
         if status == _Status.REMOTE_ERROR_RNR and retries_left and not message.status:
+            back_off = self._rnr_cycles << min(message.retries, self._rnr_backoff_max)
             message.retries += 1
             message.backing_off += 1
             network = self.endpoint.network
@@ -353,7 +374,7 @@ class PeerSender:
                 self._again.append((message, record.index))
                 self._wake()
 
-            network.at(network.now + self._rnr_cycles, again)
+            network.at(network.now + back_off, again)
         elif not message.status:
             message.status = status
 
@@ -608,11 +629,14 @@ class PeerSender:
         self._next_probe = now + self._path_probe
         first = self._next_path
         path = next(one for one in self.paths[first:] + self.paths[:first] if not one.usable)
-        path.probe = now
         record = next(iter(self._records.values()))
+        payload = self._payload(record)
+        if payload is None:
+            return None
+        path.probe = now
         record.again = True
         self.endpoint.counters.probes += 1
-        return self._pack(record, path.number)
+        return self._pack(record, path.number, payload)
 
     def _answer_probe(self, number: int) -> None:
         """Makes an unusable path usable if a packet came through it in good time."""

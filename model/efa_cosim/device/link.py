@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connects the data path with a fabric that keeps order and loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from efa_cosim.device.message import HEADER
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.wire import mask, precompiled
+
+if TYPE_CHECKING:
+    from efa_cosim.device.datapath import Datapath
+    from efa_cosim.device.device import Device
+
+# Destination of a packet to a GID outside the fabric.
+NO_NODE = 0xFFFF
+
+_COUNT_MASK = 0xFFFFFFFF
+_HAS_IMM = mask(defs.PktHdr.has_imm)
+_HEADER_BYTES = defs.PktHdr.SIZE
+_Anomaly = defs.AnomalyNet
+_Opcode = defs.PktOpcode
+_ACKNOWLEDGED = frozenset({_Opcode.SRD_SEND, _Opcode.RDMA_WRITE, _Opcode.READ_REQUEST})
+_ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
+_ACK = precompiled(defs.PktHdr, "dst_qpn", "msg_id", "src_node", "status")
+
+
+class Gone(Exception):
+    """Host memory cannot be read again for a retransmission; `status` is that of its message."""
+
+    def __init__(self, status: defs.IoCompStatus) -> None:
+        super().__init__(status.name)
+        self.status = status
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A packet for the fabric: its header fields and what follows the header.
+
+    `message_id` names the message for `outcome`, None if nobody waits for one. `read_again` returns
+    the body for a later transmission, from host memory; it raises Gone if the memory has gone.
+    Without it, the body is stored. `rnr_retry` as in MODIFY_QP.
+    """
+
+    opcode: int
+    src_qpn: int
+    dst_qpn: int
+    qkey: int
+    imm: int | None
+    node: int
+    body: bytes
+    message_id: int | None = None
+    read_again: Callable[[], bytes] | None = None
+    rnr_retry: int = 0
+
+
+class Link(Protocol):
+    """What the data path uses of its connection to the fabric."""
+
+    def transmit(self, packet: Outgoing) -> None:
+        """Sends a packet; `Sends.outcome` gets its outcome if it has a message."""
+
+    def receive(self, packet: bytes) -> None:
+        """Receives a packet from the fabric."""
+
+    def cancel(self, message_id: int) -> None:
+        """A message needs no outcome any more."""
+
+    def drop(self, what: defs.AnomalyNet, detail: int) -> None:
+        """Reports a packet that `Datapath.execute` drops."""
+
+    def watch(self, message_id: int) -> None:
+        """Calls `Initiator.check_progress` for a read in regular intervals."""
+
+    def snapshot(self) -> object:
+        """State as plain values."""
+
+
+class DirectLink:
+    """Sends each packet once and acknowledges it by the id of its message."""
+
+    def __init__(self, device: Device, datapath: Datapath) -> None:
+        self.device, self.datapath = device, datapath
+        self.next_psn: dict[int, int] = {}
+
+    def transmit(self, packet: Outgoing) -> None:
+        device, psn, node = self.device, 0, packet.node
+        if packet.opcode in _ACKNOWLEDGED:
+            psn = self.next_psn.get(node, 0)
+            self.next_psn[node] = (psn + 1) & _COUNT_MASK
+        if device.on_packet is not None:
+            imm = packet.imm
+            device.on_packet(HEADER.pack(
+                packet.opcode, 0 if imm is None else _HAS_IMM, len(packet.body), packet.src_qpn,
+                packet.dst_qpn, packet.qkey, psn, packet.message_id or 0, imm or 0,
+                device.node_id, node, 0, 0,
+            ) + packet.body)  # fmt: skip
+
+    def receive(self, packet: bytes) -> None:
+        if len(packet) < _HEADER_BYTES:
+            self.drop(_Anomaly.LENGTH, len(packet))
+            return
+        opcode, length, dst_node = _ROUTE.unpack_from(packet)
+        if dst_node != self.device.node_id:
+            self.drop(_Anomaly.NODE, dst_node)
+        elif len(packet) != _HEADER_BYTES + length:
+            self.drop(_Anomaly.LENGTH, length)
+        elif opcode == _Opcode.SRD_ACK:
+            self._acknowledged(packet)
+        else:
+            status = self.datapath.execute(packet, opcode)
+            if status is not None and opcode in _ACKNOWLEDGED:
+                self._acknowledge(packet, status)
+
+    def cancel(self, message_id: int) -> None:
+        """A late acknowledgement matches no message."""
+
+    def watch(self, message_id: int) -> None:
+        """Nothing is lost, so nothing is late."""
+
+    def snapshot(self) -> object:
+        return dict(self.next_psn)
+
+    def drop(self, what: defs.AnomalyNet, detail: int) -> None:
+        """Counts and reports a packet that is dropped."""
+        self.device.stats.rx_drops += 1
+        self.device.event("anomaly_net", what=what, detail=detail)
+
+    def _acknowledged(self, packet: bytes) -> None:
+        sends = self.datapath.sends
+        dst_qpn, message_id, src_node, status = _ACK.unpack_from(packet)
+        message = sends.messages.get(message_id)
+        if message is None or message.qp.number != dst_qpn or message.ah.node != src_node:
+            self.device.event("anomaly_net", what=_Anomaly.ACK, detail=message_id)
+            return
+        sends.outcome(message_id, status)
+
+    def _acknowledge(self, packet: bytes, status: int) -> None:
+        _, _, _, src_qpn, dst_qpn, _, psn, message_id, _, src_node, _, path, _ = (
+            HEADER.unpack_from(packet))
+        device = self.device
+        if device.on_event is not None:
+            device.event("ackout", dst_qpn=src_qpn, status=int(status), msg_id=message_id)
+        if device.on_packet is not None:
+            device.on_packet(HEADER.pack(
+                _Opcode.SRD_ACK, 0, 0, dst_qpn, src_qpn, 0, psn, message_id,
+                0, device.node_id, src_node, path, status,
+            ))  # fmt: skip

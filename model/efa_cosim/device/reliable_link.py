@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connects the data path with a fabric that loses and reorders packets, by the transport."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from efa_cosim.device.link import Gone, Outgoing
+from efa_cosim.device.message import HEADER
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.wire import mask, precompiled
+from efa_cosim.transport.endpoint import Endpoint
+from efa_cosim.transport.message import Message, PayloadGone
+from efa_cosim.transport.network import Network, Timer
+
+if TYPE_CHECKING:
+    from efa_cosim.device.datapath import Datapath
+    from efa_cosim.device.device import Device
+
+_HAS_IMM = mask(defs.SrdHdr.has_imm)
+_Anomaly = defs.AnomalyNet
+_Cause = defs.TransportAnomaly
+_Opcode = defs.PktOpcode
+_Status = defs.IoCompStatus
+_ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
+_ANOMALIES = {
+    _Cause.OPCODE: _Anomaly.OPCODE, _Cause.NODE: _Anomaly.NODE, _Cause.LENGTH: _Anomaly.LENGTH,
+}  # fmt: skip
+
+
+class _Attached:
+    """A network whose packets pass the device before they reach the endpoint."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self.at, self.send = network.at, network.send
+
+    @property
+    def now(self) -> int:
+        return self._network.now
+
+    def attach(self, node: int, receive: Callable[[bytes], object]) -> None:
+        """The device attaches itself."""
+
+
+class _Body(Sequence[bytes]):
+    """The payload of a message of one packet: stored, or read for each transmission."""
+
+    def __init__(self, packet: Outgoing) -> None:
+        self._packet = packet
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: Any) -> Any:
+        read_again = self._packet.read_again
+        if read_again is None:
+            return self._packet.body
+        try:
+            return read_again()
+        except Gone as error:
+            raise PayloadGone(error.status) from None
+
+
+class Transport:
+    """The endpoint of a device and what connects the endpoint with the present data path."""
+
+    def __init__(self, device: Device, network: Network, paths: int | None) -> None:
+        self.device = device
+        self.endpoint = Endpoint(
+            _Attached(network), device.node_id, 1 << device.limits.node_w, self._execute,
+            anomaly=self._report, datagram=self._datagram, paths=paths)  # fmt: skip
+        network.attach(device.node_id, device.receive)
+
+    def _execute(self, packet: bytes) -> int:
+        datapath = self.device.datapath
+        status = datapath.execute(packet, packet[0])
+        if status is None:
+            known = datapath.responder.enabled
+            status = (_Status.REMOTE_ERROR_BAD_STATUS if known
+                      else _Status.REMOTE_ERROR_FEATURE_MISMATCH)
+        return int(status)
+
+    def _report(self, cause: defs.TransportAnomaly, packet: bytes) -> None:
+        self.device.stats.rx_drops += 1
+        what = _ANOMALIES.get(cause, _Anomaly.ACK)
+        self.device.event("anomaly_net", what=what, detail=len(packet))
+
+    def _datagram(self, packet: bytes) -> None:
+        device = self.device
+        opcode, length, dst_node = _ROUTE.unpack_from(packet)
+        if dst_node != device.node_id:
+            self._report(_Cause.NODE, packet)
+        elif len(packet) != HEADER.size + length:
+            self._report(_Cause.LENGTH, packet)
+        else:
+            device.datapath.execute(packet, opcode)
+
+
+class ReliableLink:
+    """Sends the packets of a data path by the transport: each is a message of its own."""
+
+    def __init__(self, device: Device, datapath: Datapath, transport: Transport) -> None:
+        self.device, self.datapath = device, datapath
+        self.endpoint = transport.endpoint
+        self._messages: dict[int, list[Message]] = {}
+        self._watched: dict[int, Timer] = {}
+
+    def transmit(self, packet: Outgoing) -> None:
+        flags = 0 if packet.imm is None else _HAS_IMM
+        if packet.opcode == _Opcode.UD_SEND:
+            self.endpoint.send_datagram(HEADER.pack(
+                packet.opcode, flags, len(packet.body), packet.src_qpn, packet.dst_qpn,
+                packet.qkey, 0, 0, packet.imm or 0, self.device.node_id, packet.node, 0, 0,
+            ) + packet.body)  # fmt: skip
+            return
+        message_id = packet.message_id
+        message = Message(
+            packet.node, _Body(packet), lambda one, status: self._done(message_id, one, status),
+            packet.src_qpn, packet.dst_qpn, packet.qkey, packet.opcode, flags, packet.imm or 0,
+            packet.rnr_retry,
+        )  # fmt: skip
+        if message_id is not None:
+            self._messages.setdefault(message_id, []).append(message)
+        self.endpoint.post(message)
+
+    def _done(self, message_id: int | None, message: Message, status: int) -> None:
+        if message_id is None:
+            return
+        open_messages = self._messages.get(message_id)
+        if open_messages is None:
+            return
+        open_messages.remove(message)
+        if not open_messages:
+            del self._messages[message_id]
+        self.datapath.sends.outcome(message_id, status)
+
+    def receive(self, packet: bytes) -> None:
+        self.endpoint.receive(packet)
+
+    def cancel(self, message_id: int) -> None:
+        timer = self._watched.pop(message_id, None)
+        if timer is not None:
+            timer.cancel()
+        for message in self._messages.pop(message_id, []):
+            self.endpoint.cancel(message)
+
+    def watch(self, message_id: int) -> None:
+        network, constants = self.endpoint.network, self.endpoint.constants
+
+        def check() -> None:
+            if self.datapath.sends.rdma.check_progress(message_id, constants.read_stalls):
+                self.watch(message_id)
+
+        cycle = network.now + constants.read_ticks * constants.tick_cycles
+        self._watched[message_id] = network.at(cycle, check)
+
+    def drop(self, what: defs.AnomalyNet, detail: int) -> None:
+        """Counts and reports a packet that is refused for its content."""
+        self.device.stats.rx_drops += 1
+        self.device.event("anomaly_net", what=what, detail=detail)
+
+    def snapshot(self) -> object:
+        return sorted(self._messages)
