@@ -130,6 +130,13 @@ def test_type_hints_leave_a_state_as_it_is():
         assert mutant_runs.plain(other) != mutant_runs.plain(data)
 
 
+def test_an_import_for_type_hints_leaves_a_state_as_it_is():
+    found = {}
+    mutant_runs._imported("tb.lib.dont_care", found)
+    assert "TYPE_CHECKING" in found["tb.lib.dont_care"].read_text()
+    assert "efa_cosim.layouts.layout" not in found
+
+
 def test_the_place_of_a_module_leaves_a_state_as_it_is():
     own = "from tb.lib import queue\nfrom efa_cosim.host import wc, verbs as v\n"
     message = f"import os\n{own}x = queue, wc, v\n"

@@ -188,6 +188,7 @@ def rtl_texts(top):
 def _imported(module, found):
     """Adds the files of a module of OWN, and of its imports from there, to `found`.
 
+    Excludes imports that only type hints need.
     Excludes efa_cosim.layouts.defs: the RTL uses the same values from the generated header.
     Excludes tb.simulators: the discovery of a simulator changes no verdict.
     Excludes tb.unit.units: only the command line of tb.runner uses the list of units.
@@ -198,7 +199,7 @@ def _imported(module, found):
     if spec is None or spec.origin is None or module in found:
         return
     found[module] = Path(spec.origin)
-    for node in ast.walk(ast.parse(found[module].read_text())):
+    for node in ast.walk(_Code().visit(ast.parse(found[module].read_text()))):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -21,7 +21,7 @@ def bridge(function: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, An
     """
 
     @wraps(function)
-    async def run(*arguments, **named):
+    async def run(*arguments: Any, **named: Any) -> Any:
         piece = greenlet(function)
         outcome = piece.switch(*arguments, **named)
         while not piece.dead:
@@ -43,7 +43,7 @@ def resume(function: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
     """
 
     @wraps(function)
-    def run(*arguments, **named):
+    def run(*arguments: Any, **named: Any) -> Any:
         loop = getcurrent().parent
         if loop is None:
             raise RuntimeError(f"{function.__qualname__} blocks: call it through bridge()")

@@ -12,9 +12,17 @@
 A port of which no bit was driven yet gets 0 in its other bits.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self, SupportsInt
+
 from cocotb.types import Logic, LogicArray
 
 from efa_cosim.layouts.defs import EV_ENGINES, INTERNAL, Table
+
+if TYPE_CHECKING:
+    from efa_cosim.layouts.layout import BitLayout
 
 # Driven value of each port, by path: objects of this module that share a port share its bits.
 _driven: dict[str, int] = {}
@@ -23,21 +31,21 @@ _driven: dict[str, int] = {}
 class Slice:
     """Presents `width` bits of a port from bit `lsb` on, with the interface of a handle."""
 
-    def __init__(self, port, name, lsb, width):
+    def __init__(self, port: Any, name: str, lsb: int, width: int) -> None:
         self._port, self._name, self._lsb, self._width = port, name, lsb, width
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._width
 
     @property
-    def value(self):
+    def value(self) -> Logic | LogicArray:
         bits = str(self._port.value)
         end = len(bits) - self._lsb
         found = bits[end - self._width : end]
         return Logic(found) if self._width == 1 else LogicArray(found)
 
     @value.setter
-    def value(self, value):
+    def value(self, value: SupportsInt) -> None:
         value, path = int(value), self._port._path
         assert 0 <= value < 1 << self._width, f"{self._name}: {value} has over {self._width} bits"
         mask = (1 << self._width) - 1 << self._lsb
@@ -48,28 +56,38 @@ class Slice:
 class Bundles:
     """Presents a design with additional ports; all other names are those of the design."""
 
-    def __init__(self, dut, **layouts):
+    def __init__(self, dut: Any, **layouts: BitLayout) -> None:
+        self._slices: dict[str, Slice]
         self._dut, self._slices = dut, {}
-        self._replaced = set()
+        self._replaced: set[str] = set()
         for prefix, layout in layouts.items():
             self._fields(f"{prefix}_data", prefix, layout)
 
-    def _fields(self, port, prefix, layout, lane=0):
+    def _fields(self, port: str, prefix: str, layout: BitLayout, lane: int = 0) -> None:
         """Adds a bundle at a lane of a port."""
         self._replaced.add(port)
         handle = getattr(self._dut, port)
         for name, (lsb, width, _) in layout.fields.items():
             self._add(handle, f"{prefix}_{name}", layout.width * lane + lsb, width)
 
-    def _add(self, handle, name, lsb, width):
+    def _add(self, handle: Any, name: str, lsb: int, width: int) -> None:
         self._slices[name] = Slice(handle, name, lsb, width)
 
-    def bundle(self, port, prefix, layout):
+    def bundle(self, port: str, prefix: str, layout: BitLayout) -> Self:
         """Adds the fields of a port that is not called <prefix>_data."""
         self._fields(port, prefix, layout)
         return self
 
-    def lanes(self, array, names, layout=None, *, shared=None, valid_only=False, **fields):
+    def lanes(
+        self,
+        array: str,
+        names: Iterable[str],
+        layout: BitLayout | None = None,
+        *,
+        shared: BitLayout | None = None,
+        valid_only: bool = False,
+        **fields: int,
+    ) -> Self:
         """Adds the lanes of an array of streams: with a bundle each, with a shared bundle, or with
         fields of a width."""
         for lane, name in enumerate(names):
@@ -85,7 +103,7 @@ class Bundles:
                 self._add(port, f"{prefix}_{field}", width * lane, width)
         return self
 
-    def events(self, engine):
+    def events(self, engine: str) -> Self:
         """Adds the events that an engine of spec/events.yaml drives: ev_<name>_valid, _data."""
         for lane, kind in enumerate(EV_ENGINES[engine]):
             for signal, width in (("valid", 1), ("data", 64)):
@@ -93,7 +111,7 @@ class Bundles:
                 self._add(getattr(self._dut, f"ev_{signal}"), name, width * lane, width)
         return self
 
-    def tables(self, array):
+    def tables(self, array: str) -> Self:
         """Adds the tables of efa_table: mr_valid, mr_index, mr_data and so on."""
         for table in Table:
             if table is not Table.COUNT:
@@ -103,9 +121,9 @@ class Bundles:
             self._add(getattr(self._dut, f"{array}_data"), name, lsb, width)
         return self
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return self._slices[name] if name in self._slices else getattr(self._dut, name)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         yield from (handle for handle in self._dut if handle._name not in self._replaced)
         yield from self._slices.values()

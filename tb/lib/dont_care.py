@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drives random values into fields that a module ignores."""
 
+from __future__ import annotations
 
-def dont_care(layout, rng, **fields):
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from efa_cosim.layouts.layout import BitLayout
+
+
+def dont_care(layout: BitLayout, rng: Random, **fields: int) -> dict[str, int]:
     """Returns values of all fields of a bundle: the given ones, and random ones for the others.
 
         context = dont_care(INTERNAL.qpc, rng, live=1, uar=3)

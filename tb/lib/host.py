@@ -10,13 +10,17 @@ Outside, `open_simulator("verilator")` starts a simulation that serves this proc
 Host memory is mapped from the simulator, so that a memory access needs no message.
 """
 
+from __future__ import annotations
+
 import mmap
 import os
 import socket
 import tempfile
+from collections.abc import Callable, Iterable
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +35,10 @@ from tb.lib import requests as host
 from tb.lib.bridge import resume
 from tb.lib.simulation import Simulation
 from tb.simulators import simulator_missing
+
+if TYPE_CHECKING:
+    from efa_cosim.boundary.backend import Store, Word
+    from tb.lib.native import Native
 
 PAGE = 1 << 16
 ACCEPT_POLL_SECONDS = 0.2
@@ -51,7 +59,9 @@ WAIT_CYCLES = 1_000_000
 class RtlBackend(Backend):
     """Drives one simulated device. `link` carries accesses, logs and time; see Link."""
 
-    def __init__(self, link, name, device=0, node_id=1, record=False):
+    def __init__(
+        self, link: Link, name: str, device: int = 0, node_id: int = 1, record: bool = False
+    ) -> None:
         self.link = link
         self.name = name
         self.device = device
@@ -61,13 +71,13 @@ class RtlBackend(Backend):
         self._loads = 0
         self._set_up_msix()
 
-    def _set_up_msix(self):
+    def _set_up_msix(self) -> None:
         self.stores(msix_table_stores())
 
-    def stores(self, items):
+    def stores(self, items: Iterable[Store]) -> None:
         self.link.post(self.device, [host.store(bar, at, data) for bar, at, data in items])
 
-    def load(self, bar, offset, size):
+    def load(self, bar: int, offset: int, size: int) -> bytes:
         ident = self.link.next_load()
         self.link.post(self.device, [host.load(bar, offset, size, ident)])
         self._loads += 1
@@ -76,7 +86,12 @@ class RtlBackend(Backend):
         line = self.link.load_response(ident)
         return line[offset % host.LINE : offset % host.LINE + size]
 
-    def wait(self, condition, timeout_cycles=WAIT_CYCLES, word=None):
+    def wait(
+        self,
+        condition: Callable[[], object],
+        timeout_cycles: int = WAIT_CYCLES,
+        word: Word | None = None,
+    ) -> None:
         deadline = self.cycles + timeout_cycles
         patience = 1
         while not condition():
@@ -95,90 +110,101 @@ class RtlBackend(Backend):
             if woken == 1 and not condition():
                 self._wait_out_silence(condition, left)
 
-    def _wait_out_silence(self, condition, left):
+    def _wait_out_silence(self, condition: Callable[[], object], left: int) -> None:
         """Waits with nothing in flight: only a timer of the device can still lead to activity."""
         news = host.writes_are(self.link.writes_seen() + 1)
         if self.link.run([news, host.idle(DEAD_CYCLES)], left) == 1 and not condition():
             raise DeviceTimeout("the device is idle and the condition does not hold")
 
-    def settle(self):
+    def settle(self) -> None:
         if self.link.run([host.idle(IDLE_CYCLES)], WAIT_CYCLES) < 0:
             raise DeviceTimeout(f"device and fabric are not idle within {WAIT_CYCLES} cycles")
 
-    def _news(self, kind):
+    def _news(self, kind: str) -> list[Any]:
         self.link.collect()
         return self.link.take(kind, self.device)
 
-    def interrupts(self):
+    def interrupts(self) -> list[int]:
         return self._news("interrupts")
 
-    def writes(self):
+    def writes(self) -> list[tuple[int, bytes]]:
         return self._news("writes")
 
-    def packets(self):
+    def packets(self) -> list[bytes]:
         return self._news("packets")
 
-    def events(self):
+    def events(self) -> np.ndarray:
         """Returns the ev_* events since the last call (efa_cosim.boundary.events.DTYPE)."""
         return self.link.log("events")
 
-    def flr(self):
+    def flr(self) -> None:
         self.begin_flr()
         self.link.run([host.drained(self.device)], WAIT_CYCLES)
         self.link.run([], 4 * FLR_CYCLES)
         self.await_flr()
         self._set_up_msix()
 
-    def begin_flr(self):
+    def begin_flr(self) -> None:
         """Begins a function-level reset after the posted accesses."""
         self.link.post(self.device, [host.pin("flr", FLR_CYCLES)])
 
-    def await_flr(self):
+    def await_flr(self) -> None:
         """Waits for the end of the function-level reset."""
         if self.link.run([host.flr_done(1, self.device)], WAIT_CYCLES) < 0:
             raise DeviceTimeout("function-level reset does not end")
 
-    def set_bus_master(self, on):
+    def set_bus_master(self, on: bool) -> None:
         self.link.post(self.device, [host.pin("bme", int(bool(on)))])
 
-    def set_function_mask(self, on):
+    def set_function_mask(self, on: bool) -> None:
         self.link.post(self.device, [host.pin("msix_fmask", int(bool(on)))])
 
     @property
-    def cycles(self):
+    def cycles(self) -> int:
         return self.link.cycle
 
-    def close(self):
+    def close(self) -> None:
         self.link.close()
 
-    def abort(self):
+    def abort(self) -> None:
         self.link.abort()
 
 
 class Link:
     """Defines what RtlBackend needs of a bench; subclasses differ in the way to reach it."""
 
-    def __init__(self, devices):
+    if TYPE_CHECKING:
+        memory: Callable[[int], Any]
+        run: Callable[[Iterable[host.Condition], int], int]
+
+        def post(self, device: int, requests: Iterable[bytes] | np.ndarray) -> None: ...
+        def log(self, kind: str) -> Any: ...
+        def writes_seen(self) -> int: ...
+        @property
+        def cycle(self) -> int: ...
+
+    def __init__(self, devices: int) -> None:
+        self._kept: list[dict[str, list[Any]]]
         self._kept = [{"writes": [], "interrupts": [], "packets": []} for _ in range(devices)]
-        self._responses = {}
+        self._responses: dict[int, bytes] = {}
         self._ident = 0
         self.record = False
 
-    def next_load(self):
+    def next_load(self) -> int:
         self._ident += 1
         return self._ident
 
-    def load_response(self, ident):
+    def load_response(self, ident: int) -> bytes:
         for record in self.log("loads"):
             self._responses[int(record["id"])] = record["data"].tobytes()
         return self._responses.pop(ident)
 
-    def take(self, kind, device):
+    def take(self, kind: str, device: int) -> list[Any]:
         pending = self._kept[device][kind]
         self._kept[device][kind] = []
         return pending
 
-    def collect(self):
+    def collect(self) -> None:
         """Sorts the log records by device."""
         for record in self.log("interrupts"):
             self._kept[record["device"]]["interrupts"].append(int(record["data"]))
@@ -190,42 +216,42 @@ class Link:
                 item = content if kind == "packets" else (int(record["addr"]), content)
                 self._kept[record["device"]][kind].append(item)
 
-    def close(self):
+    def close(self) -> None:
         pass
 
-    def abort(self):
+    def abort(self) -> None:
         pass
 
 
 class InnerLink(Link):
     """Runs in the simulator's process: `run` resumes the simulation from bridged software."""
 
-    def __init__(self, native):
+    def __init__(self, native: Native) -> None:
         super().__init__(native.devices)
         self.native = native
         self.run = resume(native.run)
         self.memory = native.memory
 
-    def post(self, device, requests):
+    def post(self, device: int, requests: Iterable[bytes] | np.ndarray) -> None:
         """Posts host accesses in order."""
         self.native.post(device, requests)
 
-    def inject(self, device, packet):
+    def inject(self, device: int, packet: bytes) -> None:
         """Injects a packet from the fabric to a device."""
         self.native.inject(device, packet)
 
-    def log(self, kind):
+    def log(self, kind: str) -> Any:
         return getattr(self.native, kind)()
 
-    def writes_seen(self):
+    def writes_seen(self) -> int:
         return self.native.activity
 
     @property
-    def cycle(self):
+    def cycle(self) -> int:
         return self.native.cycle
 
 
-def in_simulation(native, record=False):
+def in_simulation(native: Native, record: bool = False) -> list[RtlBackend]:
     """Returns the backends of a running cocotb test, for a function called through `bridge`."""
     link = InnerLink(native)
     link.record = record
@@ -236,16 +262,16 @@ def in_simulation(native, record=False):
 class MappedMemory:
     """Host memory of a simulation in another process, mapped here."""
 
-    def __init__(self, link, device):
+    def __init__(self, link: OuterLink, device: int) -> None:
         self._link = link
         self._device = device
         pid, fd, size = link.call("memory_file", device)
         handle = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR)
         self._map = mmap.mmap(handle, size)
         os.close(handle)
-        self._pages = {}
+        self._pages: dict[int, int] = {}
 
-    def _at(self, address):
+    def _at(self, address: int) -> int:
         number = address // PAGE
         offset = self._pages.get(number)
         if offset is None:
@@ -253,7 +279,7 @@ class MappedMemory:
             self._pages[number] = offset
         return offset + address % PAGE
 
-    def read(self, address, size):
+    def read(self, address: int, size: int) -> bytes:
         parts = []
         while size:
             part = min(size, PAGE - address % PAGE)
@@ -262,7 +288,7 @@ class MappedMemory:
             address, size = address + part, size - part
         return b"".join(parts)
 
-    def write(self, address, data):
+    def write(self, address: int, data: bytes | memoryview) -> None:
         data = memoryview(bytes(data))
         while len(data):
             part = min(len(data), PAGE - address % PAGE)
@@ -270,25 +296,33 @@ class MappedMemory:
             self._map[at : at + part] = data[:part]
             address, data = address + part, data[part:]
 
-    def view(self, address, size):
+    def view(self, address: int, size: int) -> np.ndarray:
         offset = self._link.call("memory_map", self._device, address, size)
         if offset < 0:
             raise ValueError(f"{size} bytes at {address:#x} are not contiguous in the arena")
         return np.frombuffer(self._map, np.uint8, size, offset)
 
-    def fail(self, address, size, fault=host.FAULT_ERROR):
+    def fail(self, address: int, size: int, fault: int = host.FAULT_ERROR) -> None:
         self._link.call("memory_fail", self._device, address, size, fault)
 
-    def heal(self):
+    def heal(self) -> None:
         self._link.call("memory_heal", self._device)
 
 
 class OuterLink(Link):
     """Drives a simulation in another process, served by tb/system/serve_tests.py."""
 
-    def __init__(self, sim, seed, params, devices, knobs, waves=False):
+    def __init__(
+        self,
+        sim: str,
+        seed: int,
+        params: dict[str, int],
+        devices: int,
+        knobs: list[dict[str, int]],
+        waves: bool = False,
+    ) -> None:
         super().__init__(devices)
-        self._connection = None
+        self._connection: Any = None
         with tempfile.TemporaryDirectory(prefix="efa-", ignore_cleanup_errors=True) as folder:
             address = str(Path(folder) / "socket")
             with socket.socket(socket.AF_UNIX) as listener:
@@ -302,7 +336,7 @@ class OuterLink(Link):
                     self.abort()
                     raise
 
-    def _accept(self, listener):
+    def _accept(self, listener: socket.socket) -> Connection:
         """Returns the connection to the built simulator; fails if the simulation has ended."""
         listener.settimeout(ACCEPT_POLL_SECONDS)
         while True:
@@ -313,7 +347,7 @@ class OuterLink(Link):
                     text = self._simulation.failure()
                     raise BackendUnavailable(text or "the simulation ended at once") from None
 
-    def call(self, name, *arguments):
+    def call(self, name: str, *arguments: Any) -> Any:
         try:
             self._connection.send((name, arguments))
             good, result = self._connection.recv()
@@ -324,31 +358,31 @@ class OuterLink(Link):
             raise AssertionError(result)
         return result
 
-    def restart(self, seed, devices, knobs):
+    def restart(self, seed: int, devices: int, knobs: list[dict[str, int]]) -> None:
         """Does a power-on reset with fresh memory; earlier backends become invalid."""
         self._cycle, self._activity = self.call("start", seed, devices, knobs)
 
-    def post(self, device, requests):
+    def post(self, device: int, requests: Iterable[bytes] | np.ndarray) -> None:
         self.call("post", device, host.batch(requests))
 
-    def run(self, until, cycles):
+    def run(self, until: Iterable[host.Condition], cycles: int) -> int:
         woken, self._cycle, self._activity = self.call("run", until, cycles)
         return woken
 
-    def log(self, kind):
+    def log(self, kind: str) -> Any:
         return self.call(kind)
 
-    def memory(self, device):
+    def memory(self, device: int) -> MappedMemory:
         return MappedMemory(self, device)
 
-    def writes_seen(self):
+    def writes_seen(self) -> int:
         return self._activity
 
     @property
-    def cycle(self):
+    def cycle(self) -> int:
         return self._cycle
 
-    def close(self):
+    def close(self) -> None:
         if self._connection.closed:
             return
         try:
@@ -361,23 +395,23 @@ class OuterLink(Link):
         for line in self._simulation.waves:
             print(line)
 
-    def abort(self):
+    def abort(self) -> None:
         if self._connection is not None:
             self._connection.close()
         self._simulation.end()
 
 
 def open_simulator(
-    sim,
-    profile="default",
-    record=False,
-    nodes=1,
-    node_id=1,
-    seed=1,
-    params=None,
-    waves=False,
-    **knobs,
-):
+    sim: str,
+    profile: str = "default",
+    record: bool = False,
+    nodes: int = 1,
+    node_id: int = 1,
+    seed: int = 1,
+    params: dict[str, int] | None = None,
+    waves: bool = False,
+    **knobs: int,
+) -> Any:
     """Opens a simulated device for software of this process; returns a list for several nodes.
 
     `waves` writes the waves of the run and prints their path at the end; this build is a separate

@@ -8,9 +8,13 @@
     for event in bench.events(): ...
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from cocotb.triggers import ValueChange
@@ -36,11 +40,14 @@ from tb.lib.requests import (
     U64,
     WRITE,
     WRITES,
+    Condition,
     batch,
 )
 
 # Values of max payload size and max read request size; the strap is the index.
 PCIE_SIZES = (128, 256, 512, 1024, 2048, 4096)
+# Selects records of a log by a mask.
+Wanted: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
 # A read takes three cycles: index driven, response valid, response sampled. Counts in flight when
 # counting stops take four.
@@ -51,13 +58,13 @@ class BoundaryBroken(AssertionError):
     """The device violated a rule of docs/boundary.md, or the bench was used wrongly."""
 
 
-def drawn_sizes(seed, test):
+def drawn_sizes(seed: int, test: str) -> tuple[int, int]:
     """Draws max payload size and max read request size in bytes, independently, for one test."""
     draw = random.Random(f"{seed} {test}")
     return draw.choice(PCIE_SIZES), draw.choice(PCIE_SIZES)
 
 
-def _library():
+def _library() -> ctypes.CDLL:
     """Returns the library that the running simulator has loaded, never a second copy."""
     library = ctypes.CDLL(os.environ.get("EFA_NATIVE"))
     u64, u32, i32, ptr = ctypes.c_uint64, ctypes.c_uint32, ctypes.c_int, ctypes.c_void_p
@@ -105,7 +112,7 @@ def _library():
 class NativeMemory:
     """Host memory of one device: sparse, 64-bit; views are not copies."""
 
-    def __init__(self, library, device):
+    def __init__(self, library: ctypes.CDLL, device: int) -> None:
         self._library = library
         self._device = device
         self._arena = library.efa_memory_arena(device)
@@ -125,7 +132,7 @@ class NativeMemory:
         if offset < 0:
             raise ValueError(f"{size} bytes at {address:#x} are not contiguous in the arena")
         array = (ctypes.c_uint8 * size).from_address(self._arena + offset)
-        return np.frombuffer(array, np.uint8)
+        return np.frombuffer(array, np.uint8)  # type: ignore[call-overload]
 
     def fail(self, address: int, size: int, fault: int = FAULT_ERROR) -> None:
         """Makes DMA reads of the range fail, get no completion, or complete late."""
@@ -140,20 +147,27 @@ class NativeIommu:
 
     READ, WRITE = 1, 2
 
-    def __init__(self, library, device):
+    def __init__(self, library: ctypes.CDLL, device: int) -> None:
         self._library, self._device = library, device
 
     def enable(self) -> None:
         self._library.efa_iommu_on(self._device)
 
-    def map(self, ident: int, name: str, ranges, rights: int, forever: bool = False) -> None:
+    def map(
+        self,
+        ident: int,
+        name: str,
+        ranges: Iterable[tuple[int, int]],
+        rights: int,
+        forever: bool = False,
+    ) -> None:
         """Permits the device to access these ranges (address, size) for an object from now on."""
         for address, size in ranges:
             self._library.efa_iommu_map(
                 self._device, ident, name.encode(), address, size, rights, forever
             )
 
-    def release_at(self, command: int, idents) -> None:
+    def release_at(self, command: int, idents: Sequence[int]) -> None:
         """Releases these objects at the next admin response to a command id."""
         array = (ctypes.c_uint64 * len(idents))(*idents)
         self._library.efa_iommu_release_at(self._device, command, array, len(idents))
@@ -170,30 +184,31 @@ class NativeIommu:
 class Wait:
     """A call of `Native.run`: its conditions, its last cycle, and the condition that ended it."""
 
-    def __init__(self, until, deadline):
+    def __init__(self, until: list[Condition], deadline: int) -> None:
+        self.woken: int | None
         self.until, self.deadline, self.woken = until, deadline, None
 
 
 class Native:
     """All transactors of one simulation."""
 
-    def __init__(self, dut):
+    def __init__(self, dut: Any) -> None:
         self.dut = dut
         self.library = _library()
         self.devices = 1
-        self._memories = {}
+        self._memories: dict[int, NativeMemory] = {}
         # Functions to call when the bench wakes Python: the logs have new records.
-        self.watchers = []
-        self._waits = []
+        self.watchers: list[Callable[[], object]] = []
+        self._waits: list[Wait] = []
 
-    def start(self, seed: int, devices: int = 1, **knobs) -> None:
+    def start(self, seed: int, devices: int = 1, **knobs: int) -> None:
         """Does a power-on reset with fresh memory and transactors; then the clock runs."""
         self.devices = devices
         self.library.efa_start(devices, seed)
         for device in range(devices):
             self.knobs(device, **knobs)
 
-    def knobs(self, device: int, **values) -> None:
+    def knobs(self, device: int, **values: int) -> None:
         """Sets timing and faults by name; EFA_KNOBS in tb/native/common.h lists the names."""
         for name, value in values.items():
             if self.library.efa_knob(device, name.encode(), int(value)) != 0:
@@ -225,7 +240,7 @@ class Native:
     def digest(self) -> int:
         return self.library.efa_digest()
 
-    def post(self, device: int, requests) -> None:
+    def post(self, device: int, requests: Iterable[bytes] | np.ndarray) -> None:
         """Posts host accesses in order: a list of requests, or an array of REQUEST."""
         items = batch(requests)
         self.library.efa_post(device, items.ctypes.data, len(items))
@@ -242,7 +257,7 @@ class Native:
         """Injects a packet from the fabric to a device; the packet may be malformed."""
         self.library.efa_inject(device, bytes(packet), len(packet), delay)
 
-    async def run(self, until=(), cycles: int = 1_000_000) -> int:
+    async def run(self, until: Iterable[Condition] = (), cycles: int = 1_000_000) -> int:
         """Runs the clock until a condition holds; returns its index, or -1 after `cycles`."""
         wait = Wait(list(until), self.cycle + cycles)
         self._waits.append(wait)
@@ -255,13 +270,13 @@ class Native:
             watcher()
         return wait.woken
 
-    def _arm(self):
+    def _arm(self) -> None:
         """Waits for the conditions of all callers of `run` at once."""
         conditions = np.array([one for wait in self._waits for one in wait.until], CONDITION)
         deadline = min(wait.deadline for wait in self._waits)
         self.library.efa_wait(conditions.ctypes.data, len(conditions), deadline)
 
-    def _wake(self):
+    def _wake(self) -> None:
         """Ends the waits that a wake concerns; the first of several callers does the work."""
         if self.library.efa_waiting():
             return
@@ -283,7 +298,7 @@ class Native:
             self.library.efa_clear_errors()
             raise BoundaryBroken(f"{count} broken rules\n{text}")
 
-    def _log(self, which, dtype) -> np.ndarray:
+    def _log(self, which: int, dtype: np.dtype) -> np.ndarray:
         at = ctypes.c_void_p()
         count = self.library.efa_log(which, ctypes.byref(at))
         if count == 0:
@@ -291,12 +306,14 @@ class Native:
         buffer = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(at.value)
         return np.frombuffer(buffer, dtype)
 
-    def _take(self, which, dtype) -> np.ndarray:
+    def _take(self, which: int, dtype: np.dtype) -> np.ndarray:
         records = self._log(which, dtype).copy()
         self.library.efa_log_clear(which)
         return records
 
-    def _take_with_bytes(self, which, dtype, wanted=None):
+    def _take_with_bytes(
+        self, which: int, dtype: np.dtype, wanted: Wanted | None = None
+    ) -> tuple[np.ndarray, list[bytes]]:
         """Returns records and their bytes, empty if not logged or not wanted."""
         store = ctypes.c_void_p()
         self.library.efa_log(BYTES, ctypes.byref(store))
@@ -306,7 +323,7 @@ class Native:
             pending &= wanted(records)
         starts, sizes = records["data_at"], records["len"]
         end = int((starts + sizes)[pending].max(initial=0))
-        held = ctypes.string_at(store.value, end) if end else b""
+        held = ctypes.string_at(store.value, end) if end else b""  # type: ignore[arg-type]
         data = [
             held[at : at + size] if keep else b""
             for keep, at, size in zip(
@@ -320,11 +337,11 @@ class Native:
         """Returns the ev_* events since the last call (dtype EVENT)."""
         return self._take(EVENTS, EVENT)
 
-    def writes(self, wanted=None) -> tuple[np.ndarray, list[bytes]]:
+    def writes(self, wanted: Wanted | None = None) -> tuple[np.ndarray, list[bytes]]:
         """Returns DMA writes in order; `wanted` selects the records whose bytes are read."""
         return self._take_with_bytes(WRITES, WRITE, wanted)
 
-    def write_runs(self, alone) -> list[tuple[int, int, int, bool, int, bytes]]:
+    def write_runs(self, alone: Wanted) -> list[tuple[int, int, int, bool, int, bytes]]:
         """Returns DMA writes in order; writes to contiguous addresses are joined.
 
         `alone` marks the records that stay single. A run holds the cycle of its last write, device,
@@ -348,7 +365,7 @@ class Native:
         bounds = np.flatnonzero(begins)
         first, last = bounds[:-1], bounds[1:] - 1
         end = (place + size)[last]
-        held = (ctypes.c_uint8 * int(end.max())).from_address(store.value)
+        held = (ctypes.c_uint8 * int(end.max())).from_address(store.value)  # type: ignore[arg-type]
         view = memoryview(held).cast("B")
         runs = [
             (cycle, number, address, alone_, count, bytes(view[at:to]))

@@ -4,7 +4,11 @@
 The layouts are those of tb/native/common.h and bench.h.
 """
 
+from __future__ import annotations
+
 import struct
+from collections.abc import Iterable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -45,17 +49,28 @@ FAULT_ERROR, FAULT_DROP, FAULT_LATE = 1, 2, 3
 LINE = 64
 # More than a device needs to accept what waits at its pins, unless it must wait.
 PIN_CYCLES = 256
+# Kind of a condition, its device and three values; cycle_is() and the functions after it make them.
+Condition: TypeAlias = tuple[int, int, int, int, int]
 U64 = (1 << 64) - 1
 
 
 # Host accesses for `post`
 
 
-def _request(kind, bar=0, addr=0, be=0, a=0, b=0, ident=0, data=b""):
+def _request(
+    kind: int,
+    bar: int = 0,
+    addr: int = 0,
+    be: int = 0,
+    a: int = 0,
+    b: int = 0,
+    ident: int = 0,
+    data: bytes = b"",
+) -> bytes:
     return _REQUEST.pack(kind, bar, addr, be, a, b, ident, data)
 
 
-def store(bar: int, offset: int, data: bytes):
+def store(bar: int, offset: int, data: bytes) -> bytes:
     """Returns a posted store of 1 to 64 bytes inside one line."""
     at = offset % LINE
     if not data or at + len(data) > LINE:
@@ -64,7 +79,7 @@ def store(bar: int, offset: int, data: bytes):
     return _request(0, bar, offset - at, be, data=bytes(at) + bytes(data))
 
 
-def load(bar: int, offset: int, size: int, ident: int):
+def load(bar: int, offset: int, size: int, ident: int) -> bytes:
     """Returns a read of a BAR; loads() holds its response under `ident`, by byte lane."""
     at = offset % LINE
     if size < 1 or at + size > LINE:
@@ -72,38 +87,38 @@ def load(bar: int, offset: int, size: int, ident: int):
     return _request(1, bar, offset - at, ((1 << size) - 1) << at, ident=ident)
 
 
-def delay(cycles: int):
+def delay(cycles: int) -> bytes:
     return _request(2, a=cycles)
 
 
-def until_cycle(cycle: int):
+def until_cycle(cycle: int) -> bytes:
     return _request(3, a=cycle)
 
 
-def wait_memory(addr: int, mask: int, value: int):
+def wait_memory(addr: int, mask: int, value: int) -> bytes:
     """Returns a wait until the 8 bytes at `addr`, masked, equal `value`: polling in native code."""
     return _request(4, addr=addr, a=mask, b=value)
 
 
-def host_write(addr: int, data: bytes):
+def host_write(addr: int, data: bytes) -> bytes:
     """Returns a CPU write of at most 64 bytes to host memory, in order with its stores."""
     return _request(5, addr=addr, a=len(data), data=bytes(data))
 
 
-def pin(name: str, value: int):
+def pin(name: str, value: int) -> bytes:
     """Sets bme, msix_enable or msix_fmask to `value`; holds flr for `value` cycles."""
     return _request(6, a=PIN_NAMES.index(name), b=value)
 
 
-def wait_loads():
+def wait_loads() -> bytes:
     return _request(7)
 
 
-def wait_interrupts(count: int):
+def wait_interrupts(count: int) -> bytes:
     return _request(8, a=count)
 
 
-def timestamp(ident: int):
+def timestamp(ident: int) -> bytes:
     """Returns a timestamp access: loads() records the cycle in which the host reaches it."""
     return _request(9, ident=ident)
 
@@ -111,47 +126,47 @@ def timestamp(ident: int):
 # Conditions for `run`
 
 
-def cycle_is(cycle):
+def cycle_is(cycle: int) -> Condition:
     return (0, 0, cycle, 0, 0)
 
 
-def memory_is(addr, mask, value, device=0):
+def memory_is(addr: int, mask: int, value: int, device: int = 0) -> Condition:
     return (1, device, addr, mask, value)
 
 
-def events_are(kind, count, device=0):
+def events_are(kind: int, count: int, device: int = 0) -> Condition:
     return (2, device, kind, count, 0)
 
 
-def interrupts_are(count, device=0):
+def interrupts_are(count: int, device: int = 0) -> Condition:
     return (3, device, count, 0, 0)
 
 
-def drained(device=0):
+def drained(device: int = 0) -> Condition:
     return (4, device, 0, 0, 0)
 
 
-def idle(cycles=32):
+def idle(cycles: int = 32) -> Condition:
     return (5, 0, cycles, 0, 0)
 
 
-def loads_are(count, device=0):
+def loads_are(count: int, device: int = 0) -> Condition:
     return (6, device, count, 0, 0)
 
 
-def packets_are(count, device=0):
+def packets_are(count: int, device: int = 0) -> Condition:
     return (7, device, count, 0, 0)
 
 
-def writes_are(count, not_before=0):
+def writes_are(count: int, not_before: int = 0) -> Condition:
     return (8, 0, count, not_before, 0)
 
 
-def flr_done(value=1, device=0):
+def flr_done(value: int = 1, device: int = 0) -> Condition:
     return (9, device, value, 0, 0)
 
 
-def batch(requests) -> np.ndarray:
+def batch(requests: Iterable[bytes] | np.ndarray) -> np.ndarray:
     """Returns host accesses in the format of the native bench."""
     if isinstance(requests, np.ndarray):
         return requests

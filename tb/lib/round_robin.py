@@ -9,14 +9,14 @@
 class RoundRobin:
     """Round robin among `count`: the last winner has the lowest priority; a reset begins at 0."""
 
-    def __init__(self, count, first=0):
+    def __init__(self, count: int, first: int = 0) -> None:
         self.count, self.first = count, first
 
-    def reset(self):
+    def reset(self) -> None:
         """Restores the state after a reset."""
         self.first = 0
 
-    def next(self, requested):
+    def next(self, requested: int) -> int:
         """Selects one of the set bits of `requested` (not 0) and returns its index."""
         after = requested >> self.first
         low, base = (after, self.first) if after else (requested, 0)

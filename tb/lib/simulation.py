@@ -8,6 +8,8 @@ the complete text.
     python -m tb.lib.simulation '["verilator", 1, {}, "/path/of/socket"]'
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -31,7 +33,10 @@ MOST_CHARACTERS = 300
 class Simulation:
     """Builds and runs tb/system/serve_tests.py, which connects to the socket at `address`."""
 
-    def __init__(self, sim, seed, params, address, waves=False):
+    def __init__(
+        self, sim: str, seed: int, params: dict[str, int], address: str, waves: bool = False
+    ) -> None:
+        self.waves: list[str]
         self.sim, self.waves = sim, []  # lines about the waves of a run that has ended
         self._reported = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - stays open
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -45,10 +50,10 @@ class Simulation:
         self._end = weakref.finalize(self, _end_group, self._process)
 
     @property
-    def running(self):
+    def running(self) -> bool:
         return self._process.poll() is None
 
-    def failure(self, seconds=60.0):
+    def failure(self, seconds: float = 60.0) -> str | None:
         """Waits for the end; returns the failure in one line, or None on success."""
         try:
             code = self._process.wait(seconds)
@@ -63,12 +68,12 @@ class Simulation:
             return None
         return brief(self._reported.read()) or f"{self.sim}: the simulation ended with code {code}"
 
-    def end(self):
+    def end(self) -> None:
         """Ends the process group."""
         self._end()
 
 
-def brief(text):
+def brief(text: str) -> str:
     """Returns the first line of a failure, the first line with an error, and the log's name."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
@@ -85,7 +90,7 @@ def brief(text):
     return reported[:MOST_CHARACTERS] + (f" (log: {log[1]})" if log else "")
 
 
-def _end_group(process):
+def _end_group(process: subprocess.Popen[bytes]) -> None:
     """Terminates the group by SIGTERM, which removes partial objects, then by SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + GENTLE_SECONDS
@@ -99,7 +104,7 @@ def _end_group(process):
             return
 
 
-def main(argument):
+def main(argument: str) -> int:
     """Builds, runs, and prints a failure on standard error."""
     from tb.runner import RunFailed, waves_in
     from tb.system_run import run_system

@@ -15,7 +15,8 @@ has no unknown bit.
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
@@ -63,9 +64,9 @@ def cycle() -> int:
     return round(get_sim_time("ns")) // PERIOD_NS
 
 
-def start_clock(clk) -> None:
+def start_clock(clk: Any) -> None:
     """Starts the clock of a unit test, which fails after MOST_CYCLES."""
-    cocotb.start_soon(Clock(clk, PERIOD_NS, unit="ns", impl="gpi").start())
+    cocotb.start_soon(Clock(clk, PERIOD_NS, unit="ns", impl="gpi").start())  # type: ignore[arg-type]
     cocotb.start_soon(_fail_late())
 
 
@@ -81,22 +82,24 @@ class Ports:
     Ports(dut, rst="rst_por")       # agents whose streams only a power-on reset interrupts
     """
 
-    def __init__(self, dut, **names):
+    def __init__(self, dut: Any, **names: str) -> None:
         self._dut, self._names = dut, names
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._dut, self._names.get(name, name))
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._dut)
 
 
-async def clock_and_reset(dut, cycles: int = 4, resets: tuple[str, ...] = ("rst",)) -> None:
+async def clock_and_reset(
+    dut: Any, cycles: int = 4, resets: tuple[str, ...] = ("rst",)
+) -> None:
     start_clock(dut.clk)
     await reset(dut, cycles, resets)
 
 
-async def reset(dut, cycles: int = 4, resets: tuple[str, ...] = ("rst",)) -> None:
+async def reset(dut: Any, cycles: int = 4, resets: tuple[str, ...] = ("rst",)) -> None:
     """Drives the resets of a module together; also used within traffic."""
     for name in resets:
         getattr(dut, name).value = 1
@@ -106,7 +109,7 @@ async def reset(dut, cycles: int = 4, resets: tuple[str, ...] = ("rst",)) -> Non
     await RisingEdge(dut.clk)
 
 
-def _payload(dut, prefix: str, fields: list[str] | None) -> dict:
+def _payload(dut: Any, prefix: str, fields: list[str] | None) -> dict[str, Any]:
     """Returns payload signals by field name; a stream without payload has none."""
     if fields is None:
         start = prefix + "_"
@@ -122,13 +125,15 @@ def _payload(dut, prefix: str, fields: list[str] | None) -> dict:
 class StreamDriver:
     """Produces beats on a stream that the module consumes."""
 
-    def __init__(self, dut, prefix: str, gaps: Pause = 0, fields: list[str] | None = None):
+    def __init__(
+        self, dut: Any, prefix: str, gaps: Pause = 0, fields: list[str] | None = None
+    ) -> None:
         self.dut = dut
         self.prefix = prefix
         self.valid = getattr(dut, prefix + "_valid")
         self.ready = getattr(dut, prefix + "_ready", None)
         self.payload = _payload(dut, prefix, fields)
-        self.waiting: deque[dict] = deque()
+        self.waiting: deque[dict[str, int]] = deque()
         self.sent = 0
         self._pause = pauses(gaps, prefix)
         self._posted = Event()
@@ -139,7 +144,7 @@ class StreamDriver:
             signal.value = 0
         self._task = cocotb.start_soon(self._drive())
 
-    def post(self, *beats: dict) -> None:
+    def post(self, *beats: dict[str, int]) -> None:
         """Queues beats; fields that a beat does not name are driven 0."""
         for beat in beats:
             unknown = set(beat) - set(self.payload)
@@ -148,7 +153,7 @@ class StreamDriver:
         self._idle.clear()
         self._posted.set()
 
-    async def send(self, *beats: dict) -> None:
+    async def send(self, *beats: dict[str, int]) -> None:
         """Queues beats and returns when the last one was accepted."""
         self.post(*beats)
         await self.idle()
@@ -204,18 +209,18 @@ class StreamMonitor:
 
     def __init__(
         self,
-        dut,
+        dut: Any,
         prefix: str,
         stalls: Pause = 0,
         fields: list[str] | None = None,
-        on_beat: Callable[[dict], None] | None = None,
-    ):
+        on_beat: Callable[[dict[str, int]], None] | None = None,
+    ) -> None:
         self.dut = dut
         self.prefix = prefix
         self.valid = getattr(dut, prefix + "_valid")
         self.ready = getattr(dut, prefix + "_ready", None)
         self.payload = _payload(dut, prefix, fields)
-        self.beats: deque[dict] = deque()
+        self.beats: deque[dict[str, int]] = deque()
         self.consumed = 0
         self.on_beat = on_beat
         self._pause = pauses(stalls, prefix)
@@ -224,7 +229,7 @@ class StreamMonitor:
             self.ready.value = 0
         self._task = cocotb.start_soon(self._watch())
 
-    def _read(self) -> dict:
+    def _read(self) -> dict[str, int]:
         beat = {}
         for name, signal in self.payload.items():
             value = signal.value
@@ -232,13 +237,13 @@ class StreamMonitor:
             beat[name] = int(value)
         return beat
 
-    def _raw(self) -> list:
+    def _raw(self) -> list[str]:
         return [str(signal.value) for signal in self.payload.values()]
 
     async def _watch(self) -> None:
         edge = RisingEdge(self.dut.clk)
         is_ready = self.ready is None
-        held = None
+        held: list[str] | None = None
         while True:
             await edge
             if self.dut.rst.value != 0:
@@ -266,7 +271,7 @@ class StreamMonitor:
                 is_ready = not self._pause()
                 self.ready.value = int(is_ready)
 
-    async def take(self, count: int = 1, timeout_cycles: int = 10000) -> list[dict]:
+    async def take(self, count: int = 1, timeout_cycles: int = 10000) -> list[dict[str, int]]:
         """Returns the next `count` beats in order; fails on a timeout."""
         try:
             return await with_timeout(self._take(count), timeout_cycles * PERIOD_NS, "ns")
@@ -275,7 +280,7 @@ class StreamMonitor:
                 f"{self.prefix}: {len(self.beats)} of {count} beats in {timeout_cycles} cycles"
             ) from None
 
-    async def _take(self, count: int) -> list[dict]:
+    async def _take(self, count: int) -> list[dict[str, int]]:
         while len(self.beats) < count:
             self._arrived.clear()
             await self._arrived.wait()

@@ -7,7 +7,7 @@
 from functools import cache
 from typing import NamedTuple
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from tb.simulators import ROOT
 
@@ -21,11 +21,11 @@ class Timing(NamedTuple):
 
 
 @cache
-def _table():
+def _table() -> dict[str, dict[str, dict[str, int]]]:
     return yaml.safe_load((ROOT / "spec/timing.yaml").read_text())["modules"]
 
 
-def timing(module, path):
+def timing(module: str, path: str) -> Timing:
     """Returns the Timing of a module's path; KeyError names a missing entry."""
     try:
         entry = _table()[module][path]

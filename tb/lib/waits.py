@@ -14,23 +14,28 @@ that of the edge at which it is first visible. Their difference is a latency of 
 condition sees a driven value from the next edge on.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from cocotb.triggers import RisingEdge
 
 from tb.lib.stream import cycle
 
 
-def drive(dut, **values):
+def drive(dut: Any, **values: int) -> None:
     """Sets inputs by name."""
     for name, value in values.items():
         getattr(dut, name).value = value
 
 
-def zero(dut, *names):
+def zero(dut: Any, *names: str) -> None:
     """Drives inputs to 0."""
     drive(dut, **dict.fromkeys(names, 0))
 
 
-async def pulse(dut, valid, **values):
+async def pulse(dut: Any, valid: str, **values: int) -> int:
     """Drives valid for one cycle with its payload; returns the cycle of the sampling edge."""
     drive(dut, **values, **{valid: 1})
     await RisingEdge(dut.clk)
@@ -38,7 +43,9 @@ async def pulse(dut, valid, **values):
     return cycle()
 
 
-async def hold(dut, valid, ready, cycles=10000, **values):
+async def hold(
+    dut: Any, valid: str, ready: str, cycles: int = 10000, **values: int
+) -> tuple[int, int]:
     """Drives valid until accepted; returns the first cycle of valid and that of the handshake."""
     first = await pulse(dut, valid, **values)
     drive(dut, **{valid: 1})
@@ -50,27 +57,29 @@ async def hold(dut, valid, ready, cycles=10000, **values):
 class Level:
     """A condition: all of the one-bit signals have this value."""
 
-    def __init__(self, value, signals):
+    def __init__(self, value: int, signals: Sequence[Any]) -> None:
         self.value, self.signals = value, signals
 
-    def __call__(self):
+    def __call__(self) -> bool:
         return all(signal.value == self.value for signal in self.signals)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return " and ".join(f"{signal._name} = {self.value}" for signal in self.signals)
 
 
-def high(*signals):
+def high(*signals: Any) -> Level:
     """Returns a condition for until() and span(): all signals are 1."""
     return Level(1, signals)
 
 
-def low(*signals):
+def low(*signals: Any) -> Level:
     """Returns a condition for until() and span(): all signals are 0."""
     return Level(0, signals)
 
 
-async def until(dut, condition, what="", cycles=10000):
+async def until(
+    dut: Any, condition: Callable[[], object], what: str = "", cycles: int = 10000
+) -> int:
     """Returns the edges until the condition holds, 0 if it holds now; fails after `cycles` edges.
 
     The failure names `what`; a high() or low() has a name, any other condition needs one.
@@ -83,13 +92,15 @@ async def until(dut, condition, what="", cycles=10000):
     raise AssertionError(f"{what or condition} did not come within {cycles} cycles")
 
 
-async def span(dut, first, then, cycles=10000):
+async def span(
+    dut: Any, first: Callable[[], object], then: Callable[[], object], cycles: int = 10000
+) -> int:
     """Returns the cycles from the edge where `first` holds to the edge where `then` holds."""
     await until(dut, first, "the beginning", cycles)
     return await until(dut, then, "the end", cycles)
 
 
-async def rises(dut, signal, latency):
+async def rises(dut: Any, signal: Any, latency: int) -> None:
     """Checks that a one-bit output is 0 for `latency` cycles and 1 after them."""
     for waited in range(latency):
         assert signal.value == 0, f"{signal._name}: after {waited} cycles, not {latency}"
@@ -97,7 +108,7 @@ async def rises(dut, signal, latency):
     assert signal.value == 1, f"{signal._name}: not after {latency} cycles"
 
 
-async def steady(dut, cycles, **values):
+async def steady(dut: Any, cycles: int, **values: int) -> None:
     """Checks that outputs have these values at each of the next `cycles` edges."""
     for at in range(cycles):
         await RisingEdge(dut.clk)
