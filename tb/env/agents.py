@@ -5,6 +5,8 @@ Sequences of the host agent are host software (driver and verbs calls), whose ac
 Transactors and their timing are native.
 """
 
+from __future__ import annotations
+
 from pyuvm import ConfigDB, uvm_agent, uvm_driver, uvm_sequencer
 
 from tb.env.items import HostAccess
@@ -19,7 +21,7 @@ from tb.env.monitors import (
 class HostDriver(uvm_driver):
     """Posts accesses and asynchronous events; the transactors determine the timing."""
 
-    async def run_phase(self):
+    async def run_phase(self) -> None:
         native = ConfigDB().get(self, "", "NATIVE")
         while True:
             item = await self.seq_item_port.get_next_item()
@@ -33,21 +35,21 @@ class HostDriver(uvm_driver):
 class HostAgent(uvm_agent):
     """The hosts of all devices: PCIe and host memory."""
 
-    def build_phase(self):
+    def build_phase(self) -> None:
         self.sequencer = uvm_sequencer("sequencer", self)
         self.driver = HostDriver.create("driver", self)
         self.input_monitor = HostInputMonitor.create("input_monitor", self)
         self.memory_monitor = HostMemoryMonitor.create("memory_monitor", self)
         self.output_monitor = HostOutputMonitor.create("output_monitor", self)
 
-    def connect_phase(self):
+    def connect_phase(self) -> None:
         self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
 
 
 class NetDriver(uvm_driver):
     """Injects packets; the fabric determines the timing."""
 
-    async def run_phase(self):
+    async def run_phase(self) -> None:
         native = ConfigDB().get(self, "", "NATIVE")
         while True:
             item = await self.seq_item_port.get_next_item()
@@ -58,10 +60,10 @@ class NetDriver(uvm_driver):
 class NetAgent(uvm_agent):
     """The fabric: a peer that sends arbitrary packets, and the packets of the devices."""
 
-    def build_phase(self):
+    def build_phase(self) -> None:
         self.sequencer = uvm_sequencer("sequencer", self)
         self.driver = NetDriver.create("driver", self)
         self.monitor = PacketMonitor.create("monitor", self)
 
-    def connect_phase(self):
+    def connect_phase(self) -> None:
         self.driver.seq_item_port.connect(self.sequencer.seq_item_export)

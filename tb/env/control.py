@@ -7,8 +7,12 @@ runs the sequence on the model, without a simulation.
     RandomCommands(backends, seed, CommandKnobs(invalid=0.5))
 """
 
+from __future__ import annotations
+
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from efa_cosim.host.alloc import PAGE_BYTES, HostAllocator
 from efa_cosim.host.driver import Driver
@@ -39,7 +43,12 @@ class CommandKnobs:
 class RandomCommands(HostSequence):
     """Sends random admin commands, in batches of up to the ring depth."""
 
-    def __init__(self, backends, seed, knobs=None):
+    def __init__(
+        self,
+        backends: Sequence[Any],
+        seed: int,
+        knobs: CommandKnobs | None = None,
+    ) -> None:
         super().__init__("random_commands")
         self.backend, self.random = backends[0], random.Random(seed)
         self.knobs = knobs or CommandKnobs()
@@ -48,7 +57,7 @@ class RandomCommands(HostSequence):
         self.allocator = HostAllocator(self.backend.memory)
         self.unreadable = self.allocator.alloc(PAGE_BYTES)
 
-    async def body(self):
+    async def body(self) -> None:
         knobs = self.knobs
         await self.do(self.backend.fail_reads, self.unreadable, PAGE_BYTES)
         for session in range(knobs.sessions):
@@ -63,7 +72,7 @@ class RandomCommands(HostSequence):
             # The rings stay mapped: the device may still write outstanding entries.
             await self.do(driver.reset)
 
-    def bring_up(self, depth):
+    def bring_up(self, depth: int) -> tuple[Driver, Commands]:
         """Returns a driver with admin rings of this depth, and a command generator for it."""
         driver = Driver(self.backend, flavour=self.knobs.flavour, allocator=self.allocator)
         driver.admin_depth = depth
@@ -71,7 +80,7 @@ class RandomCommands(HostSequence):
         knobs = self.knobs
         return driver, Commands(driver, self.random, knobs.invalid, self.unreadable, self.themes)
 
-    def batch(self, driver, commands, count):
+    def batch(self, driver: Any, commands: Commands, count: int) -> None:
         """Posts `count` commands back to back and waits for all responses."""
         given = []
         for _ in range(count):
@@ -90,28 +99,28 @@ class RandomCommands(HostSequence):
 class UnreadEntries(HostSequence):
     """Posts commands whose AQE cannot be read, in the first, a middle and the last slot."""
 
-    def __init__(self, backends, seed):
+    def __init__(self, backends: Sequence[Any], seed: int) -> None:
         super().__init__("unread_entries")
         self.backend, self.random = backends[0], random.Random(seed)
         self.allocator = HostAllocator(self.backend.memory)
 
-    async def body(self):
+    async def body(self) -> None:
         for slot in (0, 1, 3):
             await self.do(self.one_slot, slot)
 
-    def one_slot(self, slot):
+    def one_slot(self, slot: int) -> None:
         """Makes one of four AQEs unreadable; all other commands get responses."""
         driver = Driver(self.backend, allocator=self.allocator)
         driver.admin_depth = 4
         driver.probe()
-        admin = driver.admin
+        admin: Any = driver.admin
         self.backend.fail_reads(admin.aq_base + slot * admin.entry.SIZE, admin.entry.SIZE)
         for _ in range(8):
             place = admin.place
             command = driver.submit(defs.AdminAllocPdCmd())
             if place == slot:
                 before = len(admin.strays)
-                driver.wait(lambda before=before: len(admin.strays) > before)
+                driver.wait(lambda before=before: len(admin.strays) > before)  # type: ignore[misc]
                 admin.cancel(command)
             else:
                 driver.finish(command)
@@ -130,12 +139,17 @@ class RegisterKnobs:
 class RandomRegisters(HostSequence):
     """Stores and reads registers in any order and size, then brings the driver up."""
 
-    def __init__(self, backends, seed, knobs=None):
+    def __init__(
+        self,
+        backends: Sequence[Any],
+        seed: int,
+        knobs: RegisterKnobs | None = None,
+    ) -> None:
         super().__init__("random_registers")
         self.backend, self.random = backends[0], random.Random(seed)
         self.knobs = knobs or RegisterKnobs()
 
-    async def body(self):
+    async def body(self) -> None:
         for _ in range(self.knobs.sessions):
             registers = await self.do(Registers, self.backend, self.random, self.knobs.invalid)
             for _ in range(self.knobs.stores // 25):
@@ -146,17 +160,17 @@ class RandomRegisters(HostSequence):
             await self.do(driver.remove)
 
     @staticmethod
-    def comes_up(driver):
+    def comes_up(driver: Driver) -> None:
         """Checks that the earlier stores left no state in the device."""
         assert (driver.alloc_pd(), driver.alloc_uar()) == (0, 0)
         driver.dealloc_pd(0)
         driver.dealloc_uar(0)
 
 
-def run_direct(sequence):
+def run_direct(sequence: Any) -> Any:
     """Runs a sequence without a simulation, on a backend without time."""
 
-    async def do(work, *arguments, **named):
+    async def do(work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         return work(*arguments, **named)
 
     sequence.do = do

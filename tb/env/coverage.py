@@ -4,8 +4,11 @@
 The bins are declared with cocotb-coverage; `sample` receives the scoreboard's reports.
 """
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
+from typing import Any
 
 from cocotb_coverage.coverage import CoverCross, CoverPoint, coverage_db, coverage_section
 
@@ -37,7 +40,8 @@ CONTROL = [
     for place in PLACES
     for version in VERSIONS
     for name, status in (
-        *((opcode.name, status.name) for opcode, statuses in defs.COMMAND_STATUSES.items()
+        *((opcode.name, status.name)  # type: ignore[attr-defined]
+          for opcode, statuses in defs.COMMAND_STATUSES.items()
           for status in statuses),
         (UNNAMED, "UNSUPPORTED_OPCODE"), (UNREAD, "UNKNOWN_ERROR"),
     )
@@ -47,7 +51,7 @@ DOORBELLS = [("SQ", 0), ("SQ", 1), ("SQ", 2), ("SQ", 3), ("RQ", 0), ("RQ", 1), (
              ("CQ", 0), ("CQ", 1)]  # fmt: skip
 
 
-def size_bin(length):
+def size_bin(length: int) -> str:
     """Returns the size class of a message, by the shape of its packet."""
     for bound, name in zip((0, 32, 96, 512, 4096), SIZES, strict=False):
         if length <= bound:
@@ -65,67 +69,67 @@ SECTIONS = coverage_section(
 
 
 @SECTIONS
-def _packet(opcode, size, imm):
+def _packet(opcode: int, size: str, imm: int) -> None:
     pass
 
 
 @CoverPoint("nic.completion", xf=lambda side, status: (side, status), bins=COMPLETIONS)
-def _completion(side, status):
+def _completion(side: str, status: int) -> None:
     pass
 
 
 @CoverPoint("nic.command.status", xf=lambda status: status,
             bins=[int(s) for s in defs.AdminAqCompletionStatus
                   if s.name not in ("BAD_OPCODE", "UNKNOWN_ERROR")])  # fmt: skip
-def _response(status):
+def _response(status: int) -> None:
     pass
 
 
 @CoverPoint("nic.command.opcode", xf=lambda opcode: opcode, bins=COMMANDS)
-def _command(opcode):
+def _command(opcode: int) -> None:
     pass
 
 
-_controlled = set()
+_controlled: set[tuple[str, str, str, str]] = set()
 
 
 @CoverPoint("nic.control", xf=lambda *what: what, bins=CONTROL)
-def _control(name, status, place, version):
+def _control(name: str, status: str, place: str, version: str) -> None:
     pass
 
 
 @CoverPoint("nic.command.corrupted", xf=lambda place: place, bins=list(PLACES))
-def _corrupted(place):
+def _corrupted(place: str) -> None:
     pass
 
 
 @CoverPoint("nic.doorbell", xf=lambda kind, outcome: (("SQ", "RQ", "CQ")[kind], outcome),
             bins=DOORBELLS)  # fmt: skip
-def _doorbell(kind, outcome):
+def _doorbell(kind: int, outcome: int) -> None:
     pass
 
 
 @CoverPoint("nic.llq.status", xf=lambda status: status, bins=[0, 1, 2, 3])
-def _llq(outcome):
+def _llq(outcome: int) -> None:
     pass
 
 
 @CoverPoint("nic.qperr.cause", xf=lambda cause: cause, bins=list(range(1, 9)))
-def _qperr(cause):
+def _qperr(cause: int) -> None:
     pass
 
 
 @CoverPoint("nic.event_entry", xf=lambda seen: seen, bins=[True])
-def _event_entry(seen):
+def _event_entry(seen: bool) -> None:
     pass
 
 
 @CoverPoint("nic.reset.step", xf=lambda step: step, bins=[0, 1, 2])
-def _reset(step):
+def _reset(step: int) -> None:
     pass
 
 
-def sample(what, item):
+def sample(what: str, item: Any) -> None:
     """Samples one report of the scoreboard; see Scoreboard.listeners."""
     if what == "packet":
         head = defs.PktHdr.unpack(item)
@@ -142,7 +146,7 @@ def sample(what, item):
         _observed(*item[2:])
 
 
-def _command_ended(opcode, status, slot, depth, version):
+def _command_ended(opcode: int | None, status: int, slot: int, depth: int, version: int) -> None:
     """Samples a command: status, ring slot, ring depth, interface version."""
     place = PLACES[0] if slot == 0 else PLACES[2] if slot == depth - 1 else PLACES[1]
     status = defs.AdminAqCompletionStatus(status)
@@ -152,7 +156,7 @@ def _command_ended(opcode, status, slot, depth, version):
         name = UNNAMED
     else:
         name = defs.AdminAqOpcode(opcode).name
-    own = defs.COMMAND_STATUSES.get(opcode, ())
+    own = defs.COMMAND_STATUSES.get(opcode, ())  # type: ignore[arg-type]
     if status == defs.AdminAqCompletionStatus.MALFORMED_REQUEST and status not in own:
         _corrupted(place)
     what = name, status.name, place, VERSIONS[version - 1]
@@ -162,7 +166,7 @@ def _command_ended(opcode, status, slot, depth, version):
         _control(*what)
 
 
-def _observed(kind, data):
+def _observed(kind: int, data: int) -> None:
     if kind == defs.Ev.AQCMD:
         _command(int(defs.EVENTS.aqcmd.unpack(data).opcode))
     elif kind == defs.Ev.DB:
@@ -178,7 +182,7 @@ def _observed(kind, data):
         _reset(defs.EVENTS.reset.unpack(data).step)
 
 
-def points():
+def points() -> dict[str, dict[str, int]]:
     """Returns the hits of each bin, by coverage point."""
     return {
         name: {str(bin_): int(hits) for bin_, hits in point.detailed_coverage.items()}
@@ -187,7 +191,7 @@ def points():
     }
 
 
-def holes(prefix=""):
+def holes(prefix: str = "") -> list[tuple[str, str]]:
     """Returns the bins without hits, as (point, bin), of points whose name starts with `prefix`."""
     return [
         (point, name) for point, bins in points().items() if point.startswith(prefix)
@@ -195,6 +199,6 @@ def holes(prefix=""):
     ]  # fmt: skip
 
 
-def save(path):
+def save(path: str | Path) -> None:
     """Writes the bins of this run; tools/coverage.py merges them."""
     Path(path).write_text(json.dumps(points(), indent=1) + "\n")

@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports a difference between device and model by field, with expected and found value."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from efa_cosim.layouts import defs
 from tb.env.predictor import SEND_QUEUE, same_packet
 from tb.lib.failure import Named, field_of, named, shown
+
+if TYPE_CHECKING:
+    from efa_cosim.layouts.layout import Struct
 
 _FLAGS_AT = defs.IoCdescCommon.flags.offset
 _QUEUE_LSB, _QUEUE_MASK = defs.IoCdescCommon.q_type.lsb, defs.IoCdescCommon.q_type.mask
@@ -16,7 +24,7 @@ class Difference(AssertionError):
     where the text holds bytes of an entry.
     """
 
-    def __init__(self, text, what=None):
+    def __init__(self, text: object, what: Named | None = None) -> None:
         text = str(text)
         if what is None:
             what = named(text)
@@ -26,13 +34,13 @@ class Difference(AssertionError):
         super().__init__(f"{text}\n{what}")
 
 
-def differs(where, text, what=None):
+def differs(where: tuple[int, int], text: object, what: Named | None = None) -> Difference:
     """Returns the Difference at (device, cycle); builds the text only on a difference."""
     device, cycle = where
     return Difference(f"device {device}, cycle {cycle}: {text}", what)
 
 
-def packet_field(expected, found):
+def packet_field(expected: bytes, found: bytes) -> Named:
     """Returns the first field in which two packets differ that the device does not choose."""
     if same_packet(found[: defs.PktHdr.SIZE], expected[: defs.PktHdr.SIZE]):
         found = expected[: defs.PktHdr.SIZE] + found[defs.PktHdr.SIZE :]
@@ -43,13 +51,13 @@ def packet_field(expected, found):
     return field_of(defs.PktHdr, expected, found)
 
 
-def psn_and_more(packet):
+def psn_and_more(packet: bytes) -> tuple[int, int, int]:
     """Returns the fields of a packet that the device chooses."""
     head = defs.PktHdr.unpack(packet)
     return head.psn, head.msg_id, head.path
 
 
-def register_field(expected, found):
+def register_field(expected: bytes, found: bytes) -> Named:
     """Returns the first field of a register in which two register responses differ."""
     layout = defs.AdminMmioReqReadLessResp
     due, got = layout.unpack(expected), layout.unpack(found)
@@ -59,19 +67,22 @@ def register_field(expected, found):
     name = names.get(due.reg_off, f"register {due.reg_off:#x}")
     fields = defs.REG_BITS.get(name)
     for field in fields.fields if fields else ():
-        pair = [getattr(fields.unpack(one.reg_val), field) for one in (due, got)]
+        pair = [
+            getattr(fields.unpack(one.reg_val), field)  # type: ignore[union-attr]
+            for one in (due, got)
+        ]
         if pair[0] != pair[1]:
             return Named(f"{name}.{field}", *map(shown, pair))
     return Named(name, f"{due.reg_val:#010x}", f"{got.reg_val:#010x}")
 
 
-def response_layout(opcode):
+def response_layout(opcode: int | None) -> type[Struct]:
     """Returns the layout of the response to a command."""
-    _, response = defs.COMMANDS.get(opcode, (None, defs.AdminAcqEntry))
+    _, response = defs.COMMANDS.get(opcode, (None, defs.AdminAcqEntry))  # type: ignore[arg-type]
     return response
 
 
-def route_text(route):
+def route_text(route: Sequence[int]) -> str:
     """Returns opcode, sender and receiver of a packet as text."""
     opcode, source, destination, source_node, node = route
     return (
@@ -80,7 +91,7 @@ def route_text(route):
     )
 
 
-def completion_layout(entry):
+def completion_layout(entry: bytes) -> type[Struct]:
     """Returns the layout of a CQE."""
     if entry[_FLAGS_AT] >> _QUEUE_LSB & _QUEUE_MASK == SEND_QUEUE:
         return defs.IoTxCdesc

@@ -8,15 +8,24 @@
 | PacketItem | a packet that no device sent |
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
 from pyuvm import uvm_sequence, uvm_sequence_item
 
 from tb.lib.bridge import bridge
+
+if TYPE_CHECKING:
+    import numpy as np
+
 
 
 class HostAccess(uvm_sequence_item):
     """Accesses of a CPU to one device, in order (tb/lib/requests.py)."""
 
-    def __init__(self, device, requests):
+    def __init__(self, device: int, requests: Iterable[bytes] | np.ndarray) -> None:
         super().__init__("host_access")
         self.device, self.requests = device, requests
 
@@ -24,7 +33,7 @@ class HostAccess(uvm_sequence_item):
 class AsyncRequestItem(uvm_sequence_item):
     """An asynchronous event for one device."""
 
-    def __init__(self, device, group, syndrome, data):
+    def __init__(self, device: int, group: int, syndrome: int, data: bytes) -> None:
         super().__init__("async_request")
         self.device, self.group, self.syndrome, self.data = device, group, syndrome, data
 
@@ -32,7 +41,7 @@ class AsyncRequestItem(uvm_sequence_item):
 class PacketItem(uvm_sequence_item):
     """A packet that no device sent, addressed to one device."""
 
-    def __init__(self, packet, device):
+    def __init__(self, packet: bytes, device: int) -> None:
         super().__init__("packet")
         self.packet, self.device = bytes(packet), device
 
@@ -40,11 +49,11 @@ class PacketItem(uvm_sequence_item):
 class ItemSequence(uvm_sequence):
     """Sends items to a sequencer, each when the software requests it."""
 
-    def __init__(self, sequencer):
+    def __init__(self, sequencer: Any) -> None:
         super().__init__("items")
         self.sequencer = sequencer
 
-    async def send(self, item):
+    async def send(self, item: Any) -> None:
         """Sends an item and waits until the driver has taken it."""
         await self.start_item(item)
         await self.finish_item(item)
@@ -57,6 +66,6 @@ class HostSequence(uvm_sequence):
     host sequencer, which arbitrates between the sequences that wait.
     """
 
-    async def do(self, work, *arguments, **named):
+    async def do(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Returns the result of a piece of host software."""
         return await bridge(work)(*arguments, **named)

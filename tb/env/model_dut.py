@@ -5,6 +5,11 @@
 "interrupt".
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Self
+
 from efa_cosim.backends.model import ModelBackend
 from efa_cosim.boundary.backend import msix_table_stores
 from efa_cosim.fabric.fabric import Fabric
@@ -26,23 +31,41 @@ from tb.env.transactions import (
     PinChange,
 )
 
+if TYPE_CHECKING:
+    from efa_cosim.boundary.backend import Store
 
-def no_fault(_kind, value):
+
+def no_fault(_kind: str, value: Any) -> Any:
     return value
 
 
 class ModelDut(ModelBackend):
     """One model device under a scoreboard."""
 
-    def __init__(self, number, fabric, profile="default", fault=no_fault, **options):
+    def __init__(
+        self,
+        number: int,
+        fabric: Fabric,
+        profile: str = "default",
+        fault: Callable[[str, Any], Any] = no_fault,
+        **options: Any,
+    ) -> None:
+        self.board: Any
+        self.models: Any
         self.number, self.board, self.models = number, None, None
         self._fault, self._clock = fault, 0
         super().__init__(node_id=1 + number, profile=profile, fabric=fabric, **options)
         self.device.on_event = self._shown
-        self._receive, self.device.receive = self.device.receive, self._taken_in
+        self._receive, self.device.receive = self.device.receive, self._taken_in  # type: ignore[method-assign]
 
     @classmethod
-    def several(cls, count, profile="default", fault=no_fault, **options):
+    def several(
+        cls,
+        count: int,
+        profile: str = "default",
+        fault: Callable[[str, Any], Any] = no_fault,
+        **options: Any,
+    ) -> list[Self]:
         """Returns devices on one fabric under one scoreboard; options are limits and straps."""
         fabric = Fabric()
         devices = [cls(number, fabric, profile, fault, **options) for number in range(count)]
@@ -53,10 +76,10 @@ class ModelDut(ModelBackend):
         return devices
 
     @classmethod
-    def single(cls, fault=no_fault):
+    def single(cls, fault: Callable[[str, Any], Any] = no_fault) -> Self:
         return cls.several(1, fault=fault)[0]
 
-    def watch(self, models, board):
+    def watch(self, models: Predictors, board: Scoreboard) -> None:
         """Starts the comparison of all outputs."""
         self.models, self.board = models, board
         models.devices[self.number].device.set_msix(True, False)
@@ -66,7 +89,7 @@ class ModelDut(ModelBackend):
         for item in msix_table_stores():
             self.publish(HostStore, *item)
 
-    def publish(self, kind, *values):
+    def publish(self, kind: type[Any], *values: Any) -> None:
         """Passes a transaction of this device to predictor and scoreboard, as the monitors do."""
         if self.board is None:
             return
@@ -76,59 +99,59 @@ class ModelDut(ModelBackend):
         if kind in COMPARED:
             self.board.compare(one)
 
-    def _tick(self):
+    def _tick(self) -> int:
         self._clock += 1
         return self._clock
 
-    def stores(self, items):
+    def stores(self, items: Iterable[Store]) -> None:
         for item in items:
             self.publish(HostStore, *item)
             super().stores([item])
 
-    def set_bus_master(self, on):
+    def set_bus_master(self, on: bool) -> None:
         self.publish(PinChange, "bme", int(on))
         super().set_bus_master(on)
 
-    def set_function_mask(self, on):
+    def set_function_mask(self, on: bool) -> None:
         self.publish(PinChange, "msix_fmask", int(on))
         super().set_function_mask(on)
 
-    def flr(self):
+    def flr(self) -> None:
         self.publish(PinChange, "flr", 1)
         self._shown("reset", {"step": defs.ResetStep.BEGUN})
         self._shown("reset", {"step": defs.ResetStep.DRAINED})
         super().flr()
 
-    def fail_reads(self, address, size, responded=True):
+    def fail_reads(self, address: int, size: int, responded: bool = True) -> None:
         """Makes DMA reads of the range fail, at once also without a response: there is no time."""
         self.device_memory.fail(address, size)
         self.publish(MemoryFault, address, size)
 
-    def raise_event(self, group, syndrome=0, data=b""):
+    def raise_event(self, group: int, syndrome: int = 0, data: bytes = b"") -> None:
         """Requests an asynchronous event as the management side."""
         self.publish(AsyncRequest, group, syndrome, data)
         self.device.raise_event(group, syndrome, data)
 
-    def settle(self):
+    def settle(self) -> None:
         super().settle()
         self.board.rest()
 
-    def checkpoint(self):
+    def checkpoint(self) -> None:
         """Compares outstanding outputs and host memory; a reset would clear both."""
         self.settle()
         self.board.check(least=0)
 
-    def pause(self, _cycles):
+    def pause(self, _cycles: int) -> None:
         """Does nothing: the model has no time."""
 
-    def _shown(self, name, fields):
+    def _shown(self, name: str, fields: dict[str, int]) -> None:
         if name == "aenq":
             self.publish(Event, defs.Ev.AENQ, defs.EVENTS.aenq.pack(**fields))
         # The end of a reset is not reported: this fabric holds its packets for any reset duration.
         if name == "reset" and fields["step"] != defs.ResetStep.DONE:
             self.publish(Event, defs.Ev.RESET, defs.EVENTS.reset.pack(**fields))
 
-    def _taken_in(self, packet):
+    def _taken_in(self, packet: bytes) -> None:
         head = defs.PktHdr.unpack(packet)
         seen = defs.EVENTS.rx_last.pack(
             opcode=head.opcode, src_qpn=head.src_qpn, dst_qpn=head.dst_qpn
@@ -136,19 +159,19 @@ class ModelDut(ModelBackend):
         self.publish(Event, defs.Ev.RX_LAST, seen)
         self._receive(packet)
 
-    def _on_write(self, address, data):
+    def _on_write(self, address: int, data: bytes) -> None:
         super()._on_write(address, data)
         data = self._fault("write", bytes(data))
         if self.board is not None and data is not None:
             self.device_memory.poke(address, data)
             self.publish(DmaWrite, address, data)
 
-    def _on_interrupt(self, vector, address, data):
+    def _on_interrupt(self, vector: int, address: int, data: int) -> None:
         super()._on_interrupt(vector, address, data)
         if self._fault("interrupt", vector) is not None:
             self.publish(Message, vector)
 
-    def _on_packet(self, packet):
+    def _on_packet(self, packet: bytes) -> None:
         changed = self._fault("packet", bytes(packet))
         if changed is not None:
             self.publish(Packet, changed)
@@ -164,38 +187,40 @@ class TamperedDut(ModelDut):
 
     kinds = {"write": DmaWrite, "interrupt": Message, "packet": Packet, "event": Event}
 
-    def __init__(self, *arguments, **options):
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.outputs: list[tuple[Any, ...]]
+        self.tamper: Callable[[list[tuple[Any, ...]]], list[tuple[Any, ...]]]
         self.outputs, self.tamper = [], list
         super().__init__(*arguments, **options)
 
-    def show(self):
+    def show(self) -> None:
         """Passes the outputs of a step to the scoreboard."""
         outputs, self.outputs = self.outputs, []
         for what, *values in self.tamper(outputs):
             self.publish(self.kinds[what], *values)
 
-    def stores(self, items):
+    def stores(self, items: Iterable[Store]) -> None:
         for item in items:
             super().stores([item])
             self.show()
 
-    def _taken_in(self, packet):
+    def _taken_in(self, packet: bytes) -> None:
         super()._taken_in(packet)
         self.show()
 
-    def _on_write(self, address, data):
+    def _on_write(self, address: int, data: bytes) -> None:
         ModelBackend._on_write(self, address, data)
         self.outputs.append(("write", address, bytes(data)))
 
-    def _on_interrupt(self, vector, address, data):
+    def _on_interrupt(self, vector: int, address: int, data: int) -> None:
         ModelBackend._on_interrupt(self, vector, address, data)
         self.outputs.append(("interrupt", vector, address))
 
-    def _on_packet(self, packet):
+    def _on_packet(self, packet: bytes) -> None:
         self.outputs.append(("packet", bytes(packet)))
         ModelBackend._on_packet(self, packet)
 
-    def _shown(self, name, fields):
+    def _shown(self, name: str, fields: dict[str, int]) -> None:
         if name == "reset" and fields["step"] != defs.ResetStep.DONE:
             event = defs.EVENTS.reset.pack(**fields)
             self.outputs.append(("event", defs.Ev.RESET, event))

@@ -6,8 +6,11 @@ records since the last wake as one batch of transactions (tb/env/transactions.py
 clock.
 """
 
+from __future__ import annotations
+
 import bisect
 import operator
+from typing import Any
 
 from pyuvm import ConfigDB, uvm_analysis_port, uvm_monitor, uvm_subscriber
 
@@ -37,15 +40,15 @@ EVENT_BYTES = 48
 class LogMonitor(uvm_monitor):
     """Base of the monitors: `batch` returns the transactions of the log since the last call."""
 
-    def build_phase(self):
+    def build_phase(self) -> None:
         self.native = ConfigDB().get(self, "", "NATIVE")
         self.ap = uvm_analysis_port("ap", self)
 
-    def batch(self):
+    def batch(self) -> list[Any]:
         """Returns the new transactions, by cycle."""
         raise NotImplementedError
 
-    def sample(self):
+    def sample(self) -> None:
         """Publishes the new transactions."""
         batch = self.batch()
         if batch:
@@ -55,7 +58,7 @@ class LogMonitor(uvm_monitor):
 class HostInputMonitor(LogMonitor):
     """Publishes what the device accepts from the host: stores, pins, asynchronous events."""
 
-    def batch(self):
+    def batch(self) -> list[Any]:
         records = self.native.inputs()
         data = records["data"].tobytes()
         columns = (records[name].tolist() for name in FIELDS)
@@ -65,7 +68,16 @@ class HostInputMonitor(LogMonitor):
         ]
 
     @staticmethod
-    def _transaction(data, at, cycle, address, enables, kind, bar, device):
+    def _transaction(
+        data: bytes,
+        at: int,
+        cycle: int,
+        address: int,
+        enables: int,
+        kind: int,
+        bar: int,
+        device: int,
+    ) -> HostStore | PinChange | AsyncRequest:
         """Returns the transaction of a record; `at` is the place of its line in the data."""
         if kind == host.IN_STORE:
             first = (enables & -enables).bit_length() - 1
@@ -79,19 +91,19 @@ class HostInputMonitor(LogMonitor):
 class HostMemoryMonitor(LogMonitor):
     """Publishes what the CPU does to host memory (see WatchedMemory)."""
 
-    def build_phase(self):
+    def build_phase(self) -> None:
         super().build_phase()
-        self._seen = []
+        self._seen: list[MemoryWrite | MemoryFault] = []
 
-    def written(self, device, address, data):
+    def written(self, device: int, address: int, data: bytes) -> None:
         """Records a write of the CPU."""
         self._seen.append(MemoryWrite(self.native.cycle, device, address, data))
 
-    def failing(self, device, address, size):
+    def failing(self, device: int, address: int, size: int) -> None:
         """Records a range whose reads fail from now on."""
         self._seen.append(MemoryFault(self.native.cycle, device, address, size))
 
-    def batch(self):
+    def batch(self) -> list[Any]:
         seen, self._seen = self._seen, []
         return seen
 
@@ -99,7 +111,7 @@ class HostMemoryMonitor(LogMonitor):
 class HostOutputMonitor(LogMonitor):
     """Publishes DMA writes and MSI-X messages; contiguous payload is one transaction."""
 
-    def batch(self):
+    def batch(self) -> list[Any]:
         writes = [
             DmaWrite(cycle, device, address, data) if single
             else PayloadRun(cycle, device, address, data, count)
@@ -115,7 +127,7 @@ class HostOutputMonitor(LogMonitor):
 class PacketMonitor(LogMonitor):
     """Publishes packets that leave a device, in the cycle of their last flit."""
 
-    def batch(self):
+    def batch(self) -> list[Any]:
         records, data = self.native.packets()
         return [
             Packet(record[0], record[3], content)
@@ -126,7 +138,7 @@ class PacketMonitor(LogMonitor):
 class EventMonitor(LogMonitor):
     """Publishes the ev_* reports of the devices."""
 
-    def batch(self):
+    def batch(self) -> list[Any]:
         return [
             Event(cycle, device, kind, data)
             for cycle, data, kind, device in self.native.events().tolist()
@@ -141,16 +153,16 @@ class CycleOrder(uvm_subscriber):
     held back.
     """
 
-    def build_phase(self):
+    def build_phase(self) -> None:
         self.predicted = uvm_analysis_port("predicted", self)
         self.compared = uvm_analysis_port("compared", self)
-        self._ahead = []
+        self._ahead: list[Any] = []
 
-    def write(self, batch):
+    def write(self, batch: list[Any]) -> None:
         """Adds the batch of one monitor."""
         self._ahead += batch
 
-    def release(self, before=None):
+    def release(self, before: int | None = None) -> None:
         """Publishes all transactions, or those before a cycle."""
         self._ahead.sort(key=CYCLE)
         count = len(self._ahead)

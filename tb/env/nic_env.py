@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the pyuvm environment: agents, predictor, scoreboard, coverage; base of system tests."""
 
+from __future__ import annotations
+
 import gc
 import json
 import os
 import random
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import cocotb
 from pyuvm import (
@@ -43,10 +47,10 @@ ROUGH = {
 class NicCoverage(uvm_subscriber):
     """Samples functional coverage of all published items."""
 
-    def write(self, seen):
+    def write(self, seen: tuple[str, Any]) -> None:
         coverage.sample(*seen)
 
-    def report_phase(self):
+    def report_phase(self) -> None:
         folder = os.environ.get("EFA_COVERAGE")
         if folder:
             # One file per process: bins add up over the tests of the process.
@@ -56,10 +60,10 @@ class NicCoverage(uvm_subscriber):
 class NicPredictor(uvm_subscriber):
     """Applies what the input monitors saw to the reference models."""
 
-    def build_phase(self):
+    def build_phase(self) -> None:
         self.models = ConfigDB().get(self, "", "MODELS")
 
-    def write(self, one):
+    def write(self, one: Any) -> None:
         self.models.predict(one)
 
 
@@ -72,19 +76,19 @@ class NicScoreboard(uvm_scoreboard):
     class Outputs(uvm_subscriber):
         """Receives the transactions of the output monitors."""
 
-        def build_phase(self):
+        def build_phase(self) -> None:
             self.compare = ConfigDB().get(self, "", "BOARD").compare
 
-        def write(self, one):
+        def write(self, one: Any) -> None:
             self.compare(one)
 
-    def build_phase(self):
+    def build_phase(self) -> None:
         self.board = ConfigDB().get(self, "", "BOARD")
         self.outputs = self.Outputs("outputs", self)
         self.ap = uvm_analysis_port("ap", self)
         self.board.listeners.append(lambda what, item: self.ap.write((what, item)))
 
-    def check_phase(self):
+    def check_phase(self) -> None:
         counts = self.board.check(least=ConfigDB().get(self, "", "LEAST"))
         shown = ConfigDB().get(self, "", "SHOWN").check()
         reported = ", ".join(f"{n} {what}" for what, n in counts.items())
@@ -96,7 +100,7 @@ class Software(uvm_subscriber):
 
     link = None
 
-    def write(self, one):
+    def write(self, one: Any) -> None:
         if self.link is not None:
             self.link.write(one)
 
@@ -108,7 +112,7 @@ class NicEnv(uvm_env):
                       -> scoreboard -> coverage
     """
 
-    def build_phase(self):
+    def build_phase(self) -> None:
         self.native = ConfigDB().get(self, "", "NATIVE")
         self.simulator = os.environ["EFA_SIM"]
         self.host = HostAgent.create("host", self)
@@ -120,7 +124,7 @@ class NicEnv(uvm_env):
         self.software = Software.create("software", self)
         self.coverage = NicCoverage.create("coverage", self)
 
-    def connect_phase(self):
+    def connect_phase(self) -> None:
         # Within a cycle: inputs before outputs, writes of the CPU after what the pins saw.
         self.monitors = (self.host.input_monitor, self.net.monitor, self.host.output_monitor,
                          self.events, self.host.memory_monitor)  # fmt: skip
@@ -132,13 +136,13 @@ class NicEnv(uvm_env):
         self.scoreboard.ap.connect(self.coverage.analysis_export)
         self.native.watchers.append(self.sample)
 
-    def sample(self):
+    def sample(self) -> None:
         """Publishes what the pins did since the last wake, except for what is in flight."""
         for monitor in self.monitors:
             monitor.sample()
         self.order.release(self.native.logged_until)
 
-    def flush(self):
+    def flush(self) -> None:
         """Publishes all transactions of devices at rest."""
         for monitor in self.monitors:
             monitor.sample()
@@ -148,17 +152,17 @@ class NicEnv(uvm_env):
 class WorkSequence(HostSequence):
     """Runs one scenario of tb/scenarios as a sequence."""
 
-    def __init__(self, work, backends, seed):
+    def __init__(self, work: Callable[..., Any], backends: Sequence[Any], seed: int) -> None:
         super().__init__(work.__name__)
         self.work, self.backends, self.random = work, backends, random.Random(seed)
 
-    async def body(self):
+    async def body(self) -> None:
         await self.do(self.work, self.backends, self.random)
 
 
-def limits_of(params):
+def limits_of(params: dict[str, int]) -> dict[str, int]:
     """Returns the model limits of a device built with these parameters."""
-    limits = {}
+    limits: dict[str, int] = {}
     if "QPN_W" in params:
         limits |= {"qpn_w": params["QPN_W"], "cqn_w": params["QPN_W"] + 1}
     if "LLQ_AW" in params:
@@ -168,7 +172,7 @@ def limits_of(params):
     return limits
 
 
-def drawn_nodes(seed, test, count):
+def drawn_nodes(seed: int, test: str, count: int) -> list[int]:
     """Draws the node numbers of the devices of one test from the upper half; peers that scenarios
     invent are in the lower half.
     """
@@ -189,15 +193,17 @@ class NicTest(uvm_test):
     The run draws from its seed the node numbers and how the hosts' CPUs combine stores.
     """
 
+    work: Any
+    sequence: Any
     work = sequence = None
     profile = "default"
     interface = moderation = 0
     sizes = None
-    knobs = {}
+    knobs: dict[str, int] = {}
     shown = KINDS
     least = 20
 
-    def build_phase(self):
+    def build_phase(self) -> None:
         params = json.loads(os.environ.get("EFA_PARAMS", "{}"))
         self.limits = limits_of(params)
         self.native = Native(cocotb.top)
@@ -227,7 +233,7 @@ class NicTest(uvm_test):
             ConfigDB().set(None, "*", name, value)
         self.env = NicEnv.create("env", self)
 
-    async def run_phase(self):
+    async def run_phase(self) -> None:
         self.raise_objection()
         backends = await bridge(open_backends)(
             self.env, self.native, self.nodes, self.profile, self.limits, self.straps

@@ -16,7 +16,13 @@ and a missing event or message is reported.
 A cycle is the one in which the host posted a store or the device handed over an entry or message.
 """
 
+from __future__ import annotations
+
 from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from efa_cosim.device.objects import Cq
 
 _COUNT_MASK = 0xFFFF
 NEVER = -1
@@ -25,33 +31,33 @@ NEVER = -1
 class AdminMessages:
     """Bounds messages of the admin vector; a message reports one or more ACQEs or AENQ entries."""
 
-    def __init__(self, vector):
+    def __init__(self, vector: int) -> None:
         self.vector = vector
-        self.unreported = deque()
+        self.unreported: deque[int] = deque()
         self.last_entry = self.last_message = NEVER
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"vector {self.vector} of the admin queues"
 
-    def entry(self, cycle):
+    def entry(self, cycle: int) -> None:
         """Records a written admin response or asynchronous event."""
         self.unreported.append(cycle)
         self.last_entry = cycle
 
-    def message(self, cycle):
+    def message(self, cycle: int) -> bool:
         """Consumes the entry that permits a message in this cycle; False without such an entry."""
         if not self.unreported or self.unreported[0] >= cycle:
             return False
         self.unreported.popleft()
         return True
 
-    def missing(self):
+    def missing(self) -> str | None:
         """Returns the text of the message that is missing at rest, or None."""
         if self.last_entry <= self.last_message:
             return None
         return f"message of {self}: entry of cycle {self.last_entry} was not reported"
 
-    def rest(self, blocked):
+    def rest(self, blocked: int) -> None:
         """At rest every entry is reported, except for a message that a mask holds back."""
         while len(self.unreported) > blocked:
             self.unreported.popleft()
@@ -60,32 +66,32 @@ class AdminMessages:
 class EventQueue:
     """Bounds one EQ: arms by the host, EQEs and messages by the device."""
 
-    def __init__(self, number, vector):
+    def __init__(self, number: int, vector: int) -> None:
         self.number, self.vector = number, vector
-        self.arms = []
-        self.open_arms = deque()
-        self.unreported = deque()
+        self.arms: list[int] = []
+        self.open_arms: deque[int] = deque()
+        self.unreported: deque[int] = deque()
         self.last_entry = self.last_message = NEVER
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"vector {self.vector} of EQ {self.number}"
 
     @property
-    def last_arm(self):
+    def last_arm(self) -> int:
         """Cycle of the newest arm."""
         return self.arms[-1] if self.arms else NEVER
 
-    def arm(self, cycle):
+    def arm(self, cycle: int) -> None:
         """Records an arm posted by the host."""
         self.arms.append(cycle)
         self.open_arms.append(cycle)
 
-    def entry(self, cycle):
+    def entry(self, cycle: int) -> None:
         """Records a written EQE."""
         self.unreported.append(cycle)
         self.last_entry = cycle
 
-    def message(self, cycle):
+    def message(self, cycle: int) -> bool:
         """Consumes the arm and the EQE that permit a message in this cycle; False without them."""
         arms, entries = self.open_arms, self.unreported
         if not arms or arms[0] >= cycle or not entries or entries[0] >= cycle:
@@ -97,7 +103,7 @@ class EventQueue:
             entries.popleft()
         return True
 
-    def missing(self):
+    def missing(self) -> str | None:
         """Returns the text of the message that is missing at rest, or None."""
         if self.last_message >= min(self.last_arm, self.last_entry):
             return None
@@ -106,7 +112,7 @@ class EventQueue:
             f"entry of cycle {self.last_entry} was not reported"
         )
 
-    def rest(self, blocked):
+    def rest(self, blocked: int) -> None:
         """At rest the EQ has an arm or a new EQE, not both, unless a mask holds a message back."""
         if not blocked and self.last_arm > self.last_message:
             self.unreported.clear()
@@ -122,28 +128,34 @@ class Arm:
 
     __slots__ = ("consumer", "cycle", "written")
 
-    def __init__(self, cycle, consumer, written):
+    def __init__(self, cycle: int, consumer: int, written: int) -> None:
         self.cycle, self.consumer, self.written = cycle, consumer, written
 
 
 class CompletionQueue:
     """Bounds one CQ in interrupt mode: arms by the host, CQEs and EQEs by the device."""
 
-    def __init__(self, number, eq, model, before=None):
+    def __init__(
+        self,
+        number: int,
+        eq: EventQueue,
+        model: Cq,
+        before: CompletionQueue | None = None,
+    ) -> None:
         self.number, self.eq, self.model, self.before = number, eq, model, before
         self.written = 0
-        self.arms = deque()
-        self.last_arm = None
+        self.arms: deque[Arm] = deque()
+        self.last_arm: Arm | None = None
         self.last_event = NEVER
         # Arms of the EQ before this one are used by the EQEs that followed them.
         self.free, self.next_arm = True, len(eq.arms)
 
-    def arm(self, cycle, consumer):
+    def arm(self, cycle: int, consumer: int) -> None:
         """Records an arm posted by the host that covers `consumer` CQEs."""
         self.last_arm = Arm(cycle, consumer, self.written)
         self.arms.append(self.last_arm)
 
-    def completion(self, cycle):
+    def completion(self, cycle: int) -> None:
         """Records a written CQE."""
         self.written += 1
         for arm in self.arms:
@@ -151,7 +163,7 @@ class CompletionQueue:
             if arm.cycle >= cycle:
                 arm.written = self.written
 
-    def refusal(self, cycle):
+    def refusal(self, cycle: int) -> str | None:
         """Consumes the arm that permits an EQE; returns None, or the expected output instead."""
         eq_arms, at = self.eq.arms, self.next_arm
         if not self.free and not (at < len(eq_arms) and eq_arms[at] < cycle):
@@ -163,11 +175,11 @@ class CompletionQueue:
                 return None
         return f"none: no arm is open that the {self.written} CQEs written so far fulfil"
 
-    def _fulfilled(self, arm):
+    def _fulfilled(self, arm: Arm) -> bool:
         """True when the arm may have found a CQE that it does not cover."""
         return arm.written != self.written or arm.consumer != self.written & _COUNT_MASK
 
-    def missing(self):
+    def missing(self) -> str | None:
         """Returns the text of the EQE that is missing at rest, or None."""
         if self.last_arm is None:
             return None
@@ -179,7 +191,7 @@ class CompletionQueue:
             f"{consumer} CQEs, {self.written} are written"
         )
 
-    def rest(self):
+    def rest(self) -> None:
         """At rest only the newest arm may be open, and one event may wait for an arm of the EQ."""
         if not self.free and self.next_arm < len(self.eq.arms):
             self.free = True

@@ -5,7 +5,10 @@ A device may split a message at any byte. Messages to the same address keep thei
 queue. Bytes count as written after their comparison.
 """
 
+from __future__ import annotations
+
 from collections import deque
+from collections.abc import Iterator
 from itertools import chain
 
 
@@ -14,7 +17,7 @@ class Message:
 
     __slots__ = ("left",)
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.left = 0
 
 
@@ -23,34 +26,34 @@ class Piece:
 
     __slots__ = ("address", "data", "message")
 
-    def __init__(self, address, data, message):
+    def __init__(self, address: int, data: bytes, message: Message | None) -> None:
         self.address, self.data, self.message = address, data, message
 
 
 class DuePayload:
     """All outstanding pieces of one device, by start address."""
 
-    def __init__(self):
-        self._by_address = {}
+    def __init__(self) -> None:
+        self._by_address: dict[int, deque[Piece]] = {}
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Piece]:
         return chain.from_iterable(self._by_address.values())
 
-    def clear(self):
+    def clear(self) -> None:
         """Drops all outstanding pieces."""
         self._by_address.clear()
 
-    def add(self, address, data, message=None):
+    def add(self, address: int, data: bytes, message: Message | None = None) -> None:
         """Adds bytes that the predictor wrote."""
         if message is not None:
             message.left += len(data)
         self._put(Piece(address, data, message))
 
-    def _put(self, piece, first=False):
+    def _put(self, piece: Piece, first: bool = False) -> None:
         queue = self._by_address.setdefault(piece.address, deque())
         (queue.appendleft if first else queue.append)(piece)
 
-    def write(self, address, data):
+    def write(self, address: int, data: bytes) -> None:
         """Removes bytes that the device wrote; raises ValueError if they are not due."""
         while data:
             piece = self._find(address, data)
@@ -64,7 +67,7 @@ class DuePayload:
                 self._put(Piece(address + size, piece.data[size:], piece.message), first=True)
             address, data = address + size, data[size:]
 
-    def _find(self, address, data):
+    def _find(self, address: int, data: bytes) -> Piece:
         """Returns the oldest piece at an address that holds these bytes."""
         queue = self._by_address.get(address)
         if queue is None:
@@ -81,7 +84,7 @@ class DuePayload:
             f"  expected {piece.data[at : at + 32].hex()}\n  got      {data[at : at + 32].hex()}"
         )
 
-    def _split(self, address):
+    def _split(self, address: int) -> deque[Piece]:
         """Splits the pieces that enclose `address` so that a piece starts there."""
         around = [
             piece for piece in self if piece.address < address < piece.address + len(piece.data)

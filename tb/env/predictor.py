@@ -7,7 +7,11 @@ address. A reset takes effect in the model when the device reports its begin; la
 it.
 """
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict, deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from efa_cosim.boundary.memory import Memory
 from efa_cosim.device.admin_counters import COUNTER_BYTES
@@ -22,12 +26,22 @@ from efa_cosim.session.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETIO
 from tb.env.notification import AdminMessages, CompletionQueue, EventQueue
 from tb.env.payload import DuePayload, Message
 
+if TYPE_CHECKING:
+    from efa_cosim.device.completion import Completions
+    from efa_cosim.device.interrupts import Interrupts
+    from efa_cosim.device.objects import Cq
+    from efa_cosim.device.ring import EntryRing
+
 PAGE_BYTES = 4096
 # Allocation of the last free message context depends on time: here the model never runs out.
 UNBOUND = {"msg_w": 24}
+# Opcode (None if the entry could not be read), status, slot, ring depth and interface version.
+Command: TypeAlias = tuple[int | None, int, int, int, int]
+# Place of the ring, QP number and queue type.
+CompletionKey: TypeAlias = tuple[tuple[int, int], int, int]
 
 
-def pages(start, end):
+def pages(start: int, end: int) -> range:
     """Returns the addresses of the pages that a range touches."""
     return range(start // PAGE_BYTES * PAGE_BYTES, end, PAGE_BYTES)
 
@@ -38,16 +52,18 @@ class Ring:
     `bounds` limits the events or messages that its entries permit (tb/env/notification.py).
     """
 
-    bounds = None
+    bounds: Any = None
 
-    def __init__(self, kind, number, sub, base, entry_bytes, depth):
+    def __init__(
+        self, kind: str, number: int, sub: int, base: int, entry_bytes: int, depth: int
+    ) -> None:
         self.kind, self.number, self.sub = kind, number, sub
         self.base, self.entry_bytes, self.depth = base, entry_bytes, depth
         self.end = base + entry_bytes * depth
         self.written = 0
         self.place = number, sub
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{self.kind} ring {self.number}.{self.sub}"
 
 
@@ -55,7 +71,7 @@ _PHASE_AT = {ADMIN_RESPONSE: 3, COMPLETION: 3, EVENT: 0, ASYNC_EVENT: 4}
 _TIME = slice(8, 16)
 
 
-def clear_phase(kind, entry):
+def clear_phase(kind: str, entry: bytes) -> tuple[bytes, int]:
     """Returns the entry without its phase bit, and the bit."""
     at = _PHASE_AT[kind]
     byte = entry[at]
@@ -64,22 +80,22 @@ def clear_phase(kind, entry):
     return entry, 0
 
 
-def clear_time(entry):
+def clear_time(entry: bytes) -> bytes:
     """Returns an AENQ entry with its time cleared: each device has its own clock."""
     return entry[: _TIME.start] + bytes(8) + entry[_TIME.stop :]
 
 
-def is_keep_alive(entry):
+def is_keep_alive(entry: bytes) -> bool:
     """True for a keep-alive, which the device sends on its own."""
     return int.from_bytes(entry[:2], "little") == defs.AdminAenqGroup.KEEP_ALIVE
 
 
-def time_of(entry):
+def time_of(entry: bytes) -> int:
     """Returns the time of an AENQ entry, in cycles of the device."""
     return int.from_bytes(entry[_TIME], "little")
 
 
-def clear_checksum(entry, version):
+def clear_checksum(entry: bytes, version: int) -> bytes:
     """Returns an ACQE without its checksum; raises ValueError if the checksum is wrong."""
     bare = defs.AdminAcqEntry.unpack(entry)
     head = bare.acq_common_descriptor
@@ -107,7 +123,7 @@ route_of = _ROUTE.unpack_from
 psn_of = precompiled(defs.PktHdr, "psn").unpack_from
 
 
-def same_packet(one, other):
+def same_packet(one: bytes, other: bytes) -> bool:
     """True for packets equal except for the fields that a device chooses: psn, msg_id, path."""
     return one == other or (
         one[:_PSN] == other[:_PSN]
@@ -119,14 +135,15 @@ def same_packet(one, other):
 class Vectors:
     """Decides which messages the MSI-X table permits, now or at the time of the message."""
 
-    def __init__(self, interrupts):
+    def __init__(self, interrupts: Interrupts) -> None:
         self._interrupts = interrupts
-        self.of_message = {}
+        self.of_message: dict[tuple[int, int], int] = {}
         # Vectors that were masked when the device was at rest, and not unmasked since.
+        self.masked: set[int]
         self.masked, self.admin_masked = set(), False
         write_table = interrupts.write_table
 
-        def noted(offset, value):
+        def noted(offset: int, value: int) -> None:
             write_table(offset, value)
             vector = offset // ENTRY_BYTES
             low, high, data, control = interrupts.table[vector]
@@ -134,9 +151,9 @@ class Vectors:
             if not control & 1:
                 self.masked.discard(vector)
 
-        interrupts.write_table = noted
+        interrupts.write_table = noted  # type: ignore[method-assign]
 
-    def blocks(self, vector):
+    def blocks(self, vector: int) -> bool:
         """True if a message of this vector may be pending or lost.
 
         A vector beyond the table has no messages.
@@ -147,15 +164,15 @@ class Vectors:
             or bool(interrupts.table[vector][3] & 1)
         )  # fmt: skip
 
-    def opened(self):
+    def opened(self) -> None:
         """Updates the masked vectors after a possible clear of the function mask."""
         self.masked = set(filter(self.blocks, self.masked))
 
-    def admin_opened(self, masked):
+    def admin_opened(self, masked: bool) -> None:
         """Records the value of INTR_MASK."""
         self.admin_masked &= masked
 
-    def rest(self, admin_masked):
+    def rest(self, admin_masked: bool) -> None:
         """The device is at rest: a masked vector sends no message until it is unmasked."""
         self.masked = set(filter(self.blocks, range(self._interrupts.vectors)))
         self.admin_masked = admin_masked
@@ -164,9 +181,15 @@ class Vectors:
 class Predictor:
     """One reference device and its outstanding outputs."""
 
-    def __init__(self, node_id, profile, limits=None, **straps):
+    def __init__(
+        self,
+        node_id: int,
+        profile: str,
+        limits: dict[str, int] | None = None,
+        **straps: Any,
+    ) -> None:
         self.memory = Memory()
-        self._by_page = defaultdict(list)
+        self._by_page: defaultdict[int, list[Ring]] = defaultdict(list)
         self.device = Device(
             self.memory,
             node_id=node_id,
@@ -177,30 +200,30 @@ class Predictor:
         self.device.on_dma_write = self._on_write
         self.device.on_packet = self._on_packet
         self.device.on_interrupt = self._on_interrupt
-        self.responses = defaultdict(deque)
-        self.async_events = deque()
+        self.responses: defaultdict[int, deque[tuple[bytes, Command]]] = defaultdict(deque)
+        self.async_events: deque[bytes] = deque()
         # Entries of each key, and for receives the message of each entry (None without payload).
-        self.completions = defaultdict(list)
-        self.messages = defaultdict(list)
+        self.completions: defaultdict[CompletionKey, list[bytes]] = defaultdict(list)
+        self.messages: defaultdict[CompletionKey, list[Message | None]] = defaultdict(list)
         self.payload = DuePayload()
-        self._message = None
-        self.register_responses = deque()
-        self.packets = defaultdict(deque)
-        self.interrupts = Counter()
-        self.touched = set()
+        self._message: Message | None = None
+        self.register_responses: deque[tuple[int, bytes, bool]] = deque()
+        self.packets: defaultdict[tuple[int, ...], deque[bytes]] = defaultdict(deque)
+        self.interrupts: Counter[int] = Counter()
+        self.touched: set[int] = set()
         # A reset that the host posted and the device has not begun, with the host's later actions.
         # Between begin and end of a reset, outstanding entries may leave or not.
-        self.waiting = deque()
+        self.waiting: deque[Callable[[], object]] = deque()
         self.resetting = self._cancels_responses = False
         # The device may report a reset in progress that the model has finished.
         self.unfinished = False
         self.cycle, self.bus_master = 0, True
         self.vectors = Vectors(self.device.interrupts)
-        self._observed = None
+        self._observed: Completions | None = None
         self._cancel_rings()
         self._observe()
 
-    def store(self, bar, offset, data, cycle=0):
+    def store(self, bar: int, offset: int, data: bytes, cycle: int = 0) -> None:
         """Applies a host store accepted in `cycle` and finds the rings that it created."""
         if self.waiting:
             self.waiting.append(lambda: self.store(bar, offset, data, cycle))
@@ -209,7 +232,7 @@ class Predictor:
         else:
             self._store(bar, offset, data, cycle)
 
-    def _store(self, bar, offset, data, cycle):
+    def _store(self, bar: int, offset: int, data: bytes, cycle: int) -> None:
         self.cycle = cycle
         if bar != defs.EFA_REG_BAR:
             self.device.store(bar, offset, data)
@@ -219,21 +242,21 @@ class Predictor:
             self._find_rings()
             self.vectors.admin_opened(self.device.admin.masked)
 
-    def _resets(self, offset, data):
+    def _resets(self, offset: int, data: bytes) -> int:
         """True for a store that begins a reset."""
         at = defs.Reg.DEV_CTL - offset
         return 0 <= at <= len(data) - 4 and data[at] & 1 and not self.device.in_reset
 
-    def flr(self):
+    def flr(self) -> None:
         """Posts a function-level reset."""
         self.waiting.append(self._flr)
 
-    def _flr(self):
+    def _flr(self) -> None:
         self._cancels_responses = True
         self.device.flr()
         self._observe()
 
-    def set_bus_master(self, on):
+    def set_bus_master(self, on: bool) -> None:
         """Switches bus mastering after all earlier stores."""
         if self.waiting:
             self.waiting.append(lambda: self.set_bus_master(on))
@@ -241,12 +264,12 @@ class Predictor:
             self.bus_master = on
             self.device.set_bus_master(on)
 
-    def set_function_mask(self, on):
+    def set_function_mask(self, on: bool) -> None:
         """Sets the function mask of MSI-X, at rest."""
         self.device.set_msix(True, on)
         self.vectors.opened()
 
-    def reset_begun(self):
+    def reset_begun(self) -> bool:
         """Applies the posted reset that the device has begun; False if no reset is posted."""
         if not self.waiting:
             # A function-level reset takes over a reset that has not drained.
@@ -259,7 +282,7 @@ class Predictor:
                 action()
         return True
 
-    def restart(self, memory):
+    def restart(self, memory: Any) -> None:
         """Clears all outstanding outputs after the drain; an earlier output is now an error.
 
         The progress of the device at the reset is not predicted, so memory is copied from the
@@ -276,7 +299,7 @@ class Predictor:
         for page in self.touched:
             self.memory.poke(page, memory.read(page, PAGE_BYTES))
 
-    def accepts_events(self):
+    def accepts_events(self) -> bool:
         """False if an asynchronous event has to wait: the AENQ is full, or DMA is off."""
         if self.waiting or self.resetting or self.device.in_reset or not self.bus_master:
             return False
@@ -286,7 +309,7 @@ class Predictor:
         depth, written = events["ring"]
         return written - events["consumed"] & COUNT_MASK != depth
 
-    def missing(self):
+    def missing(self) -> list[str]:
         """Returns texts of the events and messages that a device at rest has not sent."""
         device = self.device
         if self.waiting or self.resetting or not self.bus_master:
@@ -300,14 +323,14 @@ class Predictor:
                 owed += [one.missing() for one in sources if self._may_report(one)]
         return [one for one in owed if one]
 
-    def _may_report(self, source):
+    def _may_report(self, source: AdminMessages | EventQueue) -> object:
         """False for messages that INTR_MASK holds and for messages of a destroyed EQ."""
         if isinstance(source, AdminMessages):
             return not self.device.admin.masked
         number = source.number
         return self.event_queues[number] is source and self.device.objects.eqs.get(number)
 
-    def rest(self):
+    def rest(self) -> None:
         """At rest every arm has taken effect and no further output follows."""
         device = self.device
         if self.waiting or self.resetting or not self.bus_master:
@@ -321,15 +344,19 @@ class Predictor:
                 source.rest(blocked or (isinstance(source, AdminMessages) and admin_masked))
         self.vectors.rest(admin_masked)
 
-    def _cancel_rings(self):
+    def _cancel_rings(self) -> None:
+        self.rings: dict[int, tuple[EntryRing, tuple[Any, ...], Any]]
+        self._acq: EntryRing | None
         self.rings, self._acq = {}, None
         self._by_page = defaultdict(list)
-        self.ring_pages = set()
+        self.ring_pages: set[int] = set()
         # Sources of messages by vector; EQs and CQs in interrupt mode by number.
-        self.sources = defaultdict(list)
+        self.sources: defaultdict[int, list[AdminMessages | EventQueue]] = defaultdict(list)
+        self.event_queues: dict[int, EventQueue]
+        self.completion_queues: dict[int, CompletionQueue]
         self.event_queues, self.completion_queues = {}, {}
 
-    def _observe(self):
+    def _observe(self) -> None:
         """Records arms as the model executes them; a reset replaces the data path."""
         completions = self.device.datapath.completions
         if completions is self._observed:
@@ -337,7 +364,7 @@ class Predictor:
         self._observed = completions
         ring, arm_eq = completions.ring, completions.arm_eq
 
-        def ring_noted(cq, value):
+        def ring_noted(cq: Cq, value: int) -> None:
             if cq.eq is not None and value >> _ARM_LSB & 1:
                 bounds = self.completion_queues.get(cq.index)
                 if bounds is None or bounds.model is not cq:
@@ -347,16 +374,17 @@ class Predictor:
                 bounds.arm(self.cycle, value & _CONSUMER_MASK)
             ring(cq, value)
 
-        def arm_eq_noted(number):
+        def arm_eq_noted(number: int) -> None:
             if self.device.objects.eqs.get(number) is not None:
                 self._find_rings()
                 self.event_queues[number].arm(self.cycle)
             arm_eq(number)
 
-        completions.ring, completions.arm_eq = ring_noted, arm_eq_noted
+        completions.ring, completions.arm_eq = ring_noted, arm_eq_noted  # type: ignore[method-assign]
 
-    def _find_rings(self):
+    def _find_rings(self) -> None:
         """Finds the rings that commands and registers have named."""
+        seen: dict[int, tuple[EntryRing, tuple[Any, ...], Any]]
         device, seen = self.device, {}
         admin = device.admin
         self._acq = admin.acq
@@ -383,7 +411,7 @@ class Predictor:
         # The model's rings stay referenced, so that no other object gets the same id().
         self.rings = seen
 
-    def _add_ring(self, ring, owner):
+    def _add_ring(self, ring: Ring, owner: Any) -> None:
         """Adds a ring; `owner` is the model's CQ for completions, else the reporting vector."""
         if ring.kind == COMPLETION:
             ring.bounds = self._bounds_of(owner)
@@ -399,7 +427,7 @@ class Predictor:
             self._by_page[page // PAGE_BYTES].insert(0, ring)
         self.ring_pages.update(pages(ring.base, ring.end))
 
-    def _bounds_of(self, cq):
+    def _bounds_of(self, cq: Cq) -> CompletionQueue | None:
         """Returns the bounds of a CQ's events, None in polled mode."""
         if cq.eq is None:
             return None
@@ -409,11 +437,11 @@ class Predictor:
             known = self.completion_queues[cq.index] = CompletionQueue(cq.index, eq, cq, known)
         return known
 
-    def in_ring_page(self, address):
+    def in_ring_page(self, address: int) -> bool:
         """True if the page of an address holds ring entries."""
         return address & -PAGE_BYTES in self.ring_pages
 
-    def ring_of(self, address, size):
+    def ring_of(self, address: int, size: int) -> Ring | None:
         """Returns the ring of a DMA write, None elsewhere; ValueError for a partial entry."""
         for ring in self._by_page.get(address // PAGE_BYTES, ()):
             # The newest ring that holds the address comes first.
@@ -423,14 +451,14 @@ class Predictor:
                 return ring
         return None
 
-    def touch(self, address, size):
+    def touch(self, address: int, size: int) -> None:
         """Marks the pages of a write: device and model contents are compared at the end."""
         page, last = address & -PAGE_BYTES, address + size - 1
         self.touched.add(page)
         if last - page >= PAGE_BYTES:
             self.touched.update(pages(address, last + 1))
 
-    def _on_write(self, address, data):
+    def _on_write(self, address: int, data: bytes) -> None:
         if self.device.admin.acq is not self._acq:
             # The store that enables the ring also executes commands posted before.
             self._find_rings()
@@ -464,27 +492,27 @@ class Predictor:
         elif ring.kind == ASYNC_EVENT:
             self.async_events.append(clear_time(entry))
 
-    def _command_of(self, head):
+    def _command_of(self, head: Any) -> Command:
         """Returns the command of a response: opcode, status, slot, ring depth, version."""
-        admin = self.device.admin
+        admin: Any = self.device.admin
         opcode, slot = admin.current
         return opcode, int(head.status), slot, admin.aq.depth, self.device.version
 
-    def _is_response(self, address):
+    def _is_response(self, address: int) -> bool:
         device = self.device
         return address == device.register_pair(defs.Reg.MMIO_RESP_LO, defs.Reg.MMIO_RESP_HI)
 
-    def _is_counter(self, address):
+    def _is_counter(self, address: int) -> bool:
         return any(one.address == address for one in self.device.objects.counters.live.values())
 
-    def _on_packet(self, packet):
+    def _on_packet(self, packet: bytes) -> None:
         self.packets[route_of(packet)].append(packet)
 
-    def _on_interrupt(self, vector, _address, _data):
+    def _on_interrupt(self, vector: int, _address: int, _data: int) -> None:
         self.interrupts[vector] += 1
 
 
-def completion_key(ring, entry):
+def completion_key(ring: Ring, entry: bytes) -> CompletionKey:
     """Returns the key of a completion; completions of one key are compared with each other."""
     flags, qp_num = _ENTRY.unpack_from(entry)
     return ring.place, qp_num, flags >> _Q_TYPE_LSB & 3

@@ -6,7 +6,11 @@ reaches the model of its destination when that device has accepted it, so that b
 order.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 from efa_cosim.layouts import defs
 from tb.env.difference import Difference, differs
@@ -25,7 +29,9 @@ from tb.lib.failure import Named
 LAST_FLIT, RESET, ASYNC = defs.Ev.RX_LAST, defs.Ev.RESET, defs.Ev.AENQ
 KEEP_ALIVE = defs.AdminAenqGroup.KEEP_ALIVE
 STEP = defs.ResetStep
-(_OP_LSB, _OP_MASK), (_SRC_LSB, _SRC_MASK), (_DST_LSB, _DST_MASK) = (
+# Packets in flight to a device, by opcode, sender and receiver.
+Flying: TypeAlias = defaultdict[tuple[int, ...], deque[bytes]]
+(_OP_LSB, _OP_MASK), (_SRC_LSB, _SRC_MASK), (_DST_LSB, _DST_MASK) = (  # type: ignore[misc]
     (lsb, (1 << width) - 1)
     for lsb, width, _ in map(defs.EVENTS.rx_last.fields.get, ("opcode", "src_qpn", "dst_qpn"))
 )
@@ -37,34 +43,41 @@ class Predictors:
     `memories` are the host memories that the devices write, `nodes` their node numbers.
     """
 
-    def __init__(self, memories, profile="default", nodes=range(1, 3), limits=None, **straps):
+    def __init__(
+        self,
+        memories: Sequence[Any],
+        profile: str = "default",
+        nodes: Iterable[int] = range(1, 3),
+        limits: dict[str, int] | None = None,
+        **straps: Any,
+    ) -> None:
         self.memories = memories
         self.devices = [
             Predictor(node, profile, limits, **straps)
             for node, _ in zip(nodes, memories, strict=False)
         ]
         self._by_node = {one.device.node_id: d for d, one in enumerate(self.devices)}
-        self._flying = [defaultdict(deque) for _ in memories]
+        self._flying: list[Flying] = [defaultdict(deque) for _ in memories]
         # Packets that were in flight to a device at its reset: the device may accept or drop them.
-        self._doubtful = [defaultdict(deque) for _ in memories]
+        self._doubtful: list[Flying] = [defaultdict(deque) for _ in memories]
         self._actions = {
             HostStore: self._store, PinChange: self._pin, AsyncRequest: self._async_request,
             MemoryWrite: self._memory_write, MemoryFault: self._memory_fault,
             Packet: self._departs, Event: self._event,
         }  # fmt: skip
 
-    def predict(self, one):
+    def predict(self, one: Any) -> None:
         """Applies a transaction of a monitor to the model of its device."""
         self._actions[type(one)](one)
 
-    def in_flight(self, number):
+    def in_flight(self, number: int) -> list[tuple[int, ...]]:
         """Returns the routes of packets that have left for a device and not arrived."""
         return [route for route, packets in self._flying[number].items() if packets]
 
-    def _store(self, one):
+    def _store(self, one: Any) -> None:
         self.devices[one.device].store(one.bar, one.offset, one.data, one.cycle)
 
-    def _pin(self, one):
+    def _pin(self, one: Any) -> None:
         predictor = self.devices[one.device]
         if one.pin == "bme":
             predictor.set_bus_master(bool(one.value))
@@ -73,16 +86,16 @@ class Predictors:
         elif one.pin == "flr":
             predictor.flr()
 
-    def _async_request(self, one):
+    def _async_request(self, one: Any) -> None:
         self.devices[one.device].device.raise_event(one.group, one.syndrome, one.data)
 
-    def _memory_write(self, one):
+    def _memory_write(self, one: Any) -> None:
         self.devices[one.device].memory.poke(one.address, one.data)
 
-    def _memory_fault(self, one):
+    def _memory_fault(self, one: Any) -> None:
         self.devices[one.device].memory.fail(one.address, one.size)
 
-    def _departs(self, one):
+    def _departs(self, one: Any) -> None:
         """Puts the packet of the model in flight until the destination device accepts it.
 
         Fields that a device chooses differ, so the packet of the device is only compared.
@@ -93,7 +106,7 @@ class Predictors:
         if due and target is not None:
             self._flying[target][opcode, source, destination].append(due[0])
 
-    def _event(self, one):
+    def _event(self, one: Any) -> None:
         device, predictor = one.device, self.devices[one.device]
         if one.kind == LAST_FLIT:
             route = (one.data >> _OP_LSB & _OP_MASK, one.data >> _SRC_LSB & _SRC_MASK,
@@ -108,7 +121,7 @@ class Predictors:
         elif one.kind == RESET:
             self._reset(one, defs.EVENTS.reset.unpack(one.data).step)
 
-    def _reset(self, one, step):
+    def _reset(self, one: Any, step: int) -> None:
         device, predictor = one.device, self.devices[one.device]
         if step == STEP.BEGUN and not predictor.reset_begun():
             raise differs((device, one.cycle), "reset\n  expected none\n  got      its begin")

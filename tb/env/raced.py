@@ -5,8 +5,12 @@ Statuses and data depend on time there, so they are not compared with the model;
 are checked. The IOMMU (tb/env/iommu.py) fails an access to memory that a response has released.
 """
 
+from __future__ import annotations
+
 import os
 import random
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import cocotb
 
@@ -15,53 +19,62 @@ from tb.lib.bridge import bridge
 from tb.lib.host import InnerLink, RtlBackend
 from tb.lib.native import PCIE_SIZES, Native, drawn_sizes
 
+if TYPE_CHECKING:
+    from efa_cosim.boundary.backend import Store
+
 
 class MappingBackend(RtlBackend):
     """One device of a running simulation whose host maps memory in its IOMMU."""
 
-    def __init__(self, link, name, device, node_id, iommu):
+    link: InnerLink
+
+    def __init__(
+        self, link: InnerLink, name: str, device: int, node_id: int, iommu: IommuDriver
+    ) -> None:
         self.iommu = iommu
         super().__init__(link, name, device, node_id)
 
-    def stores(self, items):
+    def stores(self, items: Iterable[Store]) -> None:
         items = list(items)
         for item in items:
             self.iommu.store(*item)
         super().stores(items)
 
-    def set_bus_master(self, on):
+    def set_bus_master(self, on: bool) -> None:
         self.iommu.set_bus_master(on)
         super().set_bus_master(on)
 
-    def begin_flr(self):
+    def begin_flr(self) -> None:
         self.iommu.flr()
         super().begin_flr()
 
-    def inject(self, packet):
+    def inject(self, packet: bytes) -> None:
         """Sends a packet that no device sent to this device; the packet may be malformed."""
         self.link.inject(self.device, packet)
 
-    def counters(self):
+    def counters(self) -> dict[str, int]:
         """Returns what the host has seen of the device: reads, packets, interrupts and so on."""
         return self.link.native.counters(self.device)
 
-    def pause(self, cycles):
+    def pause(self, cycles: int) -> None:
         """Advances time by `cycles`."""
         self.link.run([], cycles)
 
 
-def raced(native, sim, live=None):
+def raced(native: Native, sim: str, live: type[LiveMemory] | None = None) -> list[MappingBackend]:
     """Returns the backends of a started bench; use them in a function called through `bridge`."""
     link = InnerLink(native)
 
-    def backend(device):
+    def backend(device: int) -> MappingBackend:
         iommu = IommuDriver(native.iommu(device), native.memory(device), 1 + device, live)
         return MappingBackend(link, sim, device, 1 + device, iommu)
 
     return [backend(device) for device in range(native.devices)]
 
 
-async def race(dut, work, live=LiveMemory, **knobs):
+async def race(
+    dut: Any, work: Callable[..., Any], live: type[LiveMemory] = LiveMemory, **knobs: int
+) -> None:
     """Runs work on one device without comparison; `knobs` set the timing of host and network."""
     seed = int(cocotb.RANDOM_SEED)
     native = Native(dut)

@@ -10,7 +10,7 @@ WIDTH = 32
 class BarRegisters(uvm_reg_block):
     """The registers of BAR 0; `build` creates them and their address map."""
 
-    def build(self):
+    def build(self) -> None:
         """Creates registers and fields; bits without a name are fields `reserved_LSB`."""
         little = uvm_endianness_e.UVM_LITTLE_ENDIAN
         self.bar = self.create_map("bar0", 0, WIDTH // 8, little)
@@ -128,7 +128,9 @@ class BarRegisters(uvm_reg_block):
         )  # fmt: skip
         self.lock_model()
 
-    def _add(self, name, offset, access, *fields):
+    def _add(
+        self, name: str, offset: int, access: str, *fields: tuple[str, int, int, int]
+    ) -> uvm_reg:
         """Adds a register; a field is (name, LSB, width, reset value)."""
         register = uvm_reg(name, WIDTH)
         register.configure(self)

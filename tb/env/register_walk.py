@@ -5,7 +5,11 @@ The register model is generated from spec/regs.yaml (tb/env/register_model.py). 
 strap of the interface version replace reset values of read-only registers, as decision 0001 states.
 """
 
+from __future__ import annotations
+
 import random
+from collections.abc import Sequence
+from typing import Any
 
 from efa_cosim.host.driver import Driver
 from efa_cosim.layouts import defs
@@ -28,7 +32,7 @@ HARMLESS = {
 CHECKED_ALONE = ("MMIO_REG_READ",)
 
 
-def registers_of(profile="default", interface=0):
+def registers_of(profile: str = "default", interface: int = 0) -> BarRegisters:
     """Returns the register model of a device with these straps."""
     block = BarRegisters("registers")
     block.build()
@@ -47,7 +51,7 @@ def registers_of(profile="default", interface=0):
     return block
 
 
-def readable(register):
+def readable(register: Any) -> bool:
     """True for a register that the host can read; all others read 0."""
     return register.get_fields()[0].get_access() == "RO"
 
@@ -55,7 +59,13 @@ def readable(register):
 class RegisterWalk(HostSequence):
     """Checks every register of the model, in a random order drawn from the seed."""
 
-    def __init__(self, backends, seed, profile="default", interface=0):
+    def __init__(
+        self,
+        backends: Sequence[Any],
+        seed: int,
+        profile: str = "default",
+        interface: int = 0,
+    ) -> None:
         super().__init__("register_walk")
         self.backend, self.random = backends[0], random.Random(seed)
         self.block = registers_of(profile, interface)
@@ -63,7 +73,7 @@ class RegisterWalk(HostSequence):
         self.expected = {one: one.get_reset() if readable(one) else 0 for one in self.registers}
         self.driver = Driver(self.backend)
 
-    async def body(self):
+    async def body(self) -> None:
         await self.do(self.backend.set_bus_master, True)
         await self.do(self.unchanged, "at power-on")
         await self.do(self.driver.set_response_address)
@@ -77,21 +87,21 @@ class RegisterWalk(HostSequence):
         await self.do(self.reset)
         await self.do(self.function_reset)
 
-    def read(self, register):
+    def read(self, register: Any) -> int:
         """Returns the value of a register by a load."""
         size = register.get_n_bytes()
         return int.from_bytes(self.backend.load(BAR, self.place(register), size), "little")
 
-    def write(self, register, value):
+    def write(self, register: Any, value: int) -> None:
         """Stores a value to a register."""
         size = register.get_n_bytes()
         self.backend.store(BAR, self.place(register), value.to_bytes(size, "little"))
 
-    def place(self, register):
+    def place(self, register: Any) -> int:
         """Returns the offset of a register in its BAR."""
         return self.block.bar.get_reg_map_info(register).offset
 
-    def compare(self, register, found, when):
+    def compare(self, register: Any, found: int, when: str) -> None:
         """Fails with the first field of a register that differs from the model."""
         expected = self.expected[register]
         if found == expected:
@@ -105,12 +115,12 @@ class RegisterWalk(HostSequence):
                     Named(f"{register.get_name()}.{field.get_name()}", *pair),
                 )
 
-    def unchanged(self, when):
+    def unchanged(self, when: str) -> None:
         """Compares every register with the model."""
         for register in self.registers:
             self.compare(register, self.read(register), when)
 
-    def access(self, register):
+    def access(self, register: Any) -> None:
         """Stores both values of each bit; no register that the host can read changes."""
         name = register.get_name()
         if name in CHECKED_ALONE:
@@ -124,7 +134,7 @@ class RegisterWalk(HostSequence):
         self.backend.settle()
         self.unchanged(f"after the stores to {name}")
 
-    def unknown_offsets(self):
+    def unknown_offsets(self) -> None:
         """Stores to and reads offsets without a register."""
         for offset in UNKNOWN_OFFSETS:
             self.backend.store(BAR, offset, self.random.randbytes(4))
@@ -136,12 +146,12 @@ class RegisterWalk(HostSequence):
                 )
         self.unchanged("after stores to unknown offsets")
 
-    def read_less(self, register):
+    def read_less(self, register: Any) -> None:
         """Reads a register through host memory."""
         found = self.driver.read_register(self.place(register))
         self.compare(register, found, "by a read-less read")
 
-    def status(self, when, **bits):
+    def status(self, when: str, **bits: int) -> None:
         """Waits until DEV_STS has these bits, then compares all registers."""
         register = self.block.get_reg_by_name("DEV_STS")
         self.expected[register] = defs.REG_BITS.DEV_STS.pack(READY=1, **bits)
@@ -151,7 +161,7 @@ class RegisterWalk(HostSequence):
             self.backend.pause(POLL_CYCLES)
         self.unchanged(when)
 
-    def reset(self):
+    def reset(self) -> None:
         """Resets through DEV_CTL: DEV_STS shows the steps, and the response address is cleared."""
         store = self.driver.write_register
         self.backend.settle()
@@ -173,7 +183,7 @@ class RegisterWalk(HostSequence):
         caps = self.block.get_reg_by_name("CAPS")
         self.compare(caps, found.reg_val, "by a read-less read after a reset")
 
-    def function_reset(self):
+    def function_reset(self) -> None:
         """Does a function-level reset: all registers have their reset values again."""
         self.backend.flr()
         self.status("after a function-level reset")

@@ -13,8 +13,12 @@ The predictors (tb/env/predictors.py) have seen the inputs that led to an output
 A violation fails at once, an outstanding output at the end.
 """
 
+from __future__ import annotations
+
 from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from efa_cosim.layouts import defs
 from efa_cosim.session.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION
@@ -44,6 +48,10 @@ from tb.env.predictor import (
 from tb.env.transactions import DmaWrite, Event, Message, Packet, PayloadRun
 from tb.lib.failure import Named, field_of
 
+if TYPE_CHECKING:
+    from tb.env.predictor import Predictor, Ring
+    from tb.env.predictors import Predictors
+
 RESET, DRAINED = defs.Ev.RESET, defs.ResetStep.DRAINED
 ADMIN_VECTOR = 0
 _EVENT_TYPE = defs.AdminEqeEventType.COMPLETION
@@ -53,9 +61,11 @@ _FINISHED = defs.REG_BITS.DEV_STS.pack(READY=1, RESET_FINISHED=1)
 _STATUS_AT = defs.IoCdescCommon.status.offset
 _FLUSHED = int(defs.IoCompStatus.FLUSHED)
 _SRD_SEND = int(defs.PktOpcode.SRD_SEND)
+# Number of a device and cycle of its output.
+Where: TypeAlias = tuple[int, int]
 
 
-def _flushed_before(owed, at):
+def _flushed_before(owed: Sequence[bytes], at: int) -> bool:
     """True for a flushed send that is not the oldest one: a flush keeps the posting order."""
     return owed[at][_STATUS_AT] == _FLUSHED and any(
         entry[_STATUS_AT] == _FLUSHED for entry in owed[:at]
@@ -63,7 +73,7 @@ def _flushed_before(owed, at):
 
 
 @cache
-def event_of(cqn):
+def event_of(cqn: int) -> bytes:
     """Returns the EQE of a CQ, without its phase bit."""
     comp_event = defs.AdminCompEvent(cqn=cqn)
     return defs.AdminEqe(event_type=_EVENT_TYPE, u=defs.AdminEqeU(comp_event=comp_event)).pack()
@@ -76,14 +86,14 @@ class Scoreboard:
     two messages of a vector.
     """
 
-    def __init__(self, models, moderation=0):
+    def __init__(self, models: Predictors, moderation: int = 0) -> None:
         self._models, self.predictors, self.memories = models, models.devices, models.memories
         self.moderation = moderation
-        self._event_times = Counter()
-        self.compared = Counter()
-        self.listeners = []
-        self._admin_interrupts = Counter()
-        self._next_psn = Counter()
+        self._event_times: Counter[int] = Counter()
+        self.compared: Counter[str] = Counter()
+        self.listeners: list[Callable[[str, Any], object]] = []
+        self._admin_interrupts: Counter[int] = Counter()
+        self._next_psn: Counter[tuple[int, int]] = Counter()
         self._comparisons = {
             DmaWrite: lambda one: self.write(one.device, one.cycle, one.address, one.data),
             PayloadRun: lambda one: self.payload_writes(
@@ -94,13 +104,13 @@ class Scoreboard:
             Event: lambda one: self.event(one.device, one.cycle, one.kind, one.data),
         }
 
-    def compare(self, one):
+    def compare(self, one: Any) -> None:
         """Compares a transaction of an output monitor; the predictor has seen its cause before."""
         self._comparisons[type(one)](one)
 
     # Outputs of the devices, in cycle order
 
-    def write(self, device, cycle, address, data):
+    def write(self, device: int, cycle: int, address: int, data: bytes) -> None:
         """Compares a DMA write of a device."""
         predictor = self.predictors[device]
         where = device, cycle
@@ -132,7 +142,14 @@ class Scoreboard:
         else:
             self._event(predictor, where, ring, entry)
 
-    def payload_writes(self, device, cycle, address, data, count=1):
+    def payload_writes(
+        self,
+        device: int,
+        cycle: int,
+        address: int,
+        data: bytes,
+        count: int = 1,
+    ) -> None:
         """Compares `count` contiguous DMA writes to no ring, the last one in this cycle."""
         predictor = self.predictors[device]
         if predictor.in_ring_page(address):
@@ -143,7 +160,9 @@ class Scoreboard:
         else:
             self._plain_write(predictor, (device, cycle), address, data, count)
 
-    def _plain_write(self, predictor, where, address, data, count):
+    def _plain_write(
+        self, predictor: Predictor, where: Where, address: int, data: bytes, count: int
+    ) -> None:
         if predictor.register_responses and predictor.register_responses[0][0] == address:
             _, wanted, resetting = predictor.register_responses.popleft()
             if data != wanted and not (resetting and self._not_finished(data, wanted)):
@@ -160,7 +179,7 @@ class Scoreboard:
         self.compared["payload writes"] += count
 
     @staticmethod
-    def _not_finished(data, wanted):
+    def _not_finished(data: bytes, wanted: bytes) -> bool:
         """True for a reset in progress in the device that the model has finished.
 
         The duration of a reset is up to the device.
@@ -171,7 +190,9 @@ class Scoreboard:
         due.reg_val = _IN_PROGRESS
         return data == due.pack()
 
-    def _response(self, predictor, where, ring, entry, phase):
+    def _response(
+        self, predictor: Predictor, where: Where, ring: Ring, entry: bytes, phase: int
+    ) -> None:
         image = bytearray(entry)
         image[3] |= phase
         try:
@@ -203,7 +224,7 @@ class Scoreboard:
         self._report("response", bare)
         self._report("command", command)
 
-    def _async_event(self, predictor, where, ring, entry):
+    def _async_event(self, predictor: Predictor, where: Where, ring: Ring, entry: bytes) -> None:
         """Compares an AENQ entry: requested events keep their order, keep-alives may mix in."""
         bare, time = clear_time(entry), time_of(entry)
         owed, alive = predictor.async_events, is_keep_alive(bare)
@@ -221,7 +242,7 @@ class Scoreboard:
         ring.bounds.entry(where[1])
         self.compared["asynchronous events"] += 1
 
-    def _completion(self, predictor, where, ring, entry):
+    def _completion(self, predictor: Predictor, where: Where, ring: Ring, entry: bytes) -> None:
         key = completion_key(ring, entry)
         owed = predictor.completions.get(key, [])
         # SRD acknowledges in any order, so the search covers all sends; receives keep their order.
@@ -252,7 +273,7 @@ class Scoreboard:
         if self.listeners:
             self._report("completion", entry)
 
-    def _event(self, predictor, where, ring, entry):
+    def _event(self, predictor: Predictor, where: Where, ring: Ring, entry: bytes) -> None:
         device, cycle = where
         cqn = defs.AdminEqe.unpack(entry).u.comp_event.cqn
         bounds = predictor.completion_queues.get(cqn)
@@ -262,7 +283,7 @@ class Scoreboard:
                 where, f"{ring}\n  expected {wanted.hex()}\n  got      {entry.hex()}",
                 field_of(defs.AdminEqe, wanted, entry),
             )  # fmt: skip
-        refusal = f"none: CQ {cqn} has no EQ"
+        refusal: str | None = f"none: CQ {cqn} has no EQ"
         while bounds is not None:
             # A destroyed CQ may have led to this EQE, until the device was at rest.
             refusal = bounds.refusal(cycle) if bounds.eq is ring.bounds else "one on another EQ"
@@ -274,7 +295,7 @@ class Scoreboard:
         ring.bounds.entry(cycle)
         self.compared["events"] += 1
 
-    def packet(self, device, cycle, packet):
+    def packet(self, device: int, cycle: int, packet: bytes) -> None:
         """Compares a packet that left a device."""
         where = device, cycle
         route = route_of(packet)
@@ -304,7 +325,7 @@ class Scoreboard:
         if self.listeners:
             self._report("packet", packet)
 
-    def event(self, device, cycle, kind, data):
+    def event(self, device: int, cycle: int, kind: int, data: int) -> None:
         """Processes an ev_* event; the end of a session clears what its outputs depended on."""
         if kind == RESET and defs.EVENTS.reset.unpack(data).step == DRAINED:
             self._admin_interrupts[device] = self.predictors[device].interrupts[ADMIN_VECTOR]
@@ -313,14 +334,14 @@ class Scoreboard:
         if self.listeners:
             self._report("event", (device, cycle, kind, data))
 
-    def interrupt(self, device, cycle, vector, address=None):
+    def interrupt(self, device: int, cycle: int, vector: int, address: int | None = None) -> None:
         """Compares an MSI-X message: its data, and its address if known."""
         predictor = self.predictors[device]
         where = device, cycle
         vectors = predictor.vectors
         if address is not None:
             message = address, vector
-            vector = vectors.of_message.get(message)
+            vector = vectors.of_message.get(message)  # type: ignore[assignment]
             if vector is None:
                 raise differs(
                     where,
@@ -345,13 +366,13 @@ class Scoreboard:
             self._admin_interrupts[device] += 1
         self.compared["interrupts"] += 1
 
-    def _report(self, what, item):
+    def _report(self, what: str, item: Any) -> None:
         for listener in self.listeners:
             listener(what, item)
 
     # At rest and at the end
 
-    def missing(self):
+    def missing(self) -> list[str]:
         """Returns texts of the events and messages that devices at rest have not sent."""
         return [
             f"device {number}: {text}"
@@ -359,7 +380,7 @@ class Scoreboard:
             for text in predictor.missing()
         ]
 
-    def accepts_events(self, device, waiting):
+    def accepts_events(self, device: int, waiting: int) -> None:
         """Fails if asynchronous events wait at the pins of a device at rest that has free space."""
         if waiting and self.predictors[device].accepts_events():
             raise Difference(
@@ -367,7 +388,7 @@ class Scoreboard:
                 Named("asynchronous events at s_aenq", "0, at rest", str(waiting)),
             )
 
-    def rest(self):
+    def rest(self) -> None:
         """Ends the open bounds of devices at rest; fails on a missing event or message."""
         missing = self.missing()
         if missing:
@@ -379,7 +400,7 @@ class Scoreboard:
         for predictor in self.predictors:
             predictor.rest()
 
-    def check(self, least=1):
+    def check(self, least: int = 1) -> dict[str, int]:
         """Fails on any outstanding output; returns the numbers of comparisons."""
         self.rest()
         for number, predictor in enumerate(self.predictors):
@@ -393,7 +414,7 @@ class Scoreboard:
             )
         return dict(self.compared)
 
-    def _nothing_owed(self, number, predictor):
+    def _nothing_owed(self, number: int, predictor: Predictor) -> None:
         owed = [
             *(f"response to command {c:#x}" for c, due in predictor.responses.items() for _ in due),
             *(
@@ -424,7 +445,7 @@ class Scoreboard:
                 Named("outstanding output", owed[0], "nothing"),
             )
 
-    def _memory_equal(self, number, predictor):
+    def _memory_equal(self, number: int, predictor: Predictor) -> None:
         """Compares every page that device or model wrote; ring entries were compared before."""
         for page in sorted(predictor.touched - predictor.ring_pages):
             wanted = predictor.memory.peek(page, PAGE_BYTES)

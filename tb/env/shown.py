@@ -8,11 +8,19 @@ stores without an owner or with a part of a dword (llq). The other results of do
 depend on how far the device is.
 """
 
+from __future__ import annotations
+
 from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from efa_cosim.layouts import defs
 from tb.env.difference import Difference
 from tb.lib.failure import Named
+
+if TYPE_CHECKING:
+    from efa_cosim.device.device import Device
+    from tb.env.scoreboard import Scoreboard
 
 KINDS = ("anomaly_host", "anomaly_admin", "anomaly_net", "qperr", "db", "llq")
 ADMIN = defs.AnomalyAdmin
@@ -24,7 +32,7 @@ FOREIGN_DOORBELL, NO_OWNER, PARTIAL = 1, 1, 3
 STATUSES = {"db": (FOREIGN_DOORBELL,), "llq": (NO_OWNER, PARTIAL)}
 
 
-def _compared(kind, data):
+def _compared(kind: str, data: int) -> int | None:
     """Returns the part of an event's data that both sides must agree on, None for no part."""
     if kind in STATUSES:
         status = getattr(defs.EVENTS, kind).unpack(data).status
@@ -39,18 +47,20 @@ def _compared(kind, data):
 class ShownEvents:
     """Listens to a scoreboard and to its models for these kinds (names of spec/events.yaml)."""
 
-    def __init__(self, board, kinds=KINDS):
+    def __init__(self, board: Scoreboard, kinds: Sequence[str] = KINDS) -> None:
         self._names = {int(defs.Ev[kind.upper()]): kind for kind in kinds}
+        self._model: Counter[tuple[int, str, int]]
+        self._device: Counter[tuple[int, str, int]]
         self._model, self._device = Counter(), Counter()
-        self._last = {}  # anomaly_admin event by model
+        self._last: dict[int, dict[str, Any]] = {}  # anomaly_admin event by model
         board.listeners.append(self._count)
         for number, predictor in enumerate(board.predictors):
             self._watch(number, predictor.device)
 
-    def _watch(self, number, device):
+    def _watch(self, number: int, device: Device) -> None:
         before = device.on_event
 
-        def shown(name, values):
+        def shown(name: str, values: dict[str, Any]) -> None:
             if name in self._names.values():
                 self._expect(number, name, values)
             if before is not None:
@@ -58,7 +68,7 @@ class ShownEvents:
 
         device.on_event = shown
 
-    def _expect(self, number, name, values):
+    def _expect(self, number: int, name: str, values: dict[str, Any]) -> None:
         """Records an event of a model; a wrong checksum of an AQE hides a wrong phase."""
         if name == "anomaly_admin":
             last, self._last[number] = self._last.get(number), values
@@ -72,16 +82,16 @@ class ShownEvents:
         if data is not None:
             self._model[number, name, data] += 1
 
-    def _count(self, what, item):
+    def _count(self, what: str, item: Any) -> None:
         if what != "event":
             return
         device, _, kind, data = item
         name = self._names.get(kind)
         data = None if name is None else _compared(name, data)
         if data is not None:
-            self._device[device, name, data] += 1
+            self._device[device, name, data] += 1  # type: ignore[index]
 
-    def check(self):
+    def check(self) -> int:
         """Raises Difference if a number of events differs; returns the number of compared ones."""
         wrong, first = [], None
         for what, one, other in (("not shown", self._model, self._device),

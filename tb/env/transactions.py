@@ -93,7 +93,7 @@ class PayloadRun(NamedTuple):
     device: int
     address: int
     data: bytes
-    count: int
+    count: int  # type: ignore[assignment]
 
 
 class Message(NamedTuple):
