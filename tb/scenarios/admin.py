@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs admin commands: object lifetimes, every refusal, resource limits, many at a time."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
 from efa_cosim.host.admin_queue import DriverError
 from efa_cosim.host.driver import Driver
 from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
@@ -8,12 +13,15 @@ from efa_cosim.host.page_list import mem_addr
 from efa_cosim.layouts import defs
 from tb.scenarios.send import exchange
 
+if TYPE_CHECKING:
+    from random import Random
+
 STATUS = defs.AdminAqCompletionStatus
 STATE = defs.AdminQpState
 PAGE = 4096
 
 
-def refused(status, call, *arguments, **named):
+def refused(status: int, call: Callable[..., Any], *arguments: Any, **named: Any) -> None:
     """Checks that the call fails with this admin status."""
     try:
         call(*arguments, **named)
@@ -24,7 +32,7 @@ def refused(status, call, *arguments, **named):
     assert got == status, f"{call} {arguments} {named}: {got!r}, expected {status!r}"
 
 
-def every_object(backends, _rng):
+def every_object(backends: Sequence[Any], _rng: Random) -> None:
     """Creates, uses and destroys each object; free numbers are reused lowest first."""
     driver = Driver(backends[0], cpus=4).probe()
     uar, other_uar = driver.alloc_uar(), driver.alloc_uar()
@@ -63,7 +71,7 @@ def every_object(backends, _rng):
     driver.remove()
 
 
-def new_qp(driver, pd, uar, cq, rq_base, **changes):
+def new_qp(driver: Driver, pd: int, uar: int, cq: Any, rq_base: int, **changes: Any) -> Any:
     """Sends CREATE_QP with a valid default for every field."""
     sizes = {
         "send_queue_ring_size": 64 * 16, "send_queue_depth": 16,
@@ -76,7 +84,7 @@ def new_qp(driver, pd, uar, cq, rq_base, **changes):
     return driver.create_qp(**{**fields, **changes})
 
 
-def every_refusal(backends, _rng):
+def every_refusal(backends: Sequence[Any], _rng: Random) -> None:
     """Violates each admin command rule of decision 0001 once; the device stays unchanged."""
     driver = Driver(backends[0]).probe()
     uar, other_uar, pd = driver.alloc_uar(), driver.alloc_uar(), driver.alloc_pd()
@@ -101,12 +109,13 @@ def every_refusal(backends, _rng):
                                 (16, 1, ring + 8)):  # fmt: skip
         refused(bad, driver.create_eq, depth, vector, base)
 
-    def create_cq(**changes):
+    def create_cq(**changes: Any) -> Any:
         fields = {"cq_entry_size_words": 8, "sub_cq_depth": 16, "uar": uar, "num_sub_cqs": 1,
                   "cq_ba": mem_addr(ring + 4096)}  # fmt: skip
         return driver.execute(defs.AdminCreateCqCmd(**{**fields, **changes}))
 
     refused(malformed, create_cq, virt=1)
+    changes: dict[str, Any]
     for changes in (
         {"cq_entry_size_words": 5}, {"cq_entry_size_words": 4, "set_src_addr": 1},
         {"sub_cq_depth": 0}, {"sub_cq_depth": 24},
@@ -116,7 +125,7 @@ def every_refusal(backends, _rng):
     ):  # fmt: skip
         refused(bad, create_cq, **changes)
 
-    def create_qp(**changes):
+    def create_qp(**changes: Any) -> Any:
         named = {"pd": pd, "uar": uar, **changes}
         return new_qp(driver, named.pop("pd"), named.pop("uar"), cq, ring + 16384, **named)
 
@@ -158,7 +167,7 @@ def every_refusal(backends, _rng):
     response = driver.query_qp(handle)
     assert (response.qp_state, response.qkey, response.sq_draining) == (STATE.RTR, QKEY, 0)
 
-    def reg_mr(**changes):
+    def reg_mr(**changes: Any) -> Any:
         fields = {"pd": pd, "iova": 0x7000, "mr_length": 8192, "phys_page_size_shift": 12,
                   "local_write_enable": 1}  # fmt: skip
         inline = changes.pop("pages", [ring, ring + PAGE])
@@ -194,14 +203,14 @@ def every_refusal(backends, _rng):
     driver.destroy_qp(handle)
 
 
-def raw_command(driver, opcode):
+def raw_command(driver: Driver, opcode: int) -> Any:
     """Sends a command with any opcode except 0."""
     request = defs.AdminAllocPdCmd()
     request.aq_common.opcode = opcode
     return driver.execute(request)
 
 
-def everything_taken(backends, _rng):
+def everything_taken(backends: Sequence[Any], _rng: Random) -> None:
     """Exhausts object numbers and LLQ pages, then frees and reuses some."""
     driver = Driver(backends[0]).probe()
     full = STATUS.RESOURCE_ALLOCATION_FAILURE
@@ -223,7 +232,7 @@ def everything_taken(backends, _rng):
     assert again.llq_descriptors_offset == qps[3].llq_descriptors_offset
 
 
-def many_commands(backends, rng):
+def many_commands(backends: Sequence[Any], rng: Random) -> None:
     """Posts as many commands of all kinds as the driver permits; finishes them in posting order."""
     node = Node(backends[0])
     driver = node.driver
@@ -246,7 +255,7 @@ def many_commands(backends, rng):
             command.result()
 
 
-def dependent_commands(backends, rng):
+def dependent_commands(backends: Sequence[Any], rng: Random) -> None:
     """Posts commands that depend on each other together; the device executes them in order."""
     driver = Driver(backends[0]).probe()
     uar, pd = driver.alloc_uar(), driver.alloc_pd()
@@ -256,7 +265,7 @@ def dependent_commands(backends, rng):
         qp = new_qp(driver, pd, uar, cq.cq_idx, ring + 16384)
         mr = driver.reg_mr(pd, 0x1000, 5000, [ring, ring + PAGE], 12)
         ah = driver.create_ah(pd, driver.gid)
-        users = [
+        users: list[Any] = [
             defs.AdminDestroyQpCmd(qp_handle=qp.qp_handle), defs.AdminDeregMrCmd(l_key=mr.l_key),
             defs.AdminDestroyAhCmd(ah=ah, pd=pd),
         ]  # fmt: skip
@@ -266,7 +275,7 @@ def dependent_commands(backends, rng):
             defs.AdminDeallocUarCmd(uar=uar), defs.AdminAllocPdCmd(), defs.AdminAllocUarCmd(),
         ]  # fmt: skip
         commands = [driver.submit(request) for request in [*users, *used]]
-        responses = [driver.finish(command) for command in commands]
+        responses: list[Any] = [driver.finish(command) for command in commands]
         assert (responses[-2].pd, responses[-1].uar) == (pd, uar)
     # In the reverse order the first commands find the object in use.
     cq = driver.create_cq(uar, 16, ring, 32)
@@ -284,7 +293,7 @@ def dependent_commands(backends, rng):
         driver.finish(command)
 
 
-def statistics(backends, rng):
+def statistics(backends: Sequence[Any], rng: Random) -> None:
     """Sends messages of all sizes, some refused; checks the device counters against the traffic."""
     node = Node(backends[0])
     ends = [Endpoint(node, kind) for kind in (UD, SRD) for _ in range(2)]

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs asynchronous events as the driver sees them: groups, full ring, doorbell, mask."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from efa_cosim.host.driver import Driver
 from efa_cosim.layouts import defs
+
+if TYPE_CHECKING:
+    from random import Random
 
 FATAL, WARNING, NOTIFICATION, KEEP_ALIVE = 1, 2, 3, 4
 DEPTH = defs.EFA_ASYNC_QUEUE_DEPTH
 
 
-def contents(driver):
+def contents(driver: Driver) -> list[tuple[int, int, bytes]]:
     """Returns (group, syndrome, data) of the events that the driver has consumed, oldest first."""
     place = defs.AdminAenqEntry.inline_data_w4.offset
     return [
@@ -17,12 +25,12 @@ def contents(driver):
     ]
 
 
-def reported(driver):
+def reported(driver: Driver) -> list[tuple[int, ...]]:
     """Returns (group, syndrome) of the consumed events."""
     return [content[:2] for content in contents(driver)]
 
 
-def events(backends, rng):
+def events(backends: Sequence[Any], rng: Random) -> None:
     """Raises events of every group with syndromes and data, in order, over several ring wraps."""
     backend = backends[0]
     driver = Driver(backend).probe()
@@ -38,7 +46,7 @@ def events(backends, rng):
     driver.remove()
 
 
-def full_ring(backends, _rng):
+def full_ring(backends: Sequence[Any], _rng: Random) -> None:
     """Fills the ring with unread events; later events stay pending until the driver reads some."""
     backend = backends[0]
     driver = Driver(backend).probe()
@@ -53,7 +61,7 @@ def full_ring(backends, _rng):
     driver.remove()
 
 
-def groups(backends, _rng):
+def groups(backends: Sequence[Any], _rng: Random) -> None:
     """Drops events of disabled or unknown groups; a pending event is dropped with its group."""
     backend = backends[0]
     driver = Driver(backend).probe()
@@ -70,7 +78,7 @@ def groups(backends, _rng):
     driver.remove()
 
 
-def events_and_commands(backends, rng):
+def events_and_commands(backends: Sequence[Any], rng: Random) -> None:
     """Runs events, commands and resets at the same time."""
     backend = backends[0]
     for _ in range(4):
@@ -80,17 +88,17 @@ def events_and_commands(backends, rng):
             commands = [driver.submit(defs.AdminAllocPdCmd()) for _ in range(rng.randrange(3))]
             for command in commands:
                 driver.finish(command)
-        driver.wait(lambda driver=driver: len(driver.async_events) == 30)
+        driver.wait(lambda driver=driver: len(driver.async_events) == 30)  # type: ignore[misc]
         driver.reset()
 
 
-def overrun(backends, rng):
+def overrun(backends: Sequence[Any], rng: Random) -> None:
     """Raises events of every group among commands, more than the ring holds unread."""
     backend = backends[0]
     driver = Driver(backend).probe()
     raised = []
 
-    def request(group):
+    def request(group: int) -> None:
         syndrome, data = rng.getrandbits(16), rng.randbytes(48)
         backend.raise_event(group, syndrome, data)
         if 1 <= group < KEEP_ALIVE:
@@ -107,7 +115,7 @@ def overrun(backends, rng):
     driver.remove()
 
 
-def alive(backends, _rng):
+def alive(backends: Sequence[Any], _rng: Random) -> None:
     """Runs commands with keep-alives at the strap's period; a driver that reads loses none."""
     driver = Driver(backends[0]).probe()
     for _ in range(20):

@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs bring-up: probes of old and new drivers, resets, registers, interrupt masks."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
 from efa_cosim.host.driver import FLAVOURS, Driver
 from efa_cosim.host.endpoints import Endpoint, Node, pattern
 from efa_cosim.host.queue_pair import SendWr, Sge
 from efa_cosim.layouts import defs
 
+if TYPE_CHECKING:
+    from random import Random
+
 UNKNOWN_OFFSET = 0x7C
 
 
-def both_flavours(backends, _rng):
+def both_flavours(backends: Sequence[Any], _rng: Random) -> None:
     """Probes and removes each driver twice; the device holds no state of an earlier driver."""
     for flavour in FLAVOURS * 2:
         driver = Driver(backends[0], flavour=flavour).probe()
@@ -19,7 +27,7 @@ def both_flavours(backends, _rng):
         driver.remove()
 
 
-def registers(backends, _rng):
+def registers(backends: Sequence[Any], _rng: Random) -> None:
     """Reads every register through memory and by loads, with equal values; tests ignored stores."""
     driver = Driver(backends[0])
     backends[0].set_bus_master(True)
@@ -35,7 +43,7 @@ def registers(backends, _rng):
     assert driver.read_register(defs.Reg.VERSION) == driver.read_register(defs.Reg.VERSION) == 2
 
 
-def masked_admin_interrupt(backends, _rng):
+def masked_admin_interrupt(backends: Sequence[Any], _rng: Random) -> None:
     """Unmasks the admin vector after two polled responses, which leads to one message."""
     driver = Driver(backends[0]).probe()
     driver.mask_admin_interrupt(1)
@@ -50,7 +58,7 @@ def masked_admin_interrupt(backends, _rng):
     assert backends[0].interrupts() == [0]
 
 
-def masked_vector(backends, _rng):
+def masked_vector(backends: Sequence[Any], _rng: Random) -> None:
     """Masks a vector: a message sets its pending bit, the unmask sends the message."""
     backend = backends[0]
     driver = Driver(backend).probe()
@@ -58,7 +66,7 @@ def masked_vector(backends, _rng):
     pending_under(driver, lambda on: backend.store(0, control, int(on).to_bytes(4, "little")))
 
 
-def masked_function(backends, _rng):
+def masked_function(backends: Sequence[Any], _rng: Random) -> None:
     """Sets the function mask: a message sets its pending bit, the unmask sends the message."""
     backend = backends[0]
     driver = Driver(backend).probe()
@@ -67,7 +75,7 @@ def masked_function(backends, _rng):
     pending_under(driver, backend.set_function_mask)
 
 
-def pending_under(driver, mask):
+def pending_under(driver: Driver, mask: Callable[[bool], None]) -> None:
     """Checks that a response's message is pending from mask(True) to mask(False), then leaves."""
     backend = driver.backend
     mask(True)
@@ -80,7 +88,7 @@ def pending_under(driver, mask):
     assert not backend.load(0, defs.LIMITS.msix_pba_offset, 1)[0] & 1
 
 
-def function_level_reset(backends, _rng):
+def function_level_reset(backends: Sequence[Any], _rng: Random) -> None:
     """Clears the device by FLR three times; each time the driver finds a new device."""
     for _ in range(3):
         node = Node(backends[0])
@@ -90,7 +98,7 @@ def function_level_reset(backends, _rng):
         backends[0].flr()
 
 
-def ignored_by_the_device(backends, rng):
+def ignored_by_the_device(backends: Sequence[Any], rng: Random) -> None:
     """Makes accesses that the device ignores and reports: excess doorbells, a missing vector."""
     backend = backends[0]
     driver = Driver(backend).probe()
@@ -111,7 +119,7 @@ def ignored_by_the_device(backends, rng):
     driver.alloc_pd()
 
 
-def long_message(backends, _rng):
+def long_message(backends: Sequence[Any], _rng: Random) -> None:
     """Sends a message through a region without pages; only the size limit splits its requests."""
     node, size, at = Node(backends[0]), 4096, 1000
     driver, a, b = node.driver, Endpoint(node), Endpoint(node)

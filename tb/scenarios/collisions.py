@@ -4,11 +4,19 @@
 The offset between the two sides of a collision is swept, so that each relative cycle occurs.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
 from efa_cosim.layouts import defs
 from tb.scenarios.send import exchange
+
+if TYPE_CHECKING:
+    from random import Random
 
 STATUS, STATE, ERROR = defs.IoCompStatus, defs.AdminQpState, defs.QpError
 # Upper bound of the cycles from the doorbell of a send until the scheduler has consumed its WQE.
@@ -16,27 +24,27 @@ CONSUMED = 400
 DOORBELL_BYTES = 4
 
 
-def index_of(qp):
+def index_of(qp: Any) -> int:
     """Returns the index of a queue pair as events report it."""
     return qp.number & (1 << defs.LIMITS.qpn_w) - 1
 
 
-def doorbell(end, offset, value):
+def doorbell(end: Endpoint, offset: int, value: int) -> tuple[int, int, bytes]:
     """Returns a doorbell store through the page of an endpoint's own UAR."""
     return end.node.driver.db_bar, offset, (value & 0xFFFF).to_bytes(DOORBELL_BYTES, "little")
 
 
-def beyond_sq(end):
+def beyond_sq(end: Endpoint) -> tuple[int, int, bytes]:
     """Returns a doorbell store beyond the depth of the send queue."""
     return doorbell(end, end.qp.sq_db, end.qp.sq.produced + end.depth + 1)
 
 
-def beyond_rq(end):
+def beyond_rq(end: Endpoint) -> tuple[int, int, bytes]:
     """Returns a doorbell store beyond the depth of the receive queue."""
     return doorbell(end, end.qp.rq_db, end.qp.rq.produced + end.depth + 1)
 
 
-def cancel(end):
+def cancel(end: Endpoint) -> None:
     """Frees an endpoint whose queue pair a bare command has destroyed."""
     del end.node.context.qps[end.qp.number]
     end.qp.free_rings()
@@ -44,7 +52,7 @@ def cancel(end):
     end.cq.destroy()
 
 
-def draining_shows(backends, _rng):
+def draining_shows(backends: Sequence[Any], _rng: Random) -> None:
     """Checks sq_draining of QUERY_QP in SQD: set before the acknowledgement, clear after it.
 
     The network latency must be much longer than two admin commands.
@@ -69,7 +77,7 @@ def draining_shows(backends, _rng):
         a.qp.modify(STATE.RTS)
 
 
-def broken_at_once(backends, rng, rounds=2, queues=40):
+def broken_at_once(backends: Sequence[Any], rng: Random, rounds: int = 2, queues: int = 40) -> None:
     """Moves many queue pairs to ERR within a few cycles; each flushes all its WQEs.
 
     The send engine receives a state change every few cycles while it hands flushed queues back to
@@ -116,7 +124,7 @@ def broken_at_once(backends, rng, rounds=2, queues=40):
     exchange(first, peer, b"as new")
 
 
-def contexts_come_back(backends, _rng):
+def contexts_come_back(backends: Sequence[Any], _rng: Random) -> None:
     """Clears unacknowledged sends by RESET, more in total than there are message contexts.
 
     Afterwards the device sends as many messages at once as before. The network latency must exceed
@@ -136,7 +144,7 @@ def contexts_come_back(backends, _rng):
     exchange(a, b, b"as new")
 
 
-def handle_goes_under_sends(backends, _rng):
+def handle_goes_under_sends(backends: Sequence[Any], _rng: Random) -> None:
     """Destroys an AH with sends in flight to its peer.
 
     All of the sends flush and late acknowledgements are ignored. Sends by a new handle of the same
@@ -156,7 +164,9 @@ def handle_goes_under_sends(backends, _rng):
         backend.settle()
 
 
-def other_handles_go_under_sends(backends, _rng, peers=range(20, 26)):
+def other_handles_go_under_sends(
+    backends: Sequence[Any], _rng: Random, peers: Iterable[int] = range(20, 26)
+) -> None:
     """Destroys other AHs, then the AH itself, with sends in flight.
 
     The AH has the number of an earlier one. Its sends complete until it is destroyed. The network
@@ -181,7 +191,7 @@ def other_handles_go_under_sends(backends, _rng, peers=range(20, 26)):
         backend.settle()
 
 
-def nothing_leaves_of_a_broken_queue(backends, _rng):
+def nothing_leaves_of_a_broken_queue(backends: Sequence[Any], _rng: Random) -> None:
     """Breaks a queue pair during payload reads of its sends.
 
     All sends flush and no packet leaves, although the read data arrives. The host's read latency
@@ -202,7 +212,12 @@ def nothing_leaves_of_a_broken_queue(backends, _rng):
         assert backend.counters()["packets"] == before["packets"]
 
 
-def breaks_while_another_goes(backends, rng, longest=900, step=30):
+def breaks_while_another_goes(
+    backends: Sequence[Any],
+    rng: Random,
+    longest: int = 900,
+    step: int = 30,
+) -> None:
     """Breaks a queue pair while another is destroyed.
 
     Its sends in flight and its pending sends all flush, once. The engines receive both state
@@ -235,7 +250,7 @@ def breaks_while_another_goes(backends, rng, longest=900, step=30):
     exchange(b, Endpoint(node), b"as new")
 
 
-def reset_beside_a_query(backends, _rng, sends=60):
+def reset_beside_a_query(backends: Sequence[Any], _rng: Random, sends: int = 60) -> None:
     """Resets one queue pair directly before a QUERY_QP of another.
 
     MODIFY_QP to RESET clears the sends in flight of its own queue pair only; sends of the other
@@ -264,14 +279,19 @@ def reset_beside_a_query(backends, _rng, sends=60):
             end.qp.to_rts(QKEY)
 
 
-def moved(end, state):
+def moved(end: Endpoint, state: int) -> Any:
     """Returns MODIFY_QP to ERR or RESET."""
     request = defs.AdminModifyQpCmd(qp_handle=end.qp.handle, qp_state=state)
     request.modify_mask__qp_state = 1
     return request
 
 
-def destroyed_while_fetching(backends, rng, longest=1500, step=100):
+def destroyed_while_fetching(
+    backends: Sequence[Any],
+    rng: Random,
+    longest: int = 1500,
+    step: int = 100,
+) -> None:
     """Destroys or resets queue pairs during descriptor reads; the responses follow the reads."""
     node, backend = Node(backends[0]), backends[0]
     driver = node.driver
@@ -293,7 +313,7 @@ def destroyed_while_fetching(backends, rng, longest=1500, step=100):
     backend.settle()
 
 
-def causes(backends, rng, report):
+def causes(backends: Sequence[Any], rng: Random, report: Any) -> None:
     """Breaks queue pairs of both engines at the same time, each for its own cause.
 
     Appends (queue pair, cause) of each to `report`.
@@ -301,7 +321,7 @@ def causes(backends, rng, report):
     node, backend = Node(backends[0]), backends[0]
     good = Endpoint(node), Endpoint(node)
 
-    def expect(end, cause):
+    def expect(end: Endpoint, cause: int) -> None:
         report.append((index_of(end.qp), cause))
 
     for turn in range(3):
@@ -346,7 +366,7 @@ def causes(backends, rng, report):
     exchange(*good, b"the others go on")
 
 
-def two_without_last(end):
+def two_without_last(end: Endpoint) -> None:
     """Posts a receive WQE of two descriptors without `last`."""
     descriptors = np.zeros(2, defs.IoRxDesc.DTYPE)
     descriptors["length"], descriptors["lkey_ctrl"] = 64, end.buffer.l_key
@@ -354,13 +374,13 @@ def two_without_last(end):
     end.qp.post_descriptors(descriptors)
 
 
-def unwritten(end):
+def unwritten(end: Endpoint) -> None:
     """Posts a slot of which no dword was written."""
     end.node.backend.stores([doorbell(end, end.qp.sq_db, 1)])
     end.node.backend.settle()
 
 
-def closed_slot(end, peer):
+def closed_slot(end: Endpoint, peer: Endpoint) -> None:
     """Stores to a slot whose WQE is posted and pending."""
     end.qp.modify(STATE.SQD)
     end.send(peer, b"waits", inline=True)

@@ -6,12 +6,21 @@
 scoreboard checks the responses.
 """
 
+from __future__ import annotations
+
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from efa_cosim.host.page_list import PAGE_BYTES, PageList
 from efa_cosim.layouts import defs
 from tb.scenarios.drawing import NEVER_THERE, OP, STATE
 from tb.scenarios.requests import CORRUPTIONS, MAKERS
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from efa_cosim.host.driver import Driver
 
 SUCCESS = defs.AdminAqCompletionStatus.SUCCESS
 NONE_FREE = defs.AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE
@@ -38,7 +47,7 @@ class Nothing(Exception):
     """Raised when a request needs an object that does not exist."""
 
 
-def all_themes(rng):
+def all_themes(rng: Random) -> Iterator[int]:
     """Yields every command in random order, without end."""
     while True:
         yield from rng.sample(list(MAKERS), len(MAKERS))
@@ -51,20 +60,33 @@ class Commands:
     reads fail, `themes` the sequence of preferred commands.
     """
 
-    def __init__(self, driver, rng, invalid=0.3, unreadable=None, themes=None):
+    def __init__(
+        self,
+        driver: Driver,
+        rng: Random,
+        invalid: float = 0.3,
+        unreadable: int | None = None,
+        themes: Iterator[int] | None = None,
+    ) -> None:
         self.driver, self.rng, self.invalid = driver, rng, invalid
         self.unreadable, self.themes = unreadable, themes or all_themes(rng)
         self.ring = driver.allocator.alloc(1 << 16)
         self.counters = driver.allocator.alloc(PAGE_BYTES)
-        self._lists = {}
+        self._lists: dict[int, PageList] = {}
+        self.states: dict[int, defs.AdminQpState]
+        self.ah_refs: Counter[int]
         self.states, self.ah_refs = {}, Counter()
+        self.live: dict[int, dict[Any, Any]]
+        self.dead: dict[int, list[int]]
         self.live = {opcode: {} for opcode in (*NAMES, OP.ATTACH_EVENT_COUNTER)}
         self.dead = {opcode: [NEVER_THERE] for opcode in NAMES}
-        self._left, self._share, self._theme, self._strict = 0, 0, None, True
+        self._share: float
+        self._theme: int
+        self._left, self._share, self._theme, self._strict = 0, 0, None, True  # type: ignore[assignment]
 
     # Drawing
 
-    def draw(self):
+    def draw(self) -> Any:
         """Returns a request; aq_common names the opcode if the opcode has no request type."""
         self._round()
         if self.rng.random() < self.invalid / 16:
@@ -88,7 +110,7 @@ class Commands:
         self._noise(request)
         return request
 
-    def _round(self):
+    def _round(self) -> None:
         """Prefers one command for some draws, until its objects run out or for a shorter time."""
         if self._left <= 0:
             self._theme = next(self.themes)
@@ -97,7 +119,7 @@ class Commands:
             self._left = MOST_DRAWS if fills else self.rng.randrange(20, 200)
         self._left -= 1
 
-    def _noise(self, request):
+    def _noise(self, request: Any) -> None:
         """Randomizes don't-care bits: reserved header bits and flags without meaning."""
         head = request.aq_common
         head.reserved3 = self.rng.getrandbits(5)
@@ -105,7 +127,7 @@ class Commands:
         if head.opcode not in (OP.REG_MR, OP.SET_FEATURE):
             head.ctrl_data, head.ctrl_data_indirect = (self.rng.getrandbits(1) for _ in range(2))
 
-    def pick(self, opcode):
+    def pick(self, opcode: int) -> Any:
         """Returns a live object of this opcode; else an invalid number, or raises Nothing."""
         alive = list(self.live[opcode])
         if alive:
@@ -114,13 +136,13 @@ class Commands:
             raise Nothing
         return NEVER_THERE
 
-    def gone(self, opcode):
+    def gone(self, opcode: int) -> int:
         """Returns a number that was freed or never allocated."""
         return self.rng.choice(self.dead[opcode])
 
     # Responses
 
-    def learn(self, request, status, response):
+    def learn(self, request: Any, status: int, response: Any) -> None:
         """Records the result of a request."""
         opcode = request.aq_common.opcode
         if id(request) in self._lists:
@@ -159,17 +181,17 @@ class Commands:
         if opcode == OP.CREATE_QP:
             self.states[response.qp_handle] = STATE.RESET
 
-    def state_of(self, handle):
+    def state_of(self, handle: int) -> defs.AdminQpState:
         """Returns the state of a queue pair after the commands so far."""
         return self.states.get(handle, STATE.RESET)
 
     # Host memory of requests
 
-    def counter_place(self):
+    def counter_place(self) -> int:
         """Returns an address for the value of an event counter."""
         return self.counters + 8 * self.rng.randrange(PAGE_BYTES // 8)
 
-    def write_list(self, request, pages, chained):
+    def write_list(self, request: Any, pages: Sequence[int], chained: bool) -> None:
         """Writes a page list and names it in the request; the list is freed at the response."""
         driver = self.driver
         most = 0 if chained else len(pages) * 8

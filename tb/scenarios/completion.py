@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the completion side: entry sizes, shared queues, sub-queues, events and arming."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
 from efa_cosim.layouts import defs
 from tb.scenarios.send import exchange
 
+if TYPE_CHECKING:
+    from random import Random
+
 STATUS = defs.IoCompStatus
 
 
-def shared_queue(backends, rng):
+def shared_queue(backends: Sequence[Any], rng: Random) -> None:
     """Completes several queue pairs of both kinds into one CQ, over many wraps."""
     node = Node(backends[0])
     cq = node.context.create_cq(32, entry_bytes=16)
@@ -22,7 +30,7 @@ def shared_queue(backends, rng):
         assert sorted(int(one["wr_id"]) for one in done) == [turn, 1000 + turn]
 
 
-def events(backends, rng):
+def events(backends: Sequence[Any], rng: Random) -> None:
     """Arms a CQ before or after the completion; one event follows each arm."""
     node = Node(backends[0], cpus=4)
     ends = [Endpoint(node, events=True) for _ in range(3)]
@@ -42,7 +50,7 @@ def events(backends, rng):
         backends[0].settle()
 
 
-def armed_by_its_register_alone(backends, _rng):
+def armed_by_its_register_alone(backends: Sequence[Any], _rng: Random) -> None:
     """Stores the arm value to other registers: none arms an EQ that has an unreported EQE."""
     node, backend = Node(backends[0], cpus=1), backends[0]
     a, ends = Endpoint(node), [Endpoint(node, events=True) for _ in range(2)]
@@ -64,7 +72,7 @@ def armed_by_its_register_alone(backends, _rng):
     a.cq.wait_for(2)
 
 
-def events_in_flight(backends, rng, rounds=60):
+def events_in_flight(backends: Sequence[Any], rng: Random, rounds: int = 60) -> None:
     """Arms CQs and EQs while completions are in flight, also repeatedly."""
     node = Node(backends[0], cpus=3)
     ends = [Endpoint(node, rng.choice((UD, SRD)), events=True) for _ in range(5)]
@@ -96,7 +104,7 @@ def events_in_flight(backends, rng, rounds=60):
         backends[0].settle()
 
 
-def sub_queues(backends, rng):
+def sub_queues(backends: Sequence[Any], rng: Random) -> None:
     """Uses the recorded profile: two sub-queues, one for sends, one for receives."""
     node = Node(backends[0])
     a, b = Endpoint(node), Endpoint(node)
@@ -104,7 +112,7 @@ def sub_queues(backends, rng):
         exchange(a, b, pattern(rng.randrange(200), turn))
 
 
-def large_datagrams(backends, _rng):
+def large_datagrams(backends: Sequence[Any], _rng: Random) -> None:
     """Sends messages up to the MTU of the recorded profile."""
     node = Node(backends[0])
     for kind in (UD, SRD):
@@ -113,7 +121,7 @@ def large_datagrams(backends, _rng):
             exchange(a, b, pattern(size, size), offset=33, split=4000)
 
 
-def more_than_fits(backends, _rng):
+def more_than_fits(backends: Sequence[Any], _rng: Random) -> None:
     """Overruns a CQ: completions overwrite the oldest unread ones, other CQs stay intact."""
     node = Node(backends[0], cpus=4)
     a, b = (Endpoint(node, UD, depth=32, events=True) for _ in range(2))

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs event counters together with completions and events, and with fast changes."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from efa_cosim.host.completion_counter import RECEIVES, SENDS
 from efa_cosim.host.driver import Driver
 from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
 from efa_cosim.layouts import defs
 from tb.scenarios.admin import refused
 
+if TYPE_CHECKING:
+    from random import Random
+
 SET = defs.AdminEventCounterModifyOps.SET
 ADD = defs.AdminEventCounterModifyOps.ADD
 WRAP = 1 << 64
 
 
-def counted(backends, rng):
+def counted(backends: Sequence[Any], rng: Random) -> None:
     """Counts completions: each receive value is in memory before its event.
 
     Several queues share one counter; another one counts errors and flushes; counters are detached
@@ -62,7 +70,7 @@ def counted(backends, rng):
     backends[0].settle()
 
 
-def modified_at_once(backends, rng, wraps=12):
+def modified_at_once(backends: Sequence[Any], rng: Random, wraps: int = 12) -> None:
     """Changes few or many counters with a full admin ring of commands at once.
 
     Each value is in host memory before the response of its command.
@@ -76,7 +84,7 @@ def modified_at_once(backends, rng, wraps=12):
     for wrap in range(wraps):
         some = rng.sample(range(count), rng.choice((1, 2, 3, 30)))
         changes = []
-        for _ in range(driver.admin.depth):
+        for _ in range(driver.admin.depth):  # type: ignore[union-attr]
             which, value = rng.choice(some), rng.getrandbits(64)
             operation = rng.choice((SET, ADD))
             values[which] = value + (values[which] if operation == ADD else 0) & WRAP - 1
@@ -92,7 +100,7 @@ def modified_at_once(backends, rng, wraps=12):
     driver.dealloc_uar(uar)
 
 
-def recreated_at_once(backends, rng, wraps=12):
+def recreated_at_once(backends: Sequence[Any], rng: Random, wraps: int = 12) -> None:
     """Changes, destroys, recreates and changes counters with commands that are posted together.
 
     Each value is at the address that the counter had at that time.
@@ -105,7 +113,7 @@ def recreated_at_once(backends, rng, wraps=12):
     values = [0] * len(handles)  # by address; the value of a destroyed counter stays
     for wrap in range(wraps):
         commands = []
-        for _ in range(driver.admin.depth // 4):
+        for _ in range(driver.admin.depth // 4):  # type: ignore[union-attr]
             which = rng.choice(handles)
             for _ in range(rng.randrange(3)):
                 other = rng.choice(handles)

@@ -5,8 +5,12 @@ At its end each session has commands, data, events and interrupts in flight. Aft
 memory stays unchanged, no message leaves, and the next driver finds a new device.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 from efa_cosim.host.alloc import PAGE_BYTES
 from efa_cosim.host.driver import FLAVOURS
@@ -14,6 +18,9 @@ from efa_cosim.host.endpoints import QKEY, UD, Endpoint, Node, pattern
 from efa_cosim.host.queue_pair import Sge
 from efa_cosim.layouts import defs
 from tb.scenarios.send import changed, exchange, raw
+
+if TYPE_CHECKING:
+    from random import Random
 
 REASONS = tuple(defs.RegsResetReasonTypes)
 QUIET_CYCLES = 3000
@@ -31,7 +38,7 @@ class SessionKnobs:
     longest: int = 2500
 
 
-def nothing_remains(backends, rng):
+def nothing_remains(backends: Sequence[Any], rng: Random) -> None:
     """Checks that keys and AHs from before a reset are refused after it; new objects work."""
     backend, status = backends[0], defs.IoCompStatus
     for end in (end_by_reset, end_by_flr):
@@ -59,7 +66,7 @@ def nothing_remains(backends, rng):
         node.driver.reset(REASONS[0])
 
 
-def arrives(node, end, opcode, data=b"", **fields):
+def arrives(node: Any, end: Endpoint, opcode: int, data: bytes = b"", **fields: Any) -> None:
     """Injects a packet from a peer's queue pair 5 to an endpoint."""
     header = defs.PktHdr(opcode=opcode, length=len(data), dst_qpn=end.qp.number, src_qpn=5,
                          dst_node=node.backend.node_id, **fields)  # fmt: skip
@@ -67,7 +74,7 @@ def arrives(node, end, opcode, data=b"", **fields):
     node.backend.settle()
 
 
-def peers_of_an_earlier_session(backends, _rng):
+def peers_of_an_earlier_session(backends: Sequence[Any], _rng: Random) -> None:
     """Checks that AHs from before a reset do not name the senders of later datagrams.
 
     A new AH of the peer is reported as soon as it exists.
@@ -81,7 +88,7 @@ def peers_of_an_earlier_session(backends, _rng):
     node = Node(backend)
     end = Endpoint(node, UD)
 
-    def sender(peer):
+    def sender(peer: int) -> int:
         """Returns the AH in the completion of a datagram from this peer."""
         end.receive(64)
         backend.settle()
@@ -95,28 +102,28 @@ def peers_of_an_earlier_session(backends, _rng):
         assert node.ah_of(peer) == sender(peer)
 
 
-def sends(node, count):
+def sends(node: Node, count: int) -> Endpoint:
     """Returns a new endpoint with sends to SILENT, which never responds."""
     end = Endpoint(node)
     post(node, end, count)
     return end
 
 
-def post(node, end, count):
+def post(node: Node, end: Endpoint, count: int) -> None:
     """Posts sends of an endpoint to SILENT."""
     there = {"ah": node.ah_of(SILENT), "dest_qp": 5, "qkey": QKEY}
     end.qp.post_send_many(range(count), **there, inline=b"to nobody")
     node.backend.settle()
 
 
-def completed(node, end, numbers):
+def completed(node: Node, end: Endpoint, numbers: Sequence[int]) -> int:
     """Returns the number of sends that acknowledgements of these message ids complete."""
     for number in numbers:
         arrives(node, end, OPCODE.SRD_ACK, msg_id=number, src_node=SILENT)
     return len(end.cq.poll_array())
 
 
-def acknowledgements_of_an_earlier_session(backends, _rng):
+def acknowledgements_of_an_earlier_session(backends: Sequence[Any], _rng: Random) -> None:
     """Checks that acknowledgements of sends before a reset complete no later send.
 
     The later sends use the same queue pair number and the same peer.
@@ -132,7 +139,9 @@ def acknowledgements_of_an_earlier_session(backends, _rng):
     assert completed(new, end, range(first + 3, most)) == 3
 
 
-def acknowledgements_before_their_send(backends, _rng, early=32):
+def acknowledgements_before_their_send(
+    backends: Sequence[Any], _rng: Random, early: int = 32
+) -> None:
     """Acknowledges a message before it is sent: only an acknowledgement that follows it counts.
 
     `early` acknowledgements are more than the device can store.
@@ -146,7 +155,7 @@ def acknowledgements_before_their_send(backends, _rng, early=32):
     assert completed(node, end, [first + 1]) == 1
 
 
-def counts_of_an_earlier_session(backends, rng):
+def counts_of_an_earlier_session(backends: Sequence[Any], rng: Random) -> None:
     """Checks that statistics begin at 0 after a reset, and that old queue pairs are gone.
 
     A datagram with a wrong Q_Key counts as a violation only if its queue pair is there.
@@ -169,7 +178,7 @@ def counts_of_an_earlier_session(backends, rng):
         node.driver.reset(REASONS[0])
 
 
-def stores_in_a_function_reset(backends, _rng):
+def stores_in_a_function_reset(backends: Sequence[Any], _rng: Random) -> None:
     """Checks that register stores during a function-level reset have no effect.
 
     There is no response to a read through memory and no further reset; the MSI-X table has its
@@ -201,7 +210,7 @@ def stores_in_a_function_reset(backends, _rng):
     exchange(Endpoint(node), Endpoint(node), b"as new")
 
 
-def reset_behind_waiting_receives(backends, rng, messages=48):
+def reset_behind_waiting_receives(backends: Sequence[Any], rng: Random, messages: int = 48) -> None:
     """Resets the device while received messages wait for the host write port.
 
     No packet leaves after the reset, and the next session has none of the messages. The host must
@@ -227,10 +236,10 @@ def reset_behind_waiting_receives(backends, rng, messages=48):
         node.driver.reset(REASONS[0])
 
 
-def work(node, rng):
+def work(node: Node, rng: Random) -> None:
     """Starts every kind of work that a device can have in flight."""
     driver = node.driver
-    ends = [Endpoint(node, events=bool(n), **kind) for n, kind in enumerate(({}, {"kind": UD}))]
+    ends = [Endpoint(node, events=bool(n), **kind) for n, kind in enumerate(({}, {"kind": UD}))]  # type: ignore[arg-type]
     for end in ends:
         end.cq.req_notify() if end is ends[1] else None
         for number in range(12):
@@ -248,7 +257,7 @@ def work(node, rng):
             node.backend.raise_event(rng.randrange(1, 4), number)
 
 
-def memory_of(node):
+def memory_of(node: Node) -> bytes:
     """Returns a digest of all memory that the device may write."""
     read = node.driver.memory.read
     digest = sha256()
@@ -257,22 +266,22 @@ def memory_of(node):
     return digest.digest()
 
 
-def end_by_reset(node, rng):
+def end_by_reset(node: Node, rng: Random) -> None:
     node.driver.reset(rng.choice(REASONS))
 
 
-def end_by_resets(node, rng):
+def end_by_resets(node: Node, rng: Random) -> None:
     """Resets the device twice."""
     node.driver.reset(rng.choice(REASONS))
     node.driver.write_register(defs.Reg.DEV_CTL, 0)
     node.driver.reset(rng.choice(REASONS))
 
 
-def end_by_flr(node, _rng):
+def end_by_flr(node: Node, _rng: Random) -> None:
     node.backend.flr()
 
 
-def end_without_bus(node, rng):
+def end_without_bus(node: Any, rng: Random) -> None:
     """Switches bus mastering off, which holds all outputs; the FLR clears the held work."""
     node.backend.set_bus_master(False)
     node.driver.submit(defs.AdminAllocPdCmd())
@@ -280,7 +289,7 @@ def end_without_bus(node, rng):
     node.backend.flr()
 
 
-def pause_of_the_bus(node, rng):
+def pause_of_the_bus(node: Any, rng: Random) -> None:
     """Switches bus mastering off and on; then resets the device."""
     node.backend.set_bus_master(False)
     node.driver.submit(defs.AdminAllocPdCmd())
@@ -293,7 +302,7 @@ def pause_of_the_bus(node, rng):
 ENDS = (end_by_reset, end_by_resets, end_by_flr, end_without_bus, pause_of_the_bus)
 
 
-def random_ends(backends, rng, knobs=None):
+def random_ends(backends: Sequence[Any], rng: Random, knobs: Any = None) -> None:
     """Runs sessions and their ends; raises AssertionError if an output follows an end."""
     backend, knobs = backends[0], knobs or SessionKnobs()
     for session in range(knobs.sessions):

@@ -4,12 +4,22 @@
 Statuses depend on time, so the backends are those of tb/env/raced.py.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
 from efa_cosim.host.admin_queue import DriverError
 from efa_cosim.host.driver import EventQueue
 from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
 from efa_cosim.host.verbs import gid_of
 from efa_cosim.layouts import defs
 from tb.scenarios.collisions import beyond_sq, moved
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from efa_cosim.host.driver import Driver
 
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
 MESSAGES = 12
@@ -21,7 +31,7 @@ LONGEST = 1500  # cycles from the posting of work to its end
 class Tenant:
     """A process with its own protection domain on a node; endpoints use it as their node."""
 
-    def __init__(self, node):
+    def __init__(self, node: Node) -> None:
         self.backend, self.driver, self.context = node.backend, node.driver, node.context
         self.pd = node.context.alloc_pd()
         self.ah = self.pd.create_ah(gid_of(node.backend.node_id))
@@ -29,26 +39,26 @@ class Tenant:
         # A separate event queue, in addition to the driver's per-CPU event queues.
         self._events = driver.allocator.alloc(64 * defs.AdminEqe.SIZE)
         self.eq = driver.create_eq(64, 1, self._events)
-        driver.eqs.append(EventQueue(self.eq, 1, None))
+        driver.eqs.append(EventQueue(self.eq, 1, None))  # type: ignore[arg-type]
         self._counts = driver.allocator.alloc(8)
         self.counter = driver.create_event_counter(node.context.uar, self._counts)
 
-    def close(self):
+    def close(self) -> None:
         """Returns the memory to the host."""
         self.driver.eqs.pop()
         self.driver.allocator.free(self._events)
         self.driver.allocator.free(self._counts)
 
-    def count(self, end):
+    def count(self, end: Endpoint) -> None:
         """Counts all completions of an endpoint."""
         self.driver.attach_event_counter(self.counter, end.qp.handle, EVENTS)
 
-    def ah_of(self, _node_id):
+    def ah_of(self, _node_id: int) -> int:
         """Returns the number of the only address handle."""
         return self.ah.number
 
 
-def busy(ends, rng):
+def busy(ends: Sequence[Endpoint], rng: Random) -> None:
     """Posts receives and sends on all endpoints: SRD to the other SRD endpoint, UD to itself."""
     peers = dict(zip(ends, (ends[1], ends[0], ends[2]), strict=True))
     for end in ends:
@@ -60,9 +70,9 @@ def busy(ends, rng):
             end.send(peer, pattern(size, number), wr_id=number, offset=(MESSAGES + number) * ROOM)
 
 
-def destroys(tenant, ends, rng):
+def destroys(tenant: Any, ends: Sequence[Endpoint], rng: Random) -> list[Any]:
     """Returns commands that destroy queue pairs, regions and the AH, in random order."""
-    requests = [defs.AdminDestroyAhCmd(ah=tenant.ah.number, pd=tenant.pd.number)]
+    requests: list[Any] = [defs.AdminDestroyAhCmd(ah=tenant.ah.number, pd=tenant.pd.number)]
     for end in ends:
         requests.append(defs.AdminDestroyQpCmd(qp_handle=end.qp.handle))
         requests.append(defs.AdminDeregMrCmd(l_key=end.buffer.l_key))
@@ -70,7 +80,7 @@ def destroys(tenant, ends, rng):
     return requests
 
 
-def behind(tenant, ends):
+def behind(tenant: Any, ends: Sequence[Endpoint]) -> list[Any]:
     """Returns commands that destroy the objects which the first commands used."""
     return [*(defs.AdminDestroyCqCmd(cq_idx=end.cq.number) for end in ends),
             defs.AdminDestroyEqCmd(eqn=tenant.eq),
@@ -78,20 +88,20 @@ def behind(tenant, ends):
             defs.AdminDeallocPdCmd(pd=tenant.pd.number)]  # fmt: skip
 
 
-def carry_out(driver, requests):
+def carry_out(driver: Driver, requests: Iterable[Any]) -> None:
     """Posts all commands at once; each must succeed."""
     commands = [driver.submit(request) for request in requests]
     for command in commands:
         driver.finish(command)
 
 
-def entries(end):
+def entries(end: Endpoint) -> bytes:
     """Returns the bytes of an endpoint's completion queue."""
     cq = end.cq
     return cq.driver.memory.read(cq.base, cq.depth * cq.entry.SIZE)
 
 
-def give_back(tenant, ends):
+def give_back(tenant: Any, ends: Sequence[Endpoint]) -> None:
     """Removes destroyed endpoints from the library and returns their memory to the host."""
     for end in ends:
         del tenant.context.qps[end.qp.number]
@@ -100,7 +110,7 @@ def give_back(tenant, ends):
     tenant.close()
 
 
-def flushed(done, where):
+def flushed(done: Any, where: object) -> None:
     """Checks that each work request completes once; flushed ones in posting order on each side."""
     for receive in (True, False):
         side = [one for one in done if bool(one["receive"]) == receive]
@@ -110,7 +120,7 @@ def flushed(done, where):
         assert ids == sorted(ids), f"{where}: flushed in the order {ids}"
 
 
-def teardown(backends, rng, rounds=12):
+def teardown(backends: Sequence[Any], rng: Random, rounds: int = 12) -> None:
     """Ends a tenant's objects under traffic in three ways; all messages of a neighbour arrive.
 
     - Destroyed at once: no access to their memory follows a response.
@@ -124,7 +134,7 @@ def teardown(backends, rng, rounds=12):
         tenant, way = Tenant(node), turn % 3
         cqs = [node.context.create_cq(64, events=True, eq=len(driver.eqs) - 1) for _ in range(3)]
         kinds = zip((SRD, SRD, UD), cqs, strict=True)
-        ends = [Endpoint(tenant, kind, depth=16, cq=cq) for kind, cq in kinds]
+        ends = [Endpoint(tenant, kind, depth=16, cq=cq) for kind, cq in kinds]  # type: ignore[arg-type]
         for end in ends:
             end.cq.req_notify()
             tenant.count(end)
@@ -161,7 +171,12 @@ def teardown(backends, rng, rounds=12):
         backend.settle()
 
 
-def changes_meet_errors(backends, _rng, longest=400, step=2):
+def changes_meet_errors(
+    backends: Sequence[Any],
+    _rng: Random,
+    longest: int = 400,
+    step: int = 2,
+) -> None:
     """Breaks a queue pair while MODIFY_QP changes it, with each distance between the two.
 
     The queue pair is in ERR afterwards. The latencies of host and network must be constant.
@@ -182,7 +197,7 @@ def changes_meet_errors(backends, _rng, longest=400, step=2):
         except DriverError:
             pass  # the queue pair was already in ERR
         backend.settle()
-        query = node.driver.execute(defs.AdminQueryQpCmd(qp_handle=end.qp.handle))
+        query: Any = node.driver.execute(defs.AdminQueryQpCmd(qp_handle=end.qp.handle))
         assert query.qp_state == STATE.ERR, f"after {at} cycles in state {query.qp_state}"
         end.qp.destroy()
         end.cq.destroy()
@@ -190,7 +205,13 @@ def changes_meet_errors(backends, _rng, longest=400, step=2):
     assert 0 < changed, "no change was accepted"
 
 
-def barriers_meet(backends, rng, rounds=24, steps=60, batch=2):
+def barriers_meet(
+    backends: Sequence[Any],
+    rng: Random,
+    rounds: int = 24,
+    steps: int = 60,
+    batch: Any = 2,
+) -> None:
     """Breaks a queue pair while DEREG_MR drains the send engine, in either order, during sends.
 
     No payload read of the region follows the response, and each work request completes exactly
@@ -208,7 +229,7 @@ def barriers_meet(backends, rng, rounds=24, steps=60, batch=2):
                 backend.stores([beyond_sq(breaking)])
             for end in ends:
                 piece = end.buffer.addr, 64, end.buffer.l_key
-                ids = range(step * batch, (step + 1) * batch)
+                ids: Any = range(step * batch, (step + 1) * batch)
                 end.qp.post_send_many(ids, **end.towards(end), sges=[piece])
             backend.pause(rng.randrange(60))
         driver.finish(command)

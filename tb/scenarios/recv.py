@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the receive path: forms of receive WQEs, every refusal, unexpected packets."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
@@ -9,11 +14,14 @@ from efa_cosim.layouts import defs
 from tb.scenarios.collisions import beyond_sq
 from tb.scenarios.send import exchange
 
+if TYPE_CHECKING:
+    from random import Random
+
 STATUS = defs.IoCompStatus
 STATE = defs.AdminQpState
 
 
-def two_buffers(backends, rng):
+def two_buffers(backends: Sequence[Any], rng: Random) -> None:
     """Receives into two buffers with any split, exactly as long as the message or longer."""
     node = Node(backends[0])
     for kind in (UD, SRD):
@@ -24,24 +32,24 @@ def two_buffers(backends, rng):
             offset, split = rng.randrange(5000), rng.randrange(space + b.skip + 1)
             b.receive(space, wr_id=turn, offset=offset, split=split)
             a.send(b, pattern(size, turn), wr_id=turn)
-            done = b.cq.wait_for(1)[0]
+            done: Any = b.cq.wait_for(1)[0]
             assert (done["wr_id"], done["byte_len"]) == (turn, size + b.skip)
             assert b.buffer.read(offset + b.skip, size) == pattern(size, turn)
             a.cq.wait_for(1)
 
 
-def direct_path_descriptors(backends, _rng):
+def direct_path_descriptors(backends: Sequence[Any], _rng: Random) -> None:
     """Sets req_id and `first` in every descriptor of a WQE, as libfabric does."""
     node = Node(backends[0])
     a, b = Endpoint(node), Endpoint(node, max_recv_sge=2)
     write = b.qp.post_descriptors
 
-    def direct(descriptors):
+    def direct(descriptors: Any) -> None:
         descriptors["req_id"] = descriptors["req_id"][0]
         descriptors["lkey_ctrl"] |= 1 << 30
         write(descriptors)
 
-    b.qp.post_descriptors = direct
+    b.qp.post_descriptors = direct  # type: ignore[method-assign]
     for turn in range(5):
         b.receive(500, wr_id=turn, split=100)
         a.send(b, pattern(500, turn), wr_id=turn)
@@ -49,14 +57,14 @@ def direct_path_descriptors(backends, _rng):
         a.cq.wait_for(1)
 
 
-def refused_srd(backends, _rng):
+def refused_srd(backends: Sequence[Any], _rng: Random) -> None:
     """Provokes each refusal of a receiver and checks the sender's status; queues stay intact."""
     node = Node(backends[0])
     a, b, ud = Endpoint(node), Endpoint(node, max_recv_sge=2), Endpoint(node, UD)
     fresh = node.pd.create_qp(b.cq, b.cq, SRD)
     read_only = node.pd.reg_mr(4096, access=no_write())
 
-    def status_of(**changes):
+    def status_of(**changes: Any) -> Any:
         a.qp.post_send_many([5], **{**a.towards(b), "inline": pattern(20, 1), **changes})
         backends[0].settle()
         return STATUS(int(a.cq.wait_for(1)[0]["status"]))
@@ -94,19 +102,19 @@ def refused_srd(backends, _rng):
     assert stats.qkey_viol == 1 and stats.rx_drops == 11
 
 
-def no_write():
+def no_write() -> Any:
     from efa_cosim.host.driver_objects import Access
 
     return Access(local_write=False)
 
 
-def key_of(region):
+def key_of(region: Any) -> Any:
     from efa_cosim.host.queue_pair import Sge
 
     return Sge(region.addr, 64, region.l_key)
 
 
-def dropped_ud(backends, _rng):
+def dropped_ud(backends: Sequence[Any], _rng: Random) -> None:
     """Drops datagrams: the sender completes with OK, the receiver counts the drops."""
     node = Node(backends[0])
     a, b = Endpoint(node, UD), Endpoint(node, UD)
@@ -124,7 +132,7 @@ def dropped_ud(backends, _rng):
     a.cq.wait_for(1)
 
 
-def unknown_peer(backends, _rng):
+def unknown_peer(backends: Sequence[Any], _rng: Random) -> None:
     """Receives from a peer without AH: ah is 0xffff, and the CQE holds the GID on request."""
     first, second = (Node(backend, seed=n) for n, backend in enumerate(backends))
     for entry_bytes, with_source in ((32, True), (32, False), (16, False)):
@@ -142,7 +150,7 @@ def unknown_peer(backends, _rng):
     a.cq.wait_for(1)
 
 
-def deep_ring(backends, rng):
+def deep_ring(backends: Sequence[Any], rng: Random) -> None:
     """Fills, drains and wraps a ring many times, with repeated doorbells and any batch size."""
     node = Node(backends[0])
     a, b = Endpoint(node, depth=32), Endpoint(node, depth=32)
@@ -159,7 +167,7 @@ def deep_ring(backends, rng):
         take = rng.randrange(0, posted - received + 1)
         for number in range(take):
             a.send(b, pattern(32, received + number), inline=True)
-        done = b.cq.wait_for(take) if take else []
+        done: Any = b.cq.wait_for(take) if take else []
         assert [int(one["wr_id"]) for one in done] == list(range(received, received + take))
         if take:
             a.cq.wait_for(take)
@@ -167,7 +175,7 @@ def deep_ring(backends, rng):
     backends[0].settle()
 
 
-def descriptor_read_fails(backends, _rng, responded=True):
+def descriptor_read_fails(backends: Sequence[Any], _rng: Random, responded: bool = True) -> None:
     """Fails descriptor reads: that queue breaks, others work.
 
     With responded=False the reads get no response.
@@ -186,12 +194,12 @@ def descriptor_read_fails(backends, _rng, responded=True):
     exchange(a, c, b"goes on")
 
 
-def descriptor_read_is_lost(backends, rng):
+def descriptor_read_is_lost(backends: Sequence[Any], rng: Random) -> None:
     """Drops the responses of descriptor reads; see descriptor_read_fails."""
     descriptor_read_fails(backends, rng, responded=False)
 
 
-def receives_in_err(backends, _rng, depth=8, rounds=4):
+def receives_in_err(backends: Sequence[Any], _rng: Random, depth: int = 8, rounds: int = 4) -> None:
     """Posts receives to a broken queue pair, more in total than the ring holds.
 
     Each flushes in its order.
@@ -207,17 +215,17 @@ def receives_in_err(backends, _rng, depth=8, rounds=4):
         done = end.cq.wait_for(depth)
         assert list(done["wr_id"]) == list(ids)
         assert set(done["status"]) == {STATUS.FLUSHED}
-        exchange(*others, b"goes on")
+        exchange(*others, b"goes on")  # type: ignore[call-arg, arg-type]
 
 
-def two_domains(backends, _rng):
+def two_domains(backends: Sequence[Any], _rng: Random) -> None:
     """Exchanges between queue pairs of two PDs; memory of the other PD is refused as a buffer."""
     node = Node(backends[0])
     for kind in (UD, SRD):
-        ends = []
+        ends: list[Any] = []
         for _ in range(2):
             node.use(node.context.alloc_pd())
-            end = Endpoint(node, kind)
+            end: Any = Endpoint(node, kind)
             end.handle = node.ah_of(node.backend.node_id)
             ends.append(end)
         for a, b in (ends, ends[::-1]):

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uses memory regions of many pages: contiguous and chained lists, from end to end."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from efa_cosim.host.alloc import PAGE_BYTES
 from efa_cosim.host.endpoints import Endpoint, Node, pattern
 
+if TYPE_CHECKING:
+    from random import Random
 
-def long_page_list(backends, rng):
+
+def long_page_list(backends: Sequence[Any], rng: Random) -> None:
     """Registers a region of many pages through a contiguous list."""
     node = Node(backends[0])
     region = node.pd.reg_mr(300 * PAGE_BYTES, offset=100, scattered=True)
@@ -15,7 +23,7 @@ def long_page_list(backends, rng):
     assert again.l_key != region.l_key
 
 
-def chained(backends, rng):
+def chained(backends: Sequence[Any], rng: Random) -> None:
     """Uses chained page lists: data through the first, a middle and the last of many pages."""
     node = Node(backends[0])
     node.driver.list_bytes = 0  # no contiguous list

@@ -5,10 +5,17 @@ Rings always lie in memory that belongs to them, so that an enabled ring does no
 device may act in either order, the bench waits until the device is idle.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from efa_cosim.boundary.backend import MSIX_ENTRY_BYTES, msix_table_stores
 from efa_cosim.host.alloc import PAGE_BYTES
 from efa_cosim.host.driver import Driver
 from efa_cosim.layouts import defs
+
+if TYPE_CHECKING:
+    from random import Random
 
 REG, BAR = defs.Reg, defs.EFA_REG_BAR
 LIMITS = defs.LIMITS
@@ -26,7 +33,7 @@ MASKED_AT = 12
 class Registers:
     """Makes stores to one device; `invalid` is the share of stores that no driver makes."""
 
-    def __init__(self, backend, rng, invalid=0.5):
+    def __init__(self, backend: Any, rng: Random, invalid: float = 0.5) -> None:
         self.backend, self.rng, self.invalid = backend, rng, invalid
         self.driver = Driver(backend)
         backend.set_bus_master(True)
@@ -34,7 +41,7 @@ class Registers:
         self.rings = self.driver.allocator.alloc(len(RINGS) * PAGE_BYTES)
         self.produced = 0
 
-    def some(self, count):
+    def some(self, count: int) -> None:
         """Makes `count` random accesses; afterwards all vectors are unmasked."""
         valid = (self.read, self.load, self.base, self.ring, self.mask, self.vector, self.knock)
         anomaly = (self.partial, self.unknown, self.read_only, self.bad_ring, self.bad_doorbell,
@@ -46,20 +53,20 @@ class Registers:
             self.backend.store(BAR, offset, data)
         self.backend.settle()
 
-    def store(self, register, value):
+    def store(self, register: Any, value: int) -> None:
         """Stores a complete dword."""
         self.backend.store(BAR, int(register), value.to_bytes(4, "little"))
 
     # Accesses that drivers make, in any order
 
-    def read(self):
+    def read(self) -> None:
         self.driver.read_register(self.rng.choice((*REG, *UNKNOWN)))
 
-    def load(self):
+    def load(self) -> None:
         size = self.rng.choice((1, 2, 4, 8))
         self.backend.load(BAR, self.rng.randrange(0, 0x100, size), size)
 
-    def base(self):
+    def base(self) -> None:
         number = self.rng.randrange(len(RINGS))
         low, high, _, _ = RINGS[number]
         place = self.rings + number * PAGE_BYTES + self.rng.choice((0, 0x40, 0x7F))
@@ -68,7 +75,7 @@ class Registers:
         for register, value in stores:
             self.store(register, value)
 
-    def ring(self):
+    def ring(self) -> None:
         """Enables a ring, newly or again, while the device is idle."""
         number = self.rng.randrange(len(RINGS))
         _, _, caps, sizes = RINGS[number]
@@ -77,12 +84,12 @@ class Registers:
         self.store(caps, self.rng.choice(sizes) << 16 | 1 << self.rng.randrange(5))
         self.backend.settle()
 
-    def mask(self):
+    def mask(self) -> None:
         self.backend.settle()
         self.store(REG.INTR_MASK, self.rng.getrandbits(1))
         self.backend.settle()
 
-    def vector(self):
+    def vector(self) -> None:
         """Masks or unmasks a vector."""
         self.backend.settle()
         place = LIMITS.msix_table_offset + MASKED_AT
@@ -90,14 +97,14 @@ class Registers:
         self.backend.store(BAR, place, self.rng.getrandbits(1).to_bytes(4, "little"))
         self.backend.settle()
 
-    def knock(self):
+    def knock(self) -> None:
         """Rings the AQ doorbell for zero AQEs, if the ring is enabled and has free space."""
         self.store(REG.AQ_PROD_DB, self.rng.randrange(1 + MOST_DEPTH))
         self.backend.settle()
 
     # Accesses that no driver makes
 
-    def partial(self):
+    def partial(self) -> None:
         """Stores less than a dword, or across dword boundaries."""
         size = self.rng.choice((1, 2, 3, 5, 6, 7))
         at = 4 * self.rng.randrange(0x70 // 4) + self.rng.randrange(1, 4)
@@ -105,27 +112,27 @@ class Registers:
         if at // 4 != (at + size - 1) // 4 or size < 4:
             self.backend.store(BAR, at, bytes(size))
 
-    def unknown(self):
+    def unknown(self) -> None:
         self.backend.store(BAR, self.rng.choice(UNKNOWN), self.rng.randbytes(4))
 
-    def read_only(self):
+    def read_only(self) -> None:
         self.store(self.rng.choice(READ_ONLY), self.rng.getrandbits(32))
 
-    def bad_ring(self):
+    def bad_ring(self) -> None:
         """Stores an invalid depth or entry size, which disables the ring."""
         _, _, caps, _ = self.rng.choice(RINGS)
         self.backend.settle()
         depth, size = self.rng.choice(((0, 64), (3, 64), (2048, 64), (16, 32), (16, 0), (24, 128)))
         self.store(caps, size << 16 | depth)
 
-    def bad_doorbell(self):
+    def bad_doorbell(self) -> None:
         """Stores a producer index far beyond any ring."""
         self.store(REG.AQ_PROD_DB, self.rng.randrange(0x2000, 0xE000))
 
-    def consumed(self):
+    def consumed(self) -> None:
         """Consumes events that were never written."""
         self.store(REG.AENQ_CONS_DB, self.rng.choice((0, 1, 5, 0xFFFF_FFFF)))
 
-    def control(self):
+    def control(self) -> None:
         """Stores the end of a reset that never began, or a bit without function."""
         self.store(REG.DEV_CTL, self.rng.choice((0, 2)))

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the send path: sizes and forms, every send completion status, foreign stores."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, create_all_handles, pattern
@@ -8,12 +13,15 @@ from efa_cosim.host.wc import POLICIES
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import set_column
 
+if TYPE_CHECKING:
+    from random import Random
+
 STATUS = defs.IoCompStatus
 OP = defs.IoSendOpType
 SIZES = (0, 1, 31, 32, 33, 63, 64, 65, 96, 97, 255, 512, 1000, 2048, 4000, 4096)
 
 
-def exchange(a, b, data, **how):
+def exchange(a: Endpoint, b: Endpoint, data: bytes, **how: Any) -> tuple[Any, Any]:
     """Sends one message from a to b; returns both completions."""
     b.receive(len(data), wr_id=1)
     a.send(b, data, wr_id=2, **how)
@@ -25,7 +33,7 @@ def exchange(a, b, data, **how):
     return got, sent
 
 
-def every_size(backends, rng):
+def every_size(backends: Sequence[Any], rng: Random) -> None:
     """Sends UD and SRD from one and two buffers, at odd addresses, with and without immediate."""
     node = Node(backends[0])
     for kind in (UD, SRD):
@@ -36,7 +44,7 @@ def every_size(backends, rng):
                      split=split, imm=turn if turn % 3 else None)  # fmt: skip
 
 
-def inline_forms(backends, _rng):
+def inline_forms(backends: Sequence[Any], _rng: Random) -> None:
     """Sends inline data up to 32 bytes in 64-byte WQEs and up to 80 bytes in 128-byte WQEs."""
     node = Node(backends[0])
     for max_inline in (32, 80):
@@ -47,7 +55,7 @@ def inline_forms(backends, _rng):
             exchange(a, b, pattern(700, 1), split=300)
 
 
-def store_buffers(backends, _rng):
+def store_buffers(backends: Sequence[Any], _rng: Random) -> None:
     """Stores WQEs in the pieces and orders of each CPU store buffer policy."""
     for seed, policy in enumerate(POLICIES):
         node = Node(backends[0], policy, seed=seed)
@@ -57,7 +65,7 @@ def store_buffers(backends, _rng):
         backends[0].settle()
 
 
-def two_devices(backends, rng):
+def two_devices(backends: Sequence[Any], rng: Random) -> None:
     """Exchanges messages between two devices in both directions at once."""
     nodes = [Node(backend, seed=7 + n) for n, backend in enumerate(backends)]
     create_all_handles(nodes)
@@ -75,7 +83,7 @@ def two_devices(backends, rng):
             assert a.buffer.read(100_000 + a.skip, size) == pattern(size, turn)
 
 
-def batches(backends, rng):
+def batches(backends: Sequence[Any], rng: Random) -> None:
     """Posts many WQEs per doorbell on several queues; rings wrap within a batch."""
     node = Node(backends[0])
     ends = [Endpoint(node, depth=1 << rng.randrange(2, 7)) for _ in range(6)]
@@ -99,15 +107,15 @@ def batches(backends, rng):
             backends[0].settle()
 
 
-def raw(end, wqes):
+def raw(end: Endpoint, wqes: Any) -> list[Any]:
     """Posts WQEs of any content in one batch; returns the completion statuses."""
     # Joined as bytes: numpy would change the layout of a dtype with unions.
     wqes = np.frombuffer(b"".join(wqe.tobytes() for wqe in wqes), end.qp.wqe.DTYPE).copy()
-    end.qp.post_wqes(wqes, np.arange(len(wqes)))
+    end.qp.post_wqes(wqes, np.arange(len(wqes)))  # type: ignore[arg-type]
     return [STATUS(int(s)) for s in end.cq.wait_for(len(wqes))["status"]]
 
 
-def changed(end, wqe, **fields):
+def changed(end: Endpoint, wqe: Any, **fields: Any) -> Any:
     """Returns the WQEs with changed meta fields (or SGE fields, as sgl0_length)."""
     wqe = wqe.copy()
     for name, value in fields.items():
@@ -122,7 +130,7 @@ def changed(end, wqe, **fields):
     return wqe
 
 
-def local_errors(backends, _rng):
+def local_errors(backends: Sequence[Any], _rng: Random) -> None:
     """Violates each check of a work request, in check order; the queue works after each."""
     node = Node(backends[0])
     foreign = node.context.alloc_pd()
@@ -167,7 +175,7 @@ def local_errors(backends, _rng):
             assert raw(a, [changed(a, inline, ah=outside)]) == [STATUS.OK]
 
 
-def stores_of_others(backends, _rng):
+def stores_of_others(backends: Sequence[Any], _rng: Random) -> None:
     """Rings doorbells through foreign pages, for invalid queues and beyond the ring."""
     node = Node(backends[0])
     driver, backend = node.driver, backends[0]
@@ -209,20 +217,20 @@ def stores_of_others(backends, _rng):
     exchange(b, Endpoint(node), b"the others go on")
 
 
-def request_ids(backends, rng):
+def request_ids(backends: Sequence[Any], rng: Random) -> None:
     """Checks that completions return request ids of 64 or 16 bits, for any send status."""
     node = Node(backends[0])
 
-    def post(end, **values):
+    def post(end: Endpoint, **values: Any) -> None:
         wqes = end.qp.sends(3, inline=b"named", **values)
-        end.qp.name(wqes, np.arange(3))
+        end.qp.name(wqes, np.arange(3))  # type: ignore[arg-type]
         if not end.qp.long_ids:
             # Reserved bits: the library checks that completions do not return them.
             wqes["meta"]["req_id_ex"]["w"] = [rng.getrandbits(16) for _ in range(3)]
         end.context.provider.post(end.qp, wqes)
         end.context.push()
 
-    def ended(end, *statuses):
+    def ended(end: Endpoint, *statuses: Any) -> None:
         assert set(end.cq.wait_for(3)["status"]) == set(statuses)
 
     for kind, sent in ((UD, STATUS.OK), (SRD, STATUS.REMOTE_ERROR_RNR)):
@@ -241,7 +249,7 @@ def request_ids(backends, rng):
                 ended(a, STATUS.FLUSHED)
 
 
-def incomplete_entry(backends, _rng):
+def incomplete_entry(backends: Sequence[Any], _rng: Random) -> None:
     """Posts a WQE with a missing dword: an internal error breaks its queue, no packet leaves."""
     node = Node(backends[0])
     driver, backend = node.driver, backends[0]
@@ -259,7 +267,7 @@ def incomplete_entry(backends, _rng):
         assert a.qp.query().qp_state == defs.AdminQpState.ERR
 
 
-def posted_slot_is_closed(backends, _rng):
+def posted_slot_is_closed(backends: Sequence[Any], _rng: Random) -> None:
     """Stores to posted slots in SQD: that queue breaks, others work."""
     state = defs.AdminQpState
     node = Node(backends[0])
@@ -280,7 +288,7 @@ def posted_slot_is_closed(backends, _rng):
         exchange(Endpoint(node), b, b"the others go on")
 
 
-def drained_and_flushed(backends, _rng):
+def drained_and_flushed(backends: Sequence[Any], _rng: Random) -> None:
     """Holds sends in SQD, sends them in RTS, flushes in ERR, clears in RESET."""
     state = defs.AdminQpState
     node = Node(backends[0])
@@ -307,7 +315,7 @@ def drained_and_flushed(backends, _rng):
     backends[0].settle()
 
 
-def payload_read_fails(backends, _rng, responded=True):
+def payload_read_fails(backends: Sequence[Any], _rng: Random, responded: bool = True) -> None:
     """Fails a payload read: its work request ends with an error, that queue breaks, others work.
 
     With responded=False the read gets no response.
@@ -324,12 +332,12 @@ def payload_read_fails(backends, _rng, responded=True):
     exchange(c, b, b"goes on")
 
 
-def payload_read_is_lost(backends, rng):
+def payload_read_is_lost(backends: Sequence[Any], rng: Random) -> None:
     """Drops the response of a payload read; see payload_read_fails."""
     payload_read_fails(backends, rng, responded=False)
 
 
-def recreated_in_traffic(backends, rng):
+def recreated_in_traffic(backends: Sequence[Any], rng: Random) -> None:
     """Reuses a QP number while another queue completes: the new QP has all its credit."""
     node = Node(backends[0])
     busy, peer = Endpoint(node, UD, depth=256), Endpoint(node, UD)
@@ -350,7 +358,7 @@ def recreated_in_traffic(backends, rng):
     backends[0].settle()
 
 
-def flushes_during_drains(backends, rng):
+def flushes_during_drains(backends: Sequence[Any], rng: Random) -> None:
     """Flushes queues while commands wait for a drain of the engines; all of them end."""
     node = Node(backends[0])
     state, driver = defs.AdminQpState, node.driver
@@ -369,7 +377,7 @@ def flushes_during_drains(backends, rng):
             commands.append(driver.submit(defs.AdminDestroyCqCmd(cq_idx=cq.number)))
         for end in ends:
             assert set(end.cq.wait_for(4)["status"]) == {STATUS.FLUSHED}
-        driver.wait(lambda given=commands: all(command.done for command in given))
+        driver.wait(lambda given=commands: all(command.done for command in given))  # type: ignore[misc]
         assert {command.status for command in commands} == {0}, turn
         for end in ends:
             end.qp.destroy()

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs send queues in host memory: ring placement, failing reads, queues without service."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from efa_cosim.host.admin_queue import DriverError
@@ -8,17 +13,20 @@ from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
 from efa_cosim.layouts import defs
 from tb.scenarios.send import exchange
 
+if TYPE_CHECKING:
+    from random import Random
+
 STATE, STATUS = defs.AdminQpState, defs.IoCompStatus
 PAGE = 4096
 INLINE = {64: 32, 128: 80}
 
 
-def _unreachable(end, peer, count):
+def _unreachable(end: Endpoint, peer: Endpoint, count: int) -> dict[str, Any]:
     """Returns work requests that the peer drops: the peer has no receive WQE."""
     return {**end.towards(peer), "inline": np.arange(count, dtype="u1")[:, None]}
 
 
-def _pour(end, peer, count):
+def _pour(end: Endpoint, peer: Endpoint, count: int) -> None:
     """Sends `count` datagrams that are completed and dropped."""
     while count:
         run = min(count, end.depth)
@@ -28,14 +36,14 @@ def _pour(end, peer, count):
     end.node.backend.settle()
 
 
-def _ring_ahead(qp, wqes):
+def _ring_ahead(qp: Any, wqes: Any) -> None:
     """Posts in a state in which verbs would refuse."""
     qp.name(wqes, np.arange(len(wqes)))
     qp.context.provider.post(qp, wqes)
     qp.context.push()
 
 
-def rings_anywhere(backends, rng):
+def rings_anywhere(backends: Sequence[Any], rng: Random) -> None:
     """Places rings at any line of a page, of every depth and both WQE sizes.
 
     Batches span several reads, pages and wraps.
@@ -52,7 +60,7 @@ def rings_anywhere(backends, rng):
             end.qp.destroy()
 
 
-def created_where_valid(backends, _rng):
+def created_where_valid(backends: Sequence[Any], _rng: Random) -> None:
     """Creates rings at valid addresses; the device refuses address 0 and unaligned addresses."""
     node = Node(backends[0])
     a, b = Endpoint(node), Endpoint(node)
@@ -70,7 +78,7 @@ def created_where_valid(backends, _rng):
     exchange(a, b, b"goes on")
 
 
-def llq_stores_change_nothing(backends, rng):
+def llq_stores_change_nothing(backends: Sequence[Any], rng: Random) -> None:
     """Stores to the LLQ pages of host rings: the stores change and break no queue."""
     node, backend = Node(backends[0]), backends[0]
     a, b = Endpoint(node, depth=8), Endpoint(node, depth=8)
@@ -89,7 +97,7 @@ def llq_stores_change_nothing(backends, rng):
     exchange(a, b, b"goes on", inline=True)
 
 
-def posted_before_rts(backends, _rng):
+def posted_before_rts(backends: Sequence[Any], _rng: Random) -> None:
     """Posts WQEs in INIT and RTR: RTS fetches them, ERR flushes them."""
     node = Node(backends[0])
     to = Endpoint(node, UD)
@@ -110,7 +118,7 @@ def posted_before_rts(backends, _rng):
             assert set(done["status"]) == {STATUS.OK if end == STATE.RTS else STATUS.FLUSHED}
 
 
-def entry_read_fails(backends, _rng):
+def entry_read_fails(backends: Sequence[Any], _rng: Random) -> None:
     """Makes a page of the ring unreadable: that queue breaks, others work."""
     node, backend = Node(backends[0]), backends[0]
     to = Endpoint(node, UD)
@@ -136,7 +144,7 @@ def entry_read_fails(backends, _rng):
             exchange(Endpoint(node), Endpoint(node), b"the others go on", inline=True)
 
 
-def others_pass_queues_that_wait(backends, _rng):
+def others_pass_queues_that_wait(backends: Sequence[Any], _rng: Random) -> None:
     """Fills rings of queues that are not served; WQEs of other queues pass."""
     node = Node(backends[0])
     to = Endpoint(node, UD)
@@ -152,7 +160,7 @@ def others_pass_queues_that_wait(backends, _rng):
         assert set(end.cq.wait_for(end.depth)["status"]) == {STATUS.OK}
 
 
-def cancelled_in_flight(backends, rng):
+def cancelled_in_flight(backends: Sequence[Any], rng: Random) -> None:
     """Resets or destroys a queue directly after a doorbell.
 
     WQE reads in flight are cancelled, the host may reuse the ring memory at once, and the queue

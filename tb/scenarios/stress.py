@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs resets within traffic, and long random traffic of all kinds."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, create_all_handles, pattern
 from efa_cosim.layouts import defs
+
+if TYPE_CHECKING:
+    from random import Random
 
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
 QPS_PER_CQ = 8
 SLOT_BYTES = 256
 
 
-def resets_under_load(backends, rng):
+def resets_under_load(backends: Sequence[Any], rng: Random) -> None:
     """Resets the device by register or FLR under sends, receives and commands."""
     for turn in range(8):
         node = Node(backends[0], seed=turn)
@@ -33,7 +41,7 @@ def resets_under_load(backends, rng):
         backends[0].interrupts()
 
 
-def every_queue(backends, rng):
+def every_queue(backends: Sequence[Any], rng: Random) -> None:
     """Sends on all queue pairs of the device to near and far peers.
 
     Then moves all queue pairs to ERR with outstanding receives, and to RESET.
@@ -72,7 +80,7 @@ def every_queue(backends, rng):
         qp.modify(STATE.RESET)
 
 
-def everything(backends, rng, rounds=40, queues=12):
+def everything(backends: Sequence[Any], rng: Random, rounds: int = 40, queues: int = 12) -> None:
     """Sends on queues of all kinds and depths, all sizes, all devices; each round is checked."""
     nodes = [Node(backend, seed=n) for n, backend in enumerate(backends)]
     create_all_handles(nodes)
@@ -85,7 +93,7 @@ def everything(backends, rng, rounds=40, queues=12):
     ]  # fmt: skip
     for turn in range(rounds):
         expected = dict.fromkeys(ends, 0)
-        plan = []
+        plan: list[Any] = []
         for a in ends:
             peers = [end for end in ends if end.kind == a.kind]
             b = rng.choice(peers)

@@ -6,8 +6,12 @@ descriptors of any content into its rings. It knows every number of the victim b
 victim continues its work and checks every byte, completion and order of its own.
 """
 
+from __future__ import annotations
+
 import random
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from efa_cosim.host.alloc import PAGE_BYTES
 from efa_cosim.host.completion_queue import CompletionQueue
@@ -15,6 +19,11 @@ from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
 from efa_cosim.host.queue_pair import SendWr, Sge
 from efa_cosim.host.verbs import Context, gid_of
 from efa_cosim.layouts import defs
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from efa_cosim.boundary.backend import Store
 
 LIMITS = defs.LIMITS
 STATE = defs.AdminQpState
@@ -42,7 +51,7 @@ class TenantKnobs:
 class Victim:
     """Exchanges messages between two queue pairs of each kind; mirrors all their memory."""
 
-    def __init__(self, node, rng):
+    def __init__(self, node: Node, rng: Random) -> None:
         self.node, self.rng = node, rng
         self.ends = [(Endpoint(node, kind, depth=32, events=True),
                       Endpoint(node, kind, depth=32)) for kind in (SRD, UD)]  # fmt: skip
@@ -52,13 +61,13 @@ class Victim:
             end.buffer.write(0, filling)
             self.mirrors[end] = bytearray(filling)
         self.sent = self.rounds = 0
-        self.open = []
+        self.open: list[Any] = []
         self.sender = self.ends[0][0]
 
-    def each(self):
+    def each(self) -> list[Endpoint]:
         return [end for pair in self.ends for end in pair]
 
-    def post(self, pair):
+    def post(self, pair: Any) -> None:
         """Posts messages one way between two of its queue pairs and records the expected result."""
         a, b = pair
         if self.rng.getrandbits(1):
@@ -80,7 +89,7 @@ class Victim:
         self.open.append((a, b, self.sent, sizes))
         self.sent += len(sizes)
 
-    def look(self):
+    def look(self) -> None:
         """Waits for the posted work: every message arrives once, complete and in order."""
         self.rounds += 1
         for a, b, first, sizes in self.open:
@@ -104,7 +113,7 @@ class Victim:
                     self.mirrors[b][start - b.skip : start] = b.buffer.read(start - b.skip, b.skip)
         self.open.clear()
 
-    def inspect(self):
+    def inspect(self) -> None:
         """Checks all memory of the victim and the state of its queue pairs."""
         for end, mirror in self.mirrors.items():
             held = end.buffer.read(0, len(mirror))
@@ -119,7 +128,7 @@ class Victim:
 class UntrustedTenant:
     """A process with its own UAR, PD, queues and memory that stores arbitrary data."""
 
-    def __init__(self, node, victim, rng, queues):
+    def __init__(self, node: Node, victim: Any, rng: Random, queues: int) -> None:
         self.driver, self.backend, self.victim, self.rng = node.driver, node.backend, victim, rng
         self.context = Context(node.driver, buffer="ideal", seed=rng.getrandbits(16))
         self.pd = self.context.alloc_pd()
@@ -133,9 +142,9 @@ class UntrustedTenant:
         ]  # fmt: skip
         self.page = self.context.uar * LIMITS.db_page_bytes
         self.stores = self.repaired = 0
-        self.moves = (self.anywhere,)
+        self.moves: tuple[Callable[[], list[Store]], ...] = (self.anywhere,)
 
-    def burst(self, count):
+    def burst(self, count: int) -> None:
         """Makes `count` stores: random ones, or mostly valid ones that keep its queues in RTS."""
         if self.rng.random() < 0.5:
             self.repair()
@@ -143,48 +152,48 @@ class UntrustedTenant:
         else:
             self.moves = (self.doorbell, self.doorbell, self.anywhere, self.llq, self.llq,
                           self.entry, self.entry, self.receive, self.cq)  # fmt: skip
-        items = []
+        items: list[Store] = []
         while len(items) < count:
             items += self.some()
         self.backend.stores(items)
 
-    def some(self):
+    def some(self) -> list[Store]:
         """Returns one store, or a few that belong together."""
         items = self.rng.choice(self.moves)()
         self.stores += len(items)
         return items
 
-    def own(self, offset, data):
+    def own(self, offset: int, data: bytes) -> list[Store]:
         """Returns a store inside its doorbell page, split where the bus splits it."""
         offset, data = offset % LIMITS.db_page_bytes, data[: LIMITS.db_page_bytes - offset]
         space = LINE - offset % LINE
         parts = [(offset, data[:space]), (offset + space, data[space:])]
         return [(self.driver.db_bar, self.page + at, part) for at, part in parts if part]
 
-    def value(self):
+    def value(self) -> int:
         """Returns a doorbell value: near zero, 16 random bits, or 32 random bits."""
         rng = self.rng
         return rng.choice((rng.randrange(DEPTH + 2), rng.getrandbits(16), rng.getrandbits(32)))
 
-    def doorbell(self):
+    def doorbell(self) -> list[Store]:
         """Returns a doorbell of its own queue, or of a victim's queue through its own page."""
         theirs = [end.qp for end in self.victim.each()]
         qp = self.rng.choice([*self.qps, *theirs])
         at = self.rng.choice((qp.sq_db, qp.rq_db)) % LIMITS.db_page_bytes
         return self.own(at, self.value().to_bytes(4, "little"))
 
-    def cq(self):
+    def cq(self) -> list[Store]:
         """Returns a CQ doorbell of its own or the victim's queue, armed or not."""
         cqs = [*self.cqs, *(end.cq for end in self.victim.each())]
         at = LIMITS.db_cq_base + 4 * self.rng.choice(cqs).number
         return self.own(at, (self.value() | self.rng.getrandbits(1) << 31).to_bytes(4, "little"))
 
-    def anywhere(self):
+    def anywhere(self) -> list[Store]:
         """Returns a store of any bytes anywhere in its doorbell page."""
         size = self.rng.choice((1, 2, 4, 4, 8, 16, 64))
         return self.own(self.rng.randrange(LIMITS.db_page_bytes), self.rng.randbytes(size))
 
-    def llq(self):
+    def llq(self) -> list[Store]:
         """Returns a random store to its LLQ pages, often at the victim's present slot offset."""
         start = self.rng.choice(self.qps).llq & -LIMITS.llq_page_bytes
         at = self.rng.randrange(LIMITS.llq_page_bytes)
@@ -195,7 +204,7 @@ class UntrustedTenant:
         size = min(self.rng.choice((1, 3, 4, 8, 32, 64)), LINE - at % LINE)
         return [(defs.EFA_MEM_BAR, start + at, self.rng.randbytes(size))]
 
-    def memory(self):
+    def memory(self) -> tuple[int, int]:
         """Returns a key and an address: its own, a victim's, mixed, or random."""
         rng, theirs = self.rng, self.rng.choice(self.victim.each()).buffer
         inside = theirs.addr + rng.randrange(theirs.length)
@@ -208,7 +217,7 @@ class UntrustedTenant:
              rng.choice((own, beside, inside, theirs.pages[0], rng.getrandbits(64)))),
         ))  # fmt: skip
 
-    def entry(self):
+    def entry(self) -> list[Store]:
         """Returns a nearly valid send WQE with random fields, and its doorbell."""
         rng, qp = self.rng, self.rng.choice(self.qps)
         theirs = rng.choice(self.victim.each())
@@ -237,7 +246,7 @@ class UntrustedTenant:
                         (qp.sq.produced & 0xFFFF).to_bytes(4, "little"))  # fmt: skip
         return [(defs.EFA_MEM_BAR, qp.llq + slot * LINE, image.pack()), *ring]
 
-    def receive(self):
+    def receive(self) -> list[Store]:
         """Writes a receive descriptor of any content to its ring; returns its doorbell."""
         rng, qp = self.rng, self.rng.choice(self.qps)
         key, address = self.memory()
@@ -252,7 +261,7 @@ class UntrustedTenant:
         return self.own(qp.rq_db % LIMITS.db_page_bytes,
                         (qp.rq.produced & 0xFFFF).to_bytes(4, "little"))  # fmt: skip
 
-    def repair(self):
+    def repair(self) -> None:
         """Resets all queue pairs to RTS; each sends itself one message."""
         for qp in self.qps:
             self.repaired += qp.query().qp_state == STATE.ERR
@@ -267,10 +276,10 @@ class UntrustedTenant:
 class Between:
     """Mixes tenant stores into the stores of the victim's context."""
 
-    def __init__(self, backend, tenant):
+    def __init__(self, backend: Any, tenant: Any) -> None:
         self._backend, self._tenant = backend, tenant
 
-    def stores(self, items):
+    def stores(self, items: Iterable[Store]) -> None:
         """Makes the victim's stores in their order."""
         mixed = []
         for item in items:
@@ -280,7 +289,7 @@ class Between:
         self._backend.stores(mixed)
 
 
-def no_strays(backend, owned):
+def no_strays(backend: Any, owned: Any) -> None:
     """Checks that the device wrote only memory given to it; needs a backend that records writes."""
     for address, data in backend.writes():
         for page in range(address & -PAGE_BYTES, address + len(data), PAGE_BYTES):
@@ -288,13 +297,18 @@ def no_strays(backend, owned):
                 raise Intrusion(f"the device wrote {len(data)} bytes at {address:#x}, unowned")
 
 
-def untrusted_tenant(backends, rng, knobs=None, progress=None):
+def untrusted_tenant(
+    backends: Sequence[Any],
+    rng: Random,
+    knobs: Any = None,
+    progress: Any = None,
+) -> dict[str, int]:
     """Runs a victim beside an untrusted tenant; returns both counts. Raises Intrusion."""
     knobs = knobs or TenantKnobs()
     node = Node(backends[0], seed=rng.getrandbits(16), cpus=1)
     victim = Victim(node, random.Random(rng.getrandbits(32)))
     tenant = UntrustedTenant(node, victim, rng, knobs.queues)
-    victim.node.context.backend = Between(backends[0], tenant)
+    victim.node.context.backend = Between(backends[0], tenant)  # type: ignore[assignment]
     owned, turn = node.driver.allocator.pages(), 0
     while tenant.stores < knobs.stores:
         turn += 1

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gives every field of descriptors, packets and addresses any value that it can have."""
 
+from __future__ import annotations
+
 import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +16,11 @@ from efa_cosim.host.verbs import Context, gid_of
 from efa_cosim.layouts import defs
 from tb.scenarios.send import exchange
 
+if TYPE_CHECKING:
+    from random import Random
+
+    from efa_cosim.host.driver import Driver
+
 OPCODE = defs.PktOpcode
 PEERS = 32  # invented nodes, the lower half
 LINE_BYTES, WINDOW_BYTES = 64, 1 << 25
@@ -20,7 +29,7 @@ EARLIER_QPS = (1 << 6) - 1
 COUNTED = 24  # processes with a completion counter
 
 
-def each_handle_again(backends, _rng, times=17):
+def each_handle_again(backends: Sequence[Any], _rng: Random, times: int = 17) -> None:
     """Creates and destroys all address handles of the device, more often than a handle has
     generations."""
     node = Node(backends[0])
@@ -35,7 +44,7 @@ def each_handle_again(backends, _rng, times=17):
                          for number, (pd, _) in zip(handles, wanted, strict=True)])  # fmt: skip
 
 
-def in_turn(driver, commands, at_once=16):
+def in_turn(driver: Driver, commands: Sequence[Any], at_once: int = 16) -> list[Any]:
     """Submits commands, some at once; returns their responses."""
     responses = []
     for first in range(0, len(commands), at_once):
@@ -49,22 +58,28 @@ class Lines(HostAllocator):
 
     inside = False
 
-    def __init__(self, memory, seed):
+    def __init__(self, memory: Any, seed: int) -> None:
         # A window without fixed bits, so that all bits above it are drawn.
         super().__init__(memory, PAGE_BYTES, WINDOW_BYTES - PAGE_BYTES, seed, address_bits=64)
         self._lines = random.Random(seed)
 
-    def alloc(self, size, zero=True):
+    def alloc(self, size: int, zero: bool = True) -> int:
         if not self.inside:
             return super().alloc(size, zero)
         at = LINE_BYTES * self._lines.randrange(PAGE_BYTES // LINE_BYTES)
         return super().alloc(size + PAGE_BYTES, zero) + at
 
-    def free(self, address):
+    def free(self, address: int) -> None:
         super().free(address - address % PAGE_BYTES)
 
 
-def messages_with_any_values(backends, rng, processes=48, rounds=6, spare=40):
+def messages_with_any_values(
+    backends: Sequence[Any],
+    rng: Random,
+    processes: int = 48,
+    rounds: int = 6,
+    spare: int = 40,
+) -> None:
     """Exchanges messages of any size between queue pairs of many processes, with any request id,
     immediate and Q_Key; rings and buffers lie anywhere below 2^64.
 
@@ -76,7 +91,7 @@ def messages_with_any_values(backends, rng, processes=48, rounds=6, spare=40):
     node = Node(backend, allocator=allocator)
     most, ends, counters = 8000, [], []
     for _ in range(EARLIER_QPS):
-        for qp in [node.pd.create_qp(*2 * [node.context.create_cq(4)], SRD) for _ in range(4)]:
+        for qp in [node.pd.create_qp(*2 * [node.context.create_cq(4)], SRD) for _ in range(4)]:  # type: ignore[call-arg, arg-type]
             qp.destroy()
             qp.send_cq.destroy()
     room = node.driver.queue_attr.max_cq // processes - 1
@@ -110,10 +125,10 @@ def messages_with_any_values(backends, rng, processes=48, rounds=6, spare=40):
             assert not done["status"].any()
             assert buffer.read(most + skip, size) == pattern(size, size)
     for counter in counters:
-        node.driver.wait(lambda counter=counter: counter.value == rounds)
+        node.driver.wait(lambda counter=counter: counter.value == rounds)  # type: ignore[misc]
 
 
-def any_header(backends, rng, count=4000):
+def any_header(backends: Sequence[Any], rng: Random, count: int = 4000) -> None:
     """Receives packets of an untrusted peer: any header, or one to an own queue pair with any
     values. The receives have valid or any descriptors. Messages between other queue pairs arrive.
     """
@@ -139,7 +154,13 @@ def any_header(backends, rng, count=4000):
     exchange(Endpoint(node), Endpoint(node), b"arrives")
 
 
-def any_acknowledgement(backends, rng, peer=20, sends=48, ids=8192):
+def any_acknowledgement(
+    backends: Sequence[Any],
+    rng: Random,
+    peer: int = 20,
+    sends: int = 48,
+    ids: int = 8192,
+) -> None:
     """Acknowledges sends with any status: each completes once, with the status that came."""
     backend = backends[0]
     node = Node(backend)
@@ -159,7 +180,7 @@ def any_acknowledgement(backends, rng, peer=20, sends=48, ids=8192):
     assert any(given[at : at + sends] == statuses for at in range(ids - sends + 1))
 
 
-def packet(rng, qp, qkey, node_id):
+def packet(rng: Random, qp: Any, qkey: int, node_id: int) -> bytes:
     """Draws a packet of a peer."""
     if rng.random() < 0.2:
         return rng.randbytes(1 + rng.randrange(3 * defs.PktHdr.SIZE))

@@ -2,6 +2,11 @@
 """Distinguishes objects by their numbers: each effect belongs to the object that caused it, also if
 the object is not the first of its kind."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from efa_cosim.boundary.backend import msix_table_stores
@@ -17,11 +22,16 @@ from tb.scenarios.async_events import NOTIFICATION
 from tb.scenarios.collisions import CONSUMED, doorbell, unwritten
 from tb.scenarios.send import exchange
 
+if TYPE_CHECKING:
+    from random import Random
+
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
 PAGE_SLOTS = defs.LIMITS.llq_page_bytes // 64
 
 
-def numbers_of_each_peer(backends, rng, peers=range(20, 28)):
+def numbers_of_each_peer(
+    backends: Sequence[Any], rng: Random, peers: Iterable[int] = range(20, 28)
+) -> None:
     """Sends messages to several nodes in turn: the packets to each node have their own numbers.
 
     No node acknowledges, so the sends stay outstanding.
@@ -34,7 +44,7 @@ def numbers_of_each_peer(backends, rng, peers=range(20, 28)):
     backends[0].settle()
 
 
-def events_of_each_packet(backends, _rng, messages=8):
+def events_of_each_packet(backends: Sequence[Any], _rng: Random, messages: int = 8) -> None:
     """Counts the begins and ends of packets that the device reports, of data and acknowledgements.
     """
     node, backend = Node(backends[0]), backends[0]
@@ -50,7 +60,7 @@ def events_of_each_packet(backends, _rng, messages=8):
     assert {name: len(of_kind(events, name)) for name in wanted} == wanted
 
 
-def times_of_events(backends, _rng):
+def times_of_events(backends: Sequence[Any], _rng: Random) -> None:
     """Checks the time stamps of asynchronous events: cycles, in the order of the events."""
     backend = backends[0]
     driver = Driver(backend).probe()
@@ -58,7 +68,7 @@ def times_of_events(backends, _rng):
     for number in range(6):
         began = backend.cycles
         backend.raise_event(NOTIFICATION, number)
-        driver.wait(lambda number=number: len(driver.async_events) == number + 1)
+        driver.wait(lambda number=number: len(driver.async_events) == number + 1)  # type: ignore[misc]
         bounds.append((began, backend.cycles))
         backend.pause(1000 * number)
     heads = [event.aenq_common_desc for event in driver.async_events]
@@ -69,7 +79,7 @@ def times_of_events(backends, _rng):
     driver.remove()
 
 
-def counters_of_each_queue(backends, rng, turns=40):
+def counters_of_each_queue(backends: Sequence[Any], rng: Random, turns: int = 40) -> None:
     """Counts the sends of some queue pairs, each in its own counter, with sends of others between.
     """
     node = Node(backends[0])
@@ -87,7 +97,7 @@ def counters_of_each_queue(backends, rng, turns=40):
             sent[end] += 1
         assert set(cq.wait_for(2 * len(some))["status"]) == {STATUS.OK}
     for end, counter in counters.items():
-        node.driver.wait(lambda end=end, counter=counter: counter.value == sent[end])
+        node.driver.wait(lambda end=end, counter=counter: counter.value == sent[end])  # type: ignore[misc]
     # A queue pair in RESET keeps its counter.
     end = ends[1]
     end.qp.modify(STATE.RESET)
@@ -97,7 +107,7 @@ def counters_of_each_queue(backends, rng, turns=40):
     node.driver.wait(lambda: counters[end].value == sent[end] + 1)
 
 
-def draining_of_each_queue(backends, _rng):
+def draining_of_each_queue(backends: Sequence[Any], _rng: Random) -> None:
     """Checks that sq_draining of QUERY_QP is that of the queried queue pair.
 
     The network latency must be much longer than four admin commands.
@@ -121,7 +131,7 @@ def draining_of_each_queue(backends, _rng):
             one.qp.modify(STATE.RTS)
 
 
-def acknowledgements_wait(backends, _rng, messages=2600):
+def acknowledgements_wait(backends: Sequence[Any], _rng: Random, messages: int = 2600) -> None:
     """Sends many messages at once to a queue pair without receives: each is refused, however slowly
     packets leave. More acknowledgements wait than the device can store."""
     node, backend = Node(backends[0]), backends[0]
@@ -137,7 +147,7 @@ def acknowledgements_wait(backends, _rng, messages=2600):
     assert backend.counters()["packets"] - before == messages
 
 
-def pages_of_a_destroyed_queue(backends, _rng):
+def pages_of_a_destroyed_queue(backends: Sequence[Any], _rng: Random) -> None:
     """Stores to the LLQ pages of a destroyed queue pair whose number a queue pair on other pages
     has: the pages have no owner."""
     node, backend = Node(backends[0]), backends[0]
@@ -154,7 +164,7 @@ def pages_of_a_destroyed_queue(backends, _rng):
     exchange(end, stays, b"by the next owner")
 
 
-def incomplete_beside_a_stored_queue(backends, _rng):
+def incomplete_beside_a_stored_queue(backends: Sequence[Any], _rng: Random) -> None:
     """Posts incomplete WQEs on one queue pair while another has a stored WQE before its doorbell.
 
     The stored WQE is in the second wrap of its ring and stays complete.
@@ -178,7 +188,7 @@ def incomplete_beside_a_stored_queue(backends, _rng):
         broken.qp.destroy()
 
 
-def attachment(handle, qp, events):
+def attachment(handle: int, qp: Any, events: int) -> Any:
     """Returns the command that attaches a counter to events of a queue pair."""
     request = defs.AdminAttachDetachEventCounterCmd(cntr_handle=handle)
     request.aq_common.opcode = defs.AdminAqOpcode.ATTACH_EVENT_COUNTER
@@ -186,14 +196,14 @@ def attachment(handle, qp, events):
     return request
 
 
-def detached(handle, qp, events):
+def detached(handle: int, qp: Any, events: int) -> Any:
     """Returns the command that detaches a counter from events of a queue pair."""
     request = attachment(handle, qp, events)
     request.aq_common.opcode = defs.AdminAqOpcode.DETACH_EVENT_COUNTER
     return request
 
 
-def counters_go_under_sends(backends, rng, turns=20):
+def counters_go_under_sends(backends: Sequence[Any], rng: Random, turns: int = 20) -> None:
     """Destroys counters while their values are written; the host releases their memory at the
     response. The host must accept writes slowly."""
     node, backend = Node(backends[0]), backends[0]
@@ -219,12 +229,12 @@ def counters_go_under_sends(backends, rng, turns=20):
         driver.allocator.free(page)
 
 
-def switch_msix(backend, on):
+def switch_msix(backend: Any, on: int) -> None:
     """Sets the MSI-X enable bit after the posted accesses."""
     backend.link.post(backend.device, [requests.pin("msix_enable", on)])
 
 
-def no_message_without_msix(backends, _rng):
+def no_message_without_msix(backends: Sequence[Any], _rng: Random) -> None:
     """Switches MSI-X off and on: events cause no message while it is off, and later ones do."""
     node, backend = Node(backends[0]), backends[0]
     a, b = Endpoint(node, events=True), Endpoint(node, events=True)
@@ -243,7 +253,12 @@ def no_message_without_msix(backends, _rng):
     assert backend.interrupts(), "no message after MSI-X is on"
 
 
-def table_in_bursts(backends, rng, turns=12, length=40):
+def table_in_bursts(
+    backends: Sequence[Any],
+    rng: Random,
+    turns: int = 12,
+    length: int = 40,
+) -> None:
     """Stores and loads fields of the MSI-X table back to back: each load returns the last store."""
     backend = backends[0]
     link, device = backend.link, backend.device
@@ -268,7 +283,7 @@ def table_in_bursts(backends, rng, turns=12, length=40):
             assert found == value, f"{at:#x}: {found:#x}, stored {value:#x}"
 
 
-def reset_waits_for_packets(backends, rng, turns=6):
+def reset_waits_for_packets(backends: Sequence[Any], rng: Random, turns: int = 6) -> None:
     """Resets the device while it sends a packet to a slow network: the packet ends whole."""
     backend = backends[0]
     for _ in range(turns):
@@ -290,7 +305,7 @@ def reset_waits_for_packets(backends, rng, turns=6):
         assert len(of_kind(backend.events(), "tx_last")) == 1
 
 
-def late_reads_have_their_tags(backends, _rng, turns=2):
+def late_reads_have_their_tags(backends: Sequence[Any], _rng: Random, turns: int = 2) -> None:
     """Answers payload reads after the completion timeout: the report of each names its tag."""
     backend = backends[0]
     node = Node(backend)
@@ -309,7 +324,9 @@ def late_reads_have_their_tags(backends, _rng, turns=2):
     assert list(field(late, "anomaly_host", "detail")) == list(timed_out) and len(late) == turns
 
 
-def acknowledgements_follow_completions(backends, _rng, messages=40):
+def acknowledgements_follow_completions(
+    backends: Sequence[Any], _rng: Random, messages: int = 40
+) -> None:
     """Receives messages while the host accepts writes slowly: no acknowledgement leaves before its
     CQE was passed to the write engine."""
     node, backend = Node(backends[0]), backends[0]

@@ -2,6 +2,11 @@
 """Exercises the admin side while the host accepts no writes, and with resets between read and
 execution of commands: responses, events and reports keep their order, and none is lost."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from efa_cosim.boundary.events import of_kind, where
@@ -13,21 +18,24 @@ from efa_cosim.layouts import defs
 from tb.scenarios.async_events import NOTIFICATION
 from tb.scenarios.wires import attachment
 
+if TYPE_CHECKING:
+    from random import Random
+
 STATUS = defs.IoCompStatus
 
 
-def hold_writes(backend, on):
+def hold_writes(backend: Any, on: int) -> None:
     """Sets whether the host accepts no DMA write."""
     backend.link.native.knobs(backend.device, wr_hold=on)
 
 
-def recorded_writes(backend):
+def recorded_writes(backend: Any) -> list[tuple[int, bytes]]:
     """Returns the DMA writes since the last call, in order: [(address, bytes), ...]."""
     backend.link.record = True
     return backend.writes()
 
 
-def responses_outlive_the_aq(backends, _rng):
+def responses_outlive_the_aq(backends: Sequence[Any], _rng: Random) -> None:
     """Disables the AQ, or sets it up again, while responses of consumed commands wait: each arrives
     in the next entry of the ACQ, which stays enabled."""
     backend = backends[0]
@@ -47,7 +55,7 @@ def responses_outlive_the_aq(backends, _rng):
         )]  # fmt: skip
         backend.pause(1000)
         if again:
-            driver.admin.enable_aq()
+            driver.admin.enable_aq()  # type: ignore[union-attr]
         else:
             driver.write_register(defs.Reg.AQ_CAPS, 0)
         backend.pause(100)
@@ -60,11 +68,11 @@ def responses_outlive_the_aq(backends, _rng):
 class DriverWithoutReset(Driver):
     """Starts on a device as power-on or a function-level reset leaves it."""
 
-    def reset(self, reason=defs.RegsResetReasonTypes.NORMAL):
+    def reset(self, reason: int = defs.RegsResetReasonTypes.NORMAL) -> None:
         """Does nothing."""
 
 
-def commands_end_with_a_reset(backends, rng, sessions=10):
+def commands_end_with_a_reset(backends: Sequence[Any], rng: Random, sessions: int = 10) -> None:
     """Resets the device while ALLOC_PD commands execute: none begins after the drain of the
     reset, and none takes a number of the next session."""
     backend = backends[0]
@@ -84,7 +92,12 @@ def commands_end_with_a_reset(backends, rng, sessions=10):
         assert all(begun <= drained), f"session {session}: {begun}, drained in {drained}"
 
 
-def anomalies_of_one_cycle(backends, _rng, turns=8, doorbells=150):
+def anomalies_of_one_cycle(
+    backends: Sequence[Any],
+    _rng: Random,
+    turns: int = 8,
+    doorbells: int = 150,
+) -> None:
     """Posts an AQE with a wrong phase bit before many invalid AQ doorbells: each is reported.
 
     The doorbells go on while the device reads the AQE.
@@ -107,7 +120,7 @@ def anomalies_of_one_cycle(backends, _rng, turns=8, doorbells=150):
     assert counted == [turns, turns * doorbells], counted
 
 
-def counted_from_the_response_on(backends, _rng, turns=6):
+def counted_from_the_response_on(backends: Sequence[Any], _rng: Random, turns: int = 6) -> None:
     """Attaches a counter while CQEs wait for the host: it counts each CQE that is written after the
     response."""
     node, backend = Node(backends[0]), backends[0]
@@ -117,7 +130,7 @@ def counted_from_the_response_on(backends, _rng, turns=6):
     events = defs.LIMITS.event_counter_events
     there = {"ah": node.ah_of(20), "dest_qp": 5, "qkey": QKEY}
 
-    def value():
+    def value() -> int:
         return int.from_bytes(driver.memory.read(place, 8), "little")
 
     for turn in range(turns):
@@ -139,7 +152,7 @@ def counted_from_the_response_on(backends, _rng, turns=6):
         driver.detach_event_counter(handle, end.qp.handle, events)
 
 
-def events_of_destroyed_cqs(backends, _rng, turns=4):
+def events_of_destroyed_cqs(backends: Sequence[Any], _rng: Random, turns: int = 4) -> None:
     """Destroys CQs whose events wait for the host: each event is written before the response."""
     node, backend = Node(backends[0]), backends[0]
     driver, eq = node.driver, node.driver.eqs[0]
@@ -177,7 +190,7 @@ def events_of_destroyed_cqs(backends, _rng, turns=4):
             assert eqes[number] < rsps[command.command_id], (turn, number, eqes, rsps)
 
 
-def events_of_a_disabled_group(backends, _rng):
+def events_of_a_disabled_group(backends: Sequence[Any], _rng: Random) -> None:
     """Disables the groups of events while entries of the AENQ wait for the host: they are written
     before the response, also if the AQ is set up again meanwhile."""
     backend = backends[0]
@@ -193,7 +206,7 @@ def events_of_a_disabled_group(backends, _rng):
     backend.pause(100)
     command = driver.submit(request)
     backend.pause(500)
-    driver.admin.enable_aq()
+    driver.admin.enable_aq()  # type: ignore[union-attr]
     backend.pause(100)
     hold_writes(backend, 0)
     driver.finish(command)

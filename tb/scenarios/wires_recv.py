@@ -2,6 +2,11 @@
 """Exercises receive and completion side while the host accepts writes slowly: nothing follows the
 response to a command that ends it, and nothing waits for others."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from efa_cosim.boundary.events import of_kind, where
@@ -10,10 +15,13 @@ from efa_cosim.host.endpoints import QKEY, Endpoint, Node, pattern
 from efa_cosim.layouts import defs
 from tb.scenarios.collisions import beyond_rq, beyond_sq, index_of, moved
 
+if TYPE_CHECKING:
+    from random import Random
+
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
 
 
-def after_response(backend, **wanted):
+def after_response(backend: Any, **wanted: Any) -> dict[str, Any]:
     """Returns the events since the last call that follow the last admin response and have these
     fields; `wanted` is {name of event: {field: value}}. The time of an event is that of its host
     write."""
@@ -23,7 +31,7 @@ def after_response(backend, **wanted):
             for name, fields in wanted.items()}  # fmt: skip
 
 
-def nothing_after_a_reset(backends, rng, turns=12):
+def nothing_after_a_reset(backends: Sequence[Any], rng: Random, turns: int = 12) -> None:
     """Resets a queue pair under sends and receives: neither a CQE nor a counter value follows the
     response.
 
@@ -48,7 +56,12 @@ def nothing_after_a_reset(backends, rng, turns=12):
         end.qp.to_rts(QKEY)
 
 
-def nothing_after_a_reset_in_error(backends, rng, turns=6, receives=32):
+def nothing_after_a_reset_in_error(
+    backends: Sequence[Any],
+    rng: Random,
+    turns: int = 6,
+    receives: int = 32,
+) -> None:
     """Resets a queue pair in ERR while its receives flush: no CQE follows the response.
 
     The host accepts no write until the device waits for the end of the flush, and then accepts
@@ -79,7 +92,7 @@ def nothing_after_a_reset_in_error(backends, rng, turns=6, receives=32):
         end.qp.to_rts(QKEY)
 
 
-def injected(backend, end, number, data):
+def injected(backend: Any, end: Endpoint, number: int, data: bytes) -> None:
     """Injects a message of another node to a queue pair."""
     header = defs.PktHdr(opcode=defs.PktOpcode.SRD_SEND, length=len(data), dst_qpn=end.qp.number,
                          src_qpn=5, qkey=QKEY, src_node=20, dst_node=backend.node_id,
@@ -87,7 +100,13 @@ def injected(backend, end, number, data):
     backend.inject(header.pack() + data)
 
 
-def regions_go_under_receives(backends, rng, turns=6, messages=12, size=2000):
+def regions_go_under_receives(
+    backends: Sequence[Any],
+    rng: Random,
+    turns: int = 6,
+    messages: int = 12,
+    size: int = 2000,
+) -> None:
     """Deregisters the memory of receives while payload is written; the host releases the memory at
     the response. The host must accept writes slowly."""
     node, backend = Node(backends[0]), backends[0]
@@ -105,7 +124,12 @@ def regions_go_under_receives(backends, rng, turns=6, messages=12, size=2000):
         end.buffer = node.pd.reg_mr(messages * size)
 
 
-def flushes_beside_receives(backends, _rng, messages=56, flushed=8):
+def flushes_beside_receives(
+    backends: Sequence[Any],
+    _rng: Random,
+    messages: int = 56,
+    flushed: int = 8,
+) -> None:
     """Flushes the receives of a queue pair while another receives many messages: the flushed ones
     do not wait for the end of the messages. The host must accept writes slowly."""
     node, backend = Node(backends[0]), backends[0]
@@ -127,7 +151,7 @@ def flushes_beside_receives(backends, _rng, messages=56, flushed=8):
     assert last[gone] < last[stays], last
 
 
-def completions_at_full_rate(backends, _rng, sends=250):
+def completions_at_full_rate(backends: Sequence[Any], _rng: Random, sends: int = 250) -> None:
     """Flushes many sends while the host accepts no write: afterwards one CQE is written per cycle,
     also to a CQ in interrupt mode."""
     node, backend = Node(backends[0]), backends[0]
@@ -150,7 +174,12 @@ def completions_at_full_rate(backends, _rng, sends=250):
         assert span < 1.2 * sends, (events, span)
 
 
-def rings_beside_errors(backends, rng, rounds=3, broken=24):
+def rings_beside_errors(
+    backends: Sequence[Any],
+    rng: Random,
+    rounds: int = 3,
+    broken: int = 24,
+) -> None:
     """Creates and resets queue pairs while others break: their receive rings work as before."""
     node, backend = Node(backends[0]), backends[0]
     cq = node.context.create_cq(1024)

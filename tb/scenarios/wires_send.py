@@ -2,6 +2,11 @@
 """Exercises the send side with errors, resets and commands at the same time: each effect belongs to
 the queue pair, page or handle that caused it."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from efa_cosim.boundary.events import of_kind
@@ -11,23 +16,33 @@ from efa_cosim.layouts import defs
 from tb.scenarios.collisions import beyond_sq, doorbell, moved
 from tb.scenarios.send import exchange
 
+if TYPE_CHECKING:
+    from random import Random
+
+    from efa_cosim.host.driver import Driver
+
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
 PAGE_SLOTS = defs.LIMITS.llq_page_bytes // 64
 
 
-def meanwhile(driver, act):
+def meanwhile(driver: Driver, act: Callable[[], object]) -> None:
     """Makes a driver call `act` between its next command and the wait for the response."""
 
-    def submit(*arguments):
+    def submit(*arguments: Any) -> Any:
         del driver.submit
         command = driver.submit(*arguments)
         act()
         return command
 
-    driver.submit = submit
+    driver.submit = submit  # type: ignore[method-assign, assignment]
 
 
-def pages_beside_an_error(backends, _rng, depth=1024, delays=range(100, 2000, 300)):
+def pages_beside_an_error(
+    backends: Sequence[Any],
+    _rng: Random,
+    depth: int = 1024,
+    delays: Iterable[int] = range(100, 2000, 300),
+) -> None:
     """Creates queue pairs while another breaks: all pages belong to the new queue pair.
 
     The other queue pair is destroyed before the sends. The host's read latency must be short.
@@ -38,7 +53,7 @@ def pages_beside_an_error(backends, _rng, depth=1024, delays=range(100, 2000, 30
     for delay in delays:
         breaking = Endpoint(node)
 
-        def breaks(breaking=breaking, delay=delay):
+        def breaks(breaking: Any = breaking, delay: int = delay) -> None:
             backend.pause(delay)
             backend.stores([beyond_sq(breaking)])
 
@@ -54,7 +69,7 @@ def pages_beside_an_error(backends, _rng, depth=1024, delays=range(100, 2000, 30
         qp.destroy()
 
 
-def wrong_phases(backend):
+def wrong_phases(backend: Any) -> tuple[int, int]:
     """Returns the number of WQEs, and of those with a wrong phase, that were consumed since the
     last events."""
     backend.settle()
@@ -62,7 +77,12 @@ def wrong_phases(backend):
     return len(wqes), sum(defs.EVENTS.wqe.unpack(int(data)).wrong_phase for data in wqes["data"])
 
 
-def phases_begin_anew(backends, _rng, latency=1200, sends=4):
+def phases_begin_anew(
+    backends: Sequence[Any],
+    _rng: Random,
+    latency: int = 1200,
+    sends: int = 4,
+) -> None:
     """Uses another first phase after RESET of a queue pair: RESET clears the expected phase.
 
     Another queue pair breaks while RESET waits for payload reads. The host's read latency must be
@@ -73,7 +93,7 @@ def phases_begin_anew(backends, _rng, latency=1200, sends=4):
     end, breaking, busy = (Endpoint(node, UD, cq=cq) for _ in range(3))
     there = {"ah": node.ah_of(20), "dest_qp": 5, "qkey": QKEY}
 
-    def consumed(phase):
+    def consumed(phase: int) -> tuple[int, int]:
         """Sends WQEs with this phase in the first wrap; returns wrong_phases of them."""
         end.qp.first_phase = phase
         end.qp.post_send_many(np.arange(sends), **there, inline=b"to nobody")
@@ -102,7 +122,12 @@ def phases_begin_anew(backends, _rng, latency=1200, sends=4):
         end.qp.to_rts(QKEY)
 
 
-def nothing_consumed_behind_an_error(backends, _rng, queues=8, wqes=24):
+def nothing_consumed_behind_an_error(
+    backends: Sequence[Any],
+    _rng: Random,
+    queues: int = 8,
+    wqes: Any = 24,
+) -> None:
     """Posts WQEs without an address handle behind an incomplete WQE: all are flushed unchecked.
 
     Each WQE has its own doorbell, so that some doorbells come between the error and its report.
@@ -123,7 +148,7 @@ def nothing_consumed_behind_an_error(backends, _rng, queues=8, wqes=24):
         assert set(done["status"][1:]) == {STATUS.FLUSHED}, done["status"]
 
 
-def pages_of_an_earlier_session(backends, _rng):
+def pages_of_an_earlier_session(backends: Sequence[Any], _rng: Random) -> None:
     """Stores to the LLQ pages of a queue pair from before a reset whose number a new queue pair on
     fewer pages has: the pages have no owner."""
     backend = backends[0]
@@ -142,7 +167,7 @@ def pages_of_an_earlier_session(backends, _rng):
     exchange(end, end, b"after the reset")
 
 
-def one_missing_dword(backends, rng, queues=24):
+def one_missing_dword(backends: Sequence[Any], rng: Random, queues: int = 24) -> None:
     """Posts WQEs that lack one dword each in new queue pairs: all are incomplete."""
     node, backend = Node(backends[0]), backends[0]
     cq = node.context.create_cq(256)
@@ -160,7 +185,14 @@ def one_missing_dword(backends, rng, queues=24):
         assert done["status"] == STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR, (number, cut, done)
 
 
-def handles_under_sends(backends, _rng, latency=2000, times=8, sends=4, blocks=24):
+def handles_under_sends(
+    backends: Sequence[Any],
+    _rng: Random,
+    latency: int = 2000,
+    times: int = 8,
+    sends: int = 4,
+    blocks: int = 24,
+) -> None:
     """Destroys and creates an address handle several times while its sends are in flight: they are
     flushed.
 
@@ -180,7 +212,7 @@ def handles_under_sends(backends, _rng, latency=2000, times=8, sends=4, blocks=2
     commands = [driver.submit(request) for request in pair * times]
     backend.pause(latency - 500)
     busy.qp.post_send_many(np.arange(blocks), ah=other, **there, sges=[piece])
-    responses = [driver.finish(command) for command in commands]
+    responses: list[Any] = [driver.finish(command) for command in commands]
     assert {response.ah for response in responses[1::2]} == {number}
     assert not len(end.cq.poll_array()), "flushed before the last command"
     assert set(end.cq.wait_for(sends)["status"]) == {STATUS.FLUSHED}
