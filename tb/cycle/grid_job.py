@@ -5,7 +5,11 @@ JSON.
     python -m tb.cycle.grid_job '{"works": [{"size": 64, ...}], "seed": 1}'
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +29,12 @@ class Chunk:
     works: tuple
     seed: int
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
         return {"works": [work.as_dict() for work in self.works], "seed": self.seed}
 
 
-def measure(works, seed):
+def measure(works: Sequence[Workload], seed: int) -> list[dict[str, Any]]:
     """Returns a row per workload: RTL and model on the same host accesses."""
     rows = []
     for work, run in zip(works, run_timed(works, "verilator", seed), strict=True):
@@ -40,14 +44,14 @@ def measure(works, seed):
     return rows
 
 
-def _measured(values):
+def _measured(values: dict[str, Any]) -> list[dict[str, Any]]:
     try:
         return measure([Workload(**work) for work in values["works"]], values["seed"])
     except (RunFailed, TimelineError) as error:
         raise RuntimeError(str(error)) from error
 
 
-def main(argument):
+def main(argument: str) -> int:
     """Prints the rows of a job; returns the exit code."""
     return answer(_measured, argument)
 

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plots the comparison of cycle model and RTL: SVG text from summary.json."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from efa_cosim.cycle.compare import BOUNDS
 from efa_cosim.report.plots import GREY, INK, axes_of, headed, svg
 
@@ -9,20 +13,20 @@ NAMES = {"rate": "messages per cycle", "median": "median latency, cycles",
 MET, MISSED = "#059669", "#dc2626"
 
 
-def draw(summary):
+def draw(summary: dict[str, Any]) -> dict[str, str]:
     """Returns the text of each file by file name."""
     return {"errors.svg": errors(summary), "agreement.svg": agreement(summary)}
 
 
-def _share(row, name):
+def _share(row: dict[str, Any], name: str) -> float:
     return 100 * (row["model"][name] / row["rtl"][name] - 1)
 
 
-def errors(summary):
+def errors(summary: dict[str, Any]) -> str:
     """Plots the error of each point in per cent, sorted, with the bound of each measurement."""
     figure, axes = axes_of(11.0, 3.8, 3)
     for axis, (name, (bound, least)) in zip(axes, BOUNDS.items(), strict=True):
-        rows = sorted(summary["rows"], key=lambda row, name=name: _share(row, name))
+        rows = sorted(summary["rows"], key=lambda row, name=name: _share(row, name))  # type: ignore[misc]
         colours = [MET if row["met"][name] else MISSED for row in rows]
         axis.scatter(range(len(rows)), [_share(row, name) for row in rows], s=10, c=colours)
         for edge in (-100 * bound, 100 * bound):
@@ -36,7 +40,7 @@ def errors(summary):
     return svg(figure)
 
 
-def agreement(summary):
+def agreement(summary: dict[str, Any]) -> str:
     """Plots the model over the RTL for each measurement, on logarithmic axes."""
     figure, axes = axes_of(11.0, 3.8, 3)
     for axis, name in zip(axes, BOUNDS, strict=True):

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists the workloads on which cycle model and RTL are compared: fixed and drawn points."""
 
+from __future__ import annotations
+
 import itertools
 import random
+from typing import Any
 
 from efa_cosim.cycle.compare import measurements
 from efa_cosim.cycle.network import simulate
@@ -16,14 +19,14 @@ WINDOWS = ((1, 1), (16, 4), (64, 16))  # depth, batch
 LOADS = (0.5, 0.9)
 
 
-def sized(**values):
+def sized(**values: Any) -> Workload:
     """Returns a Workload with the number of messages that its size requires."""
     least = values.get("queues", 1) * values.get("batch", 1) * 4
     wanted = LARGE if values["size"] >= LARGE_BYTES else SMALL
     return Workload(messages=max(wanted, least), **values)
 
 
-def fixed():
+def fixed() -> list[Workload]:
     """Returns the fixed points.
 
     - size x queues x window x latency; store buffer policies; datagrams; 128-byte WQEs; CQ
@@ -53,17 +56,17 @@ def fixed():
     return found
 
 
-def opened(size, latency, load):
+def opened(size: int, latency: int, load: float) -> Workload:
     """Returns an open loop at a share of the capacity that the model predicts."""
     closed = sized(size=size, queues=8, depth=64, batch=4, read_latency=latency)
     gap = max(1, round(closed.batch / (measurements(simulate(closed))["rate"] * load)))
     return sized(size=size, queues=8, depth=64, batch=4, read_latency=latency, gap=gap)
 
 
-def drawn(count, seed):
+def drawn(count: int, seed: int) -> list[Workload]:
     """Returns random points that no test contains; a seed repeats its points."""
     chance = random.Random(seed)
-    found = []
+    found: list[Workload] = []
     while len(found) < count:
         depth = chance.choice((1, 2, 4, 8, 16, 32, 64, 128))
         size = chance.choice((8, 32, 64, 100, 128, 200, 256, 512, 1000, 1024, 2048, 4096))

@@ -5,13 +5,17 @@ The results of a workload are cached under sim/out by a digest of the device and
 drives it. A later run with the same digest uses the cache instead of a simulation.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +24,9 @@ from tb.lib.simulation import brief
 from tb.runner import OUT, RunFailed
 from tb.simulators import ROOT, simulator_missing
 from tb.system_run import build_system, run_system
+
+if TYPE_CHECKING:
+    from efa_cosim.cycle.workload import Workload
 
 KEPT = OUT / "timed"
 CACHED_DIGESTS = 4
@@ -58,7 +65,12 @@ class Timed:
     cycles: int
 
 
-def run_timed(works, sim="verilator", seed=1, again=False):
+def run_timed(
+    works: Sequence[Workload],
+    sim: str = "verilator",
+    seed: int = 1,
+    again: bool = False,
+) -> list[Timed]:
     """Returns a Timed for each Workload; raises RunFailed when a workload does not pass.
 
     `again` simulates workloads that are cached, too.
@@ -84,25 +96,27 @@ def run_timed(works, sim="verilator", seed=1, again=False):
     return [_load(place) for place in places]
 
 
-def _simulate(works, sim, seed, params, folder):
+def _simulate(
+    works: Sequence[Workload], sim: str, seed: int, params: dict[str, int], folder: Path
+) -> None:
     listed = folder / "workloads.json"
     listed.write_text(json.dumps([work.as_dict() for work in works]))
     run_system("tb.system.timed_tests", sim, seed, params,
                env={"EFA_WORKLOADS": str(listed), "EFA_TIMED": str(folder)})
 
 
-def _load(place):
+def _load(place: Path) -> Timed:
     with np.load(place) as part:
         values = {key: part[key] for key in part.files}
     values |= {key: values[key].item() for key in ("seconds", "cycles", "reset")}
     return Timed(**values)
 
 
-def _digest(text):
+def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _kept(sim, params):
+def _kept(sim: str, params: dict[str, int]) -> Path:
     """Returns the folder of this device's results; deletes the oldest folders of other devices."""
     build = build_system(sim, params)[0]
     state = hashlib.sha256(build.name.encode())
@@ -116,7 +130,7 @@ def _kept(sim, params):
     return folder
 
 
-def run_workloads(sim, works, seed):
+def run_workloads(sim: str, works: Sequence[Workload], seed: int) -> list[Timed]:
     """Returns a Timed for each Workload: serves run_workloads of efa_cosim.backends.
 
     Raises BackendUnavailable if the simulator is missing, RuntimeError if a workload fails.
