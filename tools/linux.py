@@ -504,7 +504,8 @@ def write_report(
     sections = [table("Steps", columns, rows, "summary.json", prose=True)]
     if rates:
         sections.append(table("Stores of a native client, and messages of the guest",
-                              ("server", "stores/s", "messages/s", "ib_send_bw in the guest"),
+                              ("server", "stores/s", "messages/s", "clock",
+                               "ib_send_bw in the guest"),
                               rate_rows(rates, found), "summary.json", prose=True))  # fmt: skip
     if skipped:
         sections.append(table("Skipped tests", ("device", "step", "test", "reason"),
@@ -522,7 +523,8 @@ def rate_rows(rates: list[Rate], found: dict[str, list[Result]]) -> list[tuple[s
         sent = [figure(one.output) for one in found.get(rate.server, ())
                 if one.name == "srd_send_bw"]
         rows.append((rate.server if rate.server == NULL else BACKENDS[rate.server],
-                     f"{rate.stores:,.0f}", f"{rate.messages:,.0f}", *(sent or ["none"])))
+                     f"{rate.stores:,.0f}", f"{rate.messages:,.0f}", rate.clock() or "none",
+                     *(sent or ["none"])))
     return rows
 
 

@@ -7,6 +7,8 @@ A native client makes the stores of a recorded session of `ib_send_lat -c SRD` o
 after the reply to the one before, as QEMU does for `make linux`. The servers are `efa-cosim serve`
 and, as the upper bound, one that answers every store at once and does nothing.
 
+For the RTL also the cycles per CPU second of its server, beside those with clocks only.
+
 Client and server share the cores of this machine. The session is a ping-pong, so that the latency
 of the device counts, too; the null server has none, and the client waits for no completion of it.
 """
@@ -17,6 +19,7 @@ import fcntl
 import json
 import mmap
 import os
+import re
 import shutil
 import signal
 import socket
@@ -28,12 +31,14 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from efa_cosim.layouts import defs
 from efa_cosim.live.server import listen
 from efa_cosim.session.recording import Step, read_session
+from tb.runner import RunFailed
+from tb.system_run import run_system
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / "sim/linux"
@@ -48,7 +53,8 @@ CONFIG, COMMAND, MASTER = 7, 4, 6
 PUT, WAIT, REQUEST = range(3)  # records of sim/linux/store_client.cpp
 CQE_HEAD = defs.IoCdescCommon.SIZE  # request id, status, flags, QP
 REPEATS = 5
-NULL = "null server"
+_CYCLES = re.compile(r"(\d+) cycles in (\S+) s of CPU time\n")
+NULL, RTL = "null server", "verilator"
 Reg = defs.Reg
 
 
@@ -58,11 +64,24 @@ class StoreRateError(Exception):
 
 @dataclass(frozen=True)
 class Rate:
-    """Stores and messages per second of a server, medians of some repeats."""
+    """Stores and messages per second of a server, medians of some repeats.
+
+    For the RTL also the cycles per CPU second of the server in the messages, and those of the same
+    build with clocks only; else None.
+    """
 
     server: str
     stores: float
     messages: float
+    cycles: float | None = None
+    clocks_only: float | None = None
+
+    def clock(self) -> str:
+        """Returns the cycles per CPU second in words, nothing unless the server is the RTL."""
+        if self.cycles is None or self.clocks_only is None:
+            return ""
+        return (f"{self.cycles:,.0f} cycles/CPU s, {self.clocks_only:,.0f} with clocks only "
+                f"({self.cycles / self.clocks_only:.0%})")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +95,17 @@ class Server:
     def steps(self, folder: Path) -> Path:
         """The file of the steps of its client."""
         return folder / f"{self.path.name}.steps"
+
+    def cycles(self) -> tuple[int, float]:
+        """Returns the cycles of the RTL so far, and the CPU seconds of its server."""
+        if self.name != RTL:
+            return 0, 0.0
+        assert self.process.stdout is not None
+        self.process.send_signal(signal.SIGUSR1)
+        for line in self.process.stdout:
+            if found := _CYCLES.fullmatch(line):
+                return int(found[1]), float(found[2])
+        raise StoreRateError(f"{self.name}: the server has ended")
 
 
 @dataclass(frozen=True)
@@ -220,18 +250,45 @@ def measure(
     outside its turns, because the clock of the RTL runs on when a client has left.
     """
     client = build(folder, "store_client")
-    seconds: dict[Server, list[float]] = {server: [] for server in servers}
-    for server in seconds:
+    turns: dict[Server, list[_Turn]] = {server: [] for server in servers}
+    for server in turns:
         server.process.send_signal(signal.SIGSTOP)
         server.steps(folder).write_bytes(b"".join(_records(stores, server.name != NULL)))
     for _ in range(repeats):
-        for server, found in seconds.items():
+        for server, done in turns.items():
             server.process.send_signal(signal.SIGCONT)
-            found.append(_once(server, client, server.steps(folder), stores))
+            turn = _once(server, client, server.steps(folder), stores)
             server.process.send_signal(signal.SIGSTOP)
-    medians = {server: statistics.median(found) for server, found in seconds.items()}
-    return [Rate(server.name, len(stores.messages) / median, stores.count / median)
-            for server, median in medians.items()]
+            done.append(replace(turn, clocks_only=clocks_only()) if server.name == RTL else turn)
+    return [_rate(server.name, stores, done) for server, done in turns.items()]
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """Seconds of the messages; cycles per CPU second of the RTL, and with clocks only, else 0."""
+
+    seconds: float
+    cycles: float
+    clocks_only: float = 0.0
+
+
+def _rate(name: str, stores: Stores, turns: list[_Turn]) -> Rate:
+    seconds = statistics.median(turn.seconds for turn in turns)
+    rate = Rate(name, len(stores.messages) / seconds, stores.count / seconds)
+    if name != RTL:
+        return rate
+    return replace(rate, cycles=statistics.median(turn.cycles for turn in turns),
+                   clocks_only=statistics.median(turn.clocks_only for turn in turns))
+
+
+def clocks_only() -> float:
+    """Returns the cycles per CPU second of one device without work, as `make bench-sim` measures
+    them; the build is that of the RTL server. Raises StoreRateError."""
+    try:
+        done = run_system("tb.system.speed_tests", RTL, 1, test="clocks_only")
+    except RunFailed as error:
+        raise StoreRateError(str(error)) from None
+    return float(json.loads((done.folder / "speed.json").read_text())["clocks_only"])
 
 
 def _records(stores: Stores, works: bool) -> Iterator[bytes]:
@@ -253,8 +310,8 @@ def _records(stores: Stores, works: bool) -> Iterator[bytes]:
             yield struct.pack("<QII", address, WAIT, CQE_HEAD) + data[:CQE_HEAD]
 
 
-def _once(server: Server, client: Path, steps: Path, stores: Stores) -> float:
-    """Makes all stores once; returns the seconds of the messages."""
+def _once(server: Server, client: Path, steps: Path, stores: Stores) -> _Turn:
+    """Makes all stores once."""
     guest = _Guest(server.path)
     try:
         if server.name != NULL:
@@ -263,11 +320,14 @@ def _once(server: Server, client: Path, steps: Path, stores: Stores) -> float:
         number = guest.socket.fileno()
         guest.socket.setblocking(True)
         command = [client, str(number), str(guest.fd), steps, str(WAIT_SECONDS)]
+        cycles, seconds = server.cycles()
         done = subprocess.run(command, capture_output=True, text=True, check=False,
                               pass_fds=(number, guest.fd))
         if done.returncode:
             raise StoreRateError(f"the client failed: {done.stderr.strip()}")
-        return float(done.stdout)
+        more_cycles, more_seconds = server.cycles()
+        used = more_seconds - seconds
+        return _Turn(float(done.stdout), (more_cycles - cycles) / used if used else 0.0)
     finally:
         guest.close()
 
@@ -299,7 +359,8 @@ def main() -> int:
         print(f"native_stores: {error}", file=sys.stderr)
         return 1
     for rate in rates:
-        print(f"{rate.server:12} {rate.stores:9.0f} stores/s {rate.messages:8.0f} messages/s")
+        print(f"{rate.server:12} {rate.stores:9.0f} stores/s {rate.messages:8.0f} messages/s"
+              f"{f', {clock}' if (clock := rate.clock()) else ''}")
     return 0
 
 

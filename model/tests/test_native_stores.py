@@ -34,8 +34,16 @@ def test_the_null_server_answers_every_store(stores, tmp_path):
 
 def test_a_device_executes_the_stores(stores, backend, tmp_path):
     with device_server(tmp_path, backend) as server:
-        [rate] = measure([server], tmp_path, stores, 2)
+        [rate] = measure([server], tmp_path, stores, 1)
     assert rate.messages > 0
+    assert (rate.clock() != "") == (backend == "verilator")
+    if rate.clocks_only:
+        assert 0 < rate.cycles < 10 * rate.clocks_only
+
+
+def test_the_clock_stands_beside_clocks_only():
+    rate = Rate("verilator", 20_000, 1_800, 150_000, 200_000)
+    assert rate.clock() == "150,000 cycles/CPU s, 200,000 with clocks only (75%)"
 
 
 def test_a_device_that_executes_nothing_is_found(stores, tmp_path, monkeypatch):
@@ -62,5 +70,5 @@ def test_the_report_has_the_rates_side_by_side(tmp_path):
     text = "@@begin load\n@@end load 0 0 1 0\n@@begin srd_send_bw\n 64 1000 0 0 0.000838\n"
     found = {"model": played(tmp_path, written(f"{text}@@end srd_send_bw 0 1 2 9\n"), steps)}
     rows = linux.rate_rows([Rate(NULL, 80_000.4, 7273), Rate("model", 11_000, 1000)], found)
-    assert rows == [(NULL, "80,000", "7,273", "none"),
-                    ("reference model", "11,000", "1,000", "64 B: 838 messages/s")]
+    assert rows == [(NULL, "80,000", "7,273", "none", "none"),
+                    ("reference model", "11,000", "1,000", "none", "64 B: 838 messages/s")]

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 namespace efa::live {
 
@@ -21,13 +22,14 @@ constexpr int kMostAtOnce = 64;
 // Cycles between two looks at the sockets: a look costs less than a cycle.
 constexpr int kCyclesAtOnce = 4;
 
-volatile sig_atomic_t stopped = 0;
+volatile sig_atomic_t stopped = 0, asked = 0;
 
 void stop(int) { stopped = 1; }
+void ask(int) { asked = 1; }
 
-double now() {
+double now(clockid_t clock = CLOCK_MONOTONIC) {
     timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(clock, &time);
     return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
@@ -67,17 +69,20 @@ Server::~Server() {
 void Server::run() {
     sigset_t signals;
     sigemptyset(&signals);
-    sigaddset(&signals, SIGINT), sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT), sigaddset(&signals, SIGTERM), sigaddset(&signals, SIGUSR1);
     // A signal arrives only in ppoll.
     sigprocmask(SIG_BLOCK, &signals, nullptr);
     struct sigaction action {};
     action.sa_handler = stop;
     sigaction(SIGINT, &action, nullptr), sigaction(SIGTERM, &action, nullptr);
+    action.sa_handler = ask;
+    sigaction(SIGUSR1, &action, nullptr);
     for (Port &port : ports_) say("listening on " + port.path);
     double tick = now() + kKeepAliveSeconds, since = now();
     while (true) {
         wait(tick);
-        if (stopped != 0) return say(format("ends after %lu cycles", simulation_->cycles));
+        if (stopped != 0) return say("ends after " + clocked());
+        if (std::exchange(asked, 0) != 0) say(clocked());
         if (busy()) clocks();
         double time = now();
         bool served = std::any_of(ports_.begin(), ports_.end(),
@@ -95,6 +100,10 @@ void Server::run() {
                 simulation_->wake();
             }
     }
+}
+
+std::string Server::clocked() const {
+    return format("%lu cycles in %.6f s of CPU time", simulation_->cycles, now(CLOCK_PROCESS_CPUTIME_ID));
 }
 
 bool Server::busy() const {

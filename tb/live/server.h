@@ -51,6 +51,8 @@ class Server {
     template <class Action>
     void guarded(Port &port, Action action);
     void leave(Port &port, const std::string &text);
+    // The cycles so far, and the CPU time of this process, in words.
+    std::string clocked() const;
     bool busy() const;
     bool waits(const Port &port) const;
 
