@@ -2,7 +2,7 @@
 // efa_features - forms the GET_FEATURE response from the sizes of the build and the profile.
 //
 // In    s_feature: feature id; s_groups: enabled event groups; configuration
-// Out   m_known: the feature exists; m_body: the response behind its header
+// Out   m_known: the feature exists; m_body: the response behind its header, 0 without a feature
 // Time  same cycle
 `default_nettype none
 `include "efa_defs.vh"

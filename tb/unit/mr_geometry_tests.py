@@ -116,6 +116,21 @@ async def every_bit_of_a_length_and_of_an_end(dut):
 
 
 @cocotb.test()
+async def every_two_bits_of_a_list_length(dut):
+    """admin.mr_geometry.list: a page list whose length has any one or two bits is valid for as many
+    pages, and invalid for one page more."""
+    start_clock(dut.clk)
+    lengths = {1 << high | 1 << low for high in range(3, 32) for low in range(3, high + 1)}
+    for length in sorted(lengths):
+        for pages, wrong in ((length // 8, 0), (length // 8 + 1, 1)):
+            cmd = AdminRegMrCmd(phys_page_size_shift=12, mr_length=pages << 12)
+            cmd.aq_common.ctrl_data, cmd.pbl.pbl.length = 1, length
+            dut.s_cmd.value, dut.s_cfg_profile.value = int.from_bytes(cmd.pack(64), "little"), 0
+            await ClockCycles(dut.clk, timing("efa_mr_geometry", "command").latency + 1)
+            assert int(dut.m_illegal.value) == invalid(cmd, 0) == wrong, (length, pages)
+
+
+@cocotb.test()
 async def it_takes_three_cycles(dut):
     """admin.mr_geometry.time: the result is stable while the command is held, and changes with the
     specified latency."""

@@ -161,6 +161,28 @@ async def ranges_over_every_carry(dut):
 
 
 @cocotb.test()
+async def pages_of_every_size(dut):
+    """data.mr_translate.pages: ranges in pages of each size take the high bits of the page and the
+    low bits of the offset, near and far from the begin of the range"""
+    rng = rng_for("pages")
+    source, sink = await start(dut, 12)
+    pages, requests = {}, []
+    for place in range(POOL):
+        pages[place] = rng.getrandbits(52) << 12
+        await page(dut, place, pages[place])
+    for shift in range(12, 64):
+        # The third length has every bit, so that each bit of a position changes.
+        for size in (rng.randrange(1, 9000), 0x8000 + rng.randrange(0x8000), 0xFFFF):
+            begin = rng.getrandbits(64) % (TOP - size)
+            requests.append({"phys": 0, "shift": shift, "mtt": rng.getrandbits(16),
+                             "start": begin, "len": size, "user": shift & 1})  # fmt: skip
+    source.post(*requests)
+    for request in requests:
+        await covered(sink, request, pages, 12)
+    await sink.none(5)
+
+
+@cocotb.test()
 async def cycles(dut):
     """data.mr_translate.time: ranges of one piece and of nine pieces, back to back, take the
     specified cycles"""
