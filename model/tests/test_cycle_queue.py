@@ -90,6 +90,17 @@ def test_messages_keep_their_order_with_reads_of_everybody():
     assert len(np.unique(timelines["wqe"])) == 512
 
 
+@pytest.mark.parametrize("depth", [1, 16, 64])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_rate_that_host_memory_limits_is_below_its_limit(depth, batch, tmp_path):
+    path = tmp_path / "grid.yaml"
+    path.write_text(f"sizes: 64\nkinds: SRD\nqueues: 4\nhost_read_latency: 1000\ndepth: {depth}\n"
+                    f"batch: {min(batch, depth)}\nsq_host: 1\nbackend: cycle\nmeasure: rate\n")
+    [job] = read_grid(path).jobs()
+    rates = [one for one in measure(job) if one.metric == "message rate"]
+    assert rates and all(0.5 * one.limit < one.value <= one.limit for one in rates)
+
+
 def test_wqes_in_host_memory_do_not_pass_the_bus():
     assert store_beats(Workload(batch=4, depth=4, messages=64, policy="random", sq_host=1)) == [0]
     job = Job("cycle", "SRD", 32, 125, 1, (8,), ("rate",), 64, 1, "ideal", 1)

@@ -114,8 +114,14 @@ def least_departure(work: Workload) -> int:
 
 def most_rate(job: Job, work: Workload) -> float:
     """Returns the upper limit of messages per cycle, from the busiest port and the host's window.
+
+    A queue posts a message when that of `depth` messages before is complete, so its messages take
+    that many round trips one after the other. The rate counts from the first packet on, which
+    follows its reads.
     """
     complete = least_latency(work) if work.kind == "SRD" else least_departure(work)
     round_trip = complete + work.write_latency
+    trips = -(-work.total // (work.queues * work.depth))
+    cycles = max(1, trips * round_trip - work.write_latency - least_departure(work))
     return min(rate_limit(job.kind_number, work.size, work.batch, work.sq_host),
-               work.queues * work.depth / round_trip)  # fmt: skip
+               work.total / cycles)  # fmt: skip
