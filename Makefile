@@ -63,6 +63,9 @@ linux: $(STAMP) ## [long, two to six minutes] Linux and its RDMA programs on the
 linux-shell: $(STAMP) ## [long] a prompt in a Linux guest with the device: BACKEND=verilator NODES=2 SHARE=folder RECORD=run.jsonl.gz
 	$(BIN)/python tools/linux.py $(LINUX) --shell
 
+fabric-report: $(STAMP) ## [quick] the reliable transport of the model under loss, path failure and incast, beside go-back-N; reports/fabric
+	$(BIN)/efa-cosim fabric-report $(if $(SEED),--seed $(SEED))
+
 ##@ Before a commit
 
 quick: $(STAMP) simulators ## [quick] before each commit: lint without Yosys, fast model tests, unit benches of changed blocks

@@ -13,7 +13,8 @@ from typing import NoReturn
 
 PASSED, FAILED, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 # Each command is a module of this package, which adds its subcommand.
-COMMANDS = ("run", "play", "sweep", "waterfall", "lab", "report", "regress", "test", "serve")
+COMMANDS = ("run", "play", "sweep", "waterfall", "lab", "report", "regress", "test", "serve",
+            "fabric_report")
 
 EPILOG = """\
 exit codes: 0 passed, 1 failed, 2 usage or environment, 130 interrupted
