@@ -215,6 +215,34 @@ async def physical_regions_hold_no_block(dut):
 
 
 @cocotb.test()
+async def physical_regions_keep_their_range(dut):
+    """admin.cmd_mr.range: the context of a region has each bit of its address and its length, with
+    any delay of the neighbours."""
+    unit = Regions(dut, slow=True)
+    await unit.start()
+    for _ in range(40):
+        iova, length = unit.rng.getrandbits(63), unit.rng.randrange(1, 1 << 62)
+        _, reported = await unit.reg(mem_addr_phy_mode_en=1, iova=iova, mr_length=length)
+        assert (reported.phys, reported.iova, reported.length) == (1, iova, length)
+
+
+@cocotb.test()
+async def pages_of_every_size_are_aligned(dut):
+    """admin.cmd_mr.aligned: a region has pages of each size of the profile; a page address with a
+    bit below the page size is refused, in the largest size for each bit."""
+    unit = Regions(dut)
+    await unit.start()
+    sizes = [shift for shift in range(64) if PROFILES.default.page_size_cap >> shift & 1]
+    for shift in sizes:
+        page, fields = 3 << shift, {"phys_page_size_shift": shift, "mr_length": 1 << shift}
+        assert (await unit.reg([page], **fields))[1].shift == shift
+        bits = range(shift) if shift == max(sizes) else [unit.rng.randrange(shift)]
+        for bit in bits:
+            await unit.refused(region([page | 1 << bit], **fields), Code.REG_MR, ILLEGAL)
+            unit.mtt.beats.clear()
+
+
+@cocotb.test()
 async def any_regions(dut):
     """admin.cmd_mr.any: random fields, numbers, generations and domains are accepted; keys with
     one wrong bit are refused."""
@@ -331,7 +359,11 @@ async def refusals_change_nothing(dut, slow):
 
     async def listed(status, **flags):
         command = region([PAGE] * 9, listed=True)
+        unit.numbers.reported.clear()
         await unit.refused(command, Code.REG_MR, status, ctrl_data=1, **flags)
+        # The number found is neither taken nor freed.
+        requests = [(Op.REF, Kind.PD, 1), (Op.FIND, Kind.MR, 1), (Op.UNREF, Kind.PD, 1)]
+        assert unit.numbers.reported == requests
 
     for fields in ({}, {"listed": True, "mem_addr_phy_mode_en": 1}):
         flags = {"ctrl_data": int("listed" in fields), "ctrl_data_indirect": 1}
