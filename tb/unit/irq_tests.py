@@ -58,6 +58,22 @@ async def vectors(dut):
 
 
 @cocotb.test()
+async def every_bit_of_a_message(dut):
+    """irq.message: a message has each bit of the address and of the data of its vector."""
+    bench, rng = await HostBench(dut).start(), rng_for("message")
+    first = rng.getrandbits(64), rng.getrandbits(32)
+    every = [first, tuple(~value for value in first)]  # each bit has both values
+    every += [(rng.getrandbits(64), rng.getrandbits(32)) for _ in range(20)]
+    for addr, data in every:
+        addr, data = addr & (1 << 64) - 4, data & 0xFFFF_FFFF
+        bench.vector(2, addr, data)
+        await bench.settle()
+        await bench.irq["adm"].send({"vector": 2})
+        beat = (await bench.wr.take())[0]
+        assert (beat["addr"], beat["len"], beat["data"], beat["last"]) == (addr, 4, data, 1)
+
+
+@cocotb.test()
 async def a_vector_that_is_not_there(dut):
     """irq.unknown: a request for an absent vector is reported without a message; later requests
     proceed."""
