@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from efa_cosim.device.message import HEADER
@@ -25,6 +24,9 @@ _Anomaly = defs.AnomalyNet
 _Opcode = defs.PktOpcode
 _ACKNOWLEDGED = frozenset({_Opcode.SRD_SEND, _Opcode.RDMA_WRITE, _Opcode.READ_REQUEST})
 _ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
+_ANSWERED = precompiled(
+    defs.PktHdr, "src_qpn", "dst_qpn", "psn", "msg_id", "src_node", "path"
+)
 _ACK = precompiled(defs.PktHdr, "dst_qpn", "msg_id", "src_node", "status")
 
 
@@ -36,32 +38,28 @@ class Gone(Exception):
         self.status = status
 
 
-@dataclass(slots=True)
-class Outgoing:
-    """A packet for the fabric: its header fields and what follows the header.
-
-    `message_id` names the message for `outcome`, None if nobody waits for one. `read_again` returns
-    the body for a later transmission, from host memory; it raises Gone if the memory has gone.
-    Without it, the body is stored. `rnr_retry` as in MODIFY_QP.
-    """
-
-    opcode: int
-    src_qpn: int
-    dst_qpn: int
-    qkey: int
-    imm: int | None
-    node: int
-    body: bytes
-    message_id: int | None = None
-    read_again: Callable[[], bytes] | None = None
-    rnr_retry: int = 0
-
-
 class Link(Protocol):
     """What the data path uses of its connection to the fabric."""
 
-    def transmit(self, packet: Outgoing) -> None:
-        """Sends a packet; `Sends.outcome` gets its outcome if it has a message."""
+    def transmit(
+        self,
+        opcode: int,
+        src_qpn: int,
+        dst_qpn: int,
+        qkey: int,
+        imm: int | None,
+        node: int,
+        body: bytes,
+        message_id: int | None = None,
+        read_again: Callable[[], bytes] | None = None,
+        rnr_retry: int = 0,
+    ) -> None:
+        """Sends a packet: its header fields and what follows the header.
+
+        `Sends.outcome` gets its outcome if it has a message. `read_again` returns the body for a
+        later transmission, from host memory; it raises Gone if the memory has gone. Without it, the
+        body is stored. `rnr_retry` is that of MODIFY_QP.
+        """
 
     def receive(self, packet: bytes) -> None:
         """Receives a packet from the fabric."""
@@ -86,18 +84,28 @@ class DirectLink:
         self.device, self.datapath = device, datapath
         self.next_psn: dict[int, int] = {}
 
-    def transmit(self, packet: Outgoing) -> None:
-        device, psn, node = self.device, 0, packet.node
-        if packet.opcode in _ACKNOWLEDGED:
+    def transmit(
+        self,
+        opcode: int,
+        src_qpn: int,
+        dst_qpn: int,
+        qkey: int,
+        imm: int | None,
+        node: int,
+        body: bytes,
+        message_id: int | None = None,
+        read_again: Callable[[], bytes] | None = None,
+        rnr_retry: int = 0,
+    ) -> None:
+        device, psn = self.device, 0
+        if opcode in _ACKNOWLEDGED:
             psn = self.next_psn.get(node, 0)
             self.next_psn[node] = (psn + 1) & _COUNT_MASK
         if device.on_packet is not None:
-            imm = packet.imm
             device.on_packet(HEADER.pack(
-                packet.opcode, 0 if imm is None else _HAS_IMM, len(packet.body), packet.src_qpn,
-                packet.dst_qpn, packet.qkey, psn, packet.message_id or 0, imm or 0,
-                device.node_id, node, 0, 0,
-            ) + packet.body)  # fmt: skip
+                opcode, 0 if imm is None else _HAS_IMM, len(body), src_qpn, dst_qpn, qkey, psn,
+                message_id or 0, imm or 0, device.node_id, node, 0, 0,
+            ) + body)  # fmt: skip
 
     def receive(self, packet: bytes) -> None:
         if len(packet) < _HEADER_BYTES:
@@ -139,8 +147,7 @@ class DirectLink:
         sends.outcome(message_id, status)
 
     def _acknowledge(self, packet: bytes, status: int) -> None:
-        _, _, _, src_qpn, dst_qpn, _, psn, message_id, _, src_node, _, path, _ = (
-            HEADER.unpack_from(packet))
+        src_qpn, dst_qpn, psn, message_id, src_node, path = _ANSWERED.unpack_from(packet)
         device = self.device
         if device.on_event is not None:
             device.event("ackout", dst_qpn=src_qpn, status=int(status), msg_id=message_id)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from efa_cosim.boundary.memory import HostReadError
 from efa_cosim.device.admin_rules import capable
-from efa_cosim.device.link import NO_NODE, Gone, Outgoing
+from efa_cosim.device.link import NO_NODE, Gone
 from efa_cosim.device.message import HEADER, Message, request_id
 from efa_cosim.device.objects import Checked, Mr, Qp
 from efa_cosim.layouts import defs
@@ -218,10 +218,12 @@ class Initiator:
         again: Callable[[], bytes] | None = None
         if payload and transfer.inline is None:
             again = lambda: extension + self._read_again(transfer, at, len(payload))  # noqa: E731
-        self.datapath.sends.transmit(Outgoing(
+        self.device.stats.tx_pkts += 1
+        self.device.stats.tx_bytes += len(payload)
+        self.datapath.link.transmit(
             opcode, transfer.qp.number, transfer.dest, transfer.qkey, imm, transfer.node,
             extension + payload, message_id, again, transfer.qp.rnr_retry,
-        ), len(payload))  # fmt: skip
+        )  # fmt: skip
 
     def _read_again(self, transfer: Transfer, at: int, count: int) -> bytes:
         """Reads bytes of a write for a retransmission."""
@@ -376,10 +378,12 @@ class Responder:
             part = data[at : at + self._mtu]
             extension = _EXTENSION.pack(0, 0, total, offset + at, 0, read_id, 0)
             failed = _EXTENSION.pack(0, 0, total, offset + at, 0, read_id, bad)
-            self.datapath.sends.transmit(Outgoing(
+            self.device.stats.tx_pkts += 1
+            self.device.stats.tx_bytes += len(part)
+            self.datapath.link.transmit(
                 _Opcode.READ_RESPONSE, qp.number, src_qpn, 0, None, src_node, extension + part,
                 None, partial(self._respond_again, qp, packet, at, len(part), extension, failed),
-            ), len(part))  # fmt: skip
+            )  # fmt: skip
         return _Status.OK
 
     def _respond_again(

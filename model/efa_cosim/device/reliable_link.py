@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from efa_cosim.device.link import Gone, Outgoing
+from efa_cosim.device.link import Gone
 from efa_cosim.device.message import HEADER
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.wire import mask, precompiled
@@ -47,18 +47,17 @@ class _Attached:
 class _Body(Sequence[bytes]):
     """The payload of a message of one packet: stored, or read for each transmission."""
 
-    def __init__(self, packet: Outgoing) -> None:
-        self._packet = packet
+    def __init__(self, body: bytes, read_again: Callable[[], bytes] | None) -> None:
+        self._body, self._read_again = body, read_again
 
     def __len__(self) -> int:
         return 1
 
     def __getitem__(self, index: Any) -> Any:
-        read_again = self._packet.read_again
-        if read_again is None:
-            return self._packet.body
+        if self._read_again is None:
+            return self._body
         try:
-            return read_again()
+            return self._read_again()
         except Gone as error:
             raise PayloadGone(error.status) from None
 
@@ -107,19 +106,30 @@ class ReliableLink:
         self._messages: dict[int, list[Message]] = {}
         self._watched: dict[int, Timer] = {}
 
-    def transmit(self, packet: Outgoing) -> None:
-        flags = 0 if packet.imm is None else _HAS_IMM
-        if packet.opcode == _Opcode.UD_SEND:
+    def transmit(
+        self,
+        opcode: int,
+        src_qpn: int,
+        dst_qpn: int,
+        qkey: int,
+        imm: int | None,
+        node: int,
+        body: bytes,
+        message_id: int | None = None,
+        read_again: Callable[[], bytes] | None = None,
+        rnr_retry: int = 0,
+    ) -> None:
+        flags = 0 if imm is None else _HAS_IMM
+        if opcode == _Opcode.UD_SEND:
             self.endpoint.send_datagram(HEADER.pack(
-                packet.opcode, flags, len(packet.body), packet.src_qpn, packet.dst_qpn,
-                packet.qkey, 0, 0, packet.imm or 0, self.device.node_id, packet.node, 0, 0,
-            ) + packet.body)  # fmt: skip
+                opcode, flags, len(body), src_qpn, dst_qpn, qkey, 0, 0, imm or 0,
+                self.device.node_id, node, 0, 0,
+            ) + body)  # fmt: skip
             return
-        message_id = packet.message_id
         message = Message(
-            packet.node, _Body(packet), lambda one, status: self._done(message_id, one, status),
-            packet.src_qpn, packet.dst_qpn, packet.qkey, packet.opcode, flags, packet.imm or 0,
-            packet.rnr_retry,
+            node, _Body(body, read_again),
+            lambda one, status: self._done(message_id, one, status),
+            src_qpn, dst_qpn, qkey, opcode, flags, imm or 0, rnr_retry,
         )  # fmt: skip
         if message_id is not None:
             self._messages.setdefault(message_id, []).append(message)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from efa_cosim.boundary.memory import HostReadError
-from efa_cosim.device.link import NO_NODE, Gone, Outgoing
+from efa_cosim.device.link import NO_NODE, Gone
 from efa_cosim.device.message import META, Message, WqeFields, request_id
 from efa_cosim.device.objects import Ah, Checked, Qp
 from efa_cosim.device.rdma import Initiator, Transfer
@@ -116,7 +116,7 @@ class Sends:
         op = meta[1] & _OP_TYPE
         if not whole:
             status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, _Error.INCOMPLETE_WQE
-        elif self._controls(meta) and self.rdma.executes(qp, op):
+        elif op != _SEND and self._controls(meta) and self.rdma.executes(qp, op):
             status, transfer = self.rdma.check(qp, wqe, meta, msg, op)
         else:
             status, ah, pieces = self._validate(qp, wqe, meta)
@@ -234,10 +234,12 @@ class Sends:
         if device.on_event is not None:
             device.event("tx_first", qpn=qp.index, msg=msg, length=length)
             device.event("tx_last", qpn=qp.index, msg=msg)
-        self.transmit(Outgoing(
+        device.stats.tx_pkts += 1
+        device.stats.tx_bytes += length
+        self.datapath.link.transmit(
             opcode, qp.number, dest, qkey, imm if ctrl1 & _HAS_IMM else None, node, payload,
             message_id, read_again, qp.rnr_retry,
-        ), length)  # fmt: skip
+        )  # fmt: skip
         if qp.type != _SRD:
             self._complete(qp, req_id, _Status.OK, length)
 
@@ -248,13 +250,6 @@ class Sends:
         self.messages[message_id] = message.qp.outstanding[message_id] = message
         return message_id
 
-    def transmit(self, packet: Outgoing, size: int) -> None:
-        """Sends a packet; `size` payload bytes count as sent."""
-        stats = self.device.stats
-        stats.tx_pkts += 1
-        stats.tx_bytes += size
-        self.datapath.link.transmit(packet)
-
     # Completion and flush.
 
     def outcome(self, message_id: int, status: int) -> None:
@@ -263,7 +258,7 @@ class Sends:
         if isinstance(message, Transfer):
             self.rdma.acknowledged(message_id, message, status)
         elif message is not None:
-            self.end(message_id, status)
+            self._finish(message_id, status)
         self._resume()
 
     def place(self, packet: bytes) -> None:
@@ -296,9 +291,12 @@ class Sends:
 
     def end(self, message_id: int, status: int) -> None:
         """Completes a message; what still arrives for it is dropped."""
+        self.datapath.link.cancel(message_id)
+        self._finish(message_id, status)
+
+    def _finish(self, message_id: int, status: int) -> None:
         message = self.messages.pop(message_id)
         del message.qp.outstanding[message_id]
-        self.datapath.link.cancel(message_id)
         self._complete(message.qp, message.req_id, status, message.length, message.op)
 
     def _resume(self) -> None:
