@@ -163,7 +163,8 @@ def test_the_sources_of_a_job_are_all_packages_that_it_uses():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     used = subprocess.run([sys.executable, "-c", program], env=environment, check=True, text=True,
                           capture_output=True).stdout.split()  # fmt: skip
-    assert {*used} - {"tree"} == {*lab.USED}
+    # Two modules that read files affect no result.
+    assert {*used} - {"tree", "yaml_file"} == {*lab.USED}
 
 
 def test_checker_and_switches_name_the_same_bugs():

@@ -32,7 +32,8 @@ from efa_cosim.wclab.bugs import BUGS
 
 ENTRY = "lab"
 # The packages that a job uses. Commands and pictures do not affect its runs.
-USED = ("backends", "boundary", "device", "fabric", "host", "layouts", "measure", "wclab")
+USED = ("backends", "boundary", "device", "fabric", "host", "layouts", "measure", "transport",
+        "wclab")
 MOST_SEEDS = 100_000
 TEXT = """\
 The write-combine laboratory. A CPU's store buffer is between the provider and the bus; a correct

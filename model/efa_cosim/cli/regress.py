@@ -29,7 +29,7 @@ FOLDER = ROOT / "sim/out/regress"
 LISTS = ROOT / "sim/regress"
 # All that affects a test. Commands and reports do not.
 PACKAGES = ("attribution", "backends", "boundary", "cycle", "device", "fabric", "host", "layouts",
-            "measure", "session", "sweep", "wclab")
+            "measure", "session", "sweep", "transport", "wclab")
 SOURCES = ("spec/*.yaml", "requirements.lock", "rtl/**/*.v", "rtl/**/*.vh", "tb/**/*.py",
            "tb/hdl/*", "tb/native/*", *(f"model/efa_cosim/{one}/*.py" for one in PACKAGES))
 TEXT = """\
