@@ -10,6 +10,7 @@ import formal_claims
 import gen_api
 import gen_c
 import gen_docs
+import gen_fields
 import gen_modules
 import gen_python
 import gen_stub
@@ -25,6 +26,7 @@ OUTPUTS = {
     "rtl/gen/efa_defs.vh": gen_verilog.header,
     "model/efa_cosim/layouts/defs.py": gen_python.module,
     "model/efa_cosim/layouts/defs.pyi": gen_stub.module,
+    "model/efa_cosim/layouts/fields.py": gen_fields.module,
     "tb/native/efa_defs.h": gen_c.header,
     "tb/env/register_model.py": gen_uvm.registers,
     "docs/registers.md": gen_docs.registers,

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from facts import image_bytes, read_images
 
-from efa_cosim.layouts import codec, defs
+from efa_cosim.layouts import codec, defs, fields
 from efa_cosim.layouts.layout import BitField, Nested, Number
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -220,6 +220,27 @@ def test_entries_are_padded_and_views_share_their_bytes():
     ring = bytearray(64)
     defs.AdminDestroyCqCmd.over(ring).cq_idx = 0x1234
     assert ring[4:6] == b"\x34\x12"
+
+
+def named_tuples():
+    """Returns the named tuple and the struct of each layout of fields.py."""
+    return [(cls, getattr(defs, name.removesuffix("Fields")))
+            for name, cls in vars(fields).items() if name.endswith("Fields")]
+
+
+@pytest.mark.parametrize(("named", "struct"), named_tuples())
+def test_named_tuples_have_the_fields_of_their_structs(named, struct):
+    image = bytes(range(1, struct.SIZE + 1))
+    whole = {name: one for name, one in struct.FIELDS.items() if not isinstance(one, BitField)}
+    read = named.read(b"skip" + image, 4)
+    assert read._fields == tuple(whole)
+    for name, attribute in whole.items():
+        at = image[attribute.offset : attribute.offset + attribute.size]
+        value = getattr(read, name)
+        assert value == (int.from_bytes(at, "little") if isinstance(attribute, Number) else at)
+    if hasattr(named, "pack"):
+        assert named.pack(**read._asdict()) == image
+        assert named.pack() == bytes(struct.SIZE)
 
 
 def test_values_without_a_name_stay_numbers():

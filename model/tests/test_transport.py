@@ -30,10 +30,11 @@ from transport_bench import (
 )
 
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.go_back_n import GoBackN
 from efa_cosim.transport.message import Message
-from efa_cosim.transport.packets import ACK, DATA, Start, flits, read_ack, read_data
+from efa_cosim.transport.packets import Start, flits
 
 Anomaly = defs.TransportAnomaly
 Status = defs.IoCompStatus
@@ -531,17 +532,15 @@ def test_numbers_wrap(start):
 
 def data_packet(**fields):
     given = {"opcode": defs.PktOpcode.SRD_SEND, "length": 64, "session": 1, "src_node": 1, **fields}
-    return DATA.pack(*(given.get(name, 0) for name in DATA_FIELDS)) + bytes(64)
+    return SrdHdrFields.pack(**given) + bytes(64)
 
 
 def ack_packet(*, status=0, **fields):
     given = {"opcode": defs.PktOpcode.SRD_ACK, "length": 32, "session": 2, "incarnation": 1,
              "src_node": 1, "status": status, "bitmap": bytes(32), **fields}  # fmt: skip
-    return ACK.pack(*(given.get(name, 0) for name in ACK_FIELDS))
+    return SrdAckFields.pack(**given)
 
 
-DATA_FIELDS = read_data(bytes(32))._fields
-ACK_FIELDS = read_ack(bytes(64))._fields
 ALL = b"\xff" * 32
 
 
@@ -601,7 +600,7 @@ def test_a_flood_of_refused_packets_keeps_a_bounded_number_of_replies():
     bench.net.faults = [lambda net, packet, copies: sent.append(packet) or []]
     bench.net.run()
     assert len(sent) == defs.TRANSPORT.replies
-    assert {read_ack(packet).status for packet in sent} == {Status.REMOTE_ERROR_ABORT}
+    assert {SrdAckFields.read(packet).status for packet in sent} == {Status.REMOTE_ERROR_ABORT}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -636,7 +635,7 @@ def test_an_untrusted_peer_harms_no_other(seed):
     taken = defaultdict(int)
 
     def judge(node, name, packet):
-        taken[read_data(packet).src_node, name] += 1
+        taken[SrdHdrFields.read(packet).src_node, name] += 1
         return OK
 
     bench.judge = judge

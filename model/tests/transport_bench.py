@@ -13,10 +13,10 @@ from collections import defaultdict
 from lossy_network import LossyNetwork, lose
 
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.fields import SrdHdrFields
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.go_back_n import GoBackN
 from efa_cosim.transport.message import Message
-from efa_cosim.transport.packets import DATA, read_data
 
 OK = defs.IoCompStatus.OK
 TICK = defs.TRANSPORT.tick_cycles
@@ -51,7 +51,7 @@ class Bench:
 
     def _execute(self, node):
         def execute(packet):
-            name = int.from_bytes(packet[DATA.size : DATA.size + 8], "little")
+            name = int.from_bytes(packet[defs.SrdHdr.SIZE : defs.SrdHdr.SIZE + 8], "little")
             status = self.judge(node, name, packet)
             incarnation = getattr(self.nodes[node], "incarnation", 1)
             self.executed[name].append((self.net.now, incarnation, status))
@@ -116,7 +116,7 @@ def stream(faults, packets, *, engine=Endpoint, paths=1, delay=LONG, seed=1, **s
 
 
 def source_of(packet):
-    return read_data(packet).src_node
+    return SrdHdrFields.read(packet).src_node
 
 
 def incast(senders, packets, *, delay=500, paths=8, most=None):

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from efa_cosim.device.message import HEADER
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.fields import PktHdrFields
 from efa_cosim.layouts.wire import mask, precompiled
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ _Anomaly = defs.AnomalyNet
 _Opcode = defs.PktOpcode
 _ACKNOWLEDGED = frozenset({_Opcode.SRD_SEND, _Opcode.RDMA_WRITE, _Opcode.READ_REQUEST})
 _ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
-_ANSWERED = precompiled(
-    defs.PktHdr, "src_qpn", "dst_qpn", "psn", "msg_id", "src_node", "path"
-)
 _ACK = precompiled(defs.PktHdr, "dst_qpn", "msg_id", "src_node", "status")
 
 
@@ -102,9 +99,10 @@ class DirectLink:
             psn = self.next_psn.get(node, 0)
             self.next_psn[node] = (psn + 1) & _COUNT_MASK
         if device.on_packet is not None:
-            device.on_packet(HEADER.pack(
-                opcode, 0 if imm is None else _HAS_IMM, len(body), src_qpn, dst_qpn, qkey, psn,
-                message_id or 0, imm or 0, device.node_id, node, 0, 0,
+            device.on_packet(PktHdrFields.pack(
+                opcode=opcode, flags=0 if imm is None else _HAS_IMM, length=len(body),
+                src_qpn=src_qpn, dst_qpn=dst_qpn, qkey=qkey, psn=psn, msg_id=message_id or 0,
+                imm=imm or 0, src_node=device.node_id, dst_node=node,
             ) + body)  # fmt: skip
 
     def receive(self, packet: bytes) -> None:
@@ -147,12 +145,14 @@ class DirectLink:
         sends.outcome(message_id, status)
 
     def _acknowledge(self, packet: bytes, status: int) -> None:
-        src_qpn, dst_qpn, psn, message_id, src_node, path = _ANSWERED.unpack_from(packet)
-        device = self.device
+        header, device = PktHdrFields.read(packet), self.device
         if device.on_event is not None:
-            device.event("ackout", dst_qpn=src_qpn, status=int(status), msg_id=message_id)
+            device.event(
+                "ackout", dst_qpn=header.src_qpn, status=int(status), msg_id=header.msg_id
+            )
         if device.on_packet is not None:
-            device.on_packet(HEADER.pack(
-                _Opcode.SRD_ACK, 0, 0, dst_qpn, src_qpn, 0, psn, message_id,
-                0, device.node_id, src_node, path, status,
+            device.on_packet(PktHdrFields.pack(
+                opcode=_Opcode.SRD_ACK, src_qpn=header.dst_qpn, dst_qpn=header.src_qpn,
+                psn=header.psn, msg_id=header.msg_id, src_node=device.node_id,
+                dst_node=header.src_node, path=header.path, status=status,
             ))  # fmt: skip

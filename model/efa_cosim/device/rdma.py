@@ -6,20 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from efa_cosim.boundary.memory import HostReadError
 from efa_cosim.device.admin_rules import capable
 from efa_cosim.device.link import NO_NODE, Gone
-from efa_cosim.device.message import HEADER, Message, request_id
+from efa_cosim.device.message import Message, request_id
 from efa_cosim.device.objects import Checked, Mr, Qp
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.fields import IoTxMetaDescFields, PktHdrFields, PktRdmaFields
 from efa_cosim.layouts.wire import mask, precompiled
 
 if TYPE_CHECKING:
     from efa_cosim.device.datapath import Datapath
     from efa_cosim.device.device import Device
-    from efa_cosim.device.message import WqeFields
 
 # Packets of a write in flight: the fabric of the model stores them.
 WRITE_PACKETS = 64
@@ -33,10 +33,9 @@ _Opcode = defs.PktOpcode
 _Anomaly = defs.AnomalyNet
 _SRD = defs.AdminQpType.SRD
 
-_EXTENSION = precompiled(
-    defs.PktRdma, "remote_addr", "rkey", "total", "offset", "count", "read_id", "status"
-)
-_DATA_AT = HEADER.size + _EXTENSION.size
+_EXTENSION_AT = defs.PktHdr.SIZE
+_EXTENSION_BYTES = defs.PktRdma.SIZE
+_DATA_AT = _EXTENSION_AT + _EXTENSION_BYTES
 _REMOTE = precompiled(defs.IoRemoteMemAddr, "length", "rkey", "buf_addr_lo", "buf_addr_hi")
 _BUFFER = precompiled(defs.IoTxBufDesc, "length", "lkey", "buf_addr_lo", "buf_addr_hi")
 _REMOTE_AT = defs.IoTxWqe.data.offset
@@ -97,16 +96,15 @@ class Initiator:
         return qp.type == _SRD and self._capable.get(op, False)
 
     def check(
-        self, qp: Qp, wqe: bytes, meta: WqeFields, msg: int, op: int
+        self, qp: Qp, wqe: bytes, meta: IoTxMetaDescFields, msg: int, op: int
     ) -> tuple[_Status, Checked[Transfer]]:
         """Status of an RDMA WQE whose control bits are right, and its transfer if that is OK."""
-        _, ctrl1, _, dest, length, imm, ah_number, qkey, _ = meta
-        inline, write = ctrl1 & _INLINE, op == _Op.RDMA_WRITE
+        length, inline, write = meta.length, meta.ctrl1 & _INLINE, op == _Op.RDMA_WRITE
         if inline and not write or length > (
             self._inline[qp.wqe_bytes] if inline else self._most_buffers
         ):
             return _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, None
-        ah = self.device.objects.ahs.get(ah_number)
+        ah = self.device.objects.ahs.get(meta.ah)
         if ah is None or ah.pd != qp.pd:
             return _Status.LOCAL_ERROR_INVALID_AH, None
         total, rkey, low, high = _REMOTE.unpack_from(wqe, _REMOTE_AT)
@@ -121,8 +119,8 @@ class Initiator:
             return _Status.LOCAL_ERROR_BAD_LENGTH, None
         node = NO_NODE if ah.node is None else ah.node
         transfer = Transfer(
-            qp, msg, request_id(qp, meta), total, ah, op, node, dest, qkey,
-            imm if write and ctrl1 & _WQE_HAS_IMM else None,
+            qp, msg, request_id(qp, meta), total, ah, op, node, meta.dest_qp_num, meta.qkey,
+            meta.immediate_data if write and meta.ctrl1 & _WQE_HAS_IMM else None,
             high << 32 | low, rkey, address, lkey & _KEY_MASK, content,
         )  # fmt: skip
         if self._region(transfer, address, size) is None:
@@ -214,7 +212,10 @@ class Initiator:
         transfer.open += 1
         imm = transfer.imm if self._all_sent(transfer) else None
         read_id = message_id if opcode == _Opcode.READ_REQUEST else 0
-        extension = _EXTENSION.pack(transfer.remote, transfer.rkey, total, at, count, read_id, 0)
+        extension = PktRdmaFields.pack(
+            remote_addr=transfer.remote, rkey=transfer.rkey, total=total, offset=at, count=count,
+            read_id=read_id,
+        )  # fmt: skip
         again: Callable[[], bytes] | None = None
         if payload and transfer.inline is None:
             again = lambda: extension + self._read_again(transfer, at, len(payload))  # noqa: E731
@@ -263,14 +264,15 @@ class Initiator:
 
     def place(self, packet: bytes) -> None:
         """Places the bytes of a read response; one that fits no read is dropped."""
-        _, _, length, _, dst_qpn, _, _, _, _, node, _, _, _ = HEADER.unpack_from(packet)
-        _, _, _, at, _, message_id, status = _EXTENSION.unpack_from(packet, HEADER.size)
-        size = length - _EXTENSION.size
+        header = PktHdrFields.read(packet)
+        extension = PktRdmaFields.read(packet, _EXTENSION_AT)
+        at, message_id, status = extension.offset, extension.read_id, extension.status
+        size = header.length - _EXTENSION_BYTES
         transfer = self.datapath.sends.messages.get(message_id)
         if (
             not isinstance(transfer, Transfer)
             or transfer.op != _Op.RDMA_READ
-            or (transfer.qp.number, transfer.node) != (dst_qpn, node)
+            or (transfer.qp.number, transfer.node) != (header.dst_qpn, header.src_node)
             or at in transfer.placed
             or at + size > transfer.sent
             or transfer.status != _Status.OK
@@ -302,11 +304,11 @@ class Responder:
 
     def deliver(self, packet: bytes) -> _Status:
         """Executes a write packet or a read request; returns its outcome."""
-        header = HEADER.unpack_from(packet)
-        opcode, _, _, _, dst_qpn, qkey, _, _, _, src_node, _, _, _ = header
-        qp: Checked[Qp] = self.device.objects.qp_by_number(dst_qpn)
-        gid = self.device.limits.gid_prefix + src_node.to_bytes(2, "big")
-        status = self.datapath.receives.admit(qp, _SRD, qkey)
+        header = PktHdrFields.read(packet)
+        opcode = header.opcode
+        qp: Checked[Qp] = self.device.objects.qp_by_number(header.dst_qpn)
+        gid = self.device.limits.gid_prefix + header.src_node.to_bytes(2, "big")
+        status = self.datapath.receives.admit(qp, _SRD, header.qkey)
         if status == _Status.OK and not self._capable[_OPERATION[opcode]]:
             status = _Status.REMOTE_ERROR_FEATURE_MISMATCH
         if status == _Status.OK and (qp.pd, gid) not in self.device.objects.ah_of:
@@ -326,27 +328,27 @@ class Responder:
 
         The whole operation must be inside the region. An operation without bytes needs no key.
         """
-        remote, rkey, total, offset, _, _, _ = _EXTENSION.unpack_from(packet, HEADER.size)
+        extension = PktRdmaFields.read(packet, _EXTENSION_AT)
+        remote, total, offset = extension.remote_addr, extension.total, extension.offset
         if offset + size > total:
             return None
         if not total:
             return []
-        mr: Checked[Mr] = self.device.objects.mr_by_key(rkey)
+        mr: Checked[Mr] = self.device.objects.mr_by_key(extension.rkey)
         if mr is None or mr.pd != qp.pd or not mr.covers(remote, total):
             return None
         if not (mr.remote_write if write else mr.remote_read):
             return None
         return mr.pieces(remote + offset, size)
 
-    def _write(self, qp: Qp, packet: bytes, header: tuple[Any, ...], gid: bytes) -> _Status:
-        _, flags, length, src_qpn, _, _, _, _, imm, *_ = header
-        _, _, total, _, _, _, _ = _EXTENSION.unpack_from(packet, HEADER.size)
-        size = length - _EXTENSION.size
+    def _write(self, qp: Qp, packet: bytes, header: PktHdrFields, gid: bytes) -> _Status:
+        total = PktRdmaFields.read(packet, _EXTENSION_AT).total
+        size, has_imm = header.length - _EXTENSION_BYTES, header.flags & _PKT_HAS_IMM
         pieces = self._target(qp, packet, size, write=True)
         if pieces is None:
             return _Status.REMOTE_ERROR_BAD_ADDRESS
         receives, req_id = self.datapath.receives, 0
-        if flags & _PKT_HAS_IMM and not qp.unsolicited:
+        if has_imm and not qp.unsolicited:
             status, req_id = receives.consume(qp)
             if status != _Status.OK:
                 return status
@@ -355,19 +357,19 @@ class Responder:
         stats.rx_bytes += size
         stats.write_recv_bytes += size
         scatter(self.device, pieces, packet[_DATA_AT:])
-        if flags & _PKT_HAS_IMM:
+        if has_imm:
             self.datapath.completions.receive(
-                qp, req_id, total, gid, src_qpn, imm, op=_Op.RDMA_WRITE,
+                qp, req_id, total, gid, header.src_qpn, header.imm, op=_Op.RDMA_WRITE,
                 unsolicited=qp.unsolicited)
         return _Status.OK
 
-    def _read(self, qp: Qp, packet: bytes, header: tuple[Any, ...]) -> _Status:
+    def _read(self, qp: Qp, packet: bytes, header: PktHdrFields) -> _Status:
         """Sends the responses of a read request; returns its outcome."""
-        _, _, length, src_qpn, _, _, _, _, _, src_node, _, _, _ = header
-        _, _, total, offset, count, read_id, _ = _EXTENSION.unpack_from(packet, HEADER.size)
+        request = PktRdmaFields.read(packet, _EXTENSION_AT)
+        count, read_id = request.count, request.read_id
         bad = _Status.REMOTE_ERROR_BAD_ADDRESS
         pieces = self._target(qp, packet, count, write=False)
-        if pieces is None or count > READ_REQUEST_BYTES or length != _EXTENSION.size:
+        if pieces is None or count > READ_REQUEST_BYTES or header.length != _EXTENSION_BYTES:
             return bad
         try:
             data = b"".join(self.device.memory.read(*piece) for piece in pieces)
@@ -376,13 +378,15 @@ class Responder:
         self.device.stats.read_resp_bytes += count
         for at in range(0, count, self._mtu):
             part = data[at : at + self._mtu]
-            extension = _EXTENSION.pack(0, 0, total, offset + at, 0, read_id, 0)
-            failed = _EXTENSION.pack(0, 0, total, offset + at, 0, read_id, bad)
+            total, offset = request.total, request.offset + at
+            extension = PktRdmaFields.pack(total=total, offset=offset, read_id=read_id)
+            failed = PktRdmaFields.pack(total=total, offset=offset, read_id=read_id, status=bad)
             self.device.stats.tx_pkts += 1
             self.device.stats.tx_bytes += len(part)
             self.datapath.link.transmit(
-                _Opcode.READ_RESPONSE, qp.number, src_qpn, 0, None, src_node, extension + part,
-                None, partial(self._respond_again, qp, packet, at, len(part), extension, failed),
+                _Opcode.READ_RESPONSE, qp.number, header.src_qpn, 0, None, header.src_node,
+                extension + part, None,
+                partial(self._respond_again, qp, packet, at, len(part), extension, failed),
             )  # fmt: skip
         return _Status.OK
 

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from efa_cosim.boundary.memory import HostReadError
-from efa_cosim.device.message import HEADER
 from efa_cosim.device.objects import Checked, Mr, Qp
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.fields import PktHdrFields
 from efa_cosim.layouts.wire import mask, precompiled
 
 if TYPE_CHECKING:
@@ -53,6 +53,19 @@ class Entry:
         self.whole = bool(lkey_ctrl & _LAST)
 
 
+class _Claim(NamedTuple):
+    """Result of the checks of a data packet.
+
+    status: for the sender; entry: the claimed receive WQE; failed: its status if it gets no data;
+    cause: why the queue pair goes to ERR.
+    """
+
+    status: _Status
+    entry: Entry | None = None
+    failed: _Status | None = None
+    cause: _Error | None = None
+
+
 class Receives:
     """The receive side of the data path."""
 
@@ -64,11 +77,10 @@ class Receives:
 
     def deliver(self, packet: bytes, qp_type: int) -> _Status:
         """Processes a well-formed data packet for this node; returns its outcome."""
-        header = HEADER.unpack_from(packet)
-        _, flags, length, src_qpn, dst_qpn, qkey, _, _, imm, src_node, _, _, _ = header
-        device = self.device
-        qp: Checked[Qp] = device.objects.qp_by_number(dst_qpn)
-        status, entry, failed, cause = self._claim(qp, qp_type, qkey, length)
+        header, device = PktHdrFields.read(packet), self.device
+        length = header.length
+        qp: Checked[Qp] = device.objects.qp_by_number(header.dst_qpn)
+        status, entry, failed, cause = self._claim(qp, qp_type, header.qkey, length)
         if device.on_event is not None:
             device.event(
                 "rx_validated",
@@ -81,16 +93,17 @@ class Receives:
         if entry is not None:
             qp.rq.take(entry.count)
             if failed is None:
-                reported = self._scatter(qp, entry, packet, src_node)
+                reported = self._scatter(qp, entry, packet, header.src_node)
                 qp.rq.complete(entry.count)
                 stats = device.stats
                 stats.rx_pkts += 1
                 stats.rx_bytes += length
                 stats.recv_wrs += 1
                 stats.recv_bytes += length
-                gid = self._gid_prefix + src_node.to_bytes(2, "big")
+                gid = self._gid_prefix + header.src_node.to_bytes(2, "big")
+                imm = header.imm if header.flags & _HAS_IMM else None
                 self.completions.receive(
-                    qp, entry.req_id, reported, gid, src_qpn, imm if flags & _HAS_IMM else None
+                    qp, entry.req_id, reported, gid, header.src_qpn, imm
                 )
             else:
                 qp.rq.complete(entry.count)
@@ -141,26 +154,25 @@ class Receives:
         self.datapath.fail(qp, _Error.NO_LAST)
         return _Status.REMOTE_ERROR_BAD_STATUS, None
 
-    def _claim(
-        self, qp: Qp | None, qp_type: int, qkey: int, length: int
-    ) -> tuple[_Status, Entry | None, _Status | None, _Error | None]:
-        """Status for the sender, claimed receive, its error status, cause of going to ERR."""
+    def _claim(self, qp: Qp | None, qp_type: int, qkey: int, length: int) -> _Claim:
+        """Checks a data packet and claims the receive WQE at the head of the ring."""
         status = self.admit(qp, qp_type, qkey)
         if qp is None or status != _Status.OK:
-            return status, None, None, None
+            return _Claim(status)
         try:
             entry = self._next(qp)
         except HostReadError:
             qp.rq_failed = True
-            return _Status.REMOTE_ERROR_BAD_DEST_QPN, None, None, _Error.DESC_READ
+            return _Claim(_Status.REMOTE_ERROR_BAD_DEST_QPN, cause=_Error.DESC_READ)
         if entry is None:
-            return _Status.REMOTE_ERROR_RNR, None, None, None
+            return _Claim(_Status.REMOTE_ERROR_RNR)
         bad = _Status.REMOTE_ERROR_BAD_STATUS
         if not entry.whole:
-            return bad, entry, _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, _Error.NO_LAST
+            failed = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR
+            return _Claim(bad, entry, failed, _Error.NO_LAST)
         needed = length + self._prefix_bytes(qp_type)
         if entry.space < needed:
-            return _Status.REMOTE_ERROR_BAD_LENGTH, None, None, None
+            return _Claim(_Status.REMOTE_ERROR_BAD_LENGTH)
         for address, size, key in entry.buffers:
             if needed and size:
                 mr = self.device.objects.mr_by_key(key)
@@ -170,9 +182,9 @@ class Receives:
                     or not mr.local_write
                     or not mr.covers(address, size)
                 ):
-                    return bad, entry, _Status.LOCAL_ERROR_INVALID_LKEY, None
+                    return _Claim(bad, entry, _Status.LOCAL_ERROR_INVALID_LKEY)
                 needed -= min(needed, size)
-        return _Status.OK, entry, None, None
+        return _Claim(_Status.OK, entry)
 
     def _next(self, qp: Qp) -> Entry | None:
         """The receive at the head of the ring, None while incomplete; raises HostReadError."""
@@ -190,7 +202,7 @@ class Receives:
     def _scatter(self, qp: Qp, entry: Entry, packet: bytes, src_node: int) -> int:
         """Writes the message to its buffers; returns the bytes written, including the GRH."""
         device = self.device
-        data = packet[HEADER.size :]
+        data = packet[defs.PktHdr.SIZE :]
         if qp.type != _SRD:
             data = self._grh(src_node) + data
         done, total = 0, len(data)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from efa_cosim.device.link import Gone
-from efa_cosim.device.message import HEADER
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.fields import PktHdrFields
 from efa_cosim.layouts.wire import mask, precompiled
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.message import Message, PayloadGone
@@ -91,7 +91,7 @@ class Transport:
         opcode, length, dst_node = _ROUTE.unpack_from(packet)
         if dst_node != device.node_id:
             self._report(_Cause.NODE, packet)
-        elif len(packet) != HEADER.size + length:
+        elif len(packet) != defs.PktHdr.SIZE + length:
             self._report(_Cause.LENGTH, packet)
         else:
             device.datapath.execute(packet, opcode)
@@ -121,9 +121,9 @@ class ReliableLink:
     ) -> None:
         flags = 0 if imm is None else _HAS_IMM
         if opcode == _Opcode.UD_SEND:
-            self.endpoint.send_datagram(HEADER.pack(
-                opcode, flags, len(body), src_qpn, dst_qpn, qkey, 0, 0, imm or 0,
-                self.device.node_id, node, 0, 0,
+            self.endpoint.send_datagram(PktHdrFields.pack(
+                opcode=opcode, flags=flags, length=len(body), src_qpn=src_qpn, dst_qpn=dst_qpn,
+                qkey=qkey, imm=imm or 0, src_node=self.device.node_id, dst_node=node,
             ) + body)  # fmt: skip
             return
         message = Message(

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from efa_cosim.boundary.memory import HostReadError
 from efa_cosim.device.link import NO_NODE, Gone
-from efa_cosim.device.message import META, Message, WqeFields, request_id
+from efa_cosim.device.message import Message, request_id
 from efa_cosim.device.objects import Ah, Checked, Qp
 from efa_cosim.device.rdma import Initiator, Transfer
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.fields import IoTxMetaDescFields
 from efa_cosim.layouts.wire import mask, precompiled
 
 if TYPE_CHECKING:
@@ -45,9 +46,17 @@ _PHASE = mask(_Meta.phase)
 _MUST_NOT2 = mask(_Meta.reserved25) | mask(_Meta.reserved29)
 
 
-def _completed_op(meta: WqeFields) -> int:
+def _completed_op(meta: IoTxMetaDescFields) -> int:
     """Operation as reported in the CQE: the lower three of four bits."""
-    return meta[1] & _CQE_OP_TYPE
+    return meta.ctrl1 & _CQE_OP_TYPE
+
+
+class _Validated(NamedTuple):
+    """Result of the checks of a send WQE: address handle and payload pieces only with status OK."""
+
+    status: _Status
+    ah: Checked[Ah] = None
+    pieces: Checked[list[Piece]] = None
 
 
 class Sends:
@@ -98,22 +107,24 @@ class Sends:
 
     def _flush_next(self, qp: Qp) -> None:
         wqe, _ = self.datapath.take_wqe(qp)
-        meta = META.unpack_from(wqe)
+        meta = IoTxMetaDescFields.read(wqe)
         self._complete(qp, request_id(qp, meta), _Status.FLUSHED, op=_completed_op(meta))
 
     def _send_next(self, qp: Qp) -> None:
         device, msg = self.device, qp.sq.consumed
         wqe, whole = self.datapath.take_wqe(qp)
-        meta = META.unpack_from(wqe)
-        wrong_phase = whole and self._wrong_phase(qp, msg, meta[2] & _PHASE)
+        meta = IoTxMetaDescFields.read(wqe)
+        wrong_phase = whole and self._wrong_phase(qp, msg, meta.ctrl2 & _PHASE)
         if device.on_event is not None:
-            device.event("wqe", qpn=qp.index, msg=msg, req_id=meta[0], wrong_phase=int(wrong_phase))
+            device.event(
+                "wqe", qpn=qp.index, msg=msg, req_id=meta.req_id, wrong_phase=int(wrong_phase)
+            )
         cause: _Error | None
         payload: bytes | None
         ah: Ah | None
         transfer: Transfer | None
         cause = payload = ah = transfer = None
-        op = meta[1] & _OP_TYPE
+        op = meta.ctrl1 & _OP_TYPE
         if not whole:
             status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, _Error.INCOMPLETE_WQE
         elif op != _SEND and self._controls(meta) and self.rdma.executes(qp, op):
@@ -135,7 +146,7 @@ class Sends:
             self.rdma.advance(message_id, transfer)
             return
         if status == _Status.OK:
-            again = None if meta[1] & _INLINE else lambda: self._read_again(qp, wqe, meta)
+            again = None if meta.ctrl1 & _INLINE else lambda: self._read_again(qp, wqe, meta)
             # With this status, neither is None.
             self._transmit(qp, msg, meta, ah, payload, again)  # type: ignore[arg-type]
             return
@@ -143,7 +154,7 @@ class Sends:
         if cause is not None:
             self.datapath.fail(qp, cause)
 
-    def _read_again(self, qp: Qp, wqe: bytes, meta: WqeFields) -> bytes:
+    def _read_again(self, qp: Qp, wqe: bytes, meta: IoTxMetaDescFields) -> bytes:
         """Reads the payload of a consumed WQE for a retransmission."""
         status, _, pieces = self._validate(qp, wqe, meta)
         if status != _Status.OK:
@@ -167,63 +178,57 @@ class Sends:
         return phase ^ wrap != qp.first_phase
 
     @staticmethod
-    def _controls(meta: WqeFields) -> bool:
+    def _controls(meta: IoTxMetaDescFields) -> bool:
         """True if the control bits of a WQE are as they must be."""
-        _, ctrl1, ctrl2, *_ = meta
         return (
-            ctrl1 & (_MUST1 | _MUST_NOT1) == _MUST1
-            and ctrl2 & (_MUST2 | _MUST_NOT2) == _MUST2
+            meta.ctrl1 & (_MUST1 | _MUST_NOT1) == _MUST1
+            and meta.ctrl2 & (_MUST2 | _MUST_NOT2) == _MUST2
         )  # fmt: skip
 
-    def _validate(
-        self, qp: Qp, wqe: bytes, meta: WqeFields
-    ) -> tuple[_Status, Checked[Ah], Checked[list[Piece]]]:
-        """Status, address handle and payload pieces, each bytes or (address, size)."""
-        _, ctrl1, _, _, length, _, ah_number, *_ = meta
-        objects = self.device.objects
+    def _validate(self, qp: Qp, wqe: bytes, meta: IoTxMetaDescFields) -> _Validated:
+        """Checks a complete send WQE of any operation."""
+        length, objects = meta.length, self.device.objects
         if not self._controls(meta):
-            return _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, None, None
-        if ctrl1 & _OP_TYPE != _SEND:
-            return _Status.LOCAL_ERROR_UNSUPPORTED_OP, None, None
-        inline = ctrl1 & _INLINE
+            return _Validated(_Status.LOCAL_ERROR_QP_INTERNAL_ERROR)
+        if meta.ctrl1 & _OP_TYPE != _SEND:
+            return _Validated(_Status.LOCAL_ERROR_UNSUPPORTED_OP)
+        inline = meta.ctrl1 & _INLINE
         if length > (self._inline[qp.wqe_bytes] if inline else self._most_buffers):
-            return _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, None, None
-        ah = objects.ahs.get(ah_number)
+            return _Validated(_Status.LOCAL_ERROR_QP_INTERNAL_ERROR)
+        ah = objects.ahs.get(meta.ah)
         if ah is None or ah.pd != qp.pd:
-            return _Status.LOCAL_ERROR_INVALID_AH, None, None
-        buffers: list[tuple[Any, ...]]
+            return _Validated(_Status.LOCAL_ERROR_INVALID_AH)
+        buffers: list[tuple[int, int, int]]
         pieces: list[Piece]
         buffers, pieces, total = [], [], 0
         if inline:
             pieces, total = [wqe[_BUFFERS_AT : _BUFFERS_AT + length]], length
         else:
             for at in range(_BUFFERS_AT, _BUFFERS_AT + length * _BUFFER.size, _BUFFER.size):
-                buffer = _BUFFER.unpack_from(wqe, at)
-                buffers.append(buffer)
-                total += buffer[0]
+                size, lkey, low, high = _BUFFER.unpack_from(wqe, at)
+                buffers.append((high << 32 | low, size, lkey & _KEY_MASK))
+                total += size
         if total > self._mtu:
-            return _Status.LOCAL_ERROR_BAD_LENGTH, None, None
-        for size, lkey, low, high in buffers:
+            return _Validated(_Status.LOCAL_ERROR_BAD_LENGTH)
+        for address, size, key in buffers:
             if size:
-                address = high << 32 | low
-                mr = objects.mr_by_key(lkey & _KEY_MASK)
+                mr = objects.mr_by_key(key)
                 if mr is None or mr.pd != qp.pd or not mr.covers(address, size):
-                    return _Status.LOCAL_ERROR_INVALID_LKEY, None, None
+                    return _Validated(_Status.LOCAL_ERROR_INVALID_LKEY)
                 pieces += mr.pieces(address, size)
         if ah.node is None and qp.type == _SRD:
-            return _Status.LOCAL_ERROR_UNREACH_REMOTE, None, None
-        return _Status.OK, ah, pieces
+            return _Validated(_Status.LOCAL_ERROR_UNREACH_REMOTE)
+        return _Validated(_Status.OK, ah, pieces)
 
     def _transmit(
         self,
         qp: Qp,
         msg: int,
-        meta: WqeFields,
+        meta: IoTxMetaDescFields,
         ah: Ah,
         payload: bytes,
         read_again: Callable[[], bytes] | None,
     ) -> None:
-        _, ctrl1, _, dest, _, imm, _, qkey, _ = meta
         req_id, length = request_id(qp, meta), len(payload)
         node = NO_NODE if ah.node is None else ah.node
         opcode, message_id = defs.PktOpcode.UD_SEND, None
@@ -237,8 +242,9 @@ class Sends:
         device.stats.tx_pkts += 1
         device.stats.tx_bytes += length
         self.datapath.link.transmit(
-            opcode, qp.number, dest, qkey, imm if ctrl1 & _HAS_IMM else None, node, payload,
-            message_id, read_again, qp.rnr_retry,
+            opcode, qp.number, meta.dest_qp_num, meta.qkey,
+            meta.immediate_data if meta.ctrl1 & _HAS_IMM else None, node, payload, message_id,
+            read_again, qp.rnr_retry,
         )  # fmt: skip
         if qp.type != _SRD:
             self._complete(qp, req_id, _Status.OK, length)

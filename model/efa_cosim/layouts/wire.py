@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fast access to generated layouts: one precompiled struct for the fields of a hot path."""
+"""Fast access to few fields of a generated layout: one precompiled struct.
+
+The caller names the values where it unpacks them. For many fields, use the named tuples of
+efa_cosim.layouts.fields.
+"""
 
 from __future__ import annotations
 

@@ -9,18 +9,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
 from efa_cosim.transport.message import Message
 from efa_cosim.transport.network import Network
-from efa_cosim.transport.packets import (
-    ACK,
-    BITMAP_BYTES,
-    DATA,
-    NUMBER_MASK,
-    Start,
-    number_distance,
-    read_ack,
-    read_data,
-)
+from efa_cosim.transport.packets import BITMAP_BYTES, NUMBER_MASK, Start, number_distance
 from efa_cosim.transport.port import Port
 from efa_cosim.transport.receiver import PeerReceiver
 from efa_cosim.transport.sender import REFUSALS, PeerSender
@@ -166,7 +158,7 @@ class Endpoint:
 
     def receive(self, packet: bytes) -> None:
         """Processes a packet; a malformed one changes nothing and is reported."""
-        if len(packet) < DATA.size:
+        if len(packet) < defs.SrdHdr.SIZE:
             cause: defs.TransportAnomaly | None = _Anomaly.LENGTH
         elif packet[0] == _ACK:
             cause = self._receive_ack(packet)
@@ -183,8 +175,8 @@ class Endpoint:
                 self._anomaly(cause, packet)
 
     def _receive_data(self, packet: bytes) -> defs.TransportAnomaly | None:
-        data = read_data(packet)
-        if len(packet) != DATA.size + data.length:
+        data = SrdHdrFields.read(packet)
+        if len(packet) != defs.SrdHdr.SIZE + data.length:
             return _Anomaly.LENGTH
         if data.dst_node != self.node or data.src_node >= self.nodes:
             return _Anomaly.NODE
@@ -199,9 +191,9 @@ class Endpoint:
         return None
 
     def _receive_ack(self, packet: bytes) -> defs.TransportAnomaly | None:
-        if len(packet) != ACK.size:
+        if len(packet) != defs.SrdAck.SIZE:
             return _Anomaly.LENGTH
-        ack = read_ack(packet)
+        ack = SrdAckFields.read(packet)
         if ack.length != BITMAP_BYTES:
             return _Anomaly.LENGTH
         if ack.dst_node != self.node or ack.src_node >= self.nodes:
@@ -228,7 +220,7 @@ class Endpoint:
 
         A reset cancels the packets in execution: they have no outcome.
         """
-        data = read_data(packet)
+        data = SrdHdrFields.read(packet)
         receiver = self.receivers.get(data.src_node)
         if receiver is not None:
             receiver.executed(data, status)

@@ -11,19 +11,11 @@ from __future__ import annotations
 from collections import deque
 
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
 from efa_cosim.transport.endpoint import Counters, Execute, Report
 from efa_cosim.transport.message import Message
 from efa_cosim.transport.network import Network, Timer
-from efa_cosim.transport.packets import (
-    ACK,
-    BITMAP_BYTES,
-    DATA,
-    PSN_MASK,
-    Ack,
-    psn_distance,
-    read_ack,
-    read_data,
-)
+from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK, psn_distance
 from efa_cosim.transport.port import Port
 
 _ACK = defs.PktOpcode.SRD_ACK
@@ -71,12 +63,13 @@ class _Sender:
         psn, payload = self.next & PSN_MASK, message.payloads[index]
         self.next += 1
         self.endpoint.counters.sent += 1
-        return DATA.pack(
-            message.opcode, message.flags, len(payload), message.src_qpn, message.dst_qpn,
-            message.qkey, psn, _SESSION, 0, message.imm, self.endpoint.node, self.node, 0, 0, 0,
+        return SrdHdrFields.pack(
+            opcode=message.opcode, flags=message.flags, length=len(payload),
+            src_qpn=message.src_qpn, dst_qpn=message.dst_qpn, qkey=message.qkey, psn=psn,
+            session=_SESSION, imm=message.imm, src_node=self.endpoint.node, dst_node=self.node,
         ) + payload  # fmt: skip
 
-    def acknowledge(self, ack: Ack) -> None:
+    def acknowledge(self, ack: SrdAckFields) -> None:
         count = psn_distance(ack.psn, self.oldest & PSN_MASK)
         if 0 < count <= len(self.packets):
             self._resolve(count)
@@ -180,10 +173,10 @@ class GoBackN:
     def receive(self, packet: bytes) -> None:
         """Processes a packet of a correct peer."""
         if packet[0] == _ACK:
-            ack = read_ack(packet)
+            ack = SrdAckFields.read(packet)
             self._senders[ack.src_node].acknowledge(ack)
             return
-        data = read_data(packet)
+        data = SrdHdrFields.read(packet)
         receiver = self._receivers.setdefault(data.src_node, _Receiver(data.src_node))
         distance = psn_distance(data.psn, receiver.expected)
         if not distance:
@@ -214,9 +207,10 @@ class GoBackN:
         receiver = self._due.popleft()
         negative = _NEGATIVE if receiver.negative else 0
         receiver.due = receiver.negative = False
-        return ACK.pack(
-            _ACK, 0, BITMAP_BYTES, 0, 0, 0, receiver.expected, _SESSION, 1, receiver.expected,
-            self.node, receiver.node, 0, 0, negative, bytes(BITMAP_BYTES),
+        return SrdAckFields.pack(
+            opcode=_ACK, length=BITMAP_BYTES, psn=receiver.expected, session=_SESSION,
+            incarnation=1, bitmap_psn=receiver.expected, src_node=self.node,
+            dst_node=receiver.node, reserved=negative,
         )  # fmt: skip
 
     def _next_data(self) -> bytes | None:

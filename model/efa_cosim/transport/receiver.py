@@ -6,14 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from efa_cosim.layouts import defs
-from efa_cosim.transport.packets import (
-    ACK,
-    BITMAP_BYTES,
-    PSN_MASK,
-    Data,
-    number_distance,
-    psn_distance,
-)
+from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
+from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK, number_distance, psn_distance
 
 if TYPE_CHECKING:
     from efa_cosim.transport.endpoint import Endpoint
@@ -36,7 +30,7 @@ class PeerReceiver:
         # Path of the packet that made an acknowledgement due, None if none is due.
         self.due: int | None = None
 
-    def receive(self, data: Data, packet: bytes) -> None:
+    def receive(self, data: SrdHdrFields, packet: bytes) -> None:
         """Applies the rules of the decision, in their order, to a well-formed packet."""
         endpoint, psn = self.endpoint, data.psn
         oldest = psn - data.behind & PSN_MASK
@@ -73,7 +67,7 @@ class PeerReceiver:
         if status is not None and endpoint.receivers.get(self.node) is self:
             self.executed(data, status)
 
-    def executed(self, data: Data, status: int) -> None:
+    def executed(self, data: SrdHdrFields, status: int) -> None:
         """Stores the outcome of a packet and reports it; no effect once oldest has passed it."""
         at = psn_distance(data.psn, self.oldest)
         if data.session != self.session or at < 0:
@@ -125,22 +119,26 @@ class PeerReceiver:
         accepted = self.accepted
         count = (~accepted & accepted + 1).bit_length() - 1
         psn = self.oldest + count & PSN_MASK
-        return ACK.pack(
-            _OPCODE, 0, BITMAP_BYTES, src_qpn, dst_qpn, refused_psn, psn, self.session,
-            self.endpoint.incarnation, psn, self.endpoint.node, self.node, path, status, 0,
-            (accepted >> count).to_bytes(BITMAP_BYTES, "little"),
+        return SrdAckFields.pack(
+            opcode=_OPCODE, length=BITMAP_BYTES, src_qpn=src_qpn, dst_qpn=dst_qpn,
+            refused_psn=refused_psn, psn=psn, session=self.session,
+            incarnation=self.endpoint.incarnation, bitmap_psn=psn, src_node=self.endpoint.node,
+            dst_node=self.node, path=path, status=status,
+            bitmap=(accepted >> count).to_bytes(BITMAP_BYTES, "little"),
         )  # fmt: skip
 
-    def _refusal(self, data: Data, status: int) -> bytes:
+    def _refusal(self, data: SrdHdrFields, status: int) -> bytes:
         return self._pack(
             path=data.path, src_qpn=data.dst_qpn, dst_qpn=data.src_qpn, refused_psn=data.psn,
             status=status,
         )  # fmt: skip
 
-    def _without_state(self, data: Data, oldest: int, status: int) -> bytes:
+    def _without_state(self, data: SrdHdrFields, oldest: int, status: int) -> bytes:
         """Returns the reply to a packet for another incarnation; shows nothing as accepted."""
-        refused = (data.dst_qpn, data.src_qpn, data.psn) if status else (0, 0, 0)
-        return ACK.pack(
-            _OPCODE, 0, BITMAP_BYTES, *refused, oldest, data.session, self.endpoint.incarnation,
-            oldest, self.endpoint.node, self.node, data.path, status, 0, bytes(BITMAP_BYTES),
+        return SrdAckFields.pack(
+            opcode=_OPCODE, length=BITMAP_BYTES, src_qpn=data.dst_qpn if status else 0,
+            dst_qpn=data.src_qpn if status else 0, refused_psn=data.psn if status else 0,
+            psn=oldest, session=data.session, incarnation=self.endpoint.incarnation,
+            bitmap_psn=oldest, src_node=self.endpoint.node, dst_node=self.node, path=data.path,
+            status=status,
         )  # fmt: skip

@@ -7,16 +7,10 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
 from efa_cosim.transport.message import NO_END, Message, PayloadGone
 from efa_cosim.transport.network import Timer
-from efa_cosim.transport.packets import (
-    DATA,
-    NUMBER_MASK,
-    PSN_MASK,
-    Ack,
-    number_distance,
-    psn_distance,
-)
+from efa_cosim.transport.packets import NUMBER_MASK, PSN_MASK, number_distance, psn_distance
 
 if TYPE_CHECKING:
     from efa_cosim.transport.endpoint import Endpoint
@@ -233,15 +227,17 @@ class PeerSender:
     def _pack(self, record: Record, path: int, payload: bytes) -> bytes:
         message, psn = record.message, record.psn
         self.endpoint.counters.sent += 1
-        return DATA.pack(
-            message.opcode, message.flags, len(payload), message.src_qpn, message.dst_qpn,
-            message.qkey, psn, self.session, self.incarnation, message.imm, self.endpoint.node,
-            self.node, path, 0, psn - self.oldest & PSN_MASK,
+        return SrdHdrFields.pack(
+            opcode=message.opcode, flags=message.flags, length=len(payload),
+            src_qpn=message.src_qpn, dst_qpn=message.dst_qpn, qkey=message.qkey, psn=psn,
+            session=self.session, incarnation=self.incarnation, imm=message.imm,
+            src_node=self.endpoint.node, dst_node=self.node, path=path,
+            behind=psn - self.oldest & PSN_MASK,
         ) + payload  # fmt: skip
 
     # Acknowledgements.
 
-    def acknowledge(self, ack: Ack) -> defs.TransportAnomaly | None:
+    def acknowledge(self, ack: SrdAckFields) -> defs.TransportAnomaly | None:
         """Processes an acknowledgement of this peer; returns the cause if it is not valid."""
         if ack.session != self.session:
             if self.endpoint.is_new_number(ack.session):
@@ -274,7 +270,7 @@ class PeerSender:
         self._wake()
         return None
 
-    def _shown(self, ack: Ack, count: int) -> int | None:
+    def _shown(self, ack: SrdAckFields, count: int) -> int | None:
         """Bitmap of the PSNs that are shown as accepted; None if one of them was never sent."""
         front = psn_distance(ack.psn, self.oldest)
         bits = int.from_bytes(ack.bitmap, "little")
