@@ -35,6 +35,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from linux_guest import HOME, OUT, ROOT, Guest, GuestError, archive, prepare
 from native_stores import NULL, Rate, StoreRateError, measure_all
@@ -79,6 +80,14 @@ class Step:
         return self.command if number == guests else self.server
 
 
+class Tested(NamedTuple):
+    """A line of Python's unittest: the test, `ok`, `FAIL`, `ERROR` or `skipped`, and the reason."""
+
+    name: str
+    result: str
+    reason: str
+
+
 @dataclass
 class Result:
     """A finished step: verdict, reason of a failure, seconds in the guest, its output, and the
@@ -94,24 +103,24 @@ class Result:
     @property
     def skipped(self) -> dict[str, str]:
         """The tests that the step skipped, with their reasons."""
-        return {test: reason for test, result, reason in self._tests() if result == "skipped"}
+        return {test.name: test.reason for test in self._tests() if test.result == "skipped"}
 
     @property
     def tests(self) -> str:
         """The numbers of tests that passed, failed and were skipped; empty without tests."""
-        found = [result for _, result, _ in self._tests()]
+        found = [test.result for test in self._tests()]
         if not found:
             return ""
         bad = len(found) - found.count("ok") - found.count("skipped")
         return f"{found.count('ok')} passed, {found.count('skipped')} skipped, {bad} failed"
 
-    def _tests(self) -> list[tuple[str, str, str]]:
+    def _tests(self) -> list[Tested]:
         name, found = "", []
         for line in self.output:
             if begin := TEST.match(line):
                 name = begin.group(1)
             if name and (end := RESULT.search(line)):
-                found.append((name, *end.groups()))
+                found.append(Tested(name, *end.groups()))
                 name = ""
         return found
 

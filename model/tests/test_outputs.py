@@ -11,7 +11,7 @@ from efa_cosim.cli import run
 from efa_cosim.jobs.progress import Progress
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import crc16
-from efa_cosim.session.expectation import Region
+from efa_cosim.session.expectation import Part, Region
 from efa_cosim.session.outputs import Outputs, differences
 from efa_cosim.session.player import play
 
@@ -141,7 +141,7 @@ def sent(name="rtl", writes=(), packets=(), interrupts=()):
     outputs = Outputs(name)
     for line, (region, address, data) in enumerate(writes, 1):
         at = 0 if region is None else (address - region.base) % region.entry_bytes
-        outputs.write(line, address, data, [(region, address - at, at, data)])
+        outputs.write(line, address, data, [Part(region, address - at, at, data)])
     for line, packet in enumerate(packets, 1):
         outputs.packet(line, packet)
     for vector in interrupts:

@@ -18,6 +18,8 @@ from tb.scenarios.send import exchange
 if TYPE_CHECKING:
     from random import Random
 
+    from efa_cosim.boundary.backend import Store
+
 STATUS, STATE, ERROR = defs.IoCompStatus, defs.AdminQpState, defs.QpError
 # Upper bound of the cycles from the doorbell of a send until the scheduler has consumed its WQE.
 CONSUMED = 400
@@ -29,17 +31,17 @@ def index_of(qp: Any) -> int:
     return qp.number & (1 << defs.LIMITS.qpn_w) - 1
 
 
-def doorbell(end: Endpoint, offset: int, value: int) -> tuple[int, int, bytes]:
+def doorbell(end: Endpoint, offset: int, value: int) -> Store:
     """Returns a doorbell store through the page of an endpoint's own UAR."""
     return end.node.driver.db_bar, offset, (value & 0xFFFF).to_bytes(DOORBELL_BYTES, "little")
 
 
-def beyond_sq(end: Endpoint) -> tuple[int, int, bytes]:
+def beyond_sq(end: Endpoint) -> Store:
     """Returns a doorbell store beyond the depth of the send queue."""
     return doorbell(end, end.qp.sq_db, end.qp.sq.produced + end.depth + 1)
 
 
-def beyond_rq(end: Endpoint) -> tuple[int, int, bytes]:
+def beyond_rq(end: Endpoint) -> Store:
     """Returns a doorbell store beyond the depth of the receive queue."""
     return doorbell(end, end.qp.rq_db, end.qp.rq.produced + end.depth + 1)
 

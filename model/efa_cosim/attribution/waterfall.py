@@ -98,7 +98,8 @@ def _attribute(record: Record, table: Stages) -> Attribution:
         (stage.start, stage.end): table.cycles(stage, timelines.work, record.made)
         for stage in stages
     }
-    sending, receiving, completing, gaps = _replay(record, table, services)
+    replays = _replay(record, table, services)
+    sending, receiving, gaps = replays.sending, replays.receiving, replays.gaps
     found = []
     for stage in stages:
         for cause in gaps[stage.start, stage.end].waits:
@@ -124,8 +125,8 @@ def _attribute(record: Record, table: Stages) -> Attribution:
         parts.append(Part(stage.start, stage.end, stage.doc, stage.place, gap.begins, gap.service,
                           gap.waits, stage.first, rest,
                           table.cycles(rest, timelines.work, record.made) if rest else 0))
-    stalls = {**completing.stalls, "RD_TX": sending.read_stalls, "S_NET": receiving.flit_stalls,
-              "WR_RX": receiving.write_stalls}  # fmt: skip
+    stalls = {**replays.completing.stalls, "RD_TX": sending.read_stalls,
+              "S_NET": receiving.flit_stalls, "WR_RX": receiving.write_stalls}  # fmt: skip
     return Attribution(parts, stalls, sending.open_sends)
 
 
@@ -142,10 +143,18 @@ def _present(timelines: MessageTimelines, stages: Iterable[Stage]) -> None:
                                  "ends before it begins")
 
 
-def _replay(
-    record: Record, table: Stages, services: Services
-) -> tuple[Sending, Receiving, Completing, dict[Ends, Gap]]:
-    """Executes the replays in the order of their dependencies; returns them and all gaps."""
+@dataclass(frozen=True)
+class _Replays:
+    """The replays of all stages, and the gap of each stage."""
+
+    sending: Sending
+    receiving: Receiving
+    completing: Completing
+    gaps: dict[Ends, Gap]
+
+
+def _replay(record: Record, table: Stages, services: Services) -> _Replays:
+    """Executes the replays in the order of their dependencies."""
     timelines = record.timelines
     receiving = Receiving(record, table, services)
     receiving.validate()
@@ -161,4 +170,4 @@ def _replay(
     if ("cqe", "ackout") in gaps:
         receiving.acknowledge(gaps["cqe", "ackout"])
     sending.scheduler(completing.freed, begins)
-    return sending, receiving, completing, gaps | sending.gaps
+    return _Replays(sending, receiving, completing, gaps | sending.gaps)

@@ -9,19 +9,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from efa_cosim.layouts import defs
 
 # BAR, offset, bytes.
 Store: TypeAlias = tuple[int, int, bytes]
-# Address, mask and value of a word of host memory, None if there is nothing to watch.
-Word: TypeAlias = "Callable[[], tuple[int, int, int] | None]"
 
 MSIX_ADDRESS = 0xFEE0_0000
 MSIX_ADDRESS_STEP = 16
 MSIX_ENTRY_BYTES = 16
 DEFAULT_TIMEOUT_CYCLES = 1_000_000
+
+
+class WatchedWord(NamedTuple):
+    """A word of host memory that a wait watches: complete when `value` is in the bits of `mask`."""
+
+    address: int
+    mask: int
+    value: int
+
+
+# The word to watch now, None if there is none.
+Word: TypeAlias = Callable[[], WatchedWord | None]
 
 
 class DeviceTimeout(Exception):

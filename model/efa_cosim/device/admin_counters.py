@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from efa_cosim.device.admin_rules import Command, aligned, commands, granted, unused, valid
 from efa_cosim.device.objects import Checked, Counter, Qp
@@ -48,7 +48,7 @@ def destroy_event_counter(device: Device, cmd: defs.AdminDestroyEventCounterCmd)
 
 @command(_Opcode.ATTACH_EVENT_COUNTER)
 def attach_event_counter(device: Device, cmd: defs.AdminAttachDetachEventCounterCmd) -> None:
-    counter, qp, events = _named(device, cmd)
+    counter, qp, events = _attachment(device, cmd)
     unused(all(qp.counters.get(event) in (None, counter) for event in events))
     for event in events:
         counter.attached += event not in qp.counters
@@ -57,7 +57,7 @@ def attach_event_counter(device: Device, cmd: defs.AdminAttachDetachEventCounter
 
 @command(_Opcode.DETACH_EVENT_COUNTER)
 def detach_event_counter(device: Device, cmd: defs.AdminAttachDetachEventCounterCmd) -> None:
-    counter, qp, events = _named(device, cmd)
+    counter, qp, events = _attachment(device, cmd)
     valid(all(qp.counters.get(event) is counter for event in events))
     for event in events:
         counter.attached -= 1
@@ -81,14 +81,21 @@ def change(device: Device, counter: Counter, value: int) -> None:
     device.dma_write(counter.address, counter.value.to_bytes(COUNTER_BYTES, "little"))
 
 
-def _named(
-    device: Device, cmd: defs.AdminAttachDetachEventCounterCmd
-) -> tuple[Counter, Qp, list[int]]:
-    """Counter, QP and events (bit numbers) of an attachment; refuses an invalid combination."""
+class _Attachment(NamedTuple):
+    """A counter and the events of a QP, as bit numbers, that a command attaches or detaches."""
+
+    counter: Counter
+    qp: Qp
+    events: list[int]
+
+
+def _attachment(device: Device, cmd: defs.AdminAttachDetachEventCounterCmd) -> _Attachment:
+    """Reads an attachment; refuses an invalid combination."""
     objects, named = device.objects, cmd.u.qp_events
-    counter, qp = objects.counters.get(cmd.cntr_handle), objects.qp_by_number(named.qp_handle)
+    counter: Checked[Counter] = objects.counters.get(cmd.cntr_handle)
+    qp: Checked[Qp] = objects.qp_by_number(named.qp_handle)
     valid(cmd.attach_type == _QP_EVENTS)
     valid(counter and qp and counter.uar == qp.uar)
     valid(named.events and not named.events & ~device.limits.event_counter_events)
-    # The checks have excluded None.
-    return counter, qp, [bit for bit in range(32) if named.events >> bit & 1]  # type: ignore[return-value]
+    events = [bit for bit in range(32) if named.events >> bit & 1]
+    return _Attachment(counter, qp, events)

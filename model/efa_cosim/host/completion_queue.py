@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from efa_cosim.boundary.backend import DeviceTimeout
+from efa_cosim.boundary.backend import DeviceTimeout, WatchedWord
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import get_column
 
@@ -275,13 +275,13 @@ class CompletionQueue:
         events[self.number] -= 1
         self._command_sn = self._command_sn + 1 & CMD_SN_MASK
 
-    def _phase_word(self, ahead: int) -> tuple[int, int, int] | None:
-        """Address, mask, value of the phase bit of the ahead-th next CQE; None with sub-queues."""
+    def _phase_word(self, ahead: int) -> WatchedWord | None:
+        """The phase bit of the ahead-th next CQE; None with sub-queues."""
         if len(self._subs) > 1:
             return None
         wrap, slot = divmod(self._subs[0].consumed + min(ahead, self.depth) - 1, self.depth)
         at = self.base + slot * self.entry.SIZE
-        return at, PHASE, 0 if wrap % 2 else PHASE
+        return WatchedWord(at, PHASE, 0 if wrap % 2 else PHASE)
 
     def wait_for(self, count: int, **limits: Any) -> NDArray[Any]:
         """Polls until `count` completions have arrived; returns an array as poll_array() does.

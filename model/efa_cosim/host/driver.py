@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from efa_cosim.boundary.backend import Backend, DeviceTimeout
+from efa_cosim.boundary.backend import Backend, DeviceTimeout, WatchedWord
 from efa_cosim.host.admin_queue import AdminQueue, DriverError
 from efa_cosim.host.alloc import PAGE_BYTES, HostAllocator
 from efa_cosim.host.driver_objects import DriverObjects
@@ -116,7 +116,7 @@ class Driver(DriverObjects):
             return response.unpack(self.memory.read(self._response_buffer, response.SIZE))
 
         # The first two bytes of the response are the sequence number of the request.
-        word = (self._response_buffer, 0xFFFF, self._sequence)
+        word = WatchedWord(self._response_buffer, 0xFFFF, self._sequence)
         try:
             self.backend.wait(lambda: rsp().req_id == self._sequence, word=lambda: word)
         except DeviceTimeout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -88,6 +88,14 @@ class RdmaWr:
     inline: bytes | None = None
     imm: int | None = None
     wr_id: int = 0
+
+
+class _Content(NamedTuple):
+    """Checked content of a work request: metadata, and inline bytes or memory ranges."""
+
+    meta: defs.IoTxMetaDesc
+    sges: Sequence[Sge]
+    inline: bytes | None
 
 
 class QueuePair:
@@ -246,10 +254,8 @@ class QueuePair:
         wqes = np.frombuffer(b"".join(entries), self.wqe.DTYPE).copy()
         self.post_wqes(wqes, np.array([request.wr_id for request in requests], "u8"))
 
-    def _content(
-        self, request: SendWr | RdmaWr, most: int
-    ) -> tuple[Sequence[Sge], bytes | None, defs.IoTxMetaDesc]:
-        """The memory ranges, at most so many, or the inline bytes of a request; its metadata."""
+    def _content(self, request: SendWr | RdmaWr, most: int) -> _Content:
+        """Checks a request, which has at most so many memory ranges."""
         inline = None
         sges = arguments.ranges(request.sges)
         if request.inline is not None:
@@ -261,16 +267,17 @@ class QueuePair:
         if len(sges) > most:
             raise VerbsError(f"{len(sges)} memory pieces, a work request has at most "
                              f"{most}: use fewer SGEs, none with inline data")
-        return sges, inline, meta_desc(
+        meta = meta_desc(
             ah=arguments.handle(request.ah),
             dest_qp_num=arguments.whole("dest_qp", request.dest_qp, 16),
             qkey=arguments.whole("qkey", request.qkey, 32), has_imm=request.imm is not None,
             immediate_data=arguments.whole("imm", request.imm or 0, 32),
             inline_msg=inline is not None, length=len(sges) if inline is None else len(inline))
+        return _Content(meta, sges, inline)
 
     def _entry(self, request: SendWr) -> bytes:
         most = self.driver.queue_attr.max_wr_send_sges
-        sges, inline, meta = self._content(request, most)
+        meta, sges, inline = self._content(request, most)
         entry = self.wqe(meta=meta)
         if inline is not None:
             entry.data.inline_data = inline
@@ -289,7 +296,7 @@ class QueuePair:
         if request.inline is not None and self.wqe is not defs.IoTxWqe128:
             raise VerbsError(f"an {name} with inline bytes needs WQEs of 128 bytes: create QP "
                              f"{self.number} with max_inline above {INLINE_64}")
-        sges, inline, meta = self._content(request, self.driver.queue_attr.max_wr_rdma_sges)
+        meta, sges, inline = self._content(request, self.driver.queue_attr.max_wr_rdma_sges)
         meta.op_type = op
         entry = self.wqe(meta=meta)
         rdma = entry.data.rdma_req

@@ -115,8 +115,10 @@ def memory_of(group: int) -> int:
     total = 0
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[2]) == group:
+            # The name before the ")" may contain spaces.
+            _, _, numbers = (folder / "stat").read_text().rpartition(")")
+            _state, _parent, process_group, *_ = numbers.split()
+            if int(process_group) == group:
                 _, resident, shared, *_ = map(int, (folder / "statm").read_text().split())
                 total += (resident - shared) * PAGE
     return total

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 ENTRIES = "efa_cosim.jobs"
 UNUSABLE, OVER_TIME, OVER_MEMORY = 2, 124, 125
@@ -52,6 +52,14 @@ class Group:
         return {"jobs": [job.as_dict() for job in self.jobs]}
 
 
+class Result(NamedTuple):
+    """The result of one job: measurements, or the reason of its failure."""
+
+    job: Any
+    measurements: list[Any]
+    reason: str
+
+
 @dataclass
 class Finished:
     """A finished job or group: its measurements, or exit code and reason of the failure.
@@ -70,11 +78,11 @@ class Finished:
         """The finished jobs: one, or those of a group."""
         return self.job.jobs if isinstance(self.job, Group) else (self.job,)
 
-    def each(self) -> list[tuple[Any, list[Any], str]]:
-        """(job, measurements, reason) of each job."""
+    def each(self) -> list[Result]:
+        """The result of each job."""
         if not isinstance(self.job, Group) or self.code:
-            return [(job, self.measurements, self.reason) for job in self.jobs]
-        return [(job, text.get("measurements", []), text.get("reason", ""))
+            return [Result(job, self.measurements, self.reason) for job in self.jobs]
+        return [Result(job, text.get("measurements", []), text.get("reason", ""))
                 for job, text in zip(self.jobs, self.measurements, strict=True)]
 
 

@@ -17,7 +17,7 @@ _RUNNING: dict[str, JobProcess] = {}
 def run(
     key: str, entry: str, values: dict[str, Any], limits: tuple[float, int],
     sources: tuple[str, ...], digest: str,
-) -> tuple[int, float, str, str]:
+) -> Output:
     """Returns the Output of a job; of code UNUSABLE if the sources of this machine have another
     digest than those of the client. `key` is the name by which `end` finds the job."""
     own = digest_of(ROOT, sources)

@@ -94,6 +94,14 @@ class Range(NamedTuple):
         return self.address + self.size
 
 
+class _Piece(NamedTuple):
+    """Bytes of one mapped range, from an offset in its content."""
+
+    content: _Bytes
+    offset: int
+    size: int
+
+
 class GuestMemory(HostMemory):
     """Host memory of a function: the ranges that its client maps.
 
@@ -185,10 +193,8 @@ class GuestMemory(HostMemory):
         if self.on_write is not None:
             self.on_write(address, data)
 
-    def _pieces(
-        self, address: int, size: int, writes: bool
-    ) -> list[tuple[_Bytes, int, int]] | None:
-        """Returns (content, offset, bytes) of each piece of a range, None if a byte is outside."""
+    def _pieces(self, address: int, size: int, writes: bool) -> list[_Piece] | None:
+        """Returns the pieces of a range, None if a byte is outside."""
         pieces = []
         while size:
             at = bisect_right(self._ranges, address, key=lambda one: one.address) - 1
@@ -199,7 +205,7 @@ class GuestMemory(HostMemory):
             if address >= found.end or found.content is None or not granted:
                 return None
             length = min(size, found.end - address)
-            pieces.append((found.content, address - found.address, length))
+            pieces.append(_Piece(found.content, address - found.address, length))
             address, size = address + length, size - length
         return pieces
 

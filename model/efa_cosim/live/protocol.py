@@ -219,7 +219,8 @@ def device_info() -> bytes:
 
 def region_index(payload: bytes) -> int:
     """Reads the region of GET_REGION_INFO."""
-    index: int = _fields(_REGION_INFO, payload, "GET_REGION_INFO")[2]
+    index: int
+    _, _, index, *_ = _fields(_REGION_INFO, payload, "GET_REGION_INFO")
     if index >= REGIONS:
         raise RequestRefused(errno.EINVAL, f"region {index}; expected 0 to {REGIONS - 1}")
     return index
@@ -232,7 +233,8 @@ def region_info(index: int, flags: int, size: int) -> bytes:
 
 def irq_index(payload: bytes) -> int:
     """Reads the kind of interrupts of GET_IRQ_INFO."""
-    index: int = _fields(_IRQ_INFO, payload, "GET_IRQ_INFO")[2]
+    index: int
+    _, _, index, *_ = _fields(_IRQ_INFO, payload, "GET_IRQ_INFO")
     if index >= IRQS:
         raise RequestRefused(errno.EINVAL, f"interrupt kind {index}; expected 0 to {IRQS - 1}")
     return index

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 
@@ -149,10 +149,16 @@ def _message(axis: Axes, one: Row, reach: float) -> None:
     axis.set_xlabel("cycles since the doorbell; beside each bar: service + wait, wait cause")
 
 
-def _series(
-    measurements: Rows, over: str
-) -> Iterator[tuple[str, dict[str, Any], dict[Any, float]]]:
-    """(label, style, {place: median over the seeds}) per QP type and host read latency."""
+class _Series(NamedTuple):
+    """A line of a picture: its label, its style, and the median over the seeds at each place."""
+
+    label: str
+    style: dict[str, Any]
+    points: dict[Any, float]
+
+
+def _series(measurements: Rows, over: str) -> Iterator[_Series]:
+    """Yields a line per QP type and host read latency."""
     keys = sorted({(f["kind"], f.get("host_read_latency", 0)) for f in measurements})
     waits = sorted({wait for _, wait in keys})
     for kind, wait in keys:
@@ -164,7 +170,7 @@ def _series(
         shade = 1.0 if len(waits) == 1 else 1.0 - 0.55 * waits.index(wait) / (len(waits) - 1)
         style = {"color": COLOURS.get(kind, GREY), "alpha": shade,
                  "marker": MARKERS[waits.index(wait) % len(MARKERS)]}
-        yield label, style, points
+        yield _Series(label, style, points)
 
 
 def _line(

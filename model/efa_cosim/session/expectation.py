@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from efa_cosim.layouts import defs
 
@@ -41,8 +41,14 @@ class Region:
         return self.base + self.entry_bytes * self.count
 
 
-# Of a write: region or None, address of the slot, offset in the slot, bytes.
-Part: TypeAlias = tuple[Region | None, int, int, bytes]
+class Part(NamedTuple):
+    """Bytes of a write from `offset` in the entry at address `slot` of a ring; without a ring,
+    `slot` is their own address."""
+
+    region: Region | None
+    slot: int
+    offset: int
+    data: bytes
 
 
 @dataclass(slots=True)
@@ -89,18 +95,18 @@ class Regions:
         self._regions = []
 
     def split(self, address: int, data: bytes) -> Iterator[Part]:
-        """Splits a write into (region, slot address, offset in slot, bytes); region may be None."""
+        """Splits a write at the entries of the rings."""
         while data:
             region = next((r for r in self._regions if r.base <= address < r.end), None)
             if region is None:
                 ahead = [r.base - address for r in self._regions
                          if address < r.base < address + len(data)]
                 take = min(ahead, default=len(data))
-                yield None, address, 0, data[:take]
+                yield Part(None, address, 0, data[:take])
             else:
                 at = (address - region.base) % region.entry_bytes
                 take = min(len(data), region.entry_bytes - at)
-                yield region, address - at, at, data[:take]
+                yield Part(region, address - at, at, data[:take])
             address, data = address + take, data[take:]
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from efa_cosim.layouts import defs
 from efa_cosim.session.expectation import (
@@ -37,17 +37,40 @@ from efa_cosim.session.expectation import (
 if TYPE_CHECKING:
     from efa_cosim.boundary.memory import CpuMemory
 
-# Session line, address, bytes.
-_Entry: TypeAlias = tuple[int, int, bytes]
-# Kind, base and number of earlier rings of that kind at that base.
-_Place: TypeAlias = tuple[str, int, int]
-# Session line, bytes.
-_Line: TypeAlias = tuple[int, bytes]
-
 PAGE_BYTES = 4096
 SHOWN_BYTES = 16
 _PHASE_AT = {ADMIN_RESPONSE: 3, COMPLETION: 3, EVENT: 0}
 _RESPONSE = defs.AdminMmioReqReadLessResp
+
+
+class _Entry(NamedTuple):
+    """Bytes that the device wrote, and the session line at which they were collected."""
+
+    line: int
+    address: int
+    image: bytes
+
+
+class _Place(NamedTuple):
+    """A ring; `earlier` counts the earlier rings of that kind at that base."""
+
+    kind: str
+    base: int
+    earlier: int
+
+
+class _Value(NamedTuple):
+    """A value to compare, and the session line at which it was collected."""
+
+    line: int
+    value: bytes | str
+
+
+class _Packet(NamedTuple):
+    """A transmitted packet, and the session line at which it was collected."""
+
+    line: int
+    image: bytes
 
 
 class Outputs:
@@ -59,7 +82,7 @@ class Outputs:
         self.responses: list[_Entry] = []
         self.rings: dict[int, tuple[_Place, list[_Entry]]] = {}
         self.payload: defaultdict[int, bytearray] = defaultdict(bytearray)
-        self.packets: list[_Line] = []
+        self.packets: list[_Packet] = []
         self.interrupts: Counter[int] = Counter()
         self.memory: dict[int, bytes] = {}
         self._touched: set[int] = set()
@@ -69,14 +92,16 @@ class Outputs:
         """Adds a DMA write; `parts` is its split by Regions.split."""
         self.writes += 1
         self.touch(address, len(data))
-        for region, start, at, part in parts:
-            if region is None:
-                for number, value in enumerate(part, start):
+        for part in parts:
+            if part.region is None:
+                for number, value in enumerate(part.data, part.slot):
                     self.payload[number].append(value)
-            elif region.kind == REGISTER_RESPONSE:
-                self._respond(line, start + at, part)
+                continue
+            entry = _Entry(line, part.slot + part.offset, bytes(part.data))
+            if part.region.kind == REGISTER_RESPONSE:
+                self._respond(entry)
             else:
-                self._ring(region).append((line, start + at, bytes(part)))
+                self._ring(part.region).append(entry)
 
     def touch(self, address: int, size: int) -> None:
         """Marks a range written by host or device, for the comparison at the end."""
@@ -84,7 +109,7 @@ class Outputs:
 
     def packet(self, line: int, packet: bytes) -> None:
         """Adds a transmitted packet."""
-        self.packets.append((line, bytes(packet)))
+        self.packets.append(_Packet(line, bytes(packet)))
 
     def interrupt(self, vector: int) -> None:
         """Adds an MSI-X message."""
@@ -106,15 +131,14 @@ class Outputs:
         return {"dma_writes": self.writes, "packets": len(self.packets),
                 "interrupts": self.interrupts.total()}
 
-    def _respond(self, line: int, address: int, part: bytes) -> None:
-        response = (address, bytes(part))
-        if self.responses and self.responses[-1][1] == address and len(part) == _RESPONSE.SIZE:
-            before, now = (
-                _RESPONSE.unpack(image) for image in (self.responses[-1][2], response[1])
-            )
+    def _respond(self, response: _Entry) -> None:
+        last = self.responses[-1] if self.responses else None
+        whole = len(response.image) == _RESPONSE.SIZE
+        if last is not None and last.address == response.address and whole:
+            before, now = (_RESPONSE.unpack(one.image) for one in (last, response))
             if (before.req_id, before.reg_off) == (now.req_id, defs.Reg.DEV_STS):
                 self.responses.pop()
-        self.responses.append((line, *response))
+        self.responses.append(response)
 
     def _ring(self, region: Region) -> list[_Entry]:
         """Entries of a ring; a new ring at the same address is a separate ring."""
@@ -124,7 +148,7 @@ class Outputs:
             self._regions.append(region)
             same = sum(one.base == region.base and one.kind == region.kind
                        for one in self._regions)
-            self.rings[known] = (region.kind, region.base, same), []
+            self.rings[known] = _Place(region.kind, region.base, same), []
         return self.rings[known][1]
 
 
@@ -152,15 +176,15 @@ def _in_order(
     what: str,
     wanted: Outputs,
     came: Outputs,
-    first: Sequence[tuple[int, bytes | str]],
-    second: Sequence[tuple[int, bytes | str]],
+    first: Sequence[_Value],
+    second: Sequence[_Value],
 ) -> str | None:
-    """The first difference of two lists of (line, bytes or text), as text."""
+    """The first difference of two lists, as text."""
     for number, (a, b) in enumerate(zip_longest(first, second)):
-        if a is not None and b is not None and a[1] == b[1]:
+        if a is not None and b is not None and a.value == b.value:
             continue
-        where = f"{what} {number}, session line {(a or b)[0]}"
-        left, right = (None if one is None else one[1] for one in (a, b))
+        where = f"{what} {number}, session line {(a or b).line}"
+        left, right = (None if one is None else one.value for one in (a, b))
         if isinstance(left, bytes) and isinstance(right, bytes):
             at, left, right = _from_first_byte(left, right)
             where += f", byte {at}"
@@ -176,9 +200,10 @@ def _from_first_byte(first: bytes, second: bytes) -> tuple[int, bytes, bytes]:
 
 
 def _responses(wanted: Outputs, came: Outputs) -> str | None:
-    addresses = [[(line, hex(address)) for line, address, _ in one.responses]
+    addresses = [[_Value(entry.line, hex(entry.address)) for entry in one.responses]
                  for one in (wanted, came)]
-    images = [[(line, image) for line, _, image in one.responses] for one in (wanted, came)]
+    images = [[_Value(entry.line, entry.image) for entry in one.responses]
+              for one in (wanted, came)]
     return (_in_order("address of register response", wanted, came, *addresses)
             or _in_order("register response", wanted, came, *images))
 
@@ -187,13 +212,12 @@ def _rings(wanted: Outputs, came: Outputs) -> str | None:
     rings = [dict(one.rings.values()) for one in (wanted, came)]
     srd = _srd_senders(wanted) | _srd_senders(came)
     for place in sorted(rings[0].keys() | rings[1].keys()):
-        kind, base, _ = place
+        kind, base = place.kind, place.base
         entries = [one.get(place, []) for one in rings]
         if len(entries[0]) != len(entries[1]):
             return _reported(f"number of entries of {kind} ring {base:#x}", wanted, len(entries[0]),
                          came, len(entries[1]))
-        slots = [[(line, _slot(kind, at, image)) for line, at, image in some]
-                 for some in entries]
+        slots = [[_Value(entry.line, _slot(kind, entry)) for entry in some] for some in entries]
         text = _in_order(f"{kind} ring {base:#x}: slot and phase of entry", wanted, came, *slots)
         sorted_by = [_by_owner(kind, some, srd) for some in entries]
         for owner in sorted(sorted_by[0].keys() | sorted_by[1].keys(), key=repr):
@@ -205,23 +229,23 @@ def _rings(wanted: Outputs, came: Outputs) -> str | None:
 
 
 def _srd_senders(outputs: Outputs) -> set[int]:
-    heads = (defs.PktHdr.unpack(packet) for _, packet in outputs.packets)
+    heads = (defs.PktHdr.unpack(packet.image) for packet in outputs.packets)
     return {head.src_qpn for head in heads if head.opcode == defs.PktOpcode.SRD_SEND}
 
 
-def _slot(kind: str, address: int, image: bytes) -> str:
-    phase_at = _PHASE_AT.get(kind)
+def _slot(kind: str, entry: _Entry) -> str:
+    phase_at, image = _PHASE_AT.get(kind), entry.image
     phase = image[phase_at] & 1 if phase_at is not None and len(image) > phase_at else 0
-    return f"{address:#x}, {len(image)} bytes, phase {phase}"
+    return f"{entry.address:#x}, {len(image)} bytes, phase {phase}"
 
 
 def _by_owner(
     kind: str, entries: Iterable[_Entry], srd: set[int]
-) -> defaultdict[str, list[_Line]]:
+) -> defaultdict[str, list[_Value]]:
     """Entries without phase and checksum, grouped by their owner."""
-    found: defaultdict[str, list[_Line]] = defaultdict(list)
-    for line, _, entry in entries:
-        image = bytearray(entry)
+    found: defaultdict[str, list[_Value]] = defaultdict(list)
+    for entry in entries:
+        image = bytearray(entry.image)
         if kind in _PHASE_AT and len(image) > _PHASE_AT[kind]:
             image[_PHASE_AT[kind]] &= 0xFE
         owner = "the ring"
@@ -238,7 +262,7 @@ def _by_owner(
                 owner += f", {bytes(image).hex()}"
         elif kind == EVENT and len(image) == defs.AdminEqe.SIZE:
             owner = f"CQ {defs.AdminEqe.unpack(image).u.comp_event.cqn}"
-        found[owner].append((line, bytes(image)))
+        found[owner].append(_Value(entry.line, bytes(image)))
     return found
 
 
@@ -256,13 +280,13 @@ def _packets(wanted: Outputs, came: Outputs) -> str | None:
     queues = []
     for one in (wanted, came):
         # By opcode, sender, and node and number of the receiver.
-        by_queue: defaultdict[tuple[int, int, int, int], list[_Line]] = defaultdict(list)
-        for line, packet in one.packets:
-            image = bytearray(packet)
+        by_queue: defaultdict[tuple[int, int, int, int], list[_Value]] = defaultdict(list)
+        for packet in one.packets:
+            image = bytearray(packet.image)
             head = defs.PktHdr.over(image)
             head.psn = head.msg_id = head.path = 0
             key = int(head.opcode), head.src_qpn, head.dst_node, head.dst_qpn
-            by_queue[key].append((line, bytes(image)))
+            by_queue[key].append(_Value(packet.line, bytes(image)))
         queues.append(by_queue)
     for key in sorted(queues[0].keys() | queues[1].keys()):
         opcode, source, node, target = key
@@ -276,14 +300,14 @@ def _packets(wanted: Outputs, came: Outputs) -> str | None:
 def _psn(wanted: Outputs, came: Outputs) -> str | None:
     for one in (wanted, came):
         following: dict[int, int] = {}
-        for line, packet in one.packets:
-            head = defs.PktHdr.unpack(packet)
+        for packet in one.packets:
+            head = defs.PktHdr.unpack(packet.image)
             if head.opcode != defs.PktOpcode.SRD_SEND:
                 continue
             due = following.get(head.dst_node, 0)
             # The psn restarts after a reset.
             if head.psn not in (due, 0):
-                return (f"psn to node {head.dst_node}, session line {line}: {one.name} "
+                return (f"psn to node {head.dst_node}, session line {packet.line}: {one.name} "
                         f"{head.psn}, expected {due}")
             following[head.dst_node] = head.psn + 1 & 0xFFFFFFFF
     return None

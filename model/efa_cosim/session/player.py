@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from efa_cosim.backends import open_backend
 from efa_cosim.boundary.backend import Backend, DeviceTimeout, Store
@@ -87,8 +87,12 @@ class _Rung(NamedTuple):
     store: Store
 
 
-# A payload of the recording, 1 for each of its bytes that has come, and an offset in it.
-_Target: TypeAlias = tuple[Payload, bytearray, int]
+class _Target(NamedTuple):
+    """A payload of the recording, 1 for each of its bytes that has come, and an offset in it."""
+
+    payload: Payload
+    done: bytearray
+    start: int
 
 
 @dataclass
@@ -755,7 +759,7 @@ class _Player:
             at = 0
             while at < len(data):
                 targets = [
-                    (target, done, address + at - target.address)
+                    _Target(target, done, address + at - target.address)
                     for target, done in zip(wanted.payload, come, strict=True)
                     if target.address <= address + at < target.address + len(target.data)
                 ]
@@ -776,8 +780,8 @@ class _Player:
 
     @staticmethod
     def _match_payload(targets: list[_Target], address: int, data: bytes) -> int:
-        """Marks bytes at the begin of a write as come in one of the targets (target, bytes that
-        have come, offset); returns their number."""
+        """Marks bytes at the begin of a write as come in one of the targets; returns their number.
+        """
         first: tuple[Payload, bytearray, int, bytes] | None = None
         for target, done, start in targets:
             if done[start]:
@@ -789,7 +793,7 @@ class _Player:
             if data.startswith(part):
                 break
         if first is None:
-            target = targets[0][0]
+            target = targets[0].payload
             raise _Difference(target.line, f"payload at {target.address:#x}: the byte at "
                               f"{address:#x} was written more often than expected")
         target, done, start, part = first
