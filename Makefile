@@ -139,8 +139,8 @@ cover-code: $(STAMP) ## [long] lines, branches, expressions, bits of the RTL tha
 		--seed $(or $(SEED),3) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)',tb/system/test_system.py)
 	$(BIN)/python tools/code_coverage.py sim/out/code_coverage $(if $(UNIT),--some)
 
-mutate: $(STAMP) ## [long] planted faults: blocks under unit benches, the wiring under system tests; BLOCK='efa_llq efa_nic.wiring' N=200 SEED=1; reports/mutate
-	$(BIN)/python tools/mutate.py $(if $(BLOCK),--block $(BLOCK)) $(if $(N),--count $(N)) --seed $(or $(SEED),1) --jobs $(JOBS)
+mutate: $(STAMP) ## [long] planted faults: blocks under unit benches, the wiring under system tests; BLOCK='efa_llq efa_nic.wiring' N=200 SEED=1, CLUSTER=tcp://host:8786; reports/mutate
+	$(BIN)/python tools/mutate.py $(if $(BLOCK),--block $(BLOCK)) $(if $(N),--count $(N)) --seed $(or $(SEED),1) --jobs $(JOBS) $(if $(CLUSTER),--cluster $(CLUSTER))
 
 check-mutation: $(STAMP) ## [long, three to ten minutes] each protection check of tb/check_mutations.yaml taken out by itself: its test must fail; CHECK='doorbell.*', CLUSTER=tcp://host:8786; reports/check_mutation
 	$(BIN)/python tools/check_mutation.py $(if $(CHECK),--check $(CHECK)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(if $(CLUSTER),--cluster $(CLUSTER))

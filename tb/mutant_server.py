@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs mutants of a block, each in a fork of one simulator that is loaded once.
+"""Runs mutants of a block one after the other, each in a fork of one simulator that is loaded once.
 
 As the last of cocotb's test modules, this module stops before the first test, when the design has
 not run yet. The folder EFA_MUTANTS holds job.json:
 
 - `numbers`: the mutants
-- `tests`: the tests in order; empty: all
-- `limit`: the simulated ns of each test (0: its own limit)
+- `tests`: the tests in order, each with its simulated ns (0: its own limit); empty: all
 - `seconds`: the maximum time of a mutant
-- `jobs`: the number of parallel mutants
 
 Each mutant has a folder with its number. The design reads the number from the file `mutant` there,
 and cocotb writes results.xml. A line of done.jsonl reports the end of a mutant, and whether it was
 killed after a timeout.
 """
 
+import ctypes
 import gc
 import json
 import os
@@ -27,11 +26,14 @@ from pathlib import Path
 from cocotb import _shutdown
 from cocotb.regression import RegressionManager
 
+PR_SET_PDEATHSIG = 1  # of <sys/prctl.h>
+
 _start = RegressionManager.start_regression
 
 
 def _become(number, folder):
-    """Prepares a fork: sets its own folder for all output."""
+    """Prepares a fork: sets its own folder for all output; the fork ends with its server."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     here = folder / str(number)
     shutil.rmtree(here, ignore_errors=True)
     here.mkdir()
@@ -45,33 +47,30 @@ def _become(number, folder):
 
 def _serve(job, folder):
     """Forks for each mutant; returns in each fork with the mutant's number."""
-    waiting, running = list(job["numbers"]), {}
-    caller = os.getppid()
     with open(folder / "done.jsonl", "a") as done:
-        while waiting or running:
-            while waiting and len(running) < job["jobs"]:
-                number = waiting.pop(0)
-                child = os.fork()
-                if child == 0:
-                    return number
-                running[child] = number, time.monotonic()
-            child, status = os.waitpid(-1, os.WNOHANG)
-            if child:
-                number, since = running.pop(child)
-                seconds = time.monotonic() - since
-                text = {"number": number, "late": seconds > job["seconds"], "seconds": seconds,
-                        "status": os.waitstatus_to_exitcode(status)}  # fmt: skip
-                done.write(json.dumps(text) + "\n")
-                done.flush()
-                continue
-            gone = os.getppid() != caller
-            if gone:
-                waiting.clear()
-            for child, (_, since) in running.items():
-                if gone or time.monotonic() - since > job["seconds"]:
-                    os.kill(child, signal.SIGKILL)
-            time.sleep(0.005)
+        for number in job["numbers"]:
+            since = time.monotonic()
+            child = os.fork()
+            if child == 0:
+                return number
+            status = _ended(child, since + job["seconds"])
+            seconds = time.monotonic() - since
+            text = {"number": number, "late": seconds > job["seconds"], "seconds": seconds,
+                    "status": os.waitstatus_to_exitcode(status)}  # fmt: skip
+            done.write(json.dumps(text) + "\n")
+            done.flush()
     os._exit(0)
+
+
+def _ended(child, deadline):
+    """Waits for the end of a fork, which is killed at the deadline; returns its status."""
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.005)
 
 
 def _end(manager):
@@ -84,13 +83,13 @@ def _end(manager):
 def _start_regression(manager):
     folder = Path(os.environ["EFA_MUTANTS"])
     job = json.loads((folder / "job.json").read_text())
-    if job["tests"]:
+    limits = dict(job["tests"])
+    if limits:
         known = {test.fullname: test for test in manager._test_queue}
-        manager._test_queue = [known[name] for name in job["tests"]]
+        manager._test_queue = [known[name] for name in limits]
     for test in manager._test_queue:
-        limit = job["limit"].get(test.fullname)
-        if limit:
-            test.timeout = limit, "ns"
+        if limits.get(test.fullname):
+            test.timeout = limits[test.fullname], "ns"
     sys.stdout.flush()
     sys.stderr.flush()
     gc.freeze()

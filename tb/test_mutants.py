@@ -8,7 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import init_sweeps
+import mutant_bench
 import mutant_proofs
+import mutant_rows
 import mutant_runs
 import mutants
 import mutate
@@ -83,7 +85,7 @@ def test_the_failure_is_that_of_the_test_that_ran(tmp_path):
     def failed(*cases):
         file = tmp_path / "results.xml"
         file.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
-        return mutant_runs.read_results(file)[1]
+        return mutant_bench.read_results(file)[1]
 
     behind = ("failure", "RegressionTerminated", "Regression stopped after 1 failures")
     late = ("failure", "SimTimeoutError", "")
@@ -280,25 +282,6 @@ def test_a_proof_from_reset_covers_any_state_before_it(read, fault, equal):
     assert mutant_proofs._from_reset("counter", mutant, file) == equal
 
 
-def test_a_proof_runs_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(mutant_runs, "KEPT", tmp_path)
-    results = {1: True, 2: False, 3: None}
-    listed = [SimpleNamespace(number=number) for number in results]
-    asked = []
-
-    def proof(mutant):
-        asked.append(mutant.number)
-        return results[mutant.number]
-
-    for _ in range(2):
-        kept = mutant_runs.Kept("toy", SimpleNamespace(proof="digest"))
-        assert mutate.prove(kept, listed, proof, 1) == {1}
-    assert asked == [1, 2, 3]
-    changed = mutant_runs.Kept("toy", SimpleNamespace(proof="another digest"))
-    assert mutate.prove(changed, listed, proof, 1) == {1}
-    assert asked == [1, 2, 3] * 2
-
-
 def test_a_block_benched_through_another_has_its_benches():
     found = mutate.blocks()
     assert found["efa_sq_reorder"] == found["efa_sq_fetch"] == ["sq_fetch"]
@@ -443,10 +426,15 @@ def test_all_of_rtl_is_in_the_list_by_folder():
 @pytest.mark.skipif(simulator_missing("verilator") is not None, reason="verilator is missing")
 def test_a_run_gives_each_fault_of_a_block_a_verdict(monkeypatch):
     out = ROOT / "sim/out/mutate_test"
-    monkeypatch.setattr(mutant_runs, "KEPT", out / "blocks")
+    shutil.rmtree(out / "results", ignore_errors=True)
+    monkeypatch.setattr(mutant_rows, "RESULTS", out / "results")
     monkeypatch.setattr(mutate, "OUT", out)
-    options = ["--block", "efa_skid", "--count", "3", "--seed", "99", "--jobs", "1", "--fresh"]
+    options = ["--block", "efa_skid", "--count", "3", "--seed", "99", "--jobs", "1"]
     assert mutate.main(options) == 0
-    rows = json.loads((out / "blocks/efa_skid.json").read_text())["rows"]
-    assert [row["verdict"] for row in rows] == [mutant_runs.KILLED] * 3
+    (stored,) = (out / "results/verdicts/efa_skid").glob("*/*.json")
+    rows = json.loads(stored.read_text())["measurements"]
+    assert [row["verdict"] for row in rows] == [mutant_bench.KILLED] * 3
     assert all(row["by"].startswith("tb.unit.skid_tests.") for row in rows)
+    # Every result is stored, so a second run needs no job.
+    monkeypatch.setattr(mutate, "ENTRY", "check_mutation")
+    assert mutate.main(options) == 0

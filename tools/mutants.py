@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the mutants of a block: one netlist with all mutants, selected by a number at run time.
 
-`make` has Yosys list every possible mutant, draws some (`draw`), and writes the block with an input
-`mutsel`; 0 is the unmutated block. A wrapper with the block's own name and parameters reads the
-number from a file `mutant` in the run's folder, so that the block's unit bench runs unchanged.
+`write` has Yosys list every possible mutant, draws some (`draw`), and writes the block with an
+input `mutsel`; 0 is the unmutated block. `make` also returns the mutants. A wrapper with the
+block's own name and parameters reads the number from a file `mutant` in the run's folder, so that
+the block's unit bench runs unchanged.
 Modules below the block stay unmutated: they have their own benches and mutants.
 """
 
 import dataclasses
+import fcntl
 import hashlib
+import json
 import re
 import shlex
 import subprocess
@@ -94,6 +97,27 @@ def scratch():
         yield Path(folder).relative_to(ROOT)
 
 
+@contextmanager
+def locked(folder):
+    """Excludes the other processes of this checkout from a folder of OUT, which it creates."""
+    (ROOT / folder).mkdir(parents=True, exist_ok=True)
+    with open(ROOT / folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def make_once(folder, key, write):
+    """Calls `write`, which writes the files of a folder, unless an earlier call with the same key
+    did; parallel calls wait for the first."""
+    with locked(folder):
+        made = ROOT / folder / "made"
+        if made.exists() and made.read_text() == key:
+            return
+        made.unlink(missing_ok=True)
+        write()
+        made.write_text(key)
+
+
 def files_below(top):
     """Returns the sources of the modules below a module."""
     return [path for path in closure(top) if path.stem != top]
@@ -167,18 +191,28 @@ def draw(mutants, count, seed):
 
 
 def make(top, parameters, others, count, seed):
-    """Returns (drawn mutants, sources to build instead of the block's own, all possible mutants):
+    """Returns (drawn mutants, sources to build instead of the block's own, all possible mutants);
+    writes the files of the block as `write` does."""
+    sources = write(top, parameters, others, count, seed)
+    rows = json.loads((ROOT / OUT / top / "possible.json").read_text())
+    possible = [Mutant(*row) for row in rows]
+    return draw(possible, count, seed), sources, possible
+
+
+def write(top, parameters, others, count, seed):
+    """Writes the mutants of a block; returns the sources to build instead of the block's own:
     `others` are the files below it. The netlist has one set of parameters; an instance with other
     parameters does not build. Files of an earlier call with the same inputs are used again."""
-    folder = OUT / top
-    (ROOT / folder).mkdir(parents=True, exist_ok=True)
     file = next(path for path in sorted((ROOT / "rtl").rglob(f"{top}.v")))
+    key = inputs(file, others, parameters, count, seed)
+    make_once(OUT / top, key, lambda: _write(file, parameters, others, count, seed))
+    return [ROOT / OUT / top / f"{top}.v", ROOT / OUT / top / f"{top}_mutant.v"]
+
+
+def _write(file, parameters, others, count, seed):
+    top, folder = file.stem, OUT / file.stem
     chparam = "".join(f" -chparam {name} {value}" for name, value in parameters.items())
     below = [str(path.relative_to(ROOT)) for path in others]
-    key, made = _inputs(file, others, parameters, count, seed), ROOT / folder / "made"
-    if made.exists() and made.read_text() == key:
-        return _drawn(folder, count, seed, top)
-    made.unlink(missing_ok=True)
     yosys(
         *([f"read_verilog -lib {FLAGS} {' '.join(below)}"] if below else []),
         # An array becomes registers: ports of a memory are cells whose clock no mutant may change.
@@ -191,7 +225,13 @@ def make(top, parameters, others, count, seed):
         f"write_rtlil {folder}/base.il",
         f"mutate -list {ALL} -ctrl mutsel {NUMBER_W} 0 -o {folder}/all.ys",
     )
-    mutants, sources, possible = _drawn(folder, count, seed, top)
+    lines = (ROOT / folder / "all.ys").read_text().splitlines()
+    found = [mutant for mutant in map(parse, lines) if mutant is not None]
+    possible = name_apart([mutant for mutant in found if not CLOCK.search(mutant.name)])
+    # The list is long: its text takes half a minute to parse, this file less than a second.
+    rows = [dataclasses.astuple(one) for one in possible]
+    (ROOT / folder / "possible.json").write_text(json.dumps(rows))
+    mutants = draw(possible, count, seed)
     commands = [f"mutate -ctrl mutsel {NUMBER_W} 0 -mode none", *(one.command for one in mutants)]
     (ROOT / folder / "list.ys").write_text("\n".join(commands) + "\n")
     yosys(
@@ -201,26 +241,15 @@ def make(top, parameters, others, count, seed):
     )
     write_proofs(folder, top, others, PROOFS)
     (ROOT / folder / f"{top}.v").write_text(wrapper(file.read_text(), parameters))
-    made.write_text(key)
-    return mutants, sources, possible
 
 
-def _inputs(file, others, parameters, count, seed):
-    """Returns the digest of everything that the files in the folder of a block depend on."""
-    tools, headers = [Path(__file__), ROOT / "requirements.lock"], (ROOT / "rtl").rglob("*.vh")
+def inputs(file, others, parameters, count, seed):
+    """Returns the digest of everything that the mutants of a module depend on."""
+    tools = [Path(__file__), Path(__file__).with_name("wiring.py"), ROOT / "requirements.lock"]
     state = hashlib.sha256(repr((sorted(parameters.items()), count, seed)).encode())
-    for path in (*tools, file, *sorted(others), *sorted(headers)):
+    for path in (*tools, file, *sorted(others), *sorted((ROOT / "rtl").rglob("*.vh"))):
         state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return state.hexdigest()
-
-
-def _drawn(folder, count, seed, top):
-    """Returns (drawn mutants, sources, all possible mutants) from the files of a block."""
-    lines = (ROOT / folder / "all.ys").read_text().splitlines()
-    found = [mutant for mutant in map(parse, lines) if mutant is not None]
-    possible = name_apart([mutant for mutant in found if not CLOCK.search(mutant.name)])
-    sources = [ROOT / folder / f"{top}.v", ROOT / folder / f"{top}_mutant.v"]
-    return draw(possible, count, seed), sources, possible
 
 
 def write_proofs(folder, top, others, names):

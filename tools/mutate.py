@@ -2,6 +2,7 @@
 """Plants faults in all of rtl/, runs the tests on each fault, and reports the detected faults.
 
     tools/mutate.py [--block efa_llq ...] [--count 200] [--seed 1] [--jobs 2] [--fresh]
+                    [--cluster ADDRESS]
 
 Two kinds of rows:
 
@@ -15,22 +16,24 @@ Two kinds of rows:
 Without --block: all blocks of FOLDERS and all wiring rows. The list of a row is drawn with --seed
 and --count; the default count of a wiring row gives each connected input one fault.
 
-Each mutant runs on Verilator until the first test fails (tools/mutant_runs.py). The unmutated
-design starts each batch and must pass. The score of a row is killed / (mutants - proven equal). A
-timeout is a mutant without an error message: it is reported separately and does not count as
-killed.
+Each mutant runs on Verilator until the first test fails (tools/mutant_bench.py). The unmutated
+design starts each batch and must pass. Batches and proofs of all rows are jobs of this machine, or
+with --cluster of other machines (tools/mutant_rows.py, docs/jobs.md). The score of a row is
+killed / (mutants - proven equal). A timeout is a mutant without an error message: it is reported
+separately and does not count as killed.
 
 Yosys's SAT solver examines each survivor of a block. A survivor of the wiring is proven equal if
 the changed bits have the same source or no reader; the solver also examines faults of the glue
 logic, and tools/init_sweeps.py those of m_init_done. tb/mutants.yaml gives the reason why each
-other survivor is accepted; a verdict without a survivor is an error. Valid results of an earlier
-run are read from reports/mutate/blocks. A run without --block also reads complete rows from
-tb/mutation.json, the record of passed rows: a digest of RTL and tests, and the counts. --fresh runs
-everything. Results: reports/mutate/summary.json, .txt and .svg, by folder and by row.
+other survivor is accepted; a verdict without a survivor is an error. The results of each job are
+stored (sim/out/mutate/results), so the same command resumes an interrupted run. A run without
+--block also reads complete rows from tb/mutation.json, the record of passed rows: a digest of RTL
+and tests, and the counts. --fresh runs everything. Results: reports/mutate/summary.json, .txt and
+.svg, by folder and by row.
 
 Exit status 1 if fewer than 95 % of the mutants not proven equal were killed, a survivor has no
-verdict or a verdict is stale; 2 if a row is unknown or its tests do not pass on the unmutated
-design.
+verdict or a verdict is stale; 2 if a row is unknown, a job failed, for example because the tests do
+not pass on the unmutated design, or the simulator or the cluster is missing.
 """
 
 import argparse
@@ -38,28 +41,23 @@ import json
 import re
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import init_sweeps
 import mutant_page
-import mutant_proofs
 import mutants as netlists
 import wiring
 import yaml
-from mutant_runs import (
-    KILLED,
-    SURVIVED,
-    TIMEOUT,
-    Bench,
-    Kept,
-    SystemBench,
-    system_state,
-    unit_state,
-)
+from mutant_bench import KILLED, SURVIVED, TIMEOUT
+from mutant_rows import LIMITS, Examination, run, state_of
 
+from efa_cosim.boundary.backend import BackendUnavailable
+from efa_cosim.cli.options import cluster
+from efa_cosim.cli.regress import SOURCES
+from efa_cosim.jobs.cluster import SYNTAX, ClusterError
+from efa_cosim.jobs.executor import open_executor
+from efa_cosim.jobs.files import atomic_write
 from efa_cosim.jobs.progress import Progress
-from tb.runner import RunFailed
+from tb.mutant_job import WIRED, Design, wired
 from tb.system.test_system import AREAS
 from tb.unit.units import INSIDE, UNITS
 
@@ -73,7 +71,8 @@ COUNT, SEED, GOAL = 200, 1, 95.0
 FOLDERS = ("rtl/admin", "rtl/common", "rtl/data", "rtl/host", "rtl/queue", "rtl/transport")
 # The module checks streams and has no logic in a netlist.
 WATCHERS = ("efa_stream_check",)
-WIRED = ".wiring"  # ends the name of a wiring row
+ENTRY = "mutate"
+TOOLS = ("tools/mutant*.py", "tools/wiring.py", "tools/init_sweeps.py", "tools/formal_job.py")
 
 
 def blocks():
@@ -92,11 +91,6 @@ def counted(top):
     return top not in WATCHERS and any((ROOT / one / f"{top}.v").exists() for one in FOLDERS)
 
 
-def wired(name):
-    """Returns the module of a wiring row, None for a block."""
-    return name.removesuffix(WIRED) if name.endswith(WIRED) else None
-
-
 def rows():
     """Returns {name: names of its units, or areas of tb/system} of all rows."""
     return blocks() | {top + WIRED: list(AREAS) for top in wiring.WIRING}
@@ -106,12 +100,6 @@ def folder_of(name):
     """Returns the folder of rtl/ to which a row belongs."""
     file = next((ROOT / "rtl").rglob(f"{wired(name) or name}.v"))
     return file.parent.relative_to(ROOT).as_posix()
-
-
-def state_of(name, benches, count, seed):
-    """Returns the digest of all inputs of a row."""
-    state = system_state if wired(name) else unit_state
-    return state(wired(name) or name, benches, count, seed).whole
 
 
 def read_record():
@@ -125,13 +113,13 @@ def note(name, row):
         return
     text = read_record() | {name: {key: row[key] for key in RECORDED if key in row}}
     lines = ",\n".join(f'"{key}": {json.dumps(text[key])}' for key in sorted(text))
-    RECORD.write_text(f"{{\n{lines}\n}}\n")
+    atomic_write(RECORD, f"{{\n{lines}\n}}\n")
 
 
 def noted(name, benches):
     """Returns the row of the record, None unless it belongs to the current sources."""
     row = read_record().get(name)
-    if row is None or row["state"] != state_of(name, benches, row["count"], row["seed"]):
+    if row is None or row["state"] != state_of(name, benches, row["count"], row["seed"]).whole:
         return None
     return row | {"units": benches, "survivors": [], "wrong": []}
 
@@ -183,57 +171,30 @@ def bench_of(test):
     return test.split(".")[2].removesuffix("_tests") if test else "the simulator"
 
 
-def resume(name, kept, listed, benches, progress):
-    """Returns the numbers of the mutants of a row that must run."""
-    for number, proof in kept.proofs.items():
-        if proof["equal"] and number not in kept.rows:
-            kept.add(number, SURVIVED, "", "")  # no bench can detect it
-    numbers = [mutant.number for mutant in listed if mutant.number not in kept.rows]
-    progress.say(f"{name}: {len(listed)} mutants, {len(listed) - len(numbers)} kept, "
-                 f"benches {', '.join(benches)}")  # fmt: skip
-    return numbers
-
-
-def prove(kept, mutants, proof, jobs):
-    """Passes mutants without an earlier proof result to `proof`; returns the numbers of those that
-    are proven equal. A proof that exceeded its time limit is a result, too: --fresh repeats it."""
-    unproved = [mutant for mutant in mutants if mutant.number not in kept.proofs]
-    with ThreadPoolExecutor(jobs) as pool:
-        for mutant, equal in zip(unproved, pool.map(proof, unproved), strict=True):
-            kept.proved(mutant.number, equal)
-    return {one.number for one in mutants if kept.proofs.get(one.number, {}).get("equal")}
-
-
-def earlier_survivors(kept, listed, numbers):
-    """Returns the mutants that survived an earlier run, without those that ran now."""
-    now = set(numbers)
-    return [one for one in listed
-            if one.number not in now and kept.rows[one.number]["verdict"] == SURVIVED]  # fmt: skip
-
-
-def summary(name, benches, kept, listed, args, verdicts, possible):
-    """Returns a summary row from the stored results of its mutants."""
+def summary(row, verdicts):
+    """Returns the summary of a Row from the verdicts of its mutants."""
     found = [
-        {**kept.rows[mutant.number], "mutant": mutant.name, "file": mutant.file,
-         "line": mutant.line, "source": mutant.source, "reason": ""} for mutant in listed
+        {**row.verdicts[mutant.number], "mutant": mutant.name, "file": mutant.file,
+         "line": mutant.line, "source": mutant.source, "reason": ""} for mutant in row.drawn
     ]  # fmt: skip
     by_verdict = {verdict: [row for row in found if row["verdict"] == verdict]
                   for verdict in (KILLED, SURVIVED, TIMEOUT)}  # fmt: skip
     killed, survivors = by_verdict[KILLED], by_verdict[SURVIVED]
-    for row in survivors:
-        row["verdict"] = ""
-        if kept.proofs.get(row["number"], {}).get("equal"):
-            row["verdict"], row["reason"] = "proved equal", "Yosys"
-    possible = [{"mutant": one.name, "source": one.source} for one in possible]
-    wrong = judge_survivors(name, survivors, killed, verdicts, possible)
-    proved = sum(row["verdict"] == "proved equal" for row in survivors)
+    for one in survivors:
+        one["verdict"] = ""
+        if row.equal(one["number"]):
+            one["verdict"], one["reason"] = "proved equal", "Yosys"
+    possible = [{"mutant": one.name, "source": one.source} for one in row.possible]
+    wrong = judge_survivors(row.name, survivors, killed, verdicts, possible)
+    proved = sum(one["verdict"] == "proved equal" for one in survivors)
     rate = score(len(found), len(killed), proved)
     if rate < GOAL:
-        wrong.append(f"{name}: {rate} % killed, goal {GOAL:.0f} %")
+        wrong.append(f"{row.name}: {rate} % killed, goal {GOAL:.0f} %")
     return {
-        "state": kept.state.whole, "units": benches, "folder": folder_of(name),
-        "count": args.count, "seed": args.seed, "mutants": len(found), "killed": len(killed),
-        "killed_by": dict(Counter(bench_of(row["by"]) for row in killed).most_common()),
+        "state": row.state.whole, "units": list(row.design.benches), "folder": folder_of(row.name),
+        "count": row.design.count, "seed": row.design.seed, "mutants": len(found),
+        "killed": len(killed),
+        "killed_by": dict(Counter(bench_of(one["by"]) for one in killed).most_common()),
         "timeouts": by_verdict[TIMEOUT], "survived": len(survivors), "equivalent": proved,
         "score": rate, "listed": len(possible), "survivors": survivors, "wrong": wrong,
     }  # fmt: skip
@@ -245,76 +206,22 @@ def score(mutants, killed, equal):
     return round(100 * killed / total, 2) if total else 100.0
 
 
-def judged(bench, name, numbers, args, equal, progress):
-    """Yields the results of bench.judge for the mutants of a row, a phase of `progress`."""
-    def examined(alive):
-        progress.say(f"{name}: {len(alive)} survivors to prove equal")
-        return equal(alive)
-
-    progress.phase(name, len(numbers))
-    killed = 0
-    for place, found in enumerate(bench.judge(numbers, args.jobs, examined)):
-        if place == 0:
-            progress.restart()  # without the build
-        killed += found[1] == KILLED
-        progress.advance(note=f"{killed} killed")
-        yield found
+def designs(names, known, args):
+    """Returns the Design of each block, then one of all wiring rows, which share a simulation."""
+    found = [Design((name,), tuple(known[name]), args.count or COUNT, args.seed)
+             for name in names if not wired(name)]  # fmt: skip
+    joined = tuple(name for name in names if wired(name))
+    return found + ([Design(joined, tuple(AREAS), args.count, args.seed)] if joined else [])
 
 
-def examine(block, units, args, verdicts, progress):
-    """Returns the summary row of one block."""
-    bench = Bench(block, units, args.count, args.seed)
-    kept = Kept(block, bench.state, args.fresh)
-    numbers = resume(block, kept, bench.mutants, units, progress)
-    bench.kills += kept.kills()
-
-    def proof(mutant):
-        return mutant_proofs.proved_equal(block, mutant)
-
-    def equal(alive):
-        mutants = [mutant for mutant in bench.mutants if mutant.number in alive]
-        return prove(kept, mutants, proof, args.jobs)
-
-    for result in judged(bench, block, numbers, args, equal, progress):
-        kept.add(*result)
-    prove(kept, earlier_survivors(kept, bench.mutants, numbers), proof, args.jobs)
-    return summary(block, units, kept, bench.mutants, args, verdicts, bench.possible)
-
-
-def examine_wiring(names, args, verdicts, progress):
-    """Yields the rows of some wiring modules, which share a simulation, with their names."""
-    bench = SystemBench([wired(name) for name in names], AREAS, args.count, args.seed)
-    sweeps = init_sweeps.Sweeps()
-    kept, owner, numbers, below = {}, {}, [], {}
-    for name in names:
-        top = wired(name)
-        drawn, listed = bench.drawn[top], bench.listed[top]
-        kept[name] = Kept(name, system_state(top, AREAS, args.count, args.seed), args.fresh)
-        progress.say(f"{name}: {len(drawn)} of {len(listed)} faults drawn")
-        below[name] = wiring.Below(top, netlists.files_below(top), sweeps=sweeps)
-        # A survivor takes as long as fifty kills; a comparison of drivers takes no time.
-        for mutant in drawn:
-            if mutant.number not in kept[name].proofs and below[name].same(mutant):
-                kept[name].proved(mutant.number, True)
-        numbers += resume(name, kept[name], drawn, AREAS, progress)
-        bench.kills += kept[name].kills()
-        owner |= {mutant.number: name for mutant in drawn}
-    numbers.sort(key=lambda number: number % wiring.NUMBERS)  # each module in turn
-    proofs = {name: below[name].proof() for name in names}
-
-    def equal(alive):
-        found = set()
-        for name in names:
-            mutants = [one for one in bench.drawn[wired(name)] if one.number in alive]
-            found |= prove(kept[name], mutants, proofs[name], 1)
-        return found
-
-    for result in judged(bench, "wiring", numbers, args, equal, progress):
-        kept[owner[result[0]]].add(*result)
-    for name in names:
-        top, drawn = wired(name), bench.drawn[wired(name)]
-        prove(kept[name], earlier_survivors(kept[name], drawn, numbers), proofs[name], 1)
-        yield name, summary(name, AREAS, kept[name], drawn, args, verdicts, bench.listed[top])
+def examine(names, known, args, progress):
+    """Yields the Examination of each design as it ends. Raises BackendUnavailable, YosysFailed and
+    ClusterError."""
+    if names:
+        examinations = (Examination(one, args.fresh, progress)
+                        for one in designs(names, known, args))  # fmt: skip
+        with open_executor(args.cluster, args.jobs, ENTRY, SOURCES + TOOLS, LIMITS) as executor:
+            yield from run(examinations, executor, progress)
 
 
 def main(arguments=None):
@@ -322,7 +229,9 @@ def main(arguments=None):
     parser.add_argument("--block", nargs="*", default=[])
     parser.add_argument("--count", type=int, help="of each row; default 200, wiring one an input")
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="processes; default %(default)s")
+    parser.add_argument("--cluster", type=cluster, metavar="ADDRESS",
+                        help=f"run the mutants on other machines; {SYNTAX}")
     parser.add_argument("--fresh", action="store_true", help="take nothing from earlier runs")
     args = parser.parse_args(arguments)
     known = rows()
@@ -332,8 +241,6 @@ def main(arguments=None):
         text = f"no row {sorted(unknown)}" if unknown else f"a count from 1 to {least}"
         print(f"mutate: {text}; rows: {', '.join(known)}", file=sys.stderr)
         return 2
-    verdicts = read_verdicts()
-    text = {}
 
     def holds(name, row):
         """Returns True if a row of an earlier run belongs to the current sources and has this form.
@@ -341,40 +248,44 @@ def main(arguments=None):
         benches = known.get(name) if "folder" in row else None
         return benches is not None and row["state"] == state_of(
             name, benches, row["count"], row["seed"]
-        )
-
-    def each(names, progress):
-        """Yields (name, row); rows of the record first, then blocks."""
-        kept = {}
-        if not args.block and not args.fresh and (args.count, args.seed) == (None, SEED):
-            kept = {name: row for name in names if (row := noted(name, known[name]))}
-            progress.say(f"{len(kept)} of {len(names)} rows are unchanged in "
-                         f"{RECORD.relative_to(ROOT)}")
-        yield from kept.items()
-        names = [name for name in names if name not in kept]
-        for name in names:
-            if not wired(name):
-                one = argparse.Namespace(**vars(args) | {"count": args.count or COUNT})
-                yield name, examine(name, known[name], one, verdicts, progress)
-        joined = [name for name in names if wired(name)]
-        if joined:
-            yield from examine_wiring(joined, args, verdicts, progress)
+        ).whole
 
     names = args.block or [one for one in known if counted(one) or wired(one)]
+    verdicts, text, failed = read_verdicts(), {}, []
+
+    def add(name, row):
+        text[name] = row
+        note(name, row)
+        mutant_page.write(OUT, name, row, holds, GOAL)
+
     try:
-        with Progress("mutate") as progress:
-            for name, row in each(names, progress):
-                text[name] = row
-                note(name, row)
-                mutant_page.write(OUT, name, row, holds, GOAL)
-    except (RunFailed, netlists.YosysFailed) as error:
+        with Progress("mutants") as progress:
+            if not args.block and not args.fresh and (args.count, args.seed) == (None, SEED):
+                kept = {name: row for name in names if (row := noted(name, known[name]))}
+                progress.say(f"{len(kept)} of {len(names)} rows are unchanged in "
+                             f"{RECORD.relative_to(ROOT)}")
+                for name, row in kept.items():
+                    add(name, row)
+            left = [name for name in names if name not in text]
+            for one in examine(left, known, args, progress):
+                if one.reason:
+                    failed.append(f"{', '.join(one.rows)}: {one.reason}")
+                    continue
+                for name, row in one.rows.items():
+                    add(name, summary(row, verdicts))
+                    progress.say(f"{name}: {text[name]['killed']} of {text[name]['mutants']} "
+                                 f"killed, {text[name]['equivalent']} equal")
+    except (BackendUnavailable, ClusterError, netlists.YosysFailed) as error:
         print(f"mutate: {error}", file=sys.stderr)
         return 2
+    text = {name: text[name] for name in names if name in text}
     print(mutant_page.table(text))
     wrong = [line for row in text.values() for line in row["wrong"]]
     print("\n".join(wrong))
+    for line in failed:
+        print(f"mutate: {line}", file=sys.stderr)
     print(f"mutate: {len(text)} rows, {(OUT / 'summary.txt').relative_to(ROOT)}, summary.svg")
-    return 1 if wrong else 0
+    return 2 if failed else int(bool(wrong))
 
 
 if __name__ == "__main__":

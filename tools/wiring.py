@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds mutants of the wiring: wrong, exchanged and tied connections of wiring modules.
 
-`make` reads a wiring module with Yosys, lists every fault of its connections, draws some of them,
-and writes the module with all drawn faults behind an input `mutsel`. The classes of faults:
+`write` reads a wiring module with Yosys, lists every fault of its connections, draws some of them,
+and writes the module with all drawn faults behind an input `mutsel`. `make` also returns the
+faults. The classes of faults:
 
     exchange   two inputs of one instance, of equal width, get each other's wire; at a multiplexer
                of the glue logic, its two data inputs
@@ -17,7 +18,7 @@ modules differ, so that one simulation holds the mutants of all wiring modules.
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from difflib import SequenceMatcher
 
 import mutant_proofs
@@ -29,6 +30,7 @@ WIRING = ("efa_nic", "efa_tx_engine", "efa_sq_engine", "efa_transport_engine", "
 NUMBERS = 1 << 12  # of each module
 FORM = "3"  # of list and netlist; stored results of another form are invalid
 CLOCKS = ("clk",)
+PROOFS = ("proof",)  # netlists of mutants.PROOFS for the glue logic
 TERMS = {"$logic_and": "1", "$and": "1", "$reduce_and": "1",
          "$logic_or": "0", "$or": "0", "$reduce_or": "0", "$reduce_bool": "0"}  # fmt: skip
 
@@ -270,13 +272,32 @@ def netlist(top, others):
 
 
 def make(top, others, count, seed, folder=None):
-    """Returns (faults drawn, sources to build instead of the module's own, all faults). A fault
-    that was not drawn has no number. `folder` of OUT gets the sources."""
+    """Returns (faults drawn, sources to build instead of the module's own, all faults); writes the
+    files of the module as `write` does. A fault that was not drawn has no number."""
+    sources = write(top, others, count, seed, folder)
+    text = json.loads((sources[0].parent / "faults.json").read_text())
+
+    def fault(number, name, file, line, command, changes):
+        changes = tuple((cell, port, tuple(bits)) for cell, port, bits in changes)
+        return Fault(number, name, file, line, command, changes)
+
+    return [fault(*row) for row in text["drawn"]], sources, [fault(*row) for row in text["listed"]]
+
+
+def write(top, others, count, seed, folder=None):
+    """Writes a wiring module with its drawn faults; returns the sources to build instead of the
+    module's own. `folder` of OUT gets the files. Those of an earlier call with the same inputs are
+    used again."""
     folder = OUT / (folder or f"{top}.wiring")
-    (ROOT / folder).mkdir(parents=True, exist_ok=True)
     file = next((ROOT / "rtl").rglob(f"{top}.v"))
+    key = netlists.inputs(file, others, {}, count, seed)
+    netlists.make_once(folder, key, lambda: _write(folder, file, others, count, seed))
+    return [ROOT / folder / f"{top}.v", ROOT / folder / f"{top}_mutant.v"]
+
+
+def _write(folder, file, others, count, seed):
+    top, name = file.stem, f"{file.stem}_mutant"
     yosys(*_read(top, others), f"write_rtlil {folder}/base.il", f"write_json {folder}/base.json")
-    name = f"{top}_mutant"
     module = json.loads((ROOT / folder / "base.json").read_text())["modules"][name]
     net = Netlist(top, module)
     found = faults(net)
@@ -290,15 +311,16 @@ def make(top, others, count, seed, folder=None):
     begin = NUMBERS * WIRING.index(top) + 1
     drawn = [fault(number, *one) for number, one in enumerate(draw(found, top, count, seed), begin)]
     listed = [fault(0, place, what) for place, there in found.items() for what in there]
+    text = {"drawn": [astuple(one) for one in drawn], "listed": [astuple(one) for one in listed]}
+    (ROOT / folder / "faults.json").write_text(json.dumps(text))
     _planted(module, drawn)
     (ROOT / folder / "mutant.json").write_text(json.dumps({"modules": {name: module}}))
     yosys(
         f"read_json {folder}/mutant.json",
         f"write_verilog -noattr -noparallelcase {folder}/{name}.v",
     )
+    netlists.write_proofs(folder, top, others, PROOFS)
     (ROOT / folder / f"{top}.v").write_text(netlists.wrapper(file.read_text(), {}))
-    written = [ROOT / folder / f"{top}.v", ROOT / folder / f"{name}.v"]
-    return drawn, written, listed
 
 
 class Below:
@@ -321,11 +343,13 @@ class Below:
             chosen = "".join(f" -chparam {name} {int(value, 2)}"
                              for name, value in parameters.items())  # fmt: skip
             below = " ".join(str(path.relative_to(ROOT)) for path in self.others)
-            place = OUT / self.folder / "below.json"
-            yosys(f"read_verilog -defer {FLAGS} {below}", f"hierarchy -check -top {kind}{chosen}",
-                  "proc -norom", "flatten", "opt_expr", "opt_clean -purge", "opt_expr",
-                  "opt_merge", "opt_clean -purge", f"write_json {place}")  # fmt: skip
-            modules = json.loads((ROOT / place).read_text())["modules"]
+            with scratch() as place:
+                yosys(f"read_verilog -defer {FLAGS} {below}",
+                      f"hierarchy -check -top {kind}{chosen}",
+                      "proc -norom", "flatten", "opt_expr", "opt_clean -purge", "opt_expr",
+                      "opt_merge", "opt_clean -purge",
+                      f"write_json {place}/below.json")  # fmt: skip
+                modules = json.loads((ROOT / place / "below.json").read_text())["modules"]
             module = next(one for one in modules.values() if one["attributes"].get("top"))
             used = set()
             for cell in module["cells"].values():
@@ -380,21 +404,13 @@ class Below:
                     return False
         return True
 
-    def proof(self):
-        """Returns a function that reports whether a fault is equal to the module: True, False, or
-        None on a timeout. The solver's netlists are written on first use."""
-        written = []
-
-        def equal(fault):
-            if self.same(fault):
-                return True
-            if any(self.module["cells"][cell]["type"][0] != "$" for cell, _, _ in fault.changes):
-                return False
-            if self._sweeps and self._sweeps.redundant(self.top, fault):
-                return True
-            if not written:
-                netlists.write_proofs(OUT / self.folder, self.top, self.others, ("proof",))
-                written.append("proof")
-            return mutant_proofs.proved_equal(self.top, fault, self.folder, written)
-
-        return equal
+    def equal(self, fault):
+        """Returns True if a fault is proven equal to the module, None if only a timeout prevents
+        it."""
+        if self.same(fault):
+            return True
+        if any(self.module["cells"][cell]["type"][0] != "$" for cell, _, _ in fault.changes):
+            return False
+        if self._sweeps and self._sweeps.redundant(self.top, fault):
+            return True
+        return mutant_proofs.proved_equal(self.top, fault, self.folder, PROOFS)
