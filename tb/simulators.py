@@ -101,6 +101,7 @@ class _CleanEnvironment:
     env: dict[str, str]
 
     def _set_env_common(self) -> None:
+        # The method is that of the other base class, a Runner of cocotb.
         super()._set_env_common()  # type: ignore[misc]
         ours = {
             name: value

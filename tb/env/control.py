@@ -120,6 +120,7 @@ class UnreadEntries(HostSequence):
             command = driver.submit(defs.AdminAllocPdCmd())
             if place == slot:
                 before = len(admin.strays)
+                # The default binds this count; mypy infers no lambda with defaults.
                 driver.wait(lambda before=before: len(admin.strays) > before)  # type: ignore[misc]
                 admin.cancel(command)
             else:

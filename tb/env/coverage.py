@@ -40,6 +40,7 @@ CONTROL = [
     for place in PLACES
     for version in VERSIONS
     for name, status in (
+        # The stub declares int keys; they are members of AdminAqOpcode.
         *((opcode.name, status.name)  # type: ignore[attr-defined]
           for opcode, statuses in defs.COMMAND_STATUSES.items()
           for status in statuses),
@@ -156,6 +157,7 @@ def _command_ended(opcode: int | None, status: int, slot: int, depth: int, versi
         name = UNNAMED
     else:
         name = defs.AdminAqOpcode(opcode).name
+    # An opcode of None has no statuses, as an opcode without a name.
     own = defs.COMMAND_STATUSES.get(opcode, ())  # type: ignore[arg-type]
     if status == defs.AdminAqCompletionStatus.MALFORMED_REQUEST and status not in own:
         _corrupted(place)

@@ -68,6 +68,7 @@ def register_field(expected: bytes, found: bytes) -> Named:
     fields = defs.REG_BITS.get(name)
     for field in fields.fields if fields else ():
         pair = [
+            # Without fields, there is no iteration.
             getattr(fields.unpack(one.reg_val), field)  # type: ignore[union-attr]
             for one in (due, got)
         ]
@@ -78,6 +79,7 @@ def register_field(expected: bytes, found: bytes) -> Named:
 
 def response_layout(opcode: int | None) -> type[Struct]:
     """Returns the layout of the response to a command."""
+    # An opcode of None has the default, too.
     _, response = defs.COMMANDS.get(opcode, (None, defs.AdminAcqEntry))  # type: ignore[arg-type]
     return response
 

@@ -91,6 +91,7 @@ class HostView(HostMemory):
 
     def __init__(self, memory: Any) -> None:
         super().__init__()
+        # Replaces the method on this object: reads are those of the given memory.
         self.peek = memory.read  # type: ignore[method-assign]
 
     def poke(self, address: int, data: bytes) -> None:
@@ -153,6 +154,7 @@ class LiveMemory:
         self._reads: list[tuple[int, int]]
         self._reads, self._noting = [], False
         self._write, device.on_dma_write = device.on_dma_write, self._on_write
+        # Replaces the method on this object, to see each read of the device.
         self._read, device.memory.read = device.memory.read, self._on_read  # type: ignore[method-assign]
         iommu.enable()
         self._restart()
@@ -243,6 +245,7 @@ class LiveMemory:
             if self._rings.get(name) != place:
                 self._rings[name] = place
                 *span, rights = place
+                # A span is address and size; mypy loses their number at the star.
                 self.iommu.map(next(self._idents), name, [tuple(span)], rights)  # type: ignore[list-item]
                 if name == "admin completion queue":
                     self.iommu.responses(*span)

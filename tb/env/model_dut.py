@@ -56,6 +56,7 @@ class ModelDut(ModelBackend):
         self._fault, self._clock = fault, 0
         super().__init__(node_id=1 + number, profile=profile, fabric=fabric, **options)
         self.device.on_event = self._shown
+        # Replaces the method on this object, to see each packet.
         self._receive, self.device.receive = self.device.receive, self._taken_in  # type: ignore[method-assign]
 
     @classmethod

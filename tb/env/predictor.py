@@ -151,6 +151,7 @@ class Vectors:
             if not control & 1:
                 self.masked.discard(vector)
 
+        # Replaces the method on this object, to see each write of the table.
         interrupts.write_table = noted  # type: ignore[method-assign]
 
     def blocks(self, vector: int) -> bool:
@@ -380,6 +381,7 @@ class Predictor:
                 self.event_queues[number].arm(self.cycle)
             arm_eq(number)
 
+        # Replaces the methods on this object, to see each doorbell.
         completions.ring, completions.arm_eq = ring_noted, arm_eq_noted  # type: ignore[method-assign]
 
     def _find_rings(self) -> None:

@@ -31,6 +31,7 @@ KEEP_ALIVE = defs.AdminAenqGroup.KEEP_ALIVE
 STEP = defs.ResetStep
 # Packets in flight to a device, by opcode, sender and receiver.
 Flying: TypeAlias = defaultdict[tuple[int, ...], deque[bytes]]
+# The event has these fields, so that get() never returns None.
 (_OP_LSB, _OP_MASK), (_SRC_LSB, _SRC_MASK), (_DST_LSB, _DST_MASK) = (  # type: ignore[misc]
     (lsb, (1 << width) - 1)
     for lsb, width, _ in map(defs.EVENTS.rx_last.fields.get, ("opcode", "src_qpn", "dst_qpn"))

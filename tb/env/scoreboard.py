@@ -341,6 +341,7 @@ class Scoreboard:
         vectors = predictor.vectors
         if address is not None:
             message = address, vector
+            # None stands for an unknown message, reported below.
             vector = vectors.of_message.get(message)  # type: ignore[assignment]
             if vector is None:
                 raise differs(

@@ -89,6 +89,7 @@ class ShownEvents:
         name = self._names.get(kind)
         data = None if name is None else _compared(name, data)
         if data is not None:
+            # Only an event with a name has data.
             self._device[device, name, data] += 1  # type: ignore[index]
 
     def check(self) -> int:

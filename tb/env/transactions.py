@@ -93,6 +93,7 @@ class PayloadRun(NamedTuple):
     device: int
     address: int
     data: bytes
+    # The field hides tuple.count, which has no user here.
     count: int  # type: ignore[assignment]
 
 

@@ -49,6 +49,7 @@ def shown(value: object) -> str:
         return f"{value.name} ({int(value)})"
     if isinstance(value, int):
         return str(value) if value < 10 else f"{value} ({value:#x})"
+    # No integer: what is left are bytes or values that can become bytes.
     data = bytes(value)  # type: ignore[call-overload]
     return data[:MOST_BYTES].hex() + ("..." if len(data) > MOST_BYTES else "")
 

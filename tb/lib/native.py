@@ -132,6 +132,7 @@ class NativeMemory:
         if offset < 0:
             raise ValueError(f"{size} bytes at {address:#x} are not contiguous in the arena")
         array = (ctypes.c_uint8 * size).from_address(self._arena + offset)
+        # numpy takes any buffer; its types do not list arrays of ctypes.
         return np.frombuffer(array, np.uint8)  # type: ignore[call-overload]
 
     def fail(self, address: int, size: int, fault: int = FAULT_ERROR) -> None:
@@ -323,6 +324,7 @@ class Native:
             pending &= wanted(records)
         starts, sizes = records["data_at"], records["len"]
         end = int((starts + sizes)[pending].max(initial=0))
+        # The call has stored an address; ctypes also allows None for a null pointer.
         held = ctypes.string_at(store.value, end) if end else b""  # type: ignore[arg-type]
         data = [
             held[at : at + size] if keep else b""
@@ -365,6 +367,7 @@ class Native:
         bounds = np.flatnonzero(begins)
         first, last = bounds[:-1], bounds[1:] - 1
         end = (place + size)[last]
+        # The call has stored an address; ctypes also allows None for a null pointer.
         held = (ctypes.c_uint8 * int(end.max())).from_address(store.value)  # type: ignore[arg-type]
         view = memoryview(held).cast("B")
         runs = [

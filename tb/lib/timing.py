@@ -7,6 +7,7 @@
 from functools import cache
 from typing import NamedTuple
 
+# PyYAML has no types of its own.
 import yaml  # type: ignore[import-untyped]
 
 from tb.simulators import ROOT

@@ -82,6 +82,7 @@ class Commands:
         self.dead = {opcode: [NEVER_THERE] for opcode in NAMES}
         self._share: float
         self._theme: int
+        # No theme yet; the first draw chooses a theme.
         self._left, self._share, self._theme, self._strict = 0, 0, None, True  # type: ignore[assignment]
 
     # Drawing

@@ -84,6 +84,7 @@ def modified_at_once(backends: Sequence[Any], rng: Random, wraps: int = 12) -> N
     for wrap in range(wraps):
         some = rng.sample(range(count), rng.choice((1, 2, 3, 30)))
         changes = []
+        # A driver after probe() has an admin queue.
         for _ in range(driver.admin.depth):  # type: ignore[union-attr]
             which, value = rng.choice(some), rng.getrandbits(64)
             operation = rng.choice((SET, ADD))
@@ -113,6 +114,7 @@ def recreated_at_once(backends: Sequence[Any], rng: Random, wraps: int = 12) -> 
     values = [0] * len(handles)  # by address; the value of a destroyed counter stays
     for wrap in range(wraps):
         commands = []
+        # A driver after probe() has an admin queue.
         for _ in range(driver.admin.depth // 4):  # type: ignore[union-attr]
             which = rng.choice(handles)
             for _ in range(rng.randrange(3)):

@@ -39,6 +39,7 @@ class Tenant:
         # A separate event queue, in addition to the driver's per-CPU event queues.
         self._events = driver.allocator.alloc(64 * defs.AdminEqe.SIZE)
         self.eq = driver.create_eq(64, 1, self._events)
+        # The scenario reads the entries itself, so this event queue has no reader.
         driver.eqs.append(EventQueue(self.eq, 1, None))  # type: ignore[arg-type]
         self._counts = driver.allocator.alloc(8)
         self.counter = driver.create_event_counter(node.context.uar, self._counts)
@@ -134,6 +135,7 @@ def teardown(backends: Sequence[Any], rng: Random, rounds: int = 12) -> None:
         tenant, way = Tenant(node), turn % 3
         cqs = [node.context.create_cq(64, events=True, eq=len(driver.eqs) - 1) for _ in range(3)]
         kinds = zip((SRD, SRD, UD), cqs, strict=True)
+        # A tenant has all that an endpoint reads of its node.
         ends = [Endpoint(tenant, kind, depth=16, cq=cq) for kind, cq in kinds]  # type: ignore[arg-type]
         for end in ends:
             end.cq.req_notify()

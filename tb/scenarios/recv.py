@@ -49,6 +49,7 @@ def direct_path_descriptors(backends: Sequence[Any], _rng: Random) -> None:
         descriptors["lkey_ctrl"] |= 1 << 30
         write(descriptors)
 
+    # Replaces the method on this object, to change the descriptors.
     b.qp.post_descriptors = direct  # type: ignore[method-assign]
     for turn in range(5):
         b.receive(500, wr_id=turn, split=100)
@@ -215,6 +216,7 @@ def receives_in_err(backends: Sequence[Any], _rng: Random, depth: int = 8, round
         done = end.cq.wait_for(depth)
         assert list(done["wr_id"]) == list(ids)
         assert set(done["status"]) == {STATUS.FLUSHED}
+        # mypy does not know the number of endpoints after the star.
         exchange(*others, b"goes on")  # type: ignore[call-arg, arg-type]
 
 

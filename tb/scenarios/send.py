@@ -111,6 +111,7 @@ def raw(end: Endpoint, wqes: Any) -> list[Any]:
     """Posts WQEs of any content in one batch; returns the completion statuses."""
     # Joined as bytes: numpy would change the layout of a dtype with unions.
     wqes = np.frombuffer(b"".join(wqe.tobytes() for wqe in wqes), end.qp.wqe.DTYPE).copy()
+    # numpy's default integers are request ids, too.
     end.qp.post_wqes(wqes, np.arange(len(wqes)))  # type: ignore[arg-type]
     return [STATUS(int(s)) for s in end.cq.wait_for(len(wqes))["status"]]
 
@@ -223,6 +224,7 @@ def request_ids(backends: Sequence[Any], rng: Random) -> None:
 
     def post(end: Endpoint, **values: Any) -> None:
         wqes = end.qp.sends(3, inline=b"named", **values)
+        # numpy's default integers are request ids, too.
         end.qp.name(wqes, np.arange(3))  # type: ignore[arg-type]
         if not end.qp.long_ids:
             # Reserved bits: the library checks that completions do not return them.
@@ -377,6 +379,7 @@ def flushes_during_drains(backends: Sequence[Any], rng: Random) -> None:
             commands.append(driver.submit(defs.AdminDestroyCqCmd(cq_idx=cq.number)))
         for end in ends:
             assert set(end.cq.wait_for(4)["status"]) == {STATUS.FLUSHED}
+        # The default binds this list; mypy infers no lambda with defaults.
         driver.wait(lambda given=commands: all(command.done for command in given))  # type: ignore[misc]
         assert {command.status for command in commands} == {0}, turn
         for end in ends:

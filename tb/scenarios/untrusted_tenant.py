@@ -308,6 +308,7 @@ def untrusted_tenant(
     node = Node(backends[0], seed=rng.getrandbits(16), cpus=1)
     victim = Victim(node, random.Random(rng.getrandbits(32)))
     tenant = UntrustedTenant(node, victim, rng, knobs.queues)
+    # Between passes all calls on; only the type is not that of a backend.
     victim.node.context.backend = Between(backends[0], tenant)  # type: ignore[assignment]
     owned, turn = node.driver.allocator.pages(), 0
     while tenant.stores < knobs.stores:

@@ -91,6 +91,7 @@ def messages_with_any_values(
     node = Node(backend, allocator=allocator)
     most, ends, counters = 8000, [], []
     for _ in range(EARLIER_QPS):
+        # mypy does not know that the star stands for two CQs.
         for qp in [node.pd.create_qp(*2 * [node.context.create_cq(4)], SRD) for _ in range(4)]:  # type: ignore[call-arg, arg-type]
             qp.destroy()
             qp.send_cq.destroy()
@@ -125,6 +126,7 @@ def messages_with_any_values(
             assert not done["status"].any()
             assert buffer.read(most + skip, size) == pattern(size, size)
     for counter in counters:
+        # The default binds this counter; mypy infers no lambda with defaults.
         node.driver.wait(lambda counter=counter: counter.value == rounds)  # type: ignore[misc]
 
 

@@ -55,6 +55,7 @@ def responses_outlive_the_aq(backends: Sequence[Any], _rng: Random) -> None:
         )]  # fmt: skip
         backend.pause(1000)
         if again:
+            # A driver after probe() has an admin queue.
             driver.admin.enable_aq()  # type: ignore[union-attr]
         else:
             driver.write_register(defs.Reg.AQ_CAPS, 0)
@@ -206,6 +207,7 @@ def events_of_a_disabled_group(backends: Sequence[Any], _rng: Random) -> None:
     backend.pause(100)
     command = driver.submit(request)
     backend.pause(500)
+    # A driver after probe() has an admin queue.
     driver.admin.enable_aq()  # type: ignore[union-attr]
     backend.pause(100)
     hold_writes(backend, 0)

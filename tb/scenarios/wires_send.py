@@ -34,6 +34,7 @@ def meanwhile(driver: Driver, act: Callable[[], object]) -> None:
         act()
         return command
 
+    # Replaces the method on this object, until its first call.
     driver.submit = submit  # type: ignore[method-assign, assignment]
 
 
