@@ -7,11 +7,15 @@ Writes reports/isolation_fuzz/summary.json. Exit status 1 if the tenant affected
 memory that belongs to no process.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import random
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from efa_cosim.backends import backend_names, open_backend
 from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
@@ -25,16 +29,23 @@ OUT = ROOT / "reports/isolation_fuzz/summary.json"
 FOUND = (Intrusion, DeviceTimeout, DriverError, VerbsError, RuntimeError)
 
 
-def fuzz(name, seed, stores, queues=4, progress=None):
+def fuzz(
+    name: str,
+    seed: int,
+    stores: int,
+    queues: int = 4,
+    progress: Callable[[int, int], object] | None = None,
+) -> dict[str, Any]:
     """Returns the result of a run on a backend: verdict, seconds, and the counts or the reason.
 
     `queues` are the queue pairs of the tenant. Raises BackendUnavailable.
     """
     knobs = TenantKnobs(stores=stores, queues=queues)
     started = time.monotonic()
-    result = {"backend": name, "seed": seed}
+    result: dict[str, Any] = {"backend": name, "seed": seed}
     try:
-        with open_backend(name, record=True) as backend:
+        # Without `nodes`, the result is one backend.
+        with open_backend(name, record=True) as backend:  # type: ignore[union-attr]
             done = untrusted_tenant([backend], random.Random(seed), knobs,
                                     progress or (lambda _done, _total: None))
             result |= {"verdict": "passed", **done, "cycles": backend.cycles}
@@ -43,7 +54,7 @@ def fuzz(name, seed, stores, queues=4, progress=None):
     return result | {"seconds": round(time.monotonic() - started, 1)}
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stores", type=int, default=1_000_000, help="default: %(default)s")
     parser.add_argument("--queues", type=int, default=4, help="queue pairs of the tenant")

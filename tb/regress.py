@@ -6,8 +6,12 @@
 Prints the result as JSON: verdict, machine and the first failure in one line.
 """
 
+from __future__ import annotations
+
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from efa_cosim.backends import backend_names
 from efa_cosim.boundary.backend import BackendUnavailable
@@ -19,6 +23,9 @@ from tb.system.test_system import BUILDS
 from tb.system_run import run_system
 from tb.unit.units import UNITS
 
+if TYPE_CHECKING:
+    from efa_cosim.regress.runs import Run
+
 STORES = {"short": 10_000, "long": 1_000_000}
 
 
@@ -26,8 +33,8 @@ STORES = {"short": 10_000, "long": 1_000_000}
 class Bench:
     """A test: its parameter sets, and the simulators on which it runs."""
 
-    variants: tuple
-    simulators: tuple = SIMULATORS
+    variants: tuple[dict[str, Any], ...]
+    simulators: tuple[str, ...] = SIMULATORS
 
 
 KINDS = {
@@ -37,7 +44,7 @@ KINDS = {
 }
 
 
-def repeat(run):
+def repeat(run: Run) -> str:
     """Returns the command line that repeats a Run of efa_cosim.regress.runs."""
     if run.kind == "isolation_fuzz":
         return (f".venv/bin/python -m tb.isolation_fuzz --stores {STORES[run.name]} "
@@ -45,7 +52,9 @@ def repeat(run):
     return repeat_line(run.kind, run.name, run.simulator, run.seed, dict(run.parameters), None)
 
 
-def _run(kind, name, parameters, simulator, seed):
+def _run(
+    kind: str, name: str, parameters: dict[str, Any], simulator: str, seed: int
+) -> None:
     """Runs a test; raises RunFailed or BackendUnavailable."""
     if kind == "isolation_fuzz":
         from tb.isolation_fuzz import fuzz
@@ -64,7 +73,7 @@ def _run(kind, name, parameters, simulator, seed):
         run_system(f"tb.system.{name}_tests", simulator, seed, parameters)
 
 
-def _result(values):
+def _result(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = {"verdict": "passed", "machine": socket.gethostname(), "reason": ""}
     try:
         _run(values["kind"], values["name"], values["parameters"], values["simulator"],
@@ -76,7 +85,7 @@ def _result(values):
     return [found]
 
 
-def main(argument):
+def main(argument: str) -> int:
     """Prints the result of a run; returns the exit code."""
     return answer(_result, argument)
 

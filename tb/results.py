@@ -5,10 +5,14 @@ Bench tests run inside pytest cases. tb/runner.py stores the result of each in a
 workers use; `collect` reads the results. All other tests have the result of pytest.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
 FOLDER = "EFA_RESULTS"
 # Tests without a simulator run in Python only.
@@ -16,8 +20,15 @@ PYTHON = "python"
 VERDICTS = ("failed", "passed", "skipped", "not run")
 NUMBERS = ("no", "one", "two")
 
+# A line of the plan: its entry, the result of each test on each simulator, and of the line.
+Row: TypeAlias = dict[str, Any]
+# Results of the tests, by file, test and simulator.
+Found: TypeAlias = Mapping[tuple[str, str, str], Sequence[str]]
+# Number of tests, by simulator and result.
+Counts: TypeAlias = Mapping[str, Mapping[str, int]]
 
-def note(module, sim, verdicts):
+
+def note(module: str, sim: str, verdicts: Mapping[str, str]) -> None:
     """Stores the results of a cocotb module's tests by name, during a complete run."""
     folder = os.environ.get(FOLDER)
     if folder:
@@ -27,9 +38,9 @@ def note(module, sim, verdicts):
         )
 
 
-def collect(folder):
+def collect(folder: str | Path) -> dict[tuple[str, str, str], list[str]]:
     """Returns the stored results of a folder by (file, test, simulator)."""
-    found = defaultdict(list)
+    found: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
     for path in sorted(Path(folder).glob("*.json")):
         run = json.loads(path.read_text())
         for name, verdict in run["tests"].items():
@@ -37,18 +48,20 @@ def collect(folder):
     return found
 
 
-def worst(verdicts):
+def worst(verdicts: Collection[str]) -> str:
     """Returns the worst result: failed, then passed, skipped, not run."""
     return next((one for one in VERDICTS if one in verdicts), VERDICTS[-1])
 
 
-def on_the_plan(entries, found, sims):
+def on_the_plan(
+    entries: Iterable[tuple[Any, Any]], found: Found, sims: Sequence[str]
+) -> list[Row]:
     """Returns a row for each line of the plan.
 
     `entries` are pairs of an entry and its tests, `found` maps (file, test, sim) to results, `sims`
     are the requested simulators.
     """
-    rows = []
+    rows: list[Row] = []
     for entry, tests in entries:
         row = {"id": entry.id, "shows": entry.shows, "by": entry.by, "tests": {}}
         for test in tests:
@@ -69,13 +82,13 @@ def on_the_plan(entries, found, sims):
     return rows
 
 
-def holes(rows, sims):
+def holes(rows: Iterable[Row], sims: Iterable[str]) -> list[str]:
     """Returns messages for plan lines without a passing test and for tests that did not run.
 
     Icarus may skip long tests; required tests run in Python and on Verilator.
     """
     binding = [PYTHON, *[sim for sim in sims if sim == "verilator"]]
-    wrong = []
+    wrong: list[str] = []
     for row in rows:
         if row["by"]:
             continue
@@ -93,12 +106,12 @@ def holes(rows, sims):
     return wrong
 
 
-def simulators_used(counts):
+def simulators_used(counts: Counts) -> list[str]:
     """Returns simulators with a finished test; `counts` maps simulator to result to number."""
     return [sim for sim, seen in counts.items() if seen.get("passed") or seen.get("failed")]
 
 
-def verdict(passed, counts, unused):
+def verdict(passed: bool, counts: Counts, unused: Mapping[str, str]) -> str:
     """Returns the last line of a run: its outcome, and the number of simulators.
 
     `counts` maps simulator to result to number of tests, `unused` maps each simulator that did not
@@ -117,7 +130,14 @@ def verdict(passed, counts, unused):
     return f"verdict: {outcome} on one simulator ({used[0]} only{reasons}){left_out}"
 
 
-def write(folder, rows, sims, seed, wrong, text):
+def write(
+    folder: Path,
+    rows: Sequence[Row],
+    sims: Sequence[str],
+    seed: int,
+    wrong: Sequence[str],
+    text: str,
+) -> Path:
     """Writes summary.json and summary.md to a folder; returns the path of summary.md.
 
     `text` is the outcome of the run.

@@ -173,7 +173,8 @@ def build(
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         runner = make_runner(sim)
         if main is not None and sim == "verilator":
-            runner.native_main = main
+            # Of Verilator, whose runner has the attribute.
+            runner.native_main = main  # type: ignore[union-attr]
         log = target / "build.log"
         try:
             runner.build(
@@ -464,7 +465,8 @@ def system_name(module: str) -> str:
     """Returns the name by which the command line accepts a module of system tests."""
     if module.startswith("tb.system."):
         return module.removeprefix("tb.system.").removesuffix("_tests")
-    path = Path(importlib.util.find_spec(module).origin)
+    # A module that has run has a file.
+    path = Path(importlib.util.find_spec(module).origin)  # type: ignore[union-attr, arg-type]
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
