@@ -14,9 +14,12 @@ transactors, monitors, order, predictor, scoreboard, host software.
 Writes reports/bench_sim/summary.json.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import sys
+from typing import Any
 
 from efa_cosim.jobs.progress import Progress
 from tb.runner import RunFailed, run_unit
@@ -29,7 +32,7 @@ TARGET = 100_000  # cycles per second with traffic, Verilator
 SHARE = 0.6  # of the simulator in the time of checked traffic
 
 
-def measure(sim, progress):
+def measure(sim: str, progress: Progress) -> dict[str, Any]:
     """Returns the measurements of one simulator."""
     progress.phase(f"{sim}: building and running the whole device")
     outcome = run_system("tb.system.speed_tests", sim, 1)
@@ -38,14 +41,14 @@ def measure(sim, progress):
     return {**measurements, **baseline(sim)}
 
 
-def baseline(sim):
+def baseline(sim: str) -> dict[str, Any]:
     """Returns the cycles per second of the baseline bench, and the measured cycles."""
     bench = BENCHES["baseline"]
     outcome = run_unit("baseline", bench.top, None, bench.module("baseline"), sim, 1)
     return json.loads((outcome.folder / "speed.json").read_text())
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sim", choices=SIMULATORS, action="append", help="default: all present")
     options = parser.parse_args()

@@ -4,10 +4,14 @@
     python -m tb.check_mutation_job '{"name": "mmio.llq_bar", "kind": "unit", "bench": "mmio", ...}'
 """
 
+from __future__ import annotations
+
 import re
 import shutil
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from efa_cosim.boundary.backend import BackendUnavailable
 from efa_cosim.measure.process import answer, serve
@@ -18,6 +22,9 @@ from tb.system_run import run_system
 from tb.unit.units import UNITS
 
 OUT = ROOT / "sim/out/check_mutation"
+
+# The failed tests, each with its reason, and the error that prevented the run.
+Verdict: TypeAlias = tuple[list[tuple[str, str]], str]
 
 
 @dataclass(frozen=True)
@@ -36,19 +43,19 @@ class Trial:
     bench: str
     module: str
     test: str | None
-    params: tuple
-    changes: tuple
+    params: tuple[tuple[str, Any], ...]
+    changes: tuple[tuple[str, str, str], ...]
     simulator: str
     seed: int
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
         return asdict(self)
 
 
-def planted(changes, folder):
+def planted(changes: Iterable[tuple[str, str, str]], folder: Path) -> list[str]:
     """Writes the changed files below `folder`; returns their paths relative to the project."""
-    texts = {}
+    texts: dict[str, str] = {}
     for file, old, new in changes:
         text = texts.get(file) or (ROOT / file).read_text()
         if text.count(old) != 1:
@@ -63,7 +70,7 @@ def planted(changes, folder):
     return paths
 
 
-def attempt(trial):
+def attempt(trial: Trial) -> Verdict:
     """Runs a Trial. Returns the failed tests as (test, reason), and the error that prevented the
     run; raises BackendUnavailable."""
     reason = simulator_missing(trial.simulator)
@@ -82,7 +89,7 @@ def attempt(trial):
     return failed, error
 
 
-def _run(trial, files):
+def _run(trial: Trial, files: Sequence[str]) -> Verdict:
     test = trial.test and rf"\b{trial.test}\b"
     try:
         if trial.kind == "unit":
@@ -107,7 +114,7 @@ def _run(trial, files):
     return [], ""
 
 
-def main(argument):
+def main(argument: str) -> int:
     """Prints failed tests and error of a run; returns the exit code."""
     return answer(lambda values: [attempt(Trial(**values))], argument)
 

@@ -8,8 +8,9 @@ python -m tb.choices unit cq
 import re
 import sys
 
-import interrupt
-import testplan
+# Modules of tools/, on the path of the Makefile and without types.
+import interrupt  # type: ignore[import-not-found]  # see above
+import testplan  # type: ignore[import-not-found]  # see above
 
 from tb.simulators import ROOT
 

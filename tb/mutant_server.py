@@ -13,6 +13,8 @@ and cocotb writes results.xml. A line of done.jsonl reports the end of a mutant,
 killed after a timeout.
 """
 
+from __future__ import annotations
+
 import ctypes
 import gc
 import json
@@ -22,6 +24,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from cocotb import _shutdown
 from cocotb.regression import RegressionManager
@@ -31,7 +34,7 @@ PR_SET_PDEATHSIG = 1  # of <sys/prctl.h>
 _start = RegressionManager.start_regression
 
 
-def _become(number, folder):
+def _become(number: int, folder: Path) -> None:
     """Prepares a fork: sets its own folder for all output; the fork ends with its server."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     here = folder / str(number)
@@ -45,7 +48,7 @@ def _become(number, folder):
     os.environ["COCOTB_RESULTS_FILE"] = str(here / "results.xml")
 
 
-def _serve(job, folder):
+def _serve(job: dict[str, Any], folder: Path) -> int:
     """Forks for each mutant; returns in each fork with the mutant's number."""
     with open(folder / "done.jsonl", "a") as done:
         for number in job["numbers"]:
@@ -62,7 +65,7 @@ def _serve(job, folder):
     os._exit(0)
 
 
-def _ended(child, deadline):
+def _ended(child: int, deadline: float) -> int:
     """Waits for the end of a fork, which is killed at the deadline; returns its status."""
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -73,14 +76,14 @@ def _ended(child, deadline):
         time.sleep(0.005)
 
 
-def _end(manager):
+def _end(manager: RegressionManager) -> None:
     """Exits with written results; a normal exit would wait for the parent's threads."""
     if not manager._tearing_down:
         manager._on_sim_end()
     os._exit(0)
 
 
-def _start_regression(manager):
+def _start_regression(manager: RegressionManager) -> None:
     folder = Path(os.environ["EFA_MUTANTS"])
     job = json.loads((folder / "job.json").read_text())
     limits = dict(job["tests"])
@@ -98,4 +101,5 @@ def _start_regression(manager):
     _start(manager)
 
 
-RegressionManager.start_regression = _start_regression
+# Replaces the method: cocotb has no hook between loading and the first test.
+RegressionManager.start_regression = _start_regression  # type: ignore[method-assign, assignment]

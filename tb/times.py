@@ -5,9 +5,14 @@ Wall time depends on what else the machine does. Processor time of a test and of
 it started says what the test costs.
 """
 
+from __future__ import annotations
+
 import csv
 import os
 from collections import defaultdict
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,22 +25,24 @@ class Clock:
     Workers measure, and their reports carry the figure to the controller, which collects.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.tests: list[tuple[str, str | None, float]] = []
         self._begun = 0.0
 
-    def pytest_runtest_logstart(self):
+    def pytest_runtest_logstart(self) -> None:
         self._begun = spent()
 
     @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_makereport(self, call):
+    def pytest_runtest_makereport(
+        self, call: pytest.CallInfo[None]
+    ) -> Generator[None, Any, None]:
         outcome = yield
         if call.when == "teardown":
             seconds = spent() - self._begun
             outcome.get_result().user_properties.append((PROPERTY, seconds))
 
-    def pytest_runtest_logreport(self, report):
-        known = dict(report.user_properties)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        known: dict[str, Any] = dict(report.user_properties)
         if PROPERTY in known:
             self.tests.append((report.nodeid, known.get("efa_sim"), known[PROPERTY]))
 
@@ -76,7 +83,7 @@ def lines(tests: list[tuple[str, str | None, float]]) -> list[str]:
     return text
 
 
-def write(folder, tests: list[tuple[str, str | None, float]]) -> None:
+def write(folder: Path, tests: list[tuple[str, str | None, float]]) -> None:
     """Writes times.csv to a folder: each test with its seconds, the most expensive first."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "times.csv").open("w", newline="") as file:
