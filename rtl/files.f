@@ -59,6 +59,7 @@ rtl/queue/efa_sq_reorder.v
 rtl/data/efa_tx_buffer.v
 rtl/transport/efa_ah_gen.v
 rtl/transport/efa_psn.v
+rtl/transport/efa_psn_range.v
 rtl/transport/efa_net_tx.v
 rtl/transport/efa_msg_id_alloc.v
 # level blocks 2
@@ -68,6 +69,9 @@ rtl/queue/efa_sq_sched.v
 rtl/queue/efa_sq_fetch.v
 rtl/data/efa_wqe_check.v
 rtl/transport/efa_send_tracker.v
+rtl/transport/efa_rx_window.v
+rtl/transport/efa_rx_outcome.v
+rtl/transport/efa_ack_build.v
 rtl/data/efa_tx_alloc.v
 rtl/admin/efa_acq_write.v
 rtl/admin/efa_aq_unpack.v
@@ -94,6 +98,7 @@ rtl/queue/efa_rq.v
 rtl/data/efa_rx_accept.v
 rtl/data/efa_rx_scatter.v
 rtl/data/efa_tx.v
+rtl/transport/efa_srd_receiver.v
 # level engine parts
 rtl/efa_sq_engine.v
 rtl/efa_transport_engine.v

@@ -2920,6 +2920,43 @@
 `define EFA_RX_JOB__ACK 497
 `define EFA_RX_JOB__ACK_TX 625:498
 
+// internal srd_outcome
+`define EFA_SRD_OUTCOME__W 113
+`define EFA_SRD_OUTCOME__AGAIN 0
+`define EFA_SRD_OUTCOME__NODE 16:1
+`define EFA_SRD_OUTCOME__SRC_QPN 32:17
+`define EFA_SRD_OUTCOME__DST_QPN 48:33
+`define EFA_SRD_OUTCOME__PSN 80:49
+`define EFA_SRD_OUTCOME__SESSION 96:81
+`define EFA_SRD_OUTCOME__PATH 104:97
+`define EFA_SRD_OUTCOME__STATUS 112:105
+
+// internal srd_reply
+`define EFA_SRD_REPLY__W 145
+`define EFA_SRD_REPLY__STATELESS 0
+`define EFA_SRD_REPLY__NODE 16:1
+`define EFA_SRD_REPLY__SRC_QPN 32:17
+`define EFA_SRD_REPLY__DST_QPN 48:33
+`define EFA_SRD_REPLY__REFUSED_PSN 80:49
+`define EFA_SRD_REPLY__PSN 112:81
+`define EFA_SRD_REPLY__SESSION 128:113
+`define EFA_SRD_REPLY__PATH 136:129
+`define EFA_SRD_REPLY__STATUS 144:137
+
+// internal srd_due
+`define EFA_SRD_DUE__W 43
+`define EFA_SRD_DUE__NODE 15:0
+`define EFA_SRD_DUE__PATH 23:16
+`define EFA_SRD_DUE__SESSION 39:24
+`define EFA_SRD_DUE__DUE 40
+`define EFA_SRD_DUE__AGAIN 41
+`define EFA_SRD_DUE__BEGINS 42
+
+// internal rx_window
+`define EFA_RX_WINDOW__W 48
+`define EFA_RX_WINDOW__SESSION 15:0
+`define EFA_RX_WINDOW__OLDEST 47:16
+
 // events
 `define EFA_EV__RESET 0
 `define EFA_EV__RD 1

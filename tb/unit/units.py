@@ -122,6 +122,14 @@ UNITS: dict[str, Unit] = {
     "wqe_check": Unit("efa_wqe_check"),
     "ah_gen": Unit("efa_ah_gen"),
     "psn": Unit("efa_psn", [{"PSN_LEFT": 12}, {}]),
+    "psn_range": Unit("efa_psn_range", [{}, {"WINDOW_W": 3}]),
+    "rx_window": Unit("efa_rx_window", [{}, {"WINDOW_W": 4, "NODE_W": 2, "READS": 1}]),
+    "rx_outcome": Unit("efa_rx_outcome", [{}, {"WINDOW_W": 4, "NODE_W": 2}]),
+    "ack_build": Unit(
+        "efa_ack_build", [{}, {"WINDOW_W": 5, "NODE_W": 3}, {"WINDOW_W": 4, "REPLIES_LOG2": 3}]
+    ),
+    "srd_receiver": Unit("efa_srd_receiver", [{}, {"WINDOW_W": 4, "NODE_W": 2}], long=True),
+    "srd_peers": Unit("efa_srd_receiver", long=True),
     "net_rx": Unit("efa_net_rx"),
     "net_tx": Unit("efa_net_tx"),
     "rx_scatter": Unit("efa_rx_scatter"),

@@ -2497,6 +2497,55 @@ INTERNAL = layouts(
             ("ack_tx", 498, 128),
         ),
     ),
+    BitLayout(
+        "srd_outcome",
+        113,
+        (
+            ("again", 0, 1),
+            ("node", 1, 16),
+            ("src_qpn", 17, 16),
+            ("dst_qpn", 33, 16),
+            ("psn", 49, 32),
+            ("session", 81, 16),
+            ("path", 97, 8),
+            ("status", 105, 8),
+        ),
+    ),
+    BitLayout(
+        "srd_reply",
+        145,
+        (
+            ("stateless", 0, 1),
+            ("node", 1, 16),
+            ("src_qpn", 17, 16),
+            ("dst_qpn", 33, 16),
+            ("refused_psn", 49, 32),
+            ("psn", 81, 32),
+            ("session", 113, 16),
+            ("path", 129, 8),
+            ("status", 137, 8),
+        ),
+    ),
+    BitLayout(
+        "srd_due",
+        43,
+        (
+            ("node", 0, 16),
+            ("path", 16, 8),
+            ("session", 24, 16),
+            ("due", 40, 1),
+            ("again", 41, 1),
+            ("begins", 42, 1),
+        ),
+    ),
+    BitLayout(
+        "rx_window",
+        48,
+        (
+            ("session", 0, 16),
+            ("oldest", 16, 32),
+        ),
+    ),
 )
 
 

@@ -2523,6 +2523,39 @@ class _InternalRxJob:
     ack: int
     ack_tx: int
 
+class _InternalSrdOutcome:
+    again: int
+    node: int
+    src_qpn: int
+    dst_qpn: int
+    psn: int
+    session: int
+    path: int
+    status: int
+
+class _InternalSrdReply:
+    stateless: int
+    node: int
+    src_qpn: int
+    dst_qpn: int
+    refused_psn: int
+    psn: int
+    session: int
+    path: int
+    status: int
+
+class _InternalSrdDue:
+    node: int
+    path: int
+    session: int
+    due: int
+    again: int
+    begins: int
+
+class _InternalRxWindow:
+    session: int
+    oldest: int
+
 class _Internal(_Names[BitLayout[Any]]):
     dma_rd: BitLayout[_InternalDmaRd]
     dma_rd_cpl: BitLayout[_InternalDmaRdCpl]
@@ -2558,6 +2591,10 @@ class _Internal(_Names[BitLayout[Any]]):
     rx_claim_rsp: BitLayout[_InternalRxClaimRsp]
     rx_check: BitLayout[_InternalRxCheck]
     rx_job: BitLayout[_InternalRxJob]
+    srd_outcome: BitLayout[_InternalSrdOutcome]
+    srd_reply: BitLayout[_InternalSrdReply]
+    srd_due: BitLayout[_InternalSrdDue]
+    rx_window: BitLayout[_InternalRxWindow]
 
 INTERNAL: _Internal
 
