@@ -229,7 +229,9 @@ module efa_rx_window #(
 
   wire unused_bits = &{1'b0, header, s2_header, node, s_node, s_header, at};
 
-  `EFA_CHECK(!s1_valid_q || !reliable || psn - s1_base_q < WINDOW, "packet beyond the window")
+  // A difference next to the unsized WINDOW would be wider than 32 bits and would not wrap.
+  wire [31:0] behind = psn - s1_base_q;
+  `EFA_CHECK(!s1_valid_q || !reliable || behind < WINDOW, "packet beyond the window")
   `EFA_CHECK(!s1_valid_q || !reliable || session != 16'd0, "packet without a session")
 
 endmodule
