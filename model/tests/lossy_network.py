@@ -32,18 +32,24 @@ class Event:
 
 class LossyNetwork:
     """A network; `lost` counts the data packets that faults removed, `deepest` is the greatest
-    number of packets in a queue to a port."""
+    number of packets in a queue to a port; `observer` sees each packet that is
+    sent."""
 
     def __init__(self, delay=500, faults=(), seed=0, most=None):
         self.now, self.delay, self.faults, self.most = 0, delay, list(faults), most
         self.random = random.Random(seed)
         self.lost = self.lost_acks = self.deepest = 0
+        self.observer = None
         self._events, self._count = [], 0
         self._nodes, self._free, self._queued = {}, {}, {}
 
     def attach(self, node, receive):
         self._nodes[node] = receive
         self._free[node] = self._queued[node] = 0
+
+    def reset(self, node):
+        if self.observer is not None:
+            self.observer.reset(self.now, node)
 
     def at(self, cycle, function):
         assert cycle >= self.now, f"cycle {cycle} is before {self.now}"
@@ -60,8 +66,12 @@ class LossyNetwork:
                 event.function()
         if until is not None:
             self.now = max(self.now, until)
+        elif self.observer is not None:
+            self.observer.finish(self.now)
 
     def send(self, packet):
+        if self.observer is not None:
+            self.observer.sent(self.now, packet)
         copies = [0]
         for fault in self.faults:
             copies = fault(self, packet, copies)

@@ -13,6 +13,8 @@ from efa_cosim.host.driver_objects import Access
 from efa_cosim.host.endpoints import QKEY, UD, Endpoint, Node
 from efa_cosim.host.queue_pair import RdmaWr, SendWr, Sge
 from efa_cosim.layouts import defs
+from efa_cosim.transport.monitor import Monitor
+from efa_cosim.transport.packets import Start
 
 Status = defs.IoCompStatus
 READ, WRITE = defs.IoSendOpType.RDMA_READ, defs.IoSendOpType.RDMA_WRITE
@@ -66,8 +68,9 @@ class Side(Endpoint):
 def sides(properties=CLEAN, profile="recorded", kind=defs.AdminQpType.SRD, **options):
     """Returns a side on each node of a fabric; every node knows every other one."""
     depth = options.pop("depth", 64)
+    monitor = Monitor(paths=options.get("paths", 4), start=Start())
     nodes = [Node(backend) for backend in
-             open_model(fabric=fabric(properties, **options), profile=profile)]
+             open_model(fabric=fabric(properties, **options), profile=profile, observer=monitor)]
     found = [Side(node, kind=kind, depth=depth) for node in nodes]
     for node in nodes:
         for other in nodes:

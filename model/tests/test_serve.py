@@ -4,6 +4,7 @@
 import errno
 import os
 import random
+import re
 import select
 import signal
 import socket
@@ -633,6 +634,7 @@ def test_fabrics_that_cannot_be_served_are_named(tmp_path):
     file.write_text("nodes: [1, 2]\n")
     assert "use --backend model" in refusal_of(*two, "--backend", "verilator")
     assert "leave out one" in refusal_of(*two, "--record", tmp_path / "run.jsonl.gz")
+    assert "add --fabric FILE" in refusal_of(*two[:4], "--watch")
     file.write_text("nodes: [1, 2, 3]\n")
     assert "a fabric of 3 nodes; expected 2" in refusal_of(*two)
     file.write_text("nodes: 2\n")
@@ -644,7 +646,7 @@ def test_fabrics_that_cannot_be_served_are_named(tmp_path):
 def test_guests_exchange_messages_on_a_fabric_that_loses_packets(tmp_path):
     file = tmp_path / "fabric.yaml"
     file.write_text("nodes: [1, 2]\npaths: {count: 4, default: {latency: 300, loss: 0.1}}\n")
-    server = Served(tmp_path, "--fabric", str(file))
+    server = Served(tmp_path, "--fabric", str(file), "--watch")
     pair = [GuestBackend(path, node_id) for node_id, path in enumerate(server.paths, 1)]
     try:
         sender, receiver, memory, peer_memory, ah = connected(pair)
@@ -661,4 +663,6 @@ def test_guests_exchange_messages_on_a_fabric_that_loses_packets(tmp_path):
         for one in pair:
             one.close()
         assert server.end() == 0
-    assert "internal error" not in server.log.read_text()
+    log = server.log.read_text()
+    assert "internal error" not in log and "broken" not in log
+    assert re.search(r"^[1-9]\d* packets checked$", log, re.M)

@@ -17,6 +17,8 @@ from efa_cosim.layouts.fields import SrdHdrFields
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.go_back_n import GoBackN
 from efa_cosim.transport.message import Message
+from efa_cosim.transport.monitor import Monitor
+from efa_cosim.transport.packets import Start
 
 OK = defs.IoCompStatus.OK
 TICK = defs.TRANSPORT.tick_cycles
@@ -27,6 +29,34 @@ LONG = 4100
 LONG_RTT = 2 * LONG + FLITS + 1
 
 
+def name_of(packet):
+    return int.from_bytes(packet[defs.SrdHdr.SIZE : defs.SrdHdr.SIZE + 8], "little")
+
+
+class Watched(Endpoint):
+    """An endpoint that reports what it receives, and its outcomes, to the observer of its
+    network."""
+
+    def __init__(self, network, node, nodes, execute, **settings):
+        self.monitor, self.place, self.clock = network.observer, node, network
+
+        def observed(packet):
+            status = execute(packet)
+            if status is not None:
+                self.monitor.executed(self.clock.now, packet, status)
+            return status
+
+        super().__init__(network, node, nodes, observed, **settings)
+
+    def receive(self, packet):
+        self.monitor.delivered(self.clock.now, packet, self.place)
+        super().receive(packet)
+
+    def executed(self, packet, status):
+        self.monitor.executed(self.clock.now, packet, status)
+        super().executed(packet, status)
+
+
 class Bench:
     """Nodes 0 to `nodes` - 1; keeps each execution and each completion.
 
@@ -34,11 +64,20 @@ class Bench:
     - `done`: by message, (cycle, status) of each completion
     - `posted`: by message, (cycle, source, names of its packets)
     - `judge`: returns the status of a packet from its node, its name and its bytes
+    - `monitor`: checks each packet of an Endpoint, of the class `watch`; None without one
     """
 
     def __init__(self, nodes=2, *, delay=500, faults=(), seed=1, most=None, engine=Endpoint,
-                 **settings):  # fmt: skip
+                 watch=Monitor, **settings):  # fmt: skip
         self.net = LossyNetwork(delay, faults, seed, most)
+        self.monitor = None
+        if watch is not None and engine is Endpoint:
+            engine = Watched
+            known = {name: settings[name] for name in ("constants", "paths") if name in settings}
+            self.monitor = self.net.observer = watch(
+                nodes=range(nodes), start=settings.get("start", Start()), outcomes=True,
+                message_of=self.message_of, **known)  # fmt: skip
+        self._messages = {}
         self.executed, self.done = defaultdict(list), defaultdict(list)
         self.posted, self.anomalies = {}, defaultdict(list)
         self.judge = lambda node, name, packet: OK
@@ -51,13 +90,16 @@ class Bench:
 
     def _execute(self, node):
         def execute(packet):
-            name = int.from_bytes(packet[defs.SrdHdr.SIZE : defs.SrdHdr.SIZE + 8], "little")
+            name = name_of(packet)
             status = self.judge(node, name, packet)
             incarnation = getattr(self.nodes[node], "incarnation", 1)
             self.executed[name].append((self.net.now, incarnation, status))
             return status
 
         return execute
+
+    def message_of(self, packet):
+        return self._messages.get(name_of(packet))
 
     def _anomaly(self, node):
         return lambda cause, packet: self.anomalies[node].append(cause)
@@ -70,11 +112,14 @@ class Bench:
 
         def done(message, status):
             self.done[message].append((self.net.now, status))
+            if self.monitor is not None:
+                self.monitor.completed(self.net.now, source, message, status)
             if then is not None:
                 then(message, status)
 
         message = Message(node, [n.to_bytes(8, "little") + pad for n in names], done, **fields)
         self.posted[message] = self.net.now, source, names
+        self._messages.update(dict.fromkeys(names, message))
         self.nodes[source].post(message)
         return message
 

@@ -20,7 +20,7 @@ from efa_cosim.boundary.memory import HostMemory, Memory
 from efa_cosim.device.device import Device
 from efa_cosim.fabric.description import FabricDescription, read_fabric
 from efa_cosim.fabric.fabric import Fabric
-from efa_cosim.fabric.network import Network
+from efa_cosim.fabric.network import Network, Observer
 
 # Most steps of a network between two checks of a condition, and the cycles that they may span.
 STEPS = 64
@@ -40,7 +40,7 @@ class _Recorded:
 
     def __init__(self, network: Network, sent: Callable[[bytes], object]) -> None:
         self._network, self._sent = network, sent
-        self.at, self.attach = network.at, network.attach
+        self.at, self.attach, self.reset = network.at, network.attach, network.reset
 
     @property
     def now(self) -> int:
@@ -209,12 +209,14 @@ def open_model(
     nodes: int | None = None,
     waves: bool = False,
     fabric: str | Path | FabricDescription | None = None,
+    observer: Observer | None = None,
     **options: Any,
 ) -> ModelBackend | list[ModelBackend]:
     """Opens the reference model; several nodes are a list that shares one fabric.
 
     - `nodes`: number of devices, by default 1, with `fabric` its nodes
     - `fabric`: a fabric file or its `FabricDescription`; the devices are its nodes
+    - `observer`: with `fabric`, sees all packets, such as a `Monitor`
     - `options`: those of `ModelBackend`
 
     Raises BackendUnavailable if waves are requested, FabricFileError for a wrong file, ValueError
@@ -228,7 +230,7 @@ def open_model(
         numbers = [node.number for node in fabric.nodes]
         if nodes not in (None, len(numbers)):
             raise ValueError(f"{nodes} nodes and a fabric of {len(numbers)}: leave out nodes")
-        network = Network(fabric)
+        network = Network(fabric, observer)
         return [ModelBackend(node_id=number, fabric=network, **options) for number in numbers]
     if nodes in (None, 1):
         return ModelBackend(**options)

@@ -18,13 +18,15 @@ TEXT = """\
 Sends packets of 4 KB by the reliable transport of the reference model over fabrics that lose
 packets, lose a path or have 16 senders to one node, and by go-back-N over the same fabrics.
 Results: goodput, packets sent again, completion times, recovery, fairness, with their targets.
+A monitor checks each packet of the reliable transport against its rules (docs/monitor.md).
 """
 EPILOG = """\
 examples:
   efa-cosim fabric-report                     a minute or two, writes reports/fabric
   efa-cosim fabric-report --packets 300000    steadier values at the lowest loss rate
 
-exit codes: 0 every target met, 1 a target missed or a message not completed once, 2 usage
+exit codes: 0 every target met, 1 a target missed, a message not completed once or a rule of the
+            transport broken, 2 usage
 """
 
 
@@ -60,5 +62,5 @@ def work(options: argparse.Namespace) -> int:
     for line in wrong:
         print(f"missed: {line}")
     verdict = f"{len(wrong)} targets missed" if wrong else "all targets met"
-    print(f"{verdict}, report: {page}")
+    print(f"{verdict}, {results.checked_packets:,} packets checked, report: {page}")
     return int(bool(wrong))

@@ -57,6 +57,9 @@ def add_command(commands: Commands) -> None:
     parser.add_argument("--fabric", type=Path, metavar="FILE",
                         help="a fabric file: paths, loss, reordering and other faults between the "
                              "devices, whose nodes are the sockets in their order; model only")
+    parser.add_argument("--watch", action="store_true",
+                        help="with --fabric: check each packet against the rules of the transport; "
+                             "a fault is a line of the log")
     parser.add_argument("--record", type=Path, metavar="FILE",
                         help="write what the devices and their clients exchange, for `efa-cosim "
                              "play` (.jsonl.gz); a session ends when all clients have left, the "
@@ -95,6 +98,8 @@ def work(options: argparse.Namespace) -> int:
         wrong = "--checked compares the RTL with the model: add --backend verilator"
     elif options.fabric and options.backend != "model":
         wrong = "--fabric: the RTL needs a fabric that loses nothing; use --backend model"
+    elif options.watch and not options.fabric:
+        wrong = "--watch checks the packets on a fabric with a file: add --fabric FILE"
     elif options.fabric and options.record:
         wrong = "--fabric with --record: a session has no loss; leave out one of them"
     elif options.record:
@@ -108,7 +113,7 @@ def work(options: argparse.Namespace) -> int:
                 options.map_llq, options.idle_timeout, _say)
         if not wrong:
             server = Server(options.socket, options.profile, options.record, options.map_llq,
-                            fabric, options.idle_timeout, _say)
+                            fabric, options.idle_timeout, _say, options.watch)
     except (BackendUnavailable, FabricFileError, ServeError) as error:
         wrong = str(error)
     if server is None:

@@ -34,7 +34,7 @@ class _Attached:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self.at, self.send = network.at, network.send
+        self.at, self.send, self.reset = network.at, network.send, network.reset
 
     @property
     def now(self) -> int:

@@ -17,6 +17,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Protocol
 
 from efa_cosim.fabric.description import Buffer, FabricDescription, Node, PathProperties
 from efa_cosim.fabric.event_queue import EventQueue, Timer
@@ -214,6 +215,19 @@ class _FaultyLink(_Link):
         self._pass_others(held.number, held.packet)
 
 
+class Observer(Protocol):
+    """Sees what devices and network do, in the order of time; `now` is the present cycle."""
+
+    def sent(self, now: int, packet: bytes) -> None:
+        """Called when a device has sent a packet, also one that the network drops."""
+
+    def delivered(self, now: int, packet: bytes) -> None:
+        """Called before a device receives a packet."""
+
+    def reset(self, now: int, node: int) -> None:
+        """Called when a device is reset."""
+
+
 class Network:
     """A fabric with time: devices send packets, the network delivers them in later cycles.
 
@@ -224,9 +238,10 @@ class Network:
     first packet to them is sent.
     """
 
-    def __init__(self, description: FabricDescription) -> None:
-        """`description` as `read_fabric` returns it."""
+    def __init__(self, description: FabricDescription, observer: Observer | None = None) -> None:
+        """`description` as `read_fabric` returns it; `observer` sees all packets."""
         self.description = description
+        self._observer = observer
         self.dropped = 0
         self._events = EventQueue()
         self._nodes = {node.number: node for node in description.nodes}
@@ -243,6 +258,14 @@ class Network:
             raise ValueError(f"node {node} is not in the description: use one of {known}")
         if node in self._ports:
             raise ValueError(f"node {node} is already attached: give each device its own node")
+        observer = self._observer
+        if observer is not None:
+            device = receive
+
+            def receive(packet: bytes) -> None:
+                observer.delivered(self._events.now, packet)
+                device(packet)
+
         self._ports[node] = _Port(self._nodes[node], self._events, receive)
 
     def send(self, packet: bytes) -> None:
@@ -255,11 +278,18 @@ class Network:
         except struct.error:
             raise ValueError(f"packet of {len(packet)} bytes: expected a header of "
                              f"{defs.PktHdr.SIZE} bytes and the payload") from None
+        if self._observer is not None:
+            self._observer.sent(self._events.now, packet)
         link = self._links.get(key) or self._connect(source, destination, path)
         if link is None:
             self.dropped += 1
         else:
             link.send(packet)
+
+    def reset(self, node: int) -> None:
+        """Tells the observer that the device of a node is reset."""
+        if self._observer is not None:
+            self._observer.reset(self._events.now, node)
 
     def at(self, cycle: int, function: Callable[[], object]) -> Timer:
         """Returns a Timer that calls function() in a cycle; its `cancel()` prevents the call.

@@ -22,6 +22,7 @@ from efa_cosim.live.channel import Channel, Closed
 from efa_cosim.live.function import Function
 from efa_cosim.live.protocol import ProtocolError
 from efa_cosim.session.writer import ClientFiles, NodePart, build_settings
+from efa_cosim.transport.monitor import Monitor
 
 # Longest wait for a request while packets are in flight.
 NETWORK_SECONDS = 0.001
@@ -64,6 +65,7 @@ class Server:
     - `record`: the file of the recorded session of all devices; None: no recording
     - `map_llq`: the clients can map the LLQ memory; its stores reach the device at the doorbell
     - `fabric`: describes the fabric, whose nodes are the sockets; None: nothing is lost
+    - `watch`: a monitor checks each packet on `fabric`; a fault is a line of the log
     - `idle_timeout`: seconds without a client after which the server ends; None: never
     - `say`: called with each line of the log
 
@@ -73,8 +75,14 @@ class Server:
     def __init__(
         self, paths: list[Path], profile: str, record: Path | None, map_llq: bool,
         fabric: FabricDescription | None, idle_timeout: float | None, say: Callable[[str], object],
+        watch: bool = False,
     ) -> None:
-        self._network = None if fabric is None else Network(fabric)
+        self._monitor: Monitor | None = None
+        if fabric is not None and watch:
+            self._monitor = Monitor(
+                report=lambda fault: say(f"rule of the transport broken: {fault}"),
+                nodes=[node.number for node in fabric.nodes], paths=fabric.paths)  # fmt: skip
+        self._network = None if fabric is None else Network(fabric, self._monitor)
         numbers = (range(1, len(paths) + 1) if fabric is None
                    else [node.number for node in fabric.nodes])
         files = None if record is None else ClientFiles(record, build_settings(profile), say)
@@ -106,6 +114,8 @@ class Server:
             for port in self._ports:
                 self._say(f"listening on {port.path}")
             self._serve()
+        if self._monitor is not None:
+            self._say(f"{self._monitor.packets:,} packets checked")
 
     def _serve(self) -> None:
         now = time.monotonic()

@@ -14,6 +14,9 @@ from efa_cosim.measure.record import Measurement, Mismatch
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.go_back_n import GoBackN
 from efa_cosim.transport.message import Message
+from efa_cosim.transport.monitor import Monitor
+from efa_cosim.transport.monitor_rules import ProtocolFault
+from efa_cosim.transport.packets import Start
 
 Engine: TypeAlias = type[Endpoint] | type[GoBackN]
 ENGINES: dict[str, Engine] = {"reliable transport": Endpoint, "go-back-N": GoBackN}
@@ -51,11 +54,17 @@ class Bench:
 
     - `completions`: cycles in which messages completed, `times`: cycles from post to completion
     - `arrivals`: by source node, cycles in which its packets were executed
+    - `monitor`: checks each packet of the reliable transport; None for another engine
     """
 
     def __init__(self, fabric: dict[str, Any], engine: Engine) -> None:
         description = parse_fabric(str(fabric))
-        self.network = Network(description)
+        self.monitor = None
+        if engine is Endpoint:
+            self.monitor = Monitor(nodes=[node.number for node in description.nodes],
+                                   paths=description.paths, start=Start(), outcomes=True,
+                                   cancels=False)  # fmt: skip
+        self.network = Network(description, self.monitor)
         self.completions: list[int] = []
         self.times: list[int] = []
         self.arrivals: dict[int, list[int]] = {node.number: [] for node in description.nodes}
@@ -69,6 +78,8 @@ class Bench:
     def _execute(self, packet: bytes) -> int:
         source = int.from_bytes(packet[_SOURCE : _SOURCE + 2], "little")
         self.arrivals[source].append(self.network.now)
+        if self.monitor is not None:
+            self.monitor.executed(self.network.now, packet, _OK)
         return _OK
 
     def post(self, source: int, destination: int, delay: int = 0) -> None:
@@ -82,6 +93,23 @@ class Bench:
 
         message = Message(destination, [bytes(PAYLOAD)], done)
         self.network.at(posted, lambda: self.nodes[source].post(message))
+
+    def run(self, until: int | None = None) -> None:
+        """Runs the network up to a cycle or until it is idle.
+
+        Raises Mismatch if a packet breaks a rule of the transport.
+        """
+        try:
+            self.network.run(until)
+            if self.monitor is not None and until is None:
+                self.monitor.finish(self.network.now)
+        except ProtocolFault as fault:
+            raise Mismatch(str(fault)) from None
+
+    @property
+    def checked(self) -> dict[str, int]:
+        """The number of packets that the monitor has checked, for the configuration of a row."""
+        return {} if self.monitor is None else {"checked_packets": self.monitor.packets}
 
     @property
     def counters(self) -> Any:
@@ -97,7 +125,7 @@ def goodput(packets: int, engine: str, loss: float, seed: int) -> Measurement:
     bench = Bench(_fabric(2, 1, {"latency": LONG_LATENCY, "loss": loss}, seed), ENGINES[engine])
     for _ in range(packets):
         bench.post(0, 1)
-    bench.network.run()
+    bench.run()
     _check(bench, packets, f"goodput, {engine}, loss {loss:g}")
     ends = bench.completions
     first = len(ends) // 4
@@ -106,7 +134,7 @@ def goodput(packets: int, engine: str, loss: float, seed: int) -> Measurement:
     lost = bench.network.link_counters()[0, 0, 1].lost
     return _row("goodput", "mean", share, "of (1 - loss) x line", packets, target, engine, seed,
                 loss=loss, lost=lost, sent_again=bench.counters.retransmitted,
-                timeouts=bench.counters.timeouts)  # fmt: skip
+                timeouts=bench.counters.timeouts, **bench.checked)  # fmt: skip
 
 
 def sent_again(measured: Measurement) -> Measurement:
@@ -125,7 +153,7 @@ def completion_times(
                   ENGINES[engine])
     for number in range(packets):
         bench.post(0, 1, number * FLITS * 2)
-    bench.network.run()
+    bench.run()
     _check(bench, packets, f"{engine}, loss {loss:g}")
     # The window grows in the first quarter.
     times, trip = sorted(bench.times[packets // 4 :]), ROUND_TRIP
@@ -133,7 +161,7 @@ def completion_times(
     target = (1 + LATE_TRIPS) * trip if engine == RELIABLE and loss else None
     rows = [_row("completion time", f"p{point * 100:g}", times[int(point * (len(times) - 1))],
                  "cycles", packets, target if point == 0.999 else None, engine, seed, loss=loss,
-                 round_trip=trip)
+                 round_trip=trip, **(bench.checked if point == points[0] else {}))
             for point in points]  # fmt: skip
     steps = [at * (len(times) - 1) // 400 for at in range(401)]
     title = f"{engine}, loss {loss:g}"
@@ -152,7 +180,7 @@ def path_failure(packets: int, engine: str, seed: int) -> tuple[Measurement, Cur
     bench = Bench(fabric, ENGINES[engine])
     for number in range(3 * fails // FLITS):
         bench.post(0, 1, number * FLITS)
-    bench.network.run()
+    bench.run()
     _check(bench, 3 * fails // FLITS, f"{engine}, path failure")
     counts = [0] * (3 * fails // trip)
     for cycle in bench.arrivals[0]:
@@ -163,7 +191,7 @@ def path_failure(packets: int, engine: str, seed: int) -> tuple[Measurement, Cur
     low = [at for at in range(first, heals // trip) if rates[at] < RECOVERED]
     row = _row("recovery after a path failure", "longest", max(low) + 1 - first if low else 0,
                "round trips", len(bench.times), RECOVERY_TRIPS if engine == RELIABLE else None,
-               engine, seed, fails=fails, heals=heals)  # fmt: skip
+               engine, seed, fails=fails, heals=heals, **bench.checked)  # fmt: skip
     return row, Curve(engine, [float(at) for at in range(len(rates))], rates)
 
 
@@ -177,7 +205,7 @@ def incast(packets: int, engine: str, seed: int) -> tuple[list[Measurement], lis
     # No sender has finished before the end, and all have adapted before the begin.
     end = each * FLITS * SENDERS // 2
     begin = end // 4
-    bench.network.run(end)
+    bench.run(end)
     counts = [sum(begin <= cycle < end for cycle in bench.arrivals[node])
               for node in range(1, SENDERS + 1)]  # fmt: skip
     total = sum(counts)
@@ -186,7 +214,7 @@ def incast(packets: int, engine: str, seed: int) -> tuple[list[Measurement], lis
     ours = engine == RELIABLE
     rows = [
         _row("fairness of 16 senders", "Jain", fairness, "", each * SENDERS,
-             FAIRNESS if ours else None, engine, seed),
+             FAIRNESS if ours else None, engine, seed, **bench.checked),
         _row("goodput of 16 senders", "mean", total * FLITS / (end - begin), "of the line",
              each * SENDERS, INCAST if ours else None, engine, seed),
         _row("queue at the receiver", "largest", queue, "packets", each * SENDERS, None, engine,
@@ -217,6 +245,11 @@ class Results:
     times: list[Curve]
     failure: list[Curve]
     shares: dict[str, list[float]]
+
+    @property
+    def checked_packets(self) -> int:
+        """Packets that the monitor has checked in all runs."""
+        return sum(row.configuration.get("checked_packets", 0) for row in self.rows)
 
 
 def measure(packets: int, seed: int, report: Callable[[str], object]) -> Results:

@@ -131,6 +131,7 @@ class Endpoint:
 
     def reset(self) -> None:
         """Forgets all peers and messages, without completions, and begins an incarnation."""
+        self.network.reset(self.node)
         for sender in self.senders.values():
             sender.drop()
         self.senders.clear()

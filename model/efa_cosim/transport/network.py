@@ -27,5 +27,8 @@ class Network(Protocol):
     def send(self, packet: bytes) -> None:
         """Takes a packet whose first flit leaves its source now."""
 
+    def reset(self, node: int) -> None:
+        """Takes note of a reset of a node; packets on their way are not affected."""
+
     def at(self, cycle: int, function: Callable[[], object]) -> Timer:
         """Calls `function` at `cycle`, which is not in the past."""
