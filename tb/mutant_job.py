@@ -7,6 +7,8 @@ Each job writes and builds the netlists that it needs; the jobs of one checkout 
 `Proof` jobs of one row are a group (`efa_cosim.jobs.job.Group`) and share their preparation.
 """
 
+from __future__ import annotations
+
 import sys
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -51,7 +53,7 @@ class Design:
         """Returns plain values for JSON."""
         return asdict(self)
 
-    def of(self, row: str) -> "Design":
+    def of(self, row: str) -> Design:
         """Returns the Design of one row alone."""
         return Design((row,), self.benches, self.count, self.seed)
 
@@ -62,7 +64,7 @@ class Design:
             return SystemBench(blocks, self.benches, self.count, self.seed)
         return Bench(self.rows[0], self.benches, self.count, self.seed)
 
-    def faults(self) -> tuple[list, list]:
+    def faults(self) -> tuple[list[Any], list[Any]]:
         """Returns (drawn, possible) faults of the only row; writes its netlists."""
         (row,) = self.rows
         top = wired(row) or row
@@ -80,6 +82,7 @@ class Design:
         return wiring.Below(top, netlists.files_below(top), sweeps=init_sweeps.Sweeps())
 
 
+@dataclass(frozen=True)
 class _Job:
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
@@ -93,7 +96,7 @@ class Listing(_Job):
 
     design: Design
 
-    def run(self) -> list:
+    def run(self) -> list[Any]:
         """Returns the results."""
         drawn, _ = self.design.faults()
         if not wired(self.design.rows[0]):
@@ -109,7 +112,7 @@ class Reference(_Job):
 
     design: Design
 
-    def run(self) -> list:
+    def run(self) -> list[Any]:
         """Returns the results."""
         return list(self.design.bench().reference())
 
@@ -129,7 +132,7 @@ class Trial(_Job):
     tests: tuple[tuple[str, int], ...]
     seconds: float
 
-    def run(self) -> list:
+    def run(self) -> list[Any]:
         """Returns the results."""
         return self.design.bench().trial(self.numbers, self.tests, self.seconds)
 
@@ -142,7 +145,7 @@ class Proof(_Job):
     design: Design
     number: int
 
-    def run(self) -> list:
+    def run(self) -> list[Any]:
         """Returns the results."""
         (row,) = self.design.rows
         (mutant,) = [one for one in _faults(self.design)[0] if one.number == self.number]
@@ -152,25 +155,25 @@ class Proof(_Job):
 
 
 @cache
-def _faults(design):
+def _faults(design: Design) -> tuple[list[Any], list[Any]]:
     return design.faults()
 
 
 @cache
-def _below(design):
+def _below(design: Design) -> wiring.Below:
     return design.below()
 
 
-def _decoded(values):
+def _decoded(values: dict[str, Any]) -> Listing | Reference | Trial | Proof:
     """Returns the job of the values of a JSON text."""
     kinds = {kind.__name__: kind for kind in (Listing, Reference, Trial, Proof)}
-    design = {key: tuple(value) if isinstance(value, list) else value
+    design: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value
               for key, value in values["design"].items()}  # fmt: skip
     more = {key: value for key, value in values.items() if key not in ("work", "design")}
     return kinds[values["work"]](Design(**design), **more)
 
 
-def _done(values):
+def _done(values: dict[str, Any]) -> list[Any]:
     """Returns the results of a job, or of each job of a group; raises RuntimeError and
     BackendUnavailable."""
     if "jobs" in values:
