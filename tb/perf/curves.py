@@ -6,15 +6,21 @@ message with payload in host memory waits for a round trip; its rate falls where
 no longer cover the latency.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+from efa_cosim.jobs.progress import Progress
 from efa_cosim.layouts import defs
 from tb.perf.latencies import doorbell_to_flit
+from tb.perf.queues import Make
 from tb.perf.rates import inline_sends, memory_sends, receives
 from tb.perf.records import of_point
 from tb.perf.rows import CYCLES, MESSAGES
-from tb.perf.work import INLINE
+from tb.perf.work import INLINE, Measure
 
 LATENCIES = (50, 125, 250, 500, 1000)
 
@@ -28,12 +34,12 @@ class Curve:
 
     what: str
     unit: str
-    measure: object
-    limit: object = None
+    measure: Measure
+    limit: Callable[[int], float] | None = None
     beside: str | None = None
 
 
-def _in_flight(latency):
+def _in_flight(latency: int) -> float:
     return min(1 / 2, defs.LIMITS.tags / latency)
 
 
@@ -48,7 +54,7 @@ ALL = (
 )  # fmt: skip
 
 
-def measure(make, progress):
+def measure(make: Make, progress: Progress) -> list[dict[str, Any]]:
     """Returns a dictionary per curve and latency of host memory, with its `records`; every message
     was checked. Each curve is one item of `progress`."""
     found = []

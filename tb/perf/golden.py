@@ -5,16 +5,20 @@
     python -m tb.perf.golden --check    prints differences; exit status 1 on a difference
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 
-import yaml
+# PyYAML has no types of its own.
+import yaml  # type: ignore[import-untyped]
 
 from efa_cosim.jobs.files import atomic_write
 from efa_cosim.jobs.progress import Progress
-from tb.lib.host import open_simulator
+from tb.lib.host import RtlBackend, open_simulator
 from tb.perf.queues import Device
-from tb.perf.scenarios import SCENARIOS
+from tb.perf.scenarios import SCENARIOS, Cycles, Scenario
 from tb.simulators import ROOT, SIMULATORS
 
 FILE = ROOT / "tb/perf/golden.yaml"
@@ -29,12 +33,12 @@ LINE_COLUMNS = 96
 MOST_PLACES = 3
 
 
-def measure(backend, scenario):
+def measure(backend: RtlBackend, scenario: Scenario) -> Cycles:
     """Returns the present cycle counts of a scenario."""
     return scenario.run(Device(backend))
 
 
-def differences(name, old, new):
+def differences(name: str, old: Cycles | None, new: Cycles) -> list[str]:
     """Returns lines that name scenario and stage with old and new counts; empty if unchanged."""
     if old is None:
         return [f"{name}: new"]
@@ -56,12 +60,12 @@ def differences(name, old, new):
     return found
 
 
-def read():
+def read() -> dict[str, Cycles]:
     """Returns the golden values by scenario."""
     return yaml.safe_load(FILE.read_text()) if FILE.exists() else {}
 
 
-def text(values):
+def text(values: Mapping[str, Cycles]) -> str:
     """Returns the text of the file: one line per stage, lists in rows."""
     lines = [HEAD]
     for name, stages in values.items():
@@ -71,9 +75,9 @@ def text(values):
     return "".join(lines)
 
 
-def _line(stage, cycles):
+def _line(stage: str, cycles: int | list[int]) -> str:
     shown = f"  {stage}: {cycles}"
-    if len(shown) <= LINE_COLUMNS:
+    if isinstance(cycles, int) or len(shown) <= LINE_COLUMNS:
         return shown + "\n"
     rows, row = [], f"  {stage}: ["
     for number, value in enumerate(cycles):
@@ -85,12 +89,14 @@ def _line(stage, cycles):
     return "\n".join([*rows, row]) + "\n"
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="compare only, do not write")
     parser.add_argument("--sim", choices=SIMULATORS, default="verilator")
     options = parser.parse_args(arguments)
-    old, new, changed = read(), {}, []
+    old = read()
+    new: dict[str, Cycles] = {}
+    changed: list[str] = []
     with Progress("golden") as progress, open_simulator(options.sim) as backend:
         progress.phase("golden", len(SCENARIOS))
         for scenario in SCENARIOS:

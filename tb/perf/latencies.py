@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the latencies of make perf: one message at a time on an idle device."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from tb.lib import requests as host
 from tb.perf import traffic, work
 from tb.perf.observe import LAST, Seen
-from tb.perf.queues import NODE, PEER, PerfError
-from tb.perf.work import INLINE, Measured
+from tb.perf.queues import NODE, PEER, Make, PerfError
+from tb.perf.work import INLINE, Measure, Measured
 
 QUEUES = 16
 
 
-def doorbell_to_flit(size):
+def doorbell_to_flit(size: int) -> Measure:
     """Measures the cycles from the doorbell's handshake to the handshake of the first flit.
 
     One round trip to host memory is deducted if payload or send queue (not both) lie there.
     """
 
-    def measure(make):
+    def measure(make: Make) -> Measured:
         device = work.opened(make)
         each = work.IDLE_MESSAGES // QUEUES
         ends = work.make_queues(device, QUEUES, each)
@@ -50,10 +54,10 @@ def doorbell_to_flit(size):
     return measure
 
 
-def flit_to_completion(size):
+def flit_to_completion(size: int) -> Measure:
     """Measures the cycles from the last flit in to the CQE out."""
 
-    def measure(make):
+    def measure(make: Make) -> Measured:
         device = work.opened(make)
         each = work.IDLE_MESSAGES // QUEUES
         ends = work.make_queues(device, QUEUES, each, depth=16, rq_depth=work.pow2(each))
@@ -80,14 +84,14 @@ def flit_to_completion(size):
     return measure
 
 
-def _one_for_one(starts, ends):
+def _one_for_one(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Returns the cycles between pairs of events; both sides have the same number of events."""
     if len(starts) != len(ends):
         raise PerfError(f"{len(starts)} began, {len(ends)} ended")
     return ends.astype("i8") - starts.astype("i8")
 
 
-def _slowest(cycles, size, more=None):
+def _slowest(cycles: np.ndarray, size: int, more: dict[str, Any] | None = None) -> Measured:
     """Returns the slowest message: an idle device has no variable delay."""
     return Measured(int(cycles.max()), len(cycles),
                     {"least": int(cycles.min()), "median": float(np.median(cycles)),

@@ -5,7 +5,10 @@ Times are cycle numbers of handshakes. A rate is measured over the middle of a r
 first and the last messages.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,8 +16,20 @@ from efa_cosim.boundary.events import field, of_kind, where
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import get_column
 from tb.lib import requests as host
-from tb.perf.queues import NODE, PEER, QKEY, RECEIVE_ENTRY, PerfError
+from tb.lib.host import MappedMemory, OuterLink
+from tb.perf.queues import (
+    NODE,
+    PEER,
+    QKEY,
+    RECEIVE_ENTRY,
+    Completions,
+    PerfError,
+    Queue,
+)
 from tb.perf.traffic import COUNTER_MASK
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 FIRST, LAST = 1, 2
 PORTS = ("s_mmio", "m_dma_rd", "s_dma_rd_cpl", "m_dma_wr", "m_net", "s_net")
@@ -25,23 +40,26 @@ ANOMALIES = ("anomaly_host", "anomaly_admin", "anomaly_net", "qperr")
 CHECKED_EVENTS = ("db", "llq", "tx_first", "cqe", *ANOMALIES)
 EVENT_MASK = sum(1 << int(defs.Ev[name.upper()]) for name in CHECKED_EVENTS)
 
+# Arrays of each queue pair, by its number.
+Arrays: TypeAlias = dict[int, list[np.ndarray]]
+
 
 class Seen:
     """The logs of a run, read once."""
 
-    def __init__(self, link, all_completions=True):
+    def __init__(self, link: OuterLink, all_completions: bool = True) -> None:
         self.pins = link.log("pins")
         self.events = link.log("events")
         self._writes = link.log("writes") if all_completions else None
-        self._packets = None
+        self._packets: tuple[np.ndarray, list[bytes]] | None = None
         self._link = link
 
-    def port(self, port):
+    def port(self, port: int) -> np.ndarray:
         """Returns the handshakes of one port (PIN_* of tb.lib.requests)."""
         return self.pins[self.pins["port"] == port]
 
     @property
-    def packets(self):
+    def packets(self) -> tuple[np.ndarray, list[bytes]]:
         """Records and bytes of the packets that left."""
         if self._packets is None:
             self._packets = self._link.log("packets")
@@ -49,14 +67,14 @@ class Seen:
 
     # Times
 
-    def first_flits_out(self):
+    def first_flits_out(self) -> np.ndarray:
         """Returns the cycles of the first flit of each data packet that left."""
         flits = self.port(host.PIN_OUT)
         starts = (flits["b"] & FIRST) != 0
         data = (flits["a"] & 0xFF) != int(defs.PktOpcode.SRD_ACK)
         return flits["cycle"][starts & data]
 
-    def completion_times(self, cqs):
+    def completion_times(self, cqs: Iterable[Completions]) -> np.ndarray:
         """Returns the cycles of the CQE writes of some CQs, once per CQE in a beat."""
         beats = self.port(host.PIN_WRITE)
         beats = beats[(beats["b"] & 1) != 0]
@@ -66,12 +84,12 @@ class Seen:
             counts[mine] = (beats["b"][mine] >> 1) // cq.entry_bytes
         return np.repeat(beats["cycle"], counts)
 
-    def stores(self, bar):
+    def stores(self, bar: int) -> np.ndarray:
         """Returns the handshakes of stores to a BAR, in order."""
         stores = self.port(host.PIN_MMIO)
         return stores[stores["a"] >> np.uint64(32) == bar]
 
-    def busy(self, window):
+    def busy(self, window: Steady) -> dict[str, Any]:
         """Returns the share of cycles of a Steady in which each port had a handshake."""
         inside = (self.pins["cycle"] > window.begin) & (self.pins["cycle"] <= window.end)
         counts = np.bincount(self.pins["port"][inside], minlength=len(PORTS))
@@ -79,9 +97,9 @@ class Seen:
             name: round(int(count) / (window.end - window.begin), 4)
             for name, count in zip(PORTS, counts, strict=True)
         }
-        return {"busy": shares, "busiest_port": max(shares, key=shares.get)}
+        return {"busy": shares, "busiest_port": max(shares, key=shares.__getitem__)}
 
-    def check_events(self, name, window, **wanted):
+    def check_events(self, name: str, window: Steady, **wanted: int) -> None:
         """Checks that the ev_* events of the device match the rate at the pins, to a percent."""
         cycles = where(self.events, name, **wanted)["cycle"]
         count = int(((cycles > window.begin) & (cycles <= window.end)).sum())
@@ -90,7 +108,7 @@ class Seen:
 
     # Checks for all measurements
 
-    def check_quiet(self):
+    def check_quiet(self) -> None:
         """Checks that no store was refused, no packet dropped and no anomaly reported."""
         for name in ANOMALIES:
             if len(of_kind(self.events, name)):
@@ -102,14 +120,14 @@ class Seen:
                 raise PerfError(f"{len(refused)} of {len(found)} {name} stores refused, the first "
                                 f"in cycle {int(refused['cycle'][0])}")  # fmt: skip
 
-    def check_doorbells(self, queue, kind, values):
+    def check_doorbells(self, queue: Queue, kind: int, values: np.ndarray) -> None:
         """Checks that every doorbell value of a queue was received in order."""
         found = where(self.events, "db", kind=kind, num=queue.index)
         if not np.array_equal(field(found, "db", "value") & COUNTER_MASK, values):
             raise PerfError(f"doorbells of queue {queue.number}: {len(found)} seen of "
                             f"{len(values)}, or other counts")  # fmt: skip
 
-    def entries(self, cq, memory):
+    def entries(self, cq: Completions, memory: MappedMemory) -> np.ndarray:
         """Returns all CQEs of a queue in order, after a check of slot and phase."""
         entry = RECEIVE_ENTRY[cq.entry_bytes]
         if self._writes is None:
@@ -138,9 +156,11 @@ class Seen:
             raise PerfError(f"CQ {cq.number}: wrong phase")
         return base
 
-    def check_completions(self, queues, memory):
+    def check_completions(self, queues: Sequence[Queue], memory: MappedMemory) -> Arrays:
         """Checks that every work request completed once with OK; sends in any order."""
-        sends, receives, known = {}, {}, {}
+        sends: Arrays = {}
+        receives: Arrays = {}
+        known: Arrays = {}
         for cq in {id(c): c for q in queues for c in (q.send_cq, q.recv_cq)}.values():
             found = self.entries(cq, memory)
             common = found["common"]
@@ -166,7 +186,12 @@ class Seen:
                                     f"{count}, or others than were posted")  # fmt: skip
         return known
 
-    def check_sent(self, queues, payloads, dest_node=PEER):
+    def check_sent(
+        self,
+        queues: Sequence[Queue],
+        payloads: Callable[[Queue, np.ndarray], np.ndarray],
+        dest_node: int = PEER,
+    ) -> None:
         """Checks that every message left with its header and bytes, in order per queue.
 
         The sequence numbers have no gap. `payloads` returns rows of (queue, numbers).
@@ -190,7 +215,7 @@ class Seen:
             if not np.array_equal(mine, payloads(queue, np.arange(queue.sent))):
                 raise PerfError(f"queue {queue.number}: payload on the wire differs")
 
-    def check_responses(self, count):
+    def check_responses(self, count: int) -> None:
         """Checks that `count` acknowledgements left, each with status OK, none twice."""
         records, parts = self.packets
         acks = b"".join(part for part in parts if part[0] == int(defs.PktOpcode.SRD_ACK))
@@ -210,7 +235,7 @@ class Steady(NamedTuple):
     end: int
 
 
-def steady(times, warm, tail, whole=1):
+def steady(times: ArrayLike, warm: int, tail: int, whole: int = 1) -> Steady:
     """Returns the Steady of cycle numbers, without the first `warm` and the last `tail`.
 
     The number of messages is a multiple of `whole`, the messages of one period, because a part of a

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the plots and the page of make perf: measurements against target and limit."""
 
+from __future__ import annotations
+
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 
@@ -15,6 +18,13 @@ from efa_cosim.report.plots import DEFAULTS, GREY, INK, headed, svg  # noqa: E40
 from efa_cosim.report.publish import Picture, publish  # noqa: E402
 from tb.perf.rows import CYCLES  # noqa: E402
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from efa_cosim.report.document import Row, Rows, Section
+
 MET, MISSED, FREE = "#059669", "#dc2626", "#2563eb"
 PANELS = ((False, "Rates: more is better", "per clock cycle"),
           (True, "Latencies on an idle device: less is better", "clock cycles"))  # fmt: skip
@@ -24,7 +34,7 @@ COLUMNS = ("what", "value", "unit", "target", "limit", "ratio_to_limit", "met", 
            "limit_set_by", "busiest_port")  # fmt: skip
 
 
-def draw(rows, title):
+def draw(rows: Rows, title: str) -> str:
     """Draws all rows as bars, the target as a tick, the limit as a line; returns SVG text."""
     panels = [(label, axis_label, [row for row in rows if (row["unit"] == CYCLES) == latency])
               for latency, label, axis_label in PANELS]  # fmt: skip
@@ -44,11 +54,11 @@ def draw(rows, title):
     return svg(figure)
 
 
-def _panel(axis, rows, label, axis_label):
+def _panel(axis: Axes, rows: Rows, label: str, axis_label: str) -> None:
     reach = max([v for row in rows for v in (row["value"], row["target"], row["limit"]) if v])
-    named = set()
+    named: set[str] = set()
 
-    def once(name):
+    def once(name: str) -> str:
         fresh = name not in named
         named.add(name)
         return name if fresh else ""
@@ -74,7 +84,7 @@ def _panel(axis, rows, label, axis_label):
     axis.set_title(label, loc="left", fontsize=10, color=INK)
 
 
-def _beside(row):
+def _beside(row: Row) -> str:
     if "error" in row:
         return "failed: " + row["error"][:48]
     limit = "" if row["limit"] is None else f", limit {row['limit']:.3g}"
@@ -82,7 +92,7 @@ def _beside(row):
     return f"{row['value']:.4g}{target}{limit}; {row['messages']:,} messages"
 
 
-def curves(points, title):
+def curves(points: Rows, title: str) -> str:
     """Draws latencies and rates over the latency of host memory; returns SVG text."""
     with plt.rc_context(DEFAULTS):
         figure, axes = plt.subplots(1, 2, figsize=(11, 5.4))
@@ -98,7 +108,7 @@ def curves(points, title):
     return svg(figure)
 
 
-def _lines(axis, points):
+def _lines(axis: Axes, points: Rows) -> None:
     for place, what in enumerate(dict.fromkeys(point["what"] for point in points)):
         mine = [point for point in points if point["what"] == what]
         where = [point["dma_latency"] for point in mine]
@@ -112,9 +122,10 @@ def _lines(axis, points):
     axis.set_xticks(where)
 
 
-def write(folder, summary, title):
+def write(folder: Path, summary: dict[str, Any], title: str) -> Path:
     """Writes the report folder; returns the path of its page."""
     conditions = ", ".join(f"{name} {value}" for name, value in summary["conditions"].items())
+    parts: list[Section | Picture]
     parts = [Picture("rows", "Against targets and limits", partial(draw, summary["rows"], title),
                      "Line: the limit; dotted: the target.")]  # fmt: skip
     if summary.get("curves"):
@@ -125,12 +136,13 @@ def write(folder, summary, title):
             "memory. Dashed: limit by reads in flight and ports."))  # fmt: skip
     rows = [[*(row.get(name) for name in COLUMNS), _physical(row)] for row in summary["rows"]]
     names = [*(name.replace("_", " ") for name in COLUMNS), "at the nominal clock"]
-    parts.append(table("All rows", names, rows, record.CSV))
-    parts[-1].lines.append("The busiest port is the one nearest to a beat in every cycle.")
+    whole = table("All rows", names, rows, record.CSV)
+    whole.lines.append("The busiest port is the one nearest to a beat in every cycle.")
+    parts.append(whole)
     verdict, _, text = summary["verdict"].partition(": ")
     shown = {**summary, "title": title, "verdict": verdict, "text": text, "setting": conditions}
     return publish(folder, shown, parts)
 
 
-def _physical(row):
+def _physical(row: Row) -> str:
     return "" if row["value"] is None else physical(row["value"], row["unit"])

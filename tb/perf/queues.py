@@ -6,7 +6,11 @@ traffic is built ahead (tb/perf/traffic.py) and passed in one call to the native
 waits for completions.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -17,7 +21,11 @@ from efa_cosim.host.queue_pair import WQE
 from efa_cosim.host.verbs import Context, gid_of
 from efa_cosim.layouts import defs
 from tb.lib import requests as host
-from tb.lib.host import RtlBackend
+from tb.lib.host import OuterLink, RtlBackend
+
+if TYPE_CHECKING:
+    from efa_cosim.host.admin_queue import Request
+    from efa_cosim.layouts.layout import Struct
 
 SRD, UD = defs.AdminQpType.SRD, defs.AdminQpType.UD
 State = defs.AdminQpState
@@ -35,7 +43,7 @@ DMA_LATENCY = 250
 REQUEST_BYTES = 512  # maximum of payload and of read requests
 PHASE = 1 << 8 * defs.IoCdescCommon.flags.offset + defs.IoCdescCommon.phase.lsb
 IDLE_CYCLES = 64
-RECEIVE_ENTRY = {16: defs.IoRxCdesc, 32: defs.IoRxCdescEx}
+RECEIVE_ENTRY: dict[int, type[Struct]] = {16: defs.IoRxCdesc, 32: defs.IoRxCdescEx}
 
 
 class PerfError(Exception):
@@ -55,11 +63,11 @@ class Completions:
     doorbells: int = 0
 
     @property
-    def end(self):
+    def end(self) -> int:
         """First address after the ring."""
         return self.base + self.depth * self.entry_bytes
 
-    def visible(self, index):
+    def visible(self, index: int) -> bytes:
         """Returns the host wait until CQE `index` (from 0, over all wraps) is written."""
         wrap, slot = divmod(index, self.depth)
         return host.wait_memory(
@@ -73,7 +81,7 @@ class Queue:
 
     number: int
     depth: int
-    wqe: type
+    wqe: type[defs.IoTxWqe] | type[defs.IoTxWqe128]
     llq: int
     sq_db: int
     rq_db: int
@@ -86,7 +94,7 @@ class Queue:
     received: int = 0
 
     @property
-    def index(self):
+    def index(self) -> int:
         """Index in events: on a newly reset device this is the number itself."""
         return self.number
 
@@ -104,10 +112,18 @@ class Buffer:
 class Device:
     """A device after power-on and probe, in the simulation of `backend`."""
 
-    def __init__(self, backend, seed=1, llq_bytes=defs.LIMITS.llq_bytes, dma_latency=DMA_LATENCY,
-                 sq_host=False, **knobs):  # fmt: skip
+    def __init__(
+        self,
+        backend: RtlBackend,
+        seed: int = 1,
+        llq_bytes: int = defs.LIMITS.llq_bytes,
+        dma_latency: int = DMA_LATENCY,
+        sq_host: bool = False,
+        **knobs: int,
+    ) -> None:
         self.llq_bytes, self.dma_latency, self.sq_host = llq_bytes, dma_latency, sq_host
-        self.link = backend.link
+        # A simulation in another process: open_simulator returns no other.
+        self.link = cast(OuterLink, backend.link)
         size = (REQUEST_BYTES // 128).bit_length() - 1
         knobs = {"mps": size, "mrrs": size, "rd_latency_min": dma_latency - 1,
                  "rd_latency_max": dma_latency - 1,
@@ -121,15 +137,15 @@ class Device:
         self.batch = self.driver.queue_attr.max_tx_batch
         self._iova = FIRST_IOVA
 
-    def knobs(self, **values):
+    def knobs(self, **values: int) -> None:
         """Changes knobs of the running bench."""
         self.link.call("knobs", 0, values)
 
-    def address_of(self, node):
+    def address_of(self, node: int) -> int:
         """Returns the address handle of a node of the fabric."""
         return self.driver.create_ah(self.pd, gid_of(node))
 
-    def buffer(self, length):
+    def buffer(self, length: int) -> Buffer:
         """Returns a registered buffer, page aligned."""
         pages = -(-length // PAGE_BYTES)
         base = self.driver.allocator.alloc(pages * PAGE_BYTES)
@@ -139,17 +155,26 @@ class Device:
         )
         return Buffer(base, iova, length, found.l_key)
 
-    def completions(self, depth, entry_bytes=16, eqn=None):
+    def completions(
+        self, depth: int, entry_bytes: int = 16, eqn: int | None = None
+    ) -> Completions:
         """Returns a CQ of exactly `depth` entries; `eqn` binds the CQ to an event queue."""
         base = self.driver.allocator.alloc(depth * entry_bytes)
         made = self.driver.create_cq(self.uar, depth, base, entry_bytes, eqn)
         return Completions(made.cq_idx, base, depth, entry_bytes, made.db_offset)
 
-    def queue(self, send_cq, recv_cq, **options):
+    def queue(self, send_cq: Completions, recv_cq: Completions, **options: Any) -> Queue:
         """Returns a queue pair in RTS; the options are those of queues()."""
         return self.queues([(send_cq, recv_cq)], **options)[0]
 
-    def queues(self, rings, depth=1024, rq_depth=1, wqe_bytes=64, kind=SRD):
+    def queues(
+        self,
+        rings: Sequence[tuple[Completions, Completions]],
+        depth: int = 1024,
+        rq_depth: int = 1,
+        wqe_bytes: int = 64,
+        kind: defs.AdminQpType = SRD,
+    ) -> list[Queue]:
         """Returns a queue pair in RTS for each (send CQ, receive CQ); depths are powers of two."""
         bases = [self.driver.allocator.alloc(rq_depth * defs.IoRxDesc.SIZE) for _ in rings]
         posts = [self.driver.allocator.alloc(depth * wqe_bytes) if self.sq_host else 0
@@ -164,9 +189,9 @@ class Device:
             for (send, recv), base, post in zip(rings, bases, posts, strict=True)
         )  # fmt: skip
         for state in (State.INIT, State.RTR, State.RTS):
+            needed: dict[str, Any] = dict.fromkeys(STATE_NEEDS[state], 1)
             self._commands(
-                defs.AdminModifyQpCmd(qp_handle=one.qp_handle, qp_state=state, qkey=QKEY,
-                                      **dict.fromkeys(STATE_NEEDS[state], 1))
+                defs.AdminModifyQpCmd(qp_handle=one.qp_handle, qp_state=state, qkey=QKEY, **needed)
                 for one in made
             )  # fmt: skip
         return [
@@ -175,37 +200,41 @@ class Device:
             for one, (send, recv), base, post in zip(made, rings, bases, posts, strict=True)
         ]  # fmt: skip
 
-    def _commands(self, requests):
+    def _commands(self, requests: Iterable[Request]) -> list[Any]:
         """Returns the responses of commands that are posted together."""
         submitted = [self.driver.submit(request) for request in requests]
         return [self.driver.finish(command) for command in submitted]
 
-    def post(self, requests):
+    def post(self, requests: bytes | np.ndarray) -> None:
         """Posts host accesses (bytes or array), executed as fast as the device accepts them."""
         if isinstance(requests, bytes):
             requests = np.frombuffer(requests, host.REQUEST)
         self.link.call("post", 0, requests)
 
-    def inject(self, packets, delay=1):
+    def inject(self, packets: Sequence[bytes], delay: int = 1) -> None:
         """Injects packets from the fabric, back to back."""
         self.link.call("inject", 0, packets, delay)
 
-    def settle(self):
+    def settle(self) -> None:
         """Waits until the device is idle."""
         self.backend.settle()
 
-    def cancel(self):
+    def cancel(self) -> None:
         """Drops the contents of the logs."""
         for kind in ("pins", "events", "writes", "packets", "interrupts"):
             self.link.log(kind)
 
-    def run_until(self, condition, cycles, what):
+    def run_until(self, condition: host.Condition, cycles: int, what: str) -> None:
         """Runs the clock until a condition of tb.lib.requests holds; PerfError after `cycles`."""
         if self.link.run([condition], cycles) != 0:
             raise PerfError(f"{what}: not within {cycles} cycles")
 
 
-def entries_of(queue, wqes):
+# Returns a fresh device with these knobs.
+Make: TypeAlias = Callable[..., Device]
+
+
+def entries_of(queue: Queue, wqes: np.ndarray) -> np.ndarray:
     """Returns work requests as rows of 64-byte lines: (count, lines, 64)."""
     plain = np.ascontiguousarray(wqes).view(np.uint8)
     return plain.reshape(len(wqes), queue.wqe.SIZE // host.LINE, host.LINE)

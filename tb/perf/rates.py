@@ -5,7 +5,10 @@ Each function returns a measurement: a function that receives a factory of fresh
 Measured.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,13 +16,13 @@ from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.perf import traffic, work
 from tb.perf.observe import Seen
-from tb.perf.queues import NODE, PEER, PerfError
-from tb.perf.work import INLINE, Measured
+from tb.perf.queues import NODE, PEER, Device, Make, PerfError, Queue
+from tb.perf.work import INLINE, Measure, Measured
 
 # Stores
 
 
-def llq_stores(make, queues=8, depth=1024):
+def llq_stores(make: Make, queues: int = 8, depth: int = 1024) -> Measured:
     """Measures stores of complete lines to unposted slots, then sends the WQEs."""
     device = work.opened(make)
     ends = work.make_queues(device, queues, depth)
@@ -53,14 +56,14 @@ def llq_stores(make, queues=8, depth=1024):
                     {"size": INLINE, "queues": queues})
 
 
-def _per_cycle(stores):
+def _per_cycle(stores: np.ndarray) -> float:
     return len(stores) / (int(stores["cycle"][-1] - stores["cycle"][0]) + 1)
 
 
-def doorbells(order, queues=64):
+def doorbells(order: Callable[[int, int], np.ndarray], queues: int = 64) -> Measure:
     """Measures doorbells that post one WQE each; `order` gives the queue sequence."""
 
-    def measure(make):
+    def measure(make: Make) -> Measured:
         device = work.opened(make)
         each = work.each_of(queues)
         ends = work.make_queues(device, queues, each, depth=256)
@@ -89,17 +92,17 @@ def doorbells(order, queues=64):
     return measure
 
 
-def back_to_back(queues, each):
+def back_to_back(queues: int, each: int) -> np.ndarray:
     """Orders all doorbells of a queue before those of the next."""
     return np.repeat(np.arange(queues), each)
 
 
-def in_turn(queues, each):
+def in_turn(queues: int, each: int) -> np.ndarray:
     """Orders the doorbells round robin."""
     return np.tile(np.arange(queues), each)
 
 
-def at_random(queues, each):
+def at_random(queues: int, each: int) -> np.ndarray:
     """Orders the doorbells at random; a queue may follow itself."""
     return np.random.default_rng(1).permutation(back_to_back(queues, each))
 
@@ -107,10 +110,10 @@ def at_random(queues, each):
 # One way
 
 
-def inline_sends(queues, batch, wqe_bytes=64, size=INLINE):
+def inline_sends(queues: int, batch: int, wqe_bytes: int = 64, size: int = INLINE) -> Measure:
     """Measures messages whose payload is in the WQE."""
 
-    def measure(make):
+    def measure(make: Make) -> Measured:
         device = work.opened(make)
         each = work.each_of(queues)
         ends = work.make_queues(device, queues, each, wqe_bytes)
@@ -123,10 +126,10 @@ def inline_sends(queues, batch, wqe_bytes=64, size=INLINE):
     return measure
 
 
-def memory_sends(queues, size, batch):
+def memory_sends(queues: int, size: int, batch: int) -> Measure:
     """Measures messages gathered from host memory, one aligned buffer each."""
 
-    def measure(make):
+    def measure(make: Make) -> Measured:
         device = work.opened(make)
         each = work.each_of(queues)
         ends = work.make_queues(device, queues, each)
@@ -140,10 +143,10 @@ def memory_sends(queues, size, batch):
     return measure
 
 
-def receives(queues, size):
+def receives(queues: int, size: int) -> Measure:
     """Measures packets of a peer at line rate; all descriptors are posted before."""
 
-    def measure(make):
+    def measure(make: Make) -> Measured:
         device = work.opened(make)
         each = work.each_of(queues)
         ends = work.make_queues(device, queues, each, depth=16, rq_depth=work.pow2(each))
@@ -176,20 +179,30 @@ def receives(queues, size):
 # Both ways
 
 
-def both_ways(queues, size, batch, messages=None, slots=None, unit=1):
+def both_ways(
+    queues: int,
+    size: int,
+    batch: int,
+    messages: int | None = None,
+    slots: int | None = None,
+    unit: int = 1,
+) -> Measure:
     """Measures sends of every queue to its neighbour through the fabric: a send and a receive each.
 
     `slots` is the number of buffers per queue, which are reused with the same bytes; None gives
     each message its buffer. The value counts `unit` per message.
     """
 
-    def measure(make):
+    def measure(make: Make) -> Measured:
         device = work.opened(make, log_data=int(slots is None))
         each = work.each_of(queues, messages)
         held = slots or each
         ends = work.make_queues(device, queues, each, depth=256, rq_depth=work.pow2(each))
         sources, spaces = (work.buffers(device, ends, held * size) for _ in range(2))
-        ah, wqes, rings, sender = device.address_of(NODE), [], [], {}
+        ah = device.address_of(NODE)
+        wqes: list[np.ndarray] = []
+        rings: list[bytes] = []
+        sender: dict[int, Queue] = {}
         places = np.arange(each) % held * size
         for queue, peer, source, space in zip(ends, ends[1:] + ends[:1], sources, spaces,
                                              strict=True):  # fmt: skip
@@ -226,10 +239,12 @@ def both_ways(queues, size, batch, messages=None, slots=None, unit=1):
 # Completions
 
 
-def drained(entry_bytes, cqs, queues=16, held=1024, rounds=10):
+def drained(
+    entry_bytes: int, cqs: int, queues: int = 16, held: int = 1024, rounds: int = 10
+) -> Measure:
     """Measures completions that are written after m_dma_wr was held for `held` acknowledgements."""
 
-    def measure(make):
+    def measure(make: Make) -> Measured:
         device = work.opened(make)
         each = held // queues
         ends = work.make_queues(device, queues, rounds * each, 64, entry_bytes, cqs,
@@ -262,7 +277,7 @@ def drained(entry_bytes, cqs, queues=16, held=1024, rounds=10):
     return measure
 
 
-def _responded(device, count):
+def _responded(device: Device, count: int) -> None:
     """Waits until all messages have left and the peer's acknowledgements have arrived."""
     done = device.link.call("counters")["packets"] + count
     device.run_until(host.packets_are(done), 200_000, "messages before the completions")

@@ -7,22 +7,27 @@ Exit status 0 if every target is met, 1 on a missed target or a wrong message, 2
 environment.
 """
 
+from __future__ import annotations
+
 import argparse
 import fnmatch
 import sys
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
 from efa_cosim.jobs.progress import Progress
 from efa_cosim.layouts import defs
 from efa_cosim.measure.origin import origin
 from efa_cosim.measure.record import Mismatch, stamped
-from tb.lib.host import open_simulator
+from tb.lib.host import RtlBackend, open_simulator
 from tb.perf import curves
 from tb.perf.queues import DMA_LATENCY, REQUEST_BYTES, Device, PerfError
 from tb.perf.records import built, of_row
-from tb.perf.rows import ALL_ROWS, KEPT, LARGE_ROWS, PARAMETERS, ROWS, SQ_HOST_ROWS, llq_bytes
+from tb.perf.rows import ALL_ROWS, KEPT, LARGE_ROWS, PARAMETERS, ROWS, SQ_HOST_ROWS, Row, llq_bytes
+from tb.perf.work import Measured
 from tb.simulators import ROOT, SIMULATORS, simulator_missing
 
 OUT = ROOT / "reports/perf"
@@ -30,12 +35,14 @@ COMMAND = "make perf"
 TITLE = "Rates and latencies of the whole device against their targets"
 ROUNDING = 1e-9
 MOST_CHARACTERS = 300
+# A row or a point of summary.json.
+Entry: TypeAlias = dict[str, Any]
 # Errors that fail one row and do not end the others.
 ROW_FAILS = (PerfError, BackendUnavailable, DeviceTimeout, AssertionError, RuntimeError, OSError,
              Mismatch)
 
 
-def as_dict(row, target, measured, seconds):
+def as_dict(row: Row, target: float | None, measured: Measured, seconds: float) -> Entry:
     """Returns a row of summary.json, with its `records`; raises Mismatch if it is beyond its limit.
     """
     value, limit = measured.value, row.limit
@@ -52,7 +59,7 @@ def as_dict(row, target, measured, seconds):
     }  # fmt: skip
 
 
-def failed(row, error):
+def failed(row: Row, error: object) -> Entry:
     """Returns a row of summary.json without a measurement."""
     return {
         "key": row.key, "what": row.what, "value": None, "unit": row.unit, "target": row.target,
@@ -65,13 +72,14 @@ def failed(row, error):
 class Source:
     """Opens fresh devices of one build in one simulation; a new simulation after a failure."""
 
-    def __init__(self, sim, seed, build="default"):
-        self._options = {"sim": sim, "seed": seed, "params": PARAMETERS[build]}
+    def __init__(self, sim: str, seed: int, build: str = "default") -> None:
+        self._options: dict[str, Any] = {"sim": sim, "seed": seed, "params": PARAMETERS[build]}
         self._seed, self._llq_bytes = seed, llq_bytes(build)
         self._sq_host = bool(PARAMETERS[build].get("SQ_HOST"))
-        self._backend, self._reason = None, None
+        self._backend: RtlBackend | None = None
+        self._reason: BackendUnavailable | None = None
 
-    def __call__(self, **knobs):
+    def __call__(self, **knobs: int) -> Device:
         """Returns a Device after power-on; raises BackendUnavailable after a failed build."""
         if self._reason is not None:
             raise self._reason
@@ -83,26 +91,28 @@ class Source:
                 raise
         return Device(self._backend, self._seed, self._llq_bytes, sq_host=self._sq_host, **knobs)
 
-    def renew(self):
+    def renew(self) -> None:
         """Ends the simulation; the next device starts a new one."""
         backend, self._backend = self._backend, None
         if backend is not None:
             backend.abort()
 
-    def close(self):
+    def close(self) -> None:
         """Ends the simulation; raises RuntimeError if the simulation failed."""
         backend, self._backend = self._backend, None
         if backend is not None:
             backend.close()
 
 
-def measure(source, rows, values, progress):
+def measure(
+    source: Source, rows: Iterable[Row], values: dict[str, float], progress: Progress
+) -> list[Entry]:
     """Measures rows; returns dictionaries and stores the values in `values` by key. Each row is one
     item of `progress`.
 
     A failed row has `error` and is not met.
     """
-    found = []
+    found: list[Entry] = []
     for row in rows:
         started = time.monotonic()
         try:
@@ -120,7 +130,7 @@ def measure(source, rows, values, progress):
     return found
 
 
-def reported(row):
+def reported(row: Entry) -> str:
     """Returns the report line of a row."""
     if "error" in row:
         return f"FAILED: {row['error']}"
@@ -130,7 +140,7 @@ def reported(row):
             f"{row['messages']} messages){status}")
 
 
-def status(rows, wrong=""):
+def status(rows: Sequence[Entry], wrong: str = "") -> str:
     """Returns the report line of all rows; `wrong` names failures outside the rows."""
     missed = [row for row in rows if row["met"] is False]
     if not missed:
@@ -143,9 +153,9 @@ def status(rows, wrong=""):
     return f"failed: {len(missed)} of {len(rows)} rows miss their targets: {names}"
 
 
-def chosen(patterns):
+def chosen(patterns: Sequence[str]) -> dict[str, list[Row]]:
     """Returns the matching rows of each build, and the base rows of the large build."""
-    def matching(rows):
+    def matching(rows: Iterable[Row]) -> list[Row]:
         return [row for row in rows if any(fnmatch.fnmatch(row.key, one) for one in patterns)]
 
     large = matching(LARGE_ROWS)
@@ -154,12 +164,24 @@ def chosen(patterns):
             "sq_host": matching(SQ_HOST_ROWS)}  # fmt: skip
 
 
-def measure_all(rows, options, progress):
-    """Measures all rows by build, and the curves if all rows are wanted.
+class AllMeasured(NamedTuple):
+    """Rows, points of the curves, the records of both, and the failures outside the rows."""
 
-    Returns rows, points, the records of both and the failures outside the rows.
-    """
-    found, points, records, wrong, values = [], [], [], [], {}
+    rows: list[Entry]
+    points: list[Entry]
+    records: list[dict[str, Any]]
+    wrong: str
+
+
+def measure_all(
+    rows: Mapping[str, Sequence[Row]], options: argparse.Namespace, progress: Progress
+) -> AllMeasured:
+    """Measures all rows by build, and the curves if all rows are wanted."""
+    found: list[Entry] = []
+    points: list[Entry] = []
+    records: list[dict[str, Any]] = []
+    wrong: list[str] = []
+    values: dict[str, float] = {}
     for build, mine in rows.items():
         if not mine:
             continue
@@ -175,16 +197,18 @@ def measure_all(rows, options, progress):
         except ROW_FAILS as error:
             source.renew()
             wrong.append(f"{build} build: {' '.join(str(error).split())[:MOST_CHARACTERS]}")
-    return found, points, records, "; ".join(wrong)
+    return AllMeasured(found, points, records, "; ".join(wrong))
 
 
-def _records(rows, options, build):
+def _records(
+    rows: Iterable[Entry], options: argparse.Namespace, build: str
+) -> list[dict[str, Any]]:
     """Takes the records of rows or points of one build."""
     return [record for row in rows
             for record in built(row.pop("records", ()), options.sim, options.seed, build)]
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     keys = [row.key for row in ALL_ROWS]
     parser = argparse.ArgumentParser(
         description=__doc__.split("\n")[0], epilog=f"rows: {', '.join(keys)}")
@@ -204,11 +228,12 @@ def main(arguments=None):
     started = time.monotonic()
     total = sum(map(len, rows.values())) + (0 if options.row else len(curves.ALL))
     with Progress("perf", total) as progress:
-        found, points, records, wrong = measure_all(rows, options, progress)
-    line = status(found, wrong)
+        found = measure_all(rows, options, progress)
+    line = status(found.rows, found.wrong)
     summary = {
         "verdict": line, "command": COMMAND, "seed": options.seed, "origin": origin(),
-        "rows": found, "curves": points, "measurements": stamped(records, COMMAND),
+        "rows": found.rows, "curves": found.points,
+        "measurements": stamped(found.records, COMMAND),
         "conditions": {"messages": "SRD", "DMA latency in cycles": DMA_LATENCY,
                        "payload and read request size": REQUEST_BYTES,
                        "queue pairs of the build": 1 << defs.LIMITS.qpn_w,

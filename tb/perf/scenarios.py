@@ -6,7 +6,11 @@ flits and completions at the pins. Every scenario starts at a multiple of BORDER
 on no seed.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -15,12 +19,18 @@ from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.perf import traffic, work
 from tb.perf.observe import FIRST, LAST, Seen
-from tb.perf.queues import NODE, PEER, SRD, UD, PerfError
+from tb.perf.queues import NODE, PEER, SRD, UD, Buffer, Device, PerfError, Queue
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 # A scenario starts at a multiple of these cycles, so that earlier activity has no influence.
 BORDER = 4096
 GRH = defs.LIMITS.grh_bytes
 PATIENCE = 100_000
+# Cycles of each stage; of a burst, a list.
+Cycles: TypeAlias = Mapping[str, int | list[int]]
+Run: TypeAlias = Callable[[Device], Cycles]
 
 
 @dataclass(frozen=True)
@@ -28,12 +38,12 @@ class Scenario:
     """Describes traffic on a fresh device; `run` returns {stage: cycles or list of cycles}."""
 
     name: str
-    run: object
+    run: Run
     # True if Icarus runs the scenario too, with the same cycles.
     both: bool = False
 
 
-def begin(device, requests):
+def begin(device: Device, requests: bytes | np.ndarray) -> None:
     """Posts at the next border, with empty logs."""
     device.settle()
     device.cancel()
@@ -42,7 +52,7 @@ def begin(device, requests):
     device.post(requests)
 
 
-def finish(device, completions):
+def finish(device: Device, completions: int) -> Seen:
     """Waits for the completions of a burst; returns its checked logs."""
     device.run_until(host.events_are(int(defs.Ev.CQE), completions), PATIENCE, "golden scenario")
     device.settle()
@@ -54,15 +64,23 @@ def finish(device, completions):
 # One message
 
 
-def one_message(size, kind=SRD, inline=False, wqe_bytes=64, offset=0, pieces=1):
+def one_message(
+    size: int,
+    kind: defs.AdminQpType = SRD,
+    inline: bool = False,
+    wqe_bytes: int = 64,
+    offset: int = 0,
+    pieces: int = 1,
+) -> Run:
     """Sends a message between two queues of one device through the fabric, stage by stage."""
 
-    def run(device):
+    def run(device: Device) -> Cycles:
         a, b = (_queue(device, kind, wqe_bytes, 4, 4) for _ in range(2))
         skip = GRH if kind == UD else 0
         space, source = device.buffer(size + skip), device.buffer(offset + max(size, 1))
         data = traffic.pattern(a, [0], max(size, 1))[:, :size]
         device.memory.write(source.base + offset, data.tobytes())
+        how: dict[str, Any]
         how = {"inline": data} if inline else {"pieces": [
             ([source.iova + offset + at], part, source.l_key)
             for at, part in _cut(size, pieces)]}  # fmt: skip
@@ -80,10 +98,10 @@ def one_message(size, kind=SRD, inline=False, wqe_bytes=64, offset=0, pieces=1):
     return run
 
 
-def one_receive(size):
+def one_receive(size: int) -> Run:
     """Receives a packet of the peer, from the first flit in to the acknowledgement out."""
 
-    def run(device):
+    def run(device: Device) -> Cycles:
         queue = _queue(device, SRD, 64, 4, 4)
         space = device.buffer(size)
         device.address_of(PEER)
@@ -103,12 +121,14 @@ def one_receive(size):
     return run
 
 
-def _queue(device, kind, wqe_bytes, depth, rq_depth):
+def _queue(
+    device: Device, kind: defs.AdminQpType, wqe_bytes: int, depth: int, rq_depth: int
+) -> Queue:
     rings = [device.completions(work.pow2(max(depth, rq_depth))) for _ in range(2)]
     return device.queue(*rings, depth=depth, rq_depth=rq_depth, wqe_bytes=wqe_bytes, kind=kind)
 
 
-def _cut(size, pieces):
+def _cut(size: int, pieces: int) -> list[tuple[int, int]]:
     """Returns offsets and lengths of a message in one or two pieces, the first of odd length."""
     if pieces == 1:
         return [(0, size)]
@@ -116,7 +136,7 @@ def _cut(size, pieces):
     return [(0, first), (first, size - first)]
 
 
-def _milestones(seen, a, b):
+def _milestones(seen: Seen, a: Queue, b: Queue) -> dict[str, int]:
     """Returns the cycle of each stage of the only message; stages that do not occur are absent."""
     doorbell = seen.stores(traffic.DOORBELL)["cycle"][0]
     out, came = seen.port(host.PIN_OUT), seen.port(host.PIN_IN)
@@ -148,7 +168,7 @@ def _milestones(seen, a, b):
     return found
 
 
-def _received(seen, queue):
+def _received(seen: Seen, queue: Queue) -> dict[str, int]:
     return {
         "packet checked": _event(seen, "rx_validated", qpn=queue.index),
         "payload out": _event(seen, "rx_data_done", qpn=queue.index),
@@ -156,18 +176,18 @@ def _received(seen, queue):
     }
 
 
-def _event(seen, name, **wanted):
+def _event(seen: Seen, name: str, **wanted: int) -> int:
     found = where(seen.events, name, **wanted)["cycle"]
     if len(found) != 1:
         raise PerfError(f"{len(found)} events {name}")
     return found[0]
 
 
-def _flit(flits, which, number):
+def _flit(flits: np.ndarray, which: int, number: int) -> int:
     return flits["cycle"][flits["b"] & which != 0][number]
 
 
-def _stages(milestones):
+def _stages(milestones: Mapping[str, int]) -> dict[str, int]:
     """Returns the cycles between successive milestones, and their sum."""
     times = [int(value) for value in milestones.values()]
     names = list(milestones)[1:]
@@ -179,7 +199,7 @@ def _stages(milestones):
 # No message
 
 
-def event(device):
+def event(device: Device) -> Cycles:
     """Completes a send on an armed CQ: completion, EQE, interrupt."""
     eq = device.driver.eqs[0].number
     cq, other = device.completions(4, eqn=eq), device.completions(4)
@@ -199,7 +219,7 @@ def event(device):
                     "interrupt handed over": _event(seen, "irq")})  # fmt: skip
 
 
-def register_read(device):
+def register_read(device: Device) -> Cycles:
     """Reads a register through memory: the store of the request, the write of the response."""
     request = defs.REG_BITS.MMIO_REG_READ.pack(REQ_ID=1, REG_OFF=int(defs.Reg.VERSION))
     begin(device, host.store(defs.EFA_REG_BAR, int(defs.Reg.MMIO_REG_READ),
@@ -211,7 +231,7 @@ def register_read(device):
                     "response out": seen.port(host.PIN_WRITE)["cycle"][0]})  # fmt: skip
 
 
-def command(device):
+def command(device: Device) -> Cycles:
     """Runs an admin command: doorbell, AQE read, dispatch, response, interrupt."""
     begin(device, host.delay(0))
     device.run_until(host.drained(), BORDER, "border")
@@ -219,7 +239,7 @@ def command(device):
     device.settle()
     pins, events = device.link.log("pins"), device.link.log("events")
 
-    def first(port):
+    def first(port: int) -> int:
         return pins["cycle"][pins["port"] == port][0]
 
     return _stages({
@@ -234,15 +254,16 @@ def command(device):
 # Bursts
 
 
-def sends(queues, each, batch, size, inline):
+def sends(queues: int, each: int, batch: int, size: int, inline: bool) -> Run:
     """Sends from several queues to the peer at once."""
 
-    def run(device):
+    def run(device: Device) -> Cycles:
         ends = [_queue(device, SRD, 64, each, 1) for _ in range(queues)]
-        ah, wqes = device.address_of(PEER), []
+        ah = device.address_of(PEER)
+        wqes: list[np.ndarray] = []
         for queue in ends:
             rows = traffic.pattern(queue, np.arange(each), size)
-            how = {"inline": rows}
+            how: dict[str, Any] = {"inline": rows}
             if not inline:
                 source = device.buffer(each * size)
                 device.memory.write(source.base, rows.tobytes())
@@ -262,10 +283,10 @@ def sends(queues, each, batch, size, inline):
     return run
 
 
-def receives(queues, each, size):
+def receives(queues: int, each: int, size: int) -> Run:
     """Receives packets of the peer, round robin over the queues, back to back."""
 
-    def run(device):
+    def run(device: Device) -> Cycles:
         ends = [_queue(device, SRD, 64, 4, each) for _ in range(queues)]
         device.address_of(PEER)
         spaces = [device.buffer(each * size) for _ in ends]
@@ -294,12 +315,14 @@ def receives(queues, each, size):
     return run
 
 
-def loops(queues, each, size):
+def loops(queues: int, each: int, size: int) -> Run:
     """Sends from queues to their neighbours on the same device, posted at once."""
 
-    def run(device):
+    def run(device: Device) -> Cycles:
         ends = [_queue(device, SRD, 64, each, each) for _ in range(queues)]
-        ah, wqes, spaces = device.address_of(NODE), [], []
+        ah = device.address_of(NODE)
+        wqes: list[np.ndarray] = []
+        spaces: list[tuple[Buffer, np.ndarray]] = []
         for queue, peer in zip(ends, ends[1:] + ends[:1], strict=True):
             source, space = device.buffer(each * size), device.buffer(each * size)
             data = traffic.pattern(queue, np.arange(each), size)
@@ -328,7 +351,7 @@ def loops(queues, each, size):
     return run
 
 
-def _since(start, times):
+def _since(start: int, times: ArrayLike) -> list[int]:
     """Returns the first time as cycles since `start`, each later time as a gap."""
     times = np.concatenate([[start], np.sort(times)]).astype("i8")
     return np.diff(times).tolist()

@@ -233,8 +233,9 @@ def test_a_device_that_does_not_build_fails_its_rows(monkeypatch):
     monkeypatch.setitem(rows.PARAMETERS, "large", {"NO_SUCH_PARAMETER": 1})
     options = SimpleNamespace(sim="verilator", seed=1, row=["1024-llq"])
     picked = {"default": [], "large": run.chosen(["1024-llq"])["large"]}
-    found, points, records, wrong = run.measure_all(picked, options, Progress("perf"))
-    assert "does not build" in found[0]["error"] and not points and not wrong and not records
+    found = run.measure_all(picked, options, Progress("perf"))
+    assert "does not build" in found.rows[0]["error"]
+    assert not found.points and not found.wrong and not found.records
 
 
 def test_a_row_that_fails_does_not_end_the_others():

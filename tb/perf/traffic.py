@@ -5,13 +5,21 @@ The native host makes one access per cycle and reads host memory in between. It 
 slot only after its completion, without Python in the loop.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from efa_cosim.host.queue_pair import meta_desc
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import set_column
 from tb.lib import requests as host
-from tb.perf.queues import QKEY, entries_of
+from tb.perf.queues import QKEY, Device, Queue, entries_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 COUNTER_MASK = 0xFFFF
 STORE, OWN_MEMORY = 0, 5
@@ -19,7 +27,7 @@ ALL_LANES = np.uint64(host.U64)
 DOORBELL = defs.LIMITS.db_bar
 
 
-def pattern(queue, numbers, size):
+def pattern(queue: Queue, numbers: ArrayLike, size: int) -> np.ndarray:
     """Returns the payload of messages of a queue, (count, size); the bytes differ by message."""
     numbers = np.asarray(numbers, "u8")
     words = -(-size // 8)
@@ -29,7 +37,14 @@ def pattern(queue, numbers, size):
     return row.view(np.uint8)[:, :size]
 
 
-def work_requests(queue, count, ah, dest, inline=None, pieces=()):
+def work_requests(
+    queue: Queue,
+    count: int,
+    ah: int,
+    dest: int,
+    inline: np.ndarray | None = None,
+    pieces: Sequence[tuple[ArrayLike, int, int]] = (),
+) -> np.ndarray:
     """Returns the next `count` send WQEs of a queue.
 
     `inline` has rows of bytes; `pieces` has (iova array, length, l_key).
@@ -37,6 +52,7 @@ def work_requests(queue, count, ah, dest, inline=None, pieces=()):
     wqes = np.zeros(count, queue.wqe.DTYPE)
     wqes[:] = np.frombuffer(queue.wqe(meta=meta_desc()).pack(), queue.wqe.DTYPE)
     numbers = queue.sent + np.arange(count)
+    columns: dict[str, Any]
     columns = {"ah": ah, "dest_qp_num": dest, "qkey": QKEY, "length": len(pieces),
                "req_id": numbers & COUNTER_MASK, "phase": numbers // queue.depth % 2}  # fmt: skip
     if inline is not None:
@@ -52,7 +68,7 @@ def work_requests(queue, count, ah, dest, inline=None, pieces=()):
     return wqes
 
 
-def slot_stores(queue, first, wqes):
+def slot_stores(queue: Queue, first: int, wqes: np.ndarray) -> np.ndarray:
     """Returns stores of complete WQEs from index `first` on, line by line.
 
     These are LLQ stores, or CPU writes for a queue in host memory.
@@ -70,7 +86,7 @@ def slot_stores(queue, first, wqes):
     return found.reshape(-1)
 
 
-def doorbell(offset, value):
+def doorbell(offset: int, value: int) -> bytes:
     """Returns one doorbell store."""
     return host.store(DOORBELL, offset, int(value).to_bytes(4, "little"))
 
@@ -78,21 +94,21 @@ def doorbell(offset, value):
 class Stream:
     """Collects accesses in the host's order; `requests` returns all of them."""
 
-    def __init__(self):
-        self._parts = []
+    def __init__(self) -> None:
+        self._parts: list[np.ndarray] = []
 
-    def add(self, *items):
+    def add(self, *items: bytes | np.ndarray) -> None:
         """Adds accesses of tb.lib.requests, or arrays of them."""
         for item in items:
             if isinstance(item, bytes):
                 item = np.frombuffer(item, host.REQUEST)
             self._parts.append(item)
 
-    def requests(self):
+    def requests(self) -> np.ndarray:
         """Returns all accesses as one array."""
         return np.concatenate(self._parts)
 
-    def send(self, queue, wqes):
+    def send(self, queue: Queue, wqes: np.ndarray) -> None:
         """Stores WQEs to their slots, when the slots are free, and rings one doorbell."""
         self._space(queue, len(wqes))
         self.add(slot_stores(queue, queue.sent, wqes))
@@ -100,17 +116,17 @@ class Stream:
         queue.send_cq.posted += len(wqes)
         self.ring_sq(queue, queue.sent)
 
-    def ring_all(self, queue, count):
+    def ring_all(self, queue: Queue, count: int) -> None:
         """Rings the send doorbell for `count` WQEs that are already in their slots."""
         queue.send_cq.posted += count - queue.sent
         queue.sent = count
         self.ring_sq(queue, count)
 
-    def ring_sq(self, queue, count):
+    def ring_sq(self, queue: Queue, count: int) -> None:
         """Rings the send doorbell with the producer index `count`."""
         self.add(doorbell(queue.sq_db, count & COUNTER_MASK))
 
-    def _space(self, queue, count):
+    def _space(self, queue: Queue, count: int) -> None:
         """Waits until the CQ has at most `queue.depth - count` outstanding completions."""
         cq = queue.send_cq
         needed = cq.posted + count - queue.depth
@@ -124,7 +140,9 @@ class Stream:
             self.add(doorbell(cq.db_offset, value))
 
 
-def sends_in_turn(stream, queues, wqes, batch):
+def sends_in_turn(
+    stream: Stream, queues: Sequence[Queue], wqes: Sequence[np.ndarray], batch: int
+) -> None:
     """Posts a batch with a doorbell from each queue in turn, until all WQEs are posted.
 
     `wqes` has one array per queue; all have the same length, a multiple of `batch`.
@@ -134,7 +152,9 @@ def sends_in_turn(stream, queues, wqes, batch):
             stream.send(queue, mine[first : first + batch])
 
 
-def post_receives(device, queue, iovas, length, l_key):
+def post_receives(
+    device: Device, queue: Queue, iovas: list[int] | np.ndarray, length: int, l_key: int
+) -> bytes:
     """Writes receive descriptors to the ring and returns the doorbell store."""
     count = len(iovas)
     descriptors = np.zeros(count, defs.IoRxDesc.DTYPE)
@@ -154,7 +174,14 @@ def post_receives(device, queue, iovas, length, l_key):
     return doorbell(queue.rq_db, queue.received & COUNTER_MASK)
 
 
-def data_packets(queue, numbers, payloads, psns, node, peer):
+def data_packets(
+    queue: Queue,
+    numbers: ArrayLike,
+    payloads: np.ndarray,
+    psns: ArrayLike,
+    node: int,
+    peer: int,
+) -> list[bytes]:
     """Returns packets of a peer's queue to one of ours, as bytes; `numbers` are message ids."""
     head = defs.PktHdr(
         opcode=defs.PktOpcode.SRD_SEND, length=payloads.shape[1], src_qpn=0x100 + queue.index,

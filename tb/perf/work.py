@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares the common steps of make perf: queues, payload, and the end of a run."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.perf import traffic
-from tb.perf.observe import EVENT_MASK, Seen, steady
-from tb.perf.queues import PEER, PerfError
+from tb.perf.observe import EVENT_MASK, Seen, Steady, steady
+from tb.perf.queues import PEER, Buffer, Completions, Device, Make, PerfError, Queue
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 MESSAGES = 12_288
 # Messages at the begin and the end of a run that no rate counts.
@@ -31,31 +38,43 @@ class Measured:
 
     value: float
     messages: int
-    more: dict = field(default_factory=dict)
-    setting: dict = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+    setting: dict[str, Any] = field(default_factory=dict)
 
 
-def opened(make, **knobs):
+# Measures one row of make perf on fresh devices.
+Measure: TypeAlias = Callable[[Make], Measured]
+
+
+def opened(make: Make, **knobs: int) -> Device:
     """Returns a fresh device that logs the checked events."""
     device = make(ev_mask=EVENT_MASK, **knobs)
     device.cancel()
     return device
 
 
-def each_of(queues, messages=None):
+def each_of(queues: int, messages: int | None = None) -> int:
     """Returns the messages per queue, a multiple of every batch."""
     return -(-(messages or MESSAGES) // (queues * 16)) * 16
 
 
-def pow2(value):
+def pow2(value: int) -> int:
     """Returns the smallest power of two that is not less than `value`."""
     return 1 << max(0, value - 1).bit_length()
 
 
-def make_queues(device, queues, each, wqe_bytes=64, entry_bytes=16, cqs=MOST_CQS, depth=1024,
-                rq_depth=1):  # fmt: skip
+def make_queues(
+    device: Device,
+    queues: int,
+    each: int,
+    wqe_bytes: int = 64,
+    entry_bytes: int = 16,
+    cqs: int = MOST_CQS,
+    depth: int = 1024,
+    rq_depth: int = 1,
+) -> list[Queue]:
     """Creates queues for `each` messages, with up to `cqs` send CQs, in the LLQ memory."""
-    def rings(most):
+    def rings(most: int) -> list[Completions]:
         count = min(queues, most)
         total = -(-queues // count) * each
         ring = pow2(min(total, defs.LIMITS.max_cq_depth))
@@ -67,10 +86,10 @@ def make_queues(device, queues, each, wqe_bytes=64, entry_bytes=16, cqs=MOST_CQS
     return device.queues(pairs, depth, rq_depth, wqe_bytes)
 
 
-def buffers(device, queues, size):
+def buffers(device: Device, queues: Sequence[Queue], size: int) -> list[Buffer]:
     """Returns `size` bytes of registered memory per queue; neighbours share a region."""
     together = -(-len(queues) // MOST_REGIONS)
-    found = []
+    found: list[Buffer] = []
     for first in range(0, len(queues), together):
         count = min(together, len(queues) - first)
         region = device.buffer(count * size)
@@ -81,17 +100,19 @@ def buffers(device, queues, size):
     return found
 
 
-def send_cqs(queues):
+def send_cqs(queues: Sequence[Queue]) -> list[Completions]:
     """Returns the send CQs of some queues, each once."""
     return list({queue.send_cq.number: queue.send_cq for queue in queues}.values())
 
 
-def recv_cqs(queues):
+def recv_cqs(queues: Sequence[Queue]) -> list[Completions]:
     """Returns the receive CQs of some queues, each once."""
     return list({queue.recv_cq.number: queue.recv_cq for queue in queues}.values())
 
 
-def inline_requests(device, queues, each, size=INLINE):
+def inline_requests(
+    device: Device, queues: Sequence[Queue], each: int, size: int = INLINE
+) -> list[np.ndarray]:
     """Returns inline WQEs of each queue to the peer."""
     ah = device.address_of(PEER)
     return [
@@ -101,9 +122,12 @@ def inline_requests(device, queues, each, size=INLINE):
     ]  # fmt: skip
 
 
-def memory_requests(device, queues, each, size):
+def memory_requests(
+    device: Device, queues: Sequence[Queue], each: int, size: int
+) -> list[np.ndarray]:
     """Returns WQEs to the peer with payload in host memory, one buffer per message."""
-    ah, found = device.address_of(PEER), []
+    ah = device.address_of(PEER)
+    found: list[np.ndarray] = []
     for queue, source in zip(queues, buffers(device, queues, each * size), strict=True):
         rows = traffic.pattern(queue, np.arange(each), size)
         device.memory.write(source.base, rows.tobytes())
@@ -113,7 +137,9 @@ def memory_requests(device, queues, each, size):
     return found
 
 
-def post_all_receives(device, queues, each, size):
+def post_all_receives(
+    device: Device, queues: Sequence[Queue], each: int, size: int
+) -> list[Buffer]:
     """Posts a descriptor and a buffer for every message; returns the buffers."""
     spaces = buffers(device, queues, each * size)
     device.post(b"".join(
@@ -123,29 +149,31 @@ def post_all_receives(device, queues, each, size):
     return spaces
 
 
-def finish(device, completions, what):
+def finish(device: Device, completions: int, what: str) -> None:
     """Runs the clock until `completions` CQEs are written and the device is idle."""
     patience = 20_000 + PATIENCE_PER_MESSAGE * completions
     device.run_until(host.events_are(CQE, completions), patience, what)
     device.settle()
 
 
-def payload(size):
+def payload(size: int) -> Callable[[Queue, np.ndarray], np.ndarray]:
     """Returns the expected payload for check_sent."""
     return lambda queue, numbers: traffic.pattern(queue, numbers, size)
 
 
-def stalls(seen):
+def stalls(seen: Seen) -> int:
     """Returns the stall cycles of stores over the run."""
     return int(seen.port(host.PIN_MMIO)["b"].sum())
 
 
-def middle(times, whole=1):
+def middle(times: ArrayLike, whole: int = 1) -> Steady:
     """Returns the Steady of a run, over a multiple of `whole` messages."""
     return steady(times, WARM, TAIL, whole)
 
 
-def sent(device, ends, stream, whole, **setting):
+def sent(
+    device: Device, ends: Sequence[Queue], stream: traffic.Stream, whole: int, **setting: int
+) -> Measured:
     """Posts a stream of sends, checks all messages and returns their rate over a multiple of
     `whole` messages; `setting` has the size of a message and more for the record."""
     device.settle()
@@ -165,7 +193,14 @@ def sent(device, ends, stream, whole, **setting):
                      **seen.busy(out)}, setting)  # fmt: skip
 
 
-def check_received(device, queues, spaces, each, size, sender=None):
+def check_received(
+    device: Device,
+    queues: Sequence[Queue],
+    spaces: Sequence[Buffer],
+    each: int,
+    size: int,
+    sender: Mapping[int, Queue] | None = None,
+) -> None:
     """Checks that each queue's buffers hold the messages sent to the queue."""
     for queue, space in zip(queues, spaces, strict=True):
         source = queue if sender is None else sender[queue.number]
