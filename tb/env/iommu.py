@@ -141,7 +141,7 @@ class LiveMemory:
     """Follows one reference device and maps the memory of its objects; `iommu` is a NativeIommu."""
 
     # States in which a queue pair owns no memory.
-    idle_states = (RESET,)
+    idle_states: tuple[defs.AdminQpState, ...] = (RESET,)
 
     def __init__(self, iommu: NativeIommu, device: Device) -> None:
         self.iommu, self.device = iommu, device

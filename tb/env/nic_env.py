@@ -198,9 +198,9 @@ class NicTest(uvm_test):
     work = sequence = None
     profile = "default"
     interface = moderation = 0
-    sizes = None
+    sizes: tuple[int, int] | None = None
     knobs: dict[str, int] = {}
-    shown = KINDS
+    shown: Sequence[str] = KINDS
     least = 20
 
     def build_phase(self) -> None:

@@ -73,7 +73,7 @@ def raced(native: Native, sim: str, live: type[LiveMemory] | None = None) -> lis
 
 
 async def race(
-    dut: Any, work: Callable[..., Any], live: type[LiveMemory] = LiveMemory, **knobs: int
+    dut: Any, work: Callable[..., Any], live: type[LiveMemory] = LiveMemory, /, **knobs: int
 ) -> None:
     """Runs work on one device without comparison; `knobs` set the timing of host and network."""
     seed = int(cocotb.RANDOM_SEED)

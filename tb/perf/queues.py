@@ -122,7 +122,7 @@ class Device:
         **knobs: int,
     ) -> None:
         self.llq_bytes, self.dma_latency, self.sq_host = llq_bytes, dma_latency, sq_host
-        # A simulation in another process: open_simulator returns no other.
+        # The device is in another process: open_simulator() makes no other link.
         self.link = cast(OuterLink, backend.link)
         size = (REQUEST_BYTES // 128).bit_length() - 1
         knobs = {"mps": size, "mrrs": size, "rd_latency_min": dma_latency - 1,

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the device's counters with the bench's own, under traffic on a rough host."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import pyuvm
 
 from efa_cosim.layouts.defs import Perf, PerfStream
 from tb.env.nic_env import ROUGH, NicTest
 from tb.scenarios import stress
+
+if TYPE_CHECKING:
+    from random import Random
 
 BUCKETS = 16
 # Streams at the pins, which the bench counts itself; the inner streams add up to these.
@@ -14,7 +22,7 @@ OUTSIDE = ("S_MMIO", "M_MMIO_CPL", "M_DMA_RD", "S_DMA_RD_CPL", "M_DMA_WR", "M_NE
 STALLED = ("M_DMA_RD", "M_DMA_WR", "M_NET")
 
 
-def traffic(backends, rng):
+def traffic(backends: Sequence[Any], rng: Random) -> None:
     """Runs a few rounds over a few queues."""
     stress.everything(backends, rng, rounds=3, queues=4)
 
@@ -26,7 +34,7 @@ class CountersAgreeWithTheBench(NicTest):
     work = staticmethod(traffic)
     knobs = ROUGH
 
-    async def run_phase(self):
+    async def run_phase(self) -> None:
         self.raise_objection()
         # The device is idle after reset: from here both sides count the same cycles.
         await self.native.run([], 20)
@@ -54,6 +62,6 @@ class CountersAgreeWithTheBench(NicTest):
         self.drop_objection()
 
 
-def beats(stream):
+def beats(stream: PerfStream) -> int:
     """Returns the index of a stream's beats; the index of its waits is one higher."""
     return Perf.STREAM + 2 * stream

@@ -4,9 +4,13 @@
 This file tests no function of the device: `make bench-sim` runs it and reads its measurements.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import cocotb
 import numpy as np
@@ -14,19 +18,25 @@ import pyuvm
 from pyuvm import uvm_factory
 
 from efa_cosim.boundary.backend import Backend
-from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa_cosim.host.endpoints import SRD, UD, Destination, Endpoint, Node, pattern
 from efa_cosim.layouts import defs
-from tb.env.nic_env import NicCoverage, NicTest
+from tb.env.nic_env import NicCoverage, NicEnv, NicTest
+from tb.env.scoreboard import Scoreboard
+from tb.lib.host import RtlBackend
 from tb.lib.native import Native
+
+if TYPE_CHECKING:
+    from random import Random
 
 CLOCKS = 100_000
 PER_QUEUE = 30
 ROUNDS = 6
 SIZES = (64, 1024, 4096)  # bytes; used in rotation by the queues
 ROOM = 4096 + 64
+Awaiting: TypeAlias = Coroutine[Any, Any, Any]
 
 
-def keep(**measurements):
+def keep(**measurements: Any) -> None:
     """Adds measurements to the file that tb/bench_sim.py reads from the run's folder."""
     path, known = "speed.json", {}
     if os.path.exists(path):
@@ -37,7 +47,7 @@ def keep(**measurements):
 
 
 @cocotb.test()
-async def clocks_only(dut):
+async def clocks_only(dut: Any) -> None:
     """bench.speed.clocks"""
     native = Native(dut)
     native.start(1)
@@ -49,12 +59,20 @@ async def clocks_only(dut):
     keep(clocks_only=cycles / (time.process_time() - started), clocks_only_cycles=cycles)
 
 
-def traffic(backend, board, shares, rounds):
+class End(Endpoint):
+    """An endpoint of the ring of queues: the message size, and its neighbours on both sides."""
+
+    size: int
+    to: Destination
+    source: End
+
+
+def traffic(backend: RtlBackend, board: Scoreboard, shares: Shares, rounds: int) -> None:
     """Sends from every queue of the device to its neighbour, in rounds, under the scoreboard."""
     node = Node(backend)
     queues = 1 << defs.LIMITS.qpn_w
-    ends = [Endpoint(node, UD if n % 4 == 0 else SRD, depth=64) for n in range(queues)]
-    peers = {}
+    ends = [End(node, UD if n % 4 == 0 else SRD, depth=64) for n in range(queues)]
+    peers: dict[End, End] = {}
     for kind in (UD, SRD):
         same = [end for end in ends if end.kind == kind]
         peers |= dict(zip(same, same[1:] + same[:1], strict=True))
@@ -89,27 +107,28 @@ def traffic(backend, board, shares, rounds):
 class Shares:
     """CPU seconds of each part of a run: simulator, monitors, predictor, scoreboard."""
 
-    def __init__(self, native, env):
+    def __init__(self, native: Native, env: NicEnv) -> None:
         self.seconds = dict.fromkeys(("run", "publish", "monitors", "predictor", "scoreboard"), 0.0)
-        native.run = self._timed_run(native.run)
+        # Replaces the method on this object, to measure its time.
+        native.run = self._timed_run(native.run)  # type: ignore[method-assign]
         native.watchers[:] = [self._timed("publish", one) for one in native.watchers]
         for monitor in env.monitors:
             monitor.sample = self._timed("monitors", monitor.sample)
         for name, port in (("predictor", env.order.predicted), ("scoreboard", env.order.compared)):
             port.write = self._timed(name, port.write)
 
-    def _timed(self, name, function):
+    def _timed(self, name: str, function: Callable[..., Any]) -> Callable[..., None]:
         seconds, clock = self.seconds, time.perf_counter
 
-        def timed(*arguments):
+        def timed(*arguments: Any) -> None:
             started = clock()
             function(*arguments)
             seconds[name] += clock() - started
 
         return timed
 
-    def _timed_run(self, run):
-        async def timed(*arguments, **named):
+    def _timed_run(self, run: Callable[..., Awaiting]) -> Callable[..., Awaiting]:
+        async def timed(*arguments: Any, **named: Any) -> Any:
             started = time.perf_counter()
             try:
                 return await run(*arguments, **named)
@@ -118,7 +137,7 @@ class Shares:
 
         return timed
 
-    def since(self, before, elapsed):
+    def since(self, before: Mapping[str, float], elapsed: float) -> dict[str, float]:
         """Returns the share of each part of `elapsed` seconds since a copy of `seconds`."""
         spent = {name: value - before[name] for name, value in self.seconds.items()}
         parts = {name: spent[name] for name in ("monitors", "predictor", "scoreboard")}
@@ -131,7 +150,7 @@ class Shares:
 class NoCoverage(NicCoverage):
     """Takes the place of the coverage collector: coverage is not part of the measured bench."""
 
-    def write(self, seen):
+    def write(self, seen: tuple[str, Any]) -> None:
         """Samples nothing."""
 
 
@@ -143,14 +162,14 @@ class TrafficOnAllQueues(NicTest):
     shown = ()
     knobs = {"ev_mask": sum(1 << int(defs.Ev[name]) for name in ("RX_LAST", "RESET"))}
 
-    def build_phase(self):
+    def build_phase(self) -> None:
         uvm_factory().set_type_override_by_type(NicCoverage, NoCoverage)
         super().build_phase()
 
-    def end_of_elaboration_phase(self):
+    def end_of_elaboration_phase(self) -> None:
         self.shares = Shares(self.native, self.env)
 
-    def work(self, backends, _rng):
+    def work(self, backends: Sequence[RtlBackend], _rng: Random) -> None:
         """Measures the traffic; the store buffer is that of every such run."""
         backends[0].store_buffer = Backend.store_buffer
         rounds = ROUNDS if os.environ["EFA_SIM"] == "verilator" else 1

@@ -5,10 +5,14 @@ This file tests no function of the device: tb/cycle/timed.py selects the workloa
 stored events.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import cocotb
 import numpy as np
@@ -20,8 +24,13 @@ from efa_cosim.host.endpoints import QKEY, Node, pattern
 from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.lib.bridge import bridge, resume
-from tb.lib.host import in_simulation
+from tb.lib.host import RtlBackend, in_simulation
 from tb.lib.native import Native
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from efa_cosim.boundary.backend import Store
 
 KINDS = {"SRD": defs.AdminQpType.SRD, "UD": defs.AdminQpType.UD}
 LEAD_CYCLES = 64  # open loop: from the posting of the program to its first store
@@ -33,10 +42,10 @@ EVERY_PORT = 0x3F
 class EndlessIds:
     """Request ids of a queue whose outstanding messages the host program counts."""
 
-    def __init__(self, depth):
+    def __init__(self, depth: int) -> None:
         self.depth, self.produced = depth, 0
 
-    def take(self, wr_ids):
+    def take(self, wr_ids: ArrayLike) -> np.ndarray:
         """Returns the ids, truncated to the field of a WQE."""
         return (np.asarray(wr_ids) & 0xFFFF).astype("u2")
 
@@ -44,14 +53,16 @@ class EndlessIds:
 class Recorder:
     """Records stores in place of a bus, and CPU writes in place of host memory."""
 
-    def __init__(self):
+    def __init__(self) -> None:
+        self.items: list[Store]
+        self.written: list[bytes]
         self.items, self.written = [], []
 
-    def stores(self, items):
+    def stores(self, items: Iterable[Store]) -> None:
         """Records the stores of one call of the provider."""
         self.items += items
 
-    def write(self, address, data):
+    def write(self, address: int, data: bytes) -> None:
         """Records WQEs of a send queue in host memory, line by line."""
         self.written += [host.host_write(address + at, data[at : at + host.LINE])
                          for at in range(0, len(data), host.LINE)]
@@ -60,7 +71,7 @@ class Recorder:
 class End:
     """A queue pair with a completion queue for each direction and a registered buffer."""
 
-    def __init__(self, node, work, number):
+    def __init__(self, node: Node, work: Workload, number: int) -> None:
         context, kind = node.context, KINDS[work.kind]
         self.node, self.number = node, number
         self.skip = defs.LIMITS.grh_bytes if work.kind == "UD" else 0
@@ -71,31 +82,32 @@ class End:
                                     max_inline=INLINE[work.entry_bytes]).to_rts(QKEY)
         self.buffer = node.pd.reg_mr(1 << 16)
         self.buffer.write(0, pattern(max(1, work.size), work.seed + number))
-        self.qp.sq = EndlessIds(self.qp.sq.depth)
+        # Replaces the queue on this object: the program counts what is outstanding.
+        self.qp.sq = EndlessIds(self.qp.sq.depth)  # type: ignore[assignment]
 
-    def receive(self, work):
+    def receive(self, work: Workload) -> None:
         """Posts all receives; all of them use the same buffer."""
         self.qp.post_recv_many(np.arange(work.per_queue), self.buffer.addr + RECEIVE_SPACE,
                                self.skip + work.size, self.buffer.l_key)
 
-    def pieces(self, work):
+    def pieces(self, work: Workload) -> list[tuple[int, int, int]]:
         """Returns the buffers of a message, back to back."""
         at = np.cumsum((0, *work.pieces[:-1])) + self.buffer.addr
         return [(where, length, self.buffer.l_key)
                 for where, length in zip(at.tolist(), work.pieces, strict=True)]
 
-    def completed(self, count):
+    def completed(self, count: int) -> bytes:
         """Returns the host wait for `count` send completions of this queue."""
         at = self.scq.base + (count - 1) % self.scq.depth * self.scq.entry.SIZE
         wrap = (count - 1) // self.scq.depth
         return host.wait_memory(at, PHASE, 0 if wrap % 2 else PHASE)
 
-    def report(self, consumed):
+    def report(self, consumed: int) -> None:
         """Rings the doorbell of the send completion queue."""
         self.scq.skip(consumed - self.scq.consumed)
         self.scq.ring()
 
-    def destroy(self):
+    def destroy(self) -> None:
         """Destroys queue pair, completion queues and region."""
         self.qp.destroy()
         self.scq.destroy()
@@ -103,15 +115,20 @@ class End:
         self.buffer.dereg()
 
 
-def program(ends, work, start):
+def program(ends: list[End], work: Workload, start: int) -> tuple[list[bytes], list[int]]:
     """Returns every host access of the workload in order, and the bus beats of each post."""
-    node, recorder = ends[0].node, Recorder()
+    node = ends[0].node
+    # Replaces bus and host memory while WQEs are posted; the provider calls no other methods.
+    recorder: Any = Recorder()
     real, node.context.backend = node.context.backend, recorder
     memory, node.driver.memory = node.driver.memory, recorder
+    accesses: list[bytes]
+    beats: list[int]
     accesses, beats = [], []
     for turn in range(work.rounds):
-        ids = np.arange(turn * work.batch, (turn + 1) * work.batch)
+        ids: np.ndarray = np.arange(turn * work.batch, (turn + 1) * work.batch)
         for end, peer in zip(ends, ends[1:] + ends[:1], strict=True):
+            how: dict[str, Any]
             how = {"inline": pattern(work.size, work.seed + end.number)} if work.inline else {
                 "sges": end.pieces(work)}
             wqes = end.qp.sends(work.batch, node.ah_of(1), peer.qp.number, QKEY, **how)
@@ -133,12 +150,13 @@ def program(ends, work, start):
     return accesses, beats
 
 
-def measure(native, node, work):
+def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]:
     """Runs one workload; returns its events and timestamps."""
     native.knobs(0, rd_latency_min=work.read_latency, rd_latency_max=work.read_latency,
                  wr_latency_min=work.write_latency, wr_latency_max=work.write_latency,
                  net_latency_min=work.net_latency, net_latency_max=work.net_latency)
     backend = node.backend
+    assert isinstance(backend, RtlBackend)
     node.ah_of(1)
     ends = [End(node, work, number) for number in range(work.queues)]
     for end in ends:
@@ -182,7 +200,7 @@ def measure(native, node, work):
 
 
 @cocotb.test()
-async def workloads(dut):
+async def workloads(dut: Any) -> None:
     """bench.timed"""
     wanted = [Workload(**values) for values in json.loads(Path(os.environ["EFA_WORKLOADS"])
                                                           .read_text())]
@@ -193,12 +211,13 @@ async def workloads(dut):
     # All workloads of a run use the same build.
     backend.sq_host = bool(wanted[0].sq_host)
 
-    def run():
+    def run() -> None:
         node = Node(backend)
         drained = where(backend.events(), "reset", step=1)["cycle"][-1]
         for number, work in enumerate(wanted):
             context = node.context
             context.wc = type(context.wc)(context.wc._sink, work.policy, work.seed)
+            found: dict[str, Any]
             found = measure(native, node, work) | {"reset": np.array(drained)}
             np.savez(folder / f"{number:04d}.part.npz", **found)
             (folder / f"{number:04d}.part.npz").rename(folder / f"{number:04d}.npz")

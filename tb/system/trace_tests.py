@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Digests the boundary activity of each test on a rough host (tb/system/test_digest.py)."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyuvm
 from pyuvm import ConfigDB
@@ -12,8 +16,11 @@ from tb.env.nic_env import ROUGH, NicTest
 from tb.env.parallel import Processes
 from tb.scenarios import stress
 
+if TYPE_CHECKING:
+    from random import Random
 
-def short(backends, rng):
+
+def short(backends: Sequence[Any], rng: Random) -> None:
     """Runs a few rounds over a few queues; the seed affects these as it affects a long run."""
     stress.everything(backends, rng, rounds=3, queues=4)
 
@@ -24,7 +31,7 @@ class Traced(NicTest):
     sizes = 512, 512
     knobs = ROUGH
 
-    def report_phase(self):
+    def report_phase(self) -> None:
         digest = ConfigDB().get(self, "", "NATIVE").digest
         with Path(os.environ["EFA_TRACE"]).open("a") as trace:
             trace.write(f"{digest:016x}\n")

@@ -2,6 +2,8 @@
 """Tests with any value of each field, on a device of 1,024 queue pairs (scenarios: tb/scenarios).
 """
 
+from typing import Any
+
 import cocotb
 import pyuvm
 
@@ -25,12 +27,12 @@ class MessagesWithAnyValues(NicTest):
 
 
 @cocotb.test(timeout_time=400, timeout_unit="ms")
-async def any_header_is_received(dut):
+async def any_header_is_received(dut: Any) -> None:
     """recv.any_header"""
     await race(dut, wide.any_header, keep_alive=(1 << 32) - 1, moderation=(1 << 16) - 1)
 
 
 @cocotb.test(timeout_time=400, timeout_unit="ms")
-async def any_acknowledgement_completes_its_send(dut):
+async def any_acknowledgement_completes_its_send(dut: Any) -> None:
     """send.any_acknowledgement"""
     await race(dut, wide.any_acknowledgement)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that each effect belongs to the object that caused it (scenarios: tb/scenarios)."""
 
+from typing import Any
+
 import cocotb
 import pyuvm
 
@@ -57,31 +59,31 @@ class IncompleteWqesLeaveOtherQueues(NicTest):
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def counters_go_under_sends(dut):
+async def counters_go_under_sends(dut: Any) -> None:
     """admin.released.counters"""
     await race(dut, wires.counters_go_under_sends, wr_stall=50_000)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def no_message_without_msix(dut):
+async def no_message_without_msix(dut: Any) -> None:
     """bringup.msix_enable"""
     await race(dut, wires.no_message_without_msix)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def each_packet_has_its_events(dut):
+async def each_packet_has_its_events(dut: Any) -> None:
     """send.packet_events"""
     await race(dut, wires.events_of_each_packet)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def acknowledgements_wait_for_the_network(dut):
+async def acknowledgements_wait_for_the_network(dut: Any) -> None:
     """recv.acknowledgements.wait"""
     await race(dut, wires.acknowledgements_wait, net_stall=64_000)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def a_clear_sets_the_counters_to_zero(dut):
+async def a_clear_sets_the_counters_to_zero(dut: Any) -> None:
     """bench.perf_counters.clear"""
     native = Native(dut)
     native.start(int(cocotb.RANDOM_SEED), 1, cnt_run=1)
@@ -96,25 +98,25 @@ async def a_clear_sets_the_counters_to_zero(dut):
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def the_table_holds_under_bursts(dut):
+async def the_table_holds_under_bursts(dut: Any) -> None:
     """bringup.msix_table.bursts"""
     await race(dut, wires.table_in_bursts)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def a_reset_waits_for_packets(dut):
+async def a_reset_waits_for_packets(dut: Any) -> None:
     """reset.packets"""
     await race(dut, wires.reset_waits_for_packets, net_stall=63_000)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def late_reads_are_reported_by_tag(dut):
+async def late_reads_are_reported_by_tag(dut: Any) -> None:
     """bringup.late_reads"""
     await race(dut, wires.late_reads_have_their_tags, rd_late=LATE)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def acknowledgements_follow_completions(dut):
+async def acknowledgements_follow_completions(dut: Any) -> None:
     """recv.acknowledgements.order"""
     await race(dut, wires.acknowledgements_follow_completions, wr_stall=62_000)
 
@@ -127,102 +129,102 @@ class PagesOfAnEarlierSessionHaveNoOwner(NicTest):
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def a_new_queue_has_its_pages_beside_an_error(dut):
+async def a_new_queue_has_its_pages_beside_an_error(dut: Any) -> None:
     """send.pages.error"""
     await race(dut, wires_send.pages_beside_an_error, rd_latency_min=40, rd_latency_max=40)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def a_reset_clears_the_expected_phase(dut):
+async def a_reset_clears_the_expected_phase(dut: Any) -> None:
     """send.phase.reset"""
     await race(dut, wires_send.phases_begin_anew, rd_latency_min=1200, rd_latency_max=1200)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def nothing_is_consumed_behind_an_error(dut):
+async def nothing_is_consumed_behind_an_error(dut: Any) -> None:
     """send.incomplete.behind"""
     await race(dut, wires_send.nothing_consumed_behind_an_error)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def one_missing_dword_is_seen(dut):
+async def one_missing_dword_is_seen(dut: Any) -> None:
     """send.incomplete.dword"""
     await race(dut, wires_send.one_missing_dword)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def a_handle_is_destroyed_again_and_again(dut):
+async def a_handle_is_destroyed_again_and_again(dut: Any) -> None:
     """send.ah_destroyed.again"""
     await race(dut, wires_send.handles_under_sends, rd_latency_min=2000, rd_latency_max=2000)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def nothing_follows_a_reset(dut):
+async def nothing_follows_a_reset(dut: Any) -> None:
     """admin.released.completions"""
     await race(dut, wires_recv.nothing_after_a_reset, wr_stall=65_300)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def nothing_follows_a_reset_in_error(dut):
+async def nothing_follows_a_reset_in_error(dut: Any) -> None:
     """admin.released.flushes"""
     await race(dut, wires_recv.nothing_after_a_reset_in_error)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def regions_go_under_payload(dut):
+async def regions_go_under_payload(dut: Any) -> None:
     """admin.released.receives"""
     await race(dut, wires_recv.regions_go_under_receives, wr_stall=60_000)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def flushed_receives_share_with_messages(dut):
+async def flushed_receives_share_with_messages(dut: Any) -> None:
     """recv.flush.share"""
     await race(dut, wires_recv.flushes_beside_receives, wr_stall=60_000)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def completions_leave_at_full_rate(dut):
+async def completions_leave_at_full_rate(dut: Any) -> None:
     """cq.rate"""
     await race(dut, wires_recv.completions_at_full_rate)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def receive_rings_beside_errors(dut):
+async def receive_rings_beside_errors(dut: Any) -> None:
     """recv.rings.errors"""
     await race(dut, wires_recv.rings_beside_errors)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def responses_outlive_the_aq(dut):
+async def responses_outlive_the_aq(dut: Any) -> None:
     """admin.rings.aq"""
     await race(dut, wires_admin.responses_outlive_the_aq)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def commands_end_with_a_reset(dut):
+async def commands_end_with_a_reset(dut: Any) -> None:
     """reset.commands"""
     await race(dut, wires_admin.commands_end_with_a_reset)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def anomalies_of_one_cycle_are_reported(dut):
+async def anomalies_of_one_cycle_are_reported(dut: Any) -> None:
     """admin.anomalies.together"""
     await race(dut, wires_admin.anomalies_of_one_cycle)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def a_counter_counts_from_the_response_on(dut):
+async def a_counter_counts_from_the_response_on(dut: Any) -> None:
     """control.counters.attached"""
     await race(dut, wires_admin.counted_from_the_response_on)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def events_precede_the_end_of_their_cq(dut):
+async def events_precede_the_end_of_their_cq(dut: Any) -> None:
     """admin.released.events"""
     await race(dut, wires_admin.events_of_destroyed_cqs)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def events_precede_the_end_of_their_group(dut):
+async def events_precede_the_end_of_their_group(dut: Any) -> None:
     """control.events.disabled"""
     await race(dut, wires_admin.events_of_a_disabled_group)
