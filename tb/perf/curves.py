@@ -67,4 +67,5 @@ def measure(make: Make, progress: Progress) -> list[dict[str, Any]]:
                           "unit": curve.unit, "limit": limit, "messages": measured.messages,
                           "records": [of_point(curve.what, curve.unit, latency, value, limit,
                                                measured)]})
+        progress.advance(note=curve.what)
     return found
