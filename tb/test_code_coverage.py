@@ -7,6 +7,7 @@ import code_coverage
 import constant_bits
 import mutants
 import pytest
+from code_coverage import Point
 
 from tb import runner
 from tb.code_coverage import FLAGS, FOLDER, arguments, control, left_out
@@ -37,14 +38,15 @@ def test_what_one_run_reached_is_reached(tmp_path):
     one = count(1, **place(3, "toggle", edges[0])) + count(0, **place(3, "toggle", edges[1]))
     other = count(0, **place(3, "toggle", edges[0])) + count(7, **place(3, "toggle", edges[1]))
     points, reached = merged(tmp_path, one, other)
-    assert points == reached == {(FILE, "toggle", 3, edge) for edge in edges}
+    assert points == reached == {Point(FILE, "toggle", 3, edge) for edge in edges}
 
 
 def test_a_line_is_reached_when_all_its_blocks_are(tmp_path):
     taken = count(3, **place(2, "branch", "if"), S="2")
     not_taken = count(0, **place(2, "branch", "else", 2), S="2-3")
     points, reached = merged(tmp_path, taken + not_taken)
-    assert {point[1:3] for point in points - reached} == {("line", 2), ("line", 3), ("branch", 2)}
+    holes = {(point.kind, point.line) for point in points - reached}
+    assert holes == {("line", 2), ("line", 3), ("branch", 2)}
 
 
 CONSTANT = """
@@ -71,14 +73,14 @@ def test_a_bit_is_constant_if_each_instance_is():
     assert [signals.has(str(source), line, "r_q", bit) for bit in range(5)] == [
         False, False, False, True, False,
     ]  # fmt: skip
-    points = {(str(source), "toggle", line, f"r_q[{bit}]:0->1") for bit in range(4)}
+    points = {Point(str(source), "toggle", line, f"r_q[{bit}]:0->1") for bit in range(4)}
     assert code_coverage.constants(points, signals) == {
-        (str(source), "toggle", line, "r_q[3]:0->1")
+        Point(str(source), "toggle", line, "r_q[3]:0->1")
     }  # fmt: skip
 
 
 def test_a_waiver_takes_a_hole_out_of_the_total():
-    hole = (FILE, "toggle", 3, "d[2]:0->1")
+    hole = Point(FILE, "toggle", 3, "d[2]:0->1")
     waiver = code_coverage.Waiver(FILE, "wire .* d;", "tied", ("toggle",), r"d\[2\]")
     waived, wrong = code_coverage.waive({hole}, set(), [waiver], SOURCE)
     assert waived == {hole} and not wrong
@@ -86,8 +88,8 @@ def test_a_waiver_takes_a_hole_out_of_the_total():
 
 
 def test_a_waiver_of_what_is_reached_or_not_there_is_wrong():
-    points = {(FILE, "toggle", 3, f"d[{bit}]:0->1") for bit in range(2)}
-    reached = {(FILE, "toggle", 3, "d[1]:0->1")}
+    points = {Point(FILE, "toggle", 3, f"d[{bit}]:0->1") for bit in range(2)}
+    reached = {Point(FILE, "toggle", 3, "d[1]:0->1")}
     for waiver, said in (
         (code_coverage.Waiver(FILE, "wire", "tied", ("toggle",)), "was reached"),
         (code_coverage.Waiver(FILE, "wire", "tied", ("branch",)), "matches nothing"),
@@ -109,11 +111,11 @@ def test_what_only_watches_is_not_counted():
 
 
 def test_a_waiver_names_bits_and_what_only_power_up_reaches():
-    points = {(FILE, "toggle", 3, f"d[{bit}]:0->1") for bit in range(8)}
+    points = {Point(FILE, "toggle", 3, f"d[{bit}]:0->1") for bit in range(8)}
     waiver = code_coverage.Waiver(FILE, "wire", "tied", ("toggle",), bits="6:5, 1")
     waived, wrong = code_coverage.waive(points, set(), [waiver], SOURCE)
-    assert {point[3] for point in waived} == {f"d[{bit}]:0->1" for bit in (1, 5, 6)} and not wrong
-    reached = {(FILE, "toggle", 3, "d[5]:0->1")}
+    assert {point.name for point in waived} == {f"d[{bit}]:0->1" for bit in (1, 5, 6)} and not wrong
+    reached = {Point(FILE, "toggle", 3, "d[5]:0->1")}
     assert code_coverage.waive(points, reached, [waiver], SOURCE)[1]
     waiver.at_power_up = True
     waived, wrong = code_coverage.waive(points, reached, [waiver], SOURCE)
@@ -164,9 +166,9 @@ def test_a_bit_that_does_not_move_is_not_reached(tmp_path, monkeypatch):
     # Verilator itself counts the bits 35 and 67, too.
     assert len(MOVED.findall(counts.read_text())) == 6
     points, reached = code_coverage.merge([counts])
-    bits = {point[3] for point in reached if point[3].startswith("s_data")}
+    bits = {point.name for point in reached if point.name.startswith("s_data")}
     assert bits == {"s_data[3]:0->1", "s_data[3]:1->0"}
-    assert {f"s_data[{bit}]:0->1" for bit in range(96)} <= {point[3] for point in points}
+    assert {f"s_data[{bit}]:0->1" for bit in range(96)} <= {point.name for point in points}
 
 
 def test_counts_that_cannot_be_of_this_verilator_are_refused(tmp_path, capsys):

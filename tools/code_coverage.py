@@ -22,6 +22,7 @@ from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import constant_bits
 import yaml
@@ -42,13 +43,40 @@ BIT = re.compile(r"(.*)\[(\d+)\]:(.*)")
 NAMED = {"toggle": "toggle", "expr": "expression", "branch": "branch"}
 
 
+class Point(NamedTuple):
+    """A point: its file and line, its kind (KINDS), and its name within the line."""
+
+    file: str
+    kind: str
+    line: int
+    name: str
+
+
+class BusEdge(NamedTuple):
+    """An edge of the bits of a bus: file and line of the bus, its name, and the edge."""
+
+    file: str
+    line: int
+    bus: str
+    edge: str
+
+
+class Counts(NamedTuple):
+    """The counts of one run: all points and the reached ones; the bits of each BusEdge and those
+    that moved, as masks, because there are many."""
+
+    points: set[Point]
+    reached: set[Point]
+    bits: dict[BusEdge, int]
+    moved: dict[BusEdge, int]
+
+
 class WrongCounts(Exception):
     """The counts of a bus are not those of the known Verilator; the text names the bus."""
 
 
 def read(path):
-    """Returns all points of one run and the reached ones, as {(file, kind, line, name)}; the bits
-    of a bus as {(file, line, bus, edge): mask}, because there are many."""
+    """Returns the Counts of one run."""
     points, reached = set(), set()
     bits, moved = defaultdict(int), defaultdict(int)
     buses = defaultdict(dict)
@@ -59,7 +87,7 @@ def read(path):
         kind = NAMED.get(text["t"])
         bus = BIT.fullmatch(name) if kind == "toggle" else None
         if bus is not None:
-            buses[(file, line, bus[1], bus[3]), text["h"]][int(bus[2])] = int(count)
+            buses[BusEdge(file, line, bus[1], bus[3]), text["h"]][int(bus[2])] = int(count)
             continue
         found = []
         if kind is None:
@@ -67,20 +95,20 @@ def read(path):
             kind = None if name == "block" else "branch"
         if kind is not None:
             place = f"{name} @{text['n']}" if kind == "branch" else name
-            found.append((file, kind, line, place))
+            found.append(Point(file, kind, line, place))
         if "S" in text:
             for part in text["S"].split(","):
                 first, _, last = part.partition("-")
                 for number in range(int(first), int(last or first) + 1):
-                    found.append((file, "line", number, f"{text['l']}.{text['n']}"))
+                    found.append(Point(file, "line", number, f"{text['l']}.{text['n']}"))
         points.update(found)
         if count != "0":
             reached.update(found)
     for (key, instance), counts in buses.items():
-        for bit, count in edges(counts, f"{path}: {instance}.{key[2]}").items():
+        for bit, count in edges(counts, f"{path}: {instance}.{key.bus}").items():
             bits[key] |= 1 << bit
             moved[key] |= (count > 0) << bit
-    return points, reached, dict(bits), dict(moved)
+    return Counts(points, reached, dict(bits), dict(moved))
 
 
 def edges(counts, name):
@@ -104,8 +132,8 @@ def edges(counts, name):
 def single(buses):
     """Returns the points of single bits."""
     return {
-        (file, "toggle", line, f"{bus}[{bit}]:{edge}")
-        for (file, line, bus, edge), mask in buses.items()
+        Point(one.file, "toggle", one.line, f"{one.bus}[{bit}]:{one.edge}")
+        for one, mask in buses.items()
         for bit in range(mask.bit_length()) if mask >> bit & 1
     }  # fmt: skip
 
@@ -116,22 +144,22 @@ def merge(paths):
     points, reached = set(), set()
     bits, moved = defaultdict(int), defaultdict(int)
     with ProcessPoolExecutor() as pool:
-        for run_points, run_reached, run_bits, run_moved in pool.map(read, paths):
-            points |= run_points
-            reached |= run_reached
-            for total, some in ((bits, run_bits), (moved, run_moved)):
+        for run in pool.map(read, paths):
+            points |= run.points
+            reached |= run.reached
+            for total, some in ((bits, run.bits), (moved, run.moved)):
                 for key, mask in some.items():
                     total[key] |= mask
     points |= single(bits)
     reached |= single(moved)
     parts = defaultdict(set)
-    for point in [point for point in points if point[1] == "line"]:
+    for point in [point for point in points if point.kind == "line"]:
         points.discard(point)
-        parts[point[:3]].add(point)
+        parts[point._replace(name="")].add(point)
     for line, blocks in parts.items():
-        points.add((*line, ""))
+        points.add(line)
         if blocks <= reached:
-            reached.add((*line, ""))
+            reached.add(line)
     return points, reached & points
 
 
@@ -161,14 +189,14 @@ class Waiver:
         )
 
     def matches(self, point, sources):
-        file, kind, number, name = point
+        source, line = sources[point.file], point.line
         return (
-            file == self.file
-            and kind in self.kinds
-            and re.search(self.line, sources[file][number - 1]) is not None
-            and re.search(self.points, name) is not None
-            and self._has_bit(name)
-            and re.search(self.near, "\n".join(sources[file][number - 2 : number + 1])) is not None
+            point.file == self.file
+            and point.kind in self.kinds
+            and re.search(self.line, source[line - 1]) is not None
+            and re.search(self.points, point.name) is not None
+            and self._has_bit(point.name)
+            and re.search(self.near, "\n".join(source[line - 2 : line + 1])) is not None
         )
 
 
@@ -183,7 +211,7 @@ def waive(points, reached, waivers, sources, whole=True):
     waiver without a match."""
     by_file = defaultdict(list)
     for point in points:
-        by_file[point[0]].append(point)
+        by_file[point.file].append(point)
     waived, wrong = set(), []
     for waiver in waivers:
         mine = {point for point in by_file[waiver.file] if waiver.matches(point, sources)}
@@ -193,8 +221,8 @@ def waive(points, reached, waivers, sources, whole=True):
         if whole and not mine:
             wrong.append(f"{text}: matches nothing, or only constant bits: take it out")
         if mine & reached and not waiver.at_power_up:
-            _, kind, number, name = min(mine & reached)
-            wrong.append(f"{text}: line {number}, {kind} {name} was reached, take it out")
+            one = min(mine & reached)
+            wrong.append(f"{text}: line {one.line}, {one.kind} {one.name} was reached, take it out")
         waived |= mine
     return waived - reached, wrong
 
@@ -203,11 +231,10 @@ def constants(points, signals):
     """Returns the points of bits that are constant in the device (constant_bits.ConstantBits)."""
     found = set()
     for point in points:
-        file, kind, line, name = point
-        if kind == "toggle":
-            bus = BIT.fullmatch(name)
-            base, bit = (bus[1], int(bus[2])) if bus else (name.rpartition(":")[0], 0)
-            if signals.has(file, line, base, bit):
+        if point.kind == "toggle":
+            bus = BIT.fullmatch(point.name)
+            base, bit = (bus[1], int(bus[2])) if bus else (point.name.rpartition(":")[0], 0)
+            if signals.has(point.file, point.line, base, bit):
                 found.add(point)
     return found
 
@@ -216,7 +243,7 @@ def shares(points, reached, waived):
     """Returns {kind: {points, reached, waived, percent}}; waived points do not count."""
     found = {}
     for kind in KINDS:
-        mine = {point for point in points if point[1] == kind}
+        mine = {point for point in points if point.kind == kind}
         total, hit = len(mine - waived), len(mine & reached)
         percent = round(100 * hit / total, 2) if total else 100.0
         found[kind] = {
@@ -229,8 +256,8 @@ def holes_of(points, sources):
     """Returns {file: [{line, source, kind, points}]} of unreached points; bits of a bus in one row.
     """
     rows = defaultdict(lambda: defaultdict(list))
-    for file, kind, number, name in points:
-        rows[file][number, kind].append(name)
+    for point in points:
+        rows[point.file][point.line, point.kind].append(point.name)
     return {
         file: [
             {"line": number, "source": sources[file][number - 1].strip(), "kind": kind,
@@ -267,14 +294,14 @@ def bits(names):
 def lcov(points, reached):
     """Returns lines and branches in the format of lcov tools (genhtml)."""
     text = []
-    for file in sorted({point[0] for point in points}):
+    for file in sorted({point.file for point in points}):
         text.append(f"SF:{ROOT / file}")
         for name, kind in (("DA", "line"), ("BRDA", "branch")):
-            mine = sorted(point for point in points if point[:2] == (file, kind))
+            mine = sorted(one for one in points if one.file == file and one.kind == kind)
             for at, point in enumerate(mine):
                 hit = int(point in reached)
-                text.append(f"{name}:{point[2]},{hit}" if kind == "line" else
-                            f"{name}:{point[2]},0,{at},{hit}")  # fmt: skip
+                text.append(f"{name}:{point.line},{hit}" if kind == "line" else
+                            f"{name}:{point.line},0,{at},{hit}")  # fmt: skip
         text.append("end_of_record")
     return "\n".join(text) + "\n"
 
@@ -291,11 +318,11 @@ def table(rows):
 def report(points, reached, waived, wrong, runs, sources, whole):
     """Writes the summary, the table with its holes and lcov's file; returns the printed lines and
     the failures."""
-    files = sorted({point[0] for point in points})
+    files = sorted({point.file for point in points})
     by_file = defaultdict(lambda: (set(), set(), set()))
     for at, group in enumerate((points, reached, waived)):
         for point in group:
-            for name in (point[0], str(Path(point[0]).parent)):
+            for name in (point.file, str(Path(point.file).parent)):
                 by_file[name][at].add(point)
     folders = sorted({str(Path(file).parent) for file in files})
     share = {name: shares(*by_file[name]) for name in [*folders, *files]}
@@ -341,7 +368,7 @@ def main(arguments=None):
         return 2
     points -= constant
     sources = {
-        file: (ROOT / file).read_text().split("\n") for file in {point[0] for point in points}
+        file: (ROOT / file).read_text().split("\n") for file in {point.file for point in points}
     }
     waived, wrong = waive(points, reached, read_waivers(WAIVERS), sources, not args.some)
     text, bad = report(points, reached, waived, wrong, len(paths), sources, not args.some)

@@ -15,6 +15,7 @@ import os
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from mutants import FLAGS, ROOT, scratch, yosys
 
@@ -29,32 +30,39 @@ PASSES = ("proc", "flatten", "opt", "simplemap", "opt")
 CONSTANTS = ("0", "1")
 
 
-class ConstantBits:
-    """The constant bits of all signals, from {build: [[file, line, name, present, constant]]}.
+class Signal(NamedTuple):
+    """A signal of the flattened device, declared in a line of a file; masks of its bits: present,
+    and constant."""
 
-    `name` is that of the flattened device; bits of `present` and `constant` are those of a signal.
-    """
+    file: str
+    line: int
+    name: str
+    present: int
+    constant: int
+
+
+class ConstantBits:
+    """The constant bits of all signals, from {build: signals_of()}."""
 
     def __init__(self, builds):
         self._signals = defaultdict(list)
         for signals in builds.values():
-            for file, line, name, present, constant in signals:
-                self._signals[file, line].append((f".{name}", present, constant))
+            for one in signals:
+                self._signals[one.file, one.line].append(one)
 
     def has(self, file, line, name, bit):
         """Returns True if the bit of the signal declared there is constant; `name` is without the
         path of the instance."""
         own = [
-            constant >> bit & 1
-            for path, present, constant in self._signals.get((file, line), ())
-            if present >> bit & 1 and path.endswith(f".{name}")
+            one.constant >> bit & 1
+            for one in self._signals.get((file, line), ())
+            if one.present >> bit & 1 and f".{one.name}".endswith(f".{name}")
         ]
         return bool(own) and all(own)
 
 
 def signals_of(netlist):
-    """Returns [[file, line, name, present, constant]] of the named signals of a flattened module in
-    Yosys's JSON form."""
+    """Returns the Signal of each named signal of a flattened module in Yosys's JSON form."""
     found = []
     for name, net in netlist["netnames"].items():
         file, _, place = net["attributes"].get("src", "").partition("|")[0].rpartition(":")
@@ -62,8 +70,8 @@ def signals_of(netlist):
             continue
         lowest, bits = net.get("offset", 0), net["bits"]
         constant = sum(1 << at for at, bit in enumerate(bits) if bit in CONSTANTS)
-        found.append([file, int(place.partition(".")[0]), name,
-                      (1 << len(bits)) - 1 << lowest, constant << lowest])  # fmt: skip
+        found.append(Signal(file, int(place.partition(".")[0]), name,
+                            (1 << len(bits)) - 1 << lowest, constant << lowest))  # fmt: skip
     return found
 
 
@@ -97,4 +105,5 @@ def find():
         for old in KEPT.glob("*.json"):
             old.unlink()
         kept.write_text(json.dumps(builds))
-    return ConstantBits(json.loads(kept.read_text()))
+    builds = json.loads(kept.read_text())
+    return ConstantBits({name: [Signal(*one) for one in own] for name, own in builds.items()})
