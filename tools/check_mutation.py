@@ -22,6 +22,7 @@ import fnmatch
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -54,14 +55,22 @@ def trial(check, changes, args, name=None, whole=False):
                  args.seed)  # fmt: skip
 
 
+class Ran(NamedTuple):
+    """A finished run: failed tests as (test, reason), and the error that prevented the run."""
+
+    trial: Trial
+    failed: list[tuple[str, str]]
+    error: str
+    seconds: float
+
+
 def results(executor):
-    """Yields each finished run: its Trial, failed tests as (test, reason), the error that prevented
-    the run, seconds. Raises BackendUnavailable and ClusterError."""
+    """Yields the Ran of each finished run. Raises BackendUnavailable and ClusterError."""
     for finished in executor.results():
         if finished.code == UNUSABLE:
             raise BackendUnavailable(finished.reason)
         failed, error = ([], finished.reason) if finished.code else finished.measurements[0]
-        yield finished.job, failed, error, finished.seconds
+        yield Ran(finished.job, failed, error, finished.seconds)
 
 
 def judge(check, args):
@@ -115,14 +124,14 @@ def examine(checks, args):
     with progress, open_executor(args.cluster, args.jobs, ENTRY, SOURCES, LIMITS) as executor:
         for name, (check, *_) in users.items():
             executor.add(trial(check, [], args, name))
-        for job, failed, error, seconds in results(executor):
-            name = job.name
-            if job.changes:
+        for ran in results(executor):
+            name = ran.trial.name
+            if ran.trial.changes:
                 check, judgement, before = waiting.pop(name)
-                proceed(check, judgement, (failed, error), before + seconds)
+                proceed(check, judgement, (ran.failed, ran.error), before + ran.seconds)
                 continue
-            if failed or error:
-                unfit[name] = error or failed[0][1]
+            if ran.failed or ran.error:
+                unfit[name] = ran.error or ran.failed[0][1]
             text = f"fails on the RTL as it is: {unfit[name]}" if name in unfit else "passes"
             progress.advance(note=f"{name}: {text}", failed=name in unfit)
             for check in users[name]:
@@ -140,13 +149,14 @@ def find(checks, args):
           open_executor(args.cluster, args.jobs, ENTRY, SOURCES, LIMITS) as executor):  # fmt: skip
         for check in checks:
             executor.add(trial(check, check.changes, args, whole=True))
-        for job, failed, error, _ in results(executor):
-            print(f"{job.name}: {len(failed)} tests of {known[job.name].bench}", flush=True)
-            for name, why in failed:
+        for ran in results(executor):
+            own = ran.trial.name
+            print(f"{own}: {len(ran.failed)} tests of {known[own].bench}", flush=True)
+            for name, why in ran.failed:
                 print(f"  {name}: {why[:100]}", flush=True)
-            if error:
-                print(f"  {error[:1500]}", flush=True)
-            progress.advance(note=job.name)
+            if ran.error:
+                print(f"  {ran.error[:1500]}", flush=True)
+            progress.advance(note=own)
 
 
 def main(arguments=None):

@@ -20,6 +20,7 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import mutants as netlists
 import wiring
@@ -96,6 +97,15 @@ def _run_folder(name):
     shutil.rmtree(folder, ignore_errors=True)
 
 
+class Tried(NamedTuple):
+    """The verdict of a mutant, and the test that gave it with its message."""
+
+    number: int
+    verdict: str
+    test: str
+    message: str
+
+
 class Bench:
     """The benches of a block on the netlist of its mutants, which this class writes and builds."""
 
@@ -132,9 +142,9 @@ class Bench:
                  for case in found["cases"]]  # fmt: skip
         return 20 + 8 * found["seconds"], tests
 
-    def trial(self, numbers: list, tests: list, seconds: float) -> list[tuple]:
+    def trial(self, numbers: list, tests: list, seconds: float) -> list[Tried]:
         """Runs mutants under tests, [(name, limit in simulated ns), ...], in this order. Returns
-        (number, verdict, test, message) of each mutant; raises RunFailed."""
+        the Tried of each mutant; raises RunFailed."""
         with _run_folder(self.block) as folder:
             zero, *mutants = self._run(folder, [0, *numbers], tests, seconds)
             ran = {case["name"] for case in zero["cases"]}
@@ -204,13 +214,13 @@ class Bench:
         return found
 
     def _verdict(self, found):
-        """Returns (number, verdict, test, message) of a result."""
+        """Returns the Tried of a result."""
         verdict = SURVIVED if found["by"] is None else KILLED
         if found["late"]:
             verdict, found["by"], found["what"] = TIMEOUT, "", "had to be ended"
         elif "SimTimeoutError" in (found["what"] or ""):
             verdict = TIMEOUT
-        return found["number"], verdict, found["by"] or "", found["what"] or ""
+        return Tried(found["number"], verdict, found["by"] or "", found["what"] or "")
 
 
 class SystemBench(Bench):

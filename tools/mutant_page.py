@@ -3,6 +3,7 @@
 
 import json
 from collections import Counter
+from typing import NamedTuple
 
 import matplotlib
 
@@ -12,10 +13,20 @@ import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
 
 from efa_cosim.report.plots import DEFAULTS, INK, headed, svg  # noqa: E402
 
-PARTS = (("killed", "killed by a test", "#059669", ""),
-         ("timeouts", "timeout, not killed", "#2563eb", ".."),
-         ("equivalent", "proved equal", "#9ca3af", "//"),
-         ("open", "survived, verdict listed", "#dc2626", "xx"))  # fmt: skip
+
+class Part(NamedTuple):
+    """A part of the bar of a row: its key in the row, and how it is drawn."""
+
+    key: str
+    label: str
+    colour: str
+    hatch: str
+
+
+PARTS = (Part("killed", "killed by a test", "#059669", ""),
+         Part("timeouts", "timeout, not killed", "#2563eb", ".."),
+         Part("equivalent", "proved equal", "#9ca3af", "//"),
+         Part("open", "survived, verdict listed", "#dc2626", "xx"))  # fmt: skip
 
 
 def _line(name, row):
@@ -88,10 +99,10 @@ def _draw(blocks, goal):
             for row in blocks.values()
         ]
         begin = [0] * len(rows)
-        for key, label, colour, hatch in PARTS:
-            widths = [row[key] for row in rows]
-            bars.barh(places, widths, left=begin, height=0.66, color=colour, label=label,
-                      hatch=hatch, edgecolor="white")  # fmt: skip
+        for part in PARTS:
+            widths = [row[part.key] for row in rows]
+            bars.barh(places, widths, left=begin, height=0.66, color=part.colour, label=part.label,
+                      hatch=part.hatch, edgecolor="white")  # fmt: skip
             begin = [at + width for at, width in zip(begin, widths, strict=True)]
         bars.set_yticks(places, blocks)
         bars.set_ylim(len(blocks) - 0.4, -0.6)

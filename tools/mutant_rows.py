@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import mutants as netlists
-from mutant_bench import KILLED, NOT_RUN, SURVIVED, TIMEOUT
+from mutant_bench import KILLED, NOT_RUN, SURVIVED, TIMEOUT, Tried
 from mutant_runs import State, digest, system_state, unit_state
 
 from efa_cosim.boundary.backend import BackendUnavailable
@@ -243,13 +243,13 @@ class Examination:
         owner = {one.number: row for row in self.rows.values() for one in row.drawn}
         names = {name for name, _ in trial.tests}
         every = {name for name, *_ in self._reference()[1]}
-        for number, verdict, by, what in found:
-            row = owner[number]
-            passed = names | set(row.verdicts.get(number, {}).get("passed", ()))
-            if verdict == SURVIVED and passed < every:
-                verdict = OPEN
-            row.note(number, verdict, by, what, passed)
-        for row in {owner[number].name: owner[number] for number, *_ in found}.values():
+        tried = [Tried(*one) for one in found]
+        for one in tried:
+            row = owner[one.number]
+            passed = names | set(row.verdicts.get(one.number, {}).get("passed", ()))
+            verdict = OPEN if one.verdict == SURVIVED and passed < every else one.verdict
+            row.note(one.number, verdict, one.test, one.message, passed)
+        for row in {owner[one.number].name: owner[one.number] for one in tried}.values():
             row.write()
 
 
