@@ -1,15 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the UVM register model of the bench from spec/regs.yaml."""
 
+from typing import NamedTuple
+
 from gen_verilog import TITLE
 
 START = '''# SPDX-License-Identifier: Apache-2.0
 # {title}
 """Register model of BAR 0: registers with offset, access, reset value and fields."""
 
+from typing import NamedTuple
+
 from pyuvm import uvm_endianness_e, uvm_reg, uvm_reg_block, uvm_reg_field
 
 WIDTH = {width}
+
+
+class Field(NamedTuple):
+    """Bits of a register, with their reset value."""
+
+    name: str
+    lsb: int
+    width: int
+    reset: int
 
 
 class BarRegisters(uvm_reg_block):
@@ -22,23 +35,32 @@ class BarRegisters(uvm_reg_block):
 '''
 END = '''        self.lock_model()
 
-    def _add(
-        self, name: str, offset: int, access: str, *fields: tuple[str, int, int, int]
-    ) -> uvm_reg:
-        """Adds a register; a field is (name, LSB, width, reset value)."""
+    def _add(self, name: str, offset: int, access: str, *fields: Field) -> uvm_reg:
+        """Adds a register."""
         register = uvm_reg(name, WIDTH)
         register.configure(self)
-        for field, lsb, width, reset in fields:
-            part = uvm_reg_field(field)
-            part.configure(register, width, lsb, access, False, reset, True, False, False)
+        for one in fields:
+            part = uvm_reg_field(one.name)
+            part.configure(
+                register, one.width, one.lsb, access, False, one.reset, True, False, False
+            )
         # Every register completes reads and ignores stores that its access does not permit.
         self.bar.add_reg(register, offset, "RW")
         return register
 '''
 
 
+class Field(NamedTuple):
+    """A bit range of a register, with its reset value."""
+
+    name: str
+    lsb: int
+    width: int
+    reset: int
+
+
 def fields_of(register, width):
-    """Returns (name, LSB, width, reset value) of each bit range, with the bits without a name."""
+    """Returns the Field of each bit range, with the bits without a name."""
     reset, rows, at = register.raw["reset"], [], 0
     named = sorted((bits.lsb, bits.width, bits.name) for bits in register.bits)
     for lsb, size, name in [*named, (width, 0, None)]:
@@ -47,7 +69,7 @@ def fields_of(register, width):
         if name is not None:
             rows.append((name, lsb, size))
         at = lsb + size
-    return [(name, lsb, size, reset >> lsb & (1 << size) - 1) for name, lsb, size in rows]
+    return [Field(name, lsb, size, reset >> lsb & (1 << size) - 1) for name, lsb, size in rows]
 
 
 def registers(spec):
@@ -60,8 +82,8 @@ def registers(spec):
         lines.append(f"        self.{name} = self._add(")
         lines.append(f'            "{name}", 0x{offset:02X}, "{access}",')
         lines += [
-            f'            ("{field}", {lsb}, {size}, 0x{reset:X}),'
-            for field, lsb, size, reset in fields_of(register, width)
+            f'            Field("{one.name}", {one.lsb}, {one.width}, 0x{one.reset:X}),'
+            for one in fields_of(register, width)
         ]
         lines.append("        )  # fmt: skip")
     bar = spec.constants.get("EFA_REG_BAR", {"value": 0})["value"]
