@@ -7,7 +7,7 @@ device may act in either order, the bench waits until the device is idle.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from efa_cosim.boundary.backend import MSIX_ENTRY_BYTES, msix_table_stores
 from efa_cosim.host.alloc import PAGE_BYTES
@@ -22,12 +22,24 @@ LIMITS = defs.LIMITS
 MOST_DEPTH = 16
 READ_ONLY = (REG.VERSION, REG.CONTROLLER_VERSION, REG.CAPS, REG.DEV_STS)
 UNKNOWN = (0x0C, 0x30, 0x44, 0x6C, 0x7C, 0x100, 0xFFC)
-RINGS = (
-    (REG.AQ_BASE_LO, REG.AQ_BASE_HI, REG.AQ_CAPS, (64, 128)),
-    (REG.ACQ_BASE_LO, REG.ACQ_BASE_HI, REG.ACQ_CAPS, (64,)),
-    (REG.AENQ_BASE_LO, REG.AENQ_BASE_HI, REG.AENQ_CAPS, (64,)),
-)
 MASKED_AT = 12
+
+
+class AdminRing(NamedTuple):
+    """Registers of an admin ring: both halves of its base, and depth with entry size; the valid
+    entry sizes in bytes."""
+
+    low: defs.Reg
+    high: defs.Reg
+    caps: defs.Reg
+    sizes: tuple[int, ...]
+
+
+RINGS = (
+    AdminRing(REG.AQ_BASE_LO, REG.AQ_BASE_HI, REG.AQ_CAPS, (64, 128)),
+    AdminRing(REG.ACQ_BASE_LO, REG.ACQ_BASE_HI, REG.ACQ_CAPS, (64,)),
+    AdminRing(REG.AENQ_BASE_LO, REG.AENQ_BASE_HI, REG.AENQ_CAPS, (64,)),
+)
 
 
 class Registers:
@@ -68,20 +80,19 @@ class Registers:
 
     def base(self) -> None:
         number = self.rng.randrange(len(RINGS))
-        low, high, _, _ = RINGS[number]
+        ring = RINGS[number]
         place = self.rings + number * PAGE_BYTES + self.rng.choice((0, 0x40, 0x7F))
-        stores = [(low, place & 0xFFFF_FFFF), (high, place >> 32)]
+        stores = [(ring.low, place & 0xFFFF_FFFF), (ring.high, place >> 32)]
         self.rng.shuffle(stores)
         for register, value in stores:
             self.store(register, value)
 
     def ring(self) -> None:
         """Enables a ring, newly or again, while the device is idle."""
-        number = self.rng.randrange(len(RINGS))
-        _, _, caps, sizes = RINGS[number]
+        ring = RINGS[self.rng.randrange(len(RINGS))]
         self.base()
         self.backend.settle()
-        self.store(caps, self.rng.choice(sizes) << 16 | 1 << self.rng.randrange(5))
+        self.store(ring.caps, self.rng.choice(ring.sizes) << 16 | 1 << self.rng.randrange(5))
         self.backend.settle()
 
     def mask(self) -> None:
@@ -120,10 +131,10 @@ class Registers:
 
     def bad_ring(self) -> None:
         """Stores an invalid depth or entry size, which disables the ring."""
-        _, _, caps, _ = self.rng.choice(RINGS)
+        ring = self.rng.choice(RINGS)
         self.backend.settle()
         depth, size = self.rng.choice(((0, 64), (3, 64), (2048, 64), (16, 32), (16, 0), (24, 128)))
-        self.store(caps, size << 16 | depth)
+        self.store(ring.caps, size << 16 | depth)
 
     def bad_doorbell(self) -> None:
         """Stores a producer index far beyond any ring."""

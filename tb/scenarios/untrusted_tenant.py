@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from efa_cosim.host.alloc import PAGE_BYTES
 from efa_cosim.host.completion_queue import CompletionQueue
@@ -48,6 +48,15 @@ class TenantKnobs:
     queues: int = 4
 
 
+class Posted(NamedTuple):
+    """Messages that the victim has posted: sender, receiver, id of the first one, their sizes."""
+
+    sender: Endpoint
+    receiver: Endpoint
+    first: int
+    sizes: list[int]
+
+
 class Victim:
     """Exchanges messages between two queue pairs of each kind; mirrors all their memory."""
 
@@ -61,7 +70,7 @@ class Victim:
             end.buffer.write(0, filling)
             self.mirrors[end] = bytearray(filling)
         self.sent = self.rounds = 0
-        self.open: list[Any] = []
+        self.open: list[Posted] = []
         self.sender = self.ends[0][0]
 
     def each(self) -> list[Endpoint]:
@@ -86,13 +95,14 @@ class Victim:
             self.mirrors[a][at : at + size] = data
             start = number * MESSAGE_STRIDE + b.skip
             self.mirrors[b][start : start + size] = data
-        self.open.append((a, b, self.sent, sizes))
+        self.open.append(Posted(a, b, self.sent, sizes))
         self.sent += len(sizes)
 
     def look(self) -> None:
         """Waits for the posted work: every message arrives once, complete and in order."""
         self.rounds += 1
-        for a, b, first, sizes in self.open:
+        for one in self.open:
+            a, b, first, sizes = one.sender, one.receiver, one.first, one.sizes
             for end, wanted in ((b, [size + b.skip for size in sizes]), (a, None)):
                 done = end.cq.wait_for(len(sizes))
                 if done["status"].any():
