@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cocotb_coverage.coverage import CoverCross, CoverPoint, coverage_db, coverage_section
 
 from efa_cosim.layouts import defs
+
+if TYPE_CHECKING:
+    from tb.env.predictor import Command
 
 STATUS = defs.IoCompStatus
 # Statuses that a lossless device without RDMA can report.
@@ -142,15 +145,16 @@ def sample(what: str, item: Any) -> None:
     elif what == "response":
         _response(int(defs.AdminAcqEntry.unpack(item).acq_common_descriptor.status))
     elif what == "command":
-        _command_ended(*item)
+        _command_ended(item)
     elif what == "event":
-        _observed(*item[2:])
+        _observed(item.kind, item.data)
 
 
-def _command_ended(opcode: int | None, status: int, slot: int, depth: int, version: int) -> None:
-    """Samples a command: status, ring slot, ring depth, interface version."""
-    place = PLACES[0] if slot == 0 else PLACES[2] if slot == depth - 1 else PLACES[1]
-    status = defs.AdminAqCompletionStatus(status)
+def _command_ended(command: Command) -> None:
+    """Samples a command: status, place in its ring, interface version."""
+    slot, opcode = command.slot, command.opcode
+    place = PLACES[0] if slot == 0 else PLACES[2] if slot == command.depth - 1 else PLACES[1]
+    status = defs.AdminAqCompletionStatus(command.status)
     if opcode is None:
         name = UNREAD
     elif opcode not in defs.COMMAND_STATUSES:
@@ -161,7 +165,7 @@ def _command_ended(opcode: int | None, status: int, slot: int, depth: int, versi
     own = defs.COMMAND_STATUSES.get(opcode, ())  # type: ignore[arg-type]
     if status == defs.AdminAqCompletionStatus.MALFORMED_REQUEST and status not in own:
         _corrupted(place)
-    what = name, status.name, place, VERSIONS[version - 1]
+    what = name, status.name, place, VERSIONS[command.version - 1]
     if what not in _controlled:
         # One sample per value is enough; a search through this many bins is slow.
         _controlled.add(what)

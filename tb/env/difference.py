@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from efa_cosim.layouts import defs
@@ -12,6 +11,7 @@ from tb.lib.failure import Named, field_of, named, shown
 
 if TYPE_CHECKING:
     from efa_cosim.layouts.layout import Struct
+    from tb.env.predictor import Route
 
 _FLAGS_AT = defs.IoCdescCommon.flags.offset
 _QUEUE_LSB, _QUEUE_MASK = defs.IoCdescCommon.q_type.lsb, defs.IoCdescCommon.q_type.mask
@@ -84,12 +84,11 @@ def response_layout(opcode: int | None) -> type[Struct]:
     return response
 
 
-def route_text(route: Sequence[int]) -> str:
+def route_text(route: Route) -> str:
     """Returns opcode, sender and receiver of a packet as text."""
-    opcode, source, destination, source_node, node = route
     return (
-        f"opcode {opcode} from queue pair {source:#x} of node {source_node} "
-        f"to {destination:#x} of node {node}"
+        f"opcode {route.opcode} from queue pair {route.src_qpn:#x} of node {route.src_node} "
+        f"to {route.dst_qpn:#x} of node {route.dst_node}"
     )
 
 

@@ -130,8 +130,9 @@ class PacketMonitor(LogMonitor):
     def batch(self) -> list[Any]:
         records, data = self.native.packets()
         return [
-            Packet(record[0], record[3], content)
-            for record, content in zip(records.tolist(), data, strict=True)
+            Packet(cycle, device, content)
+            for cycle, device, content
+            in zip(records["cycle"].tolist(), records["device"].tolist(), data, strict=True)
         ]
 
 

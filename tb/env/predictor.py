@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from efa_cosim.boundary.memory import Memory
 from efa_cosim.device.admin_counters import COUNTER_BYTES
@@ -35,10 +35,41 @@ if TYPE_CHECKING:
 PAGE_BYTES = 4096
 # Allocation of the last free message context depends on time: here the model never runs out.
 UNBOUND = {"msg_w": 24}
-# Opcode (None if the entry could not be read), status, slot, ring depth and interface version.
-Command: TypeAlias = tuple[int | None, int, int, int, int]
 # Place of the ring, QP number and queue type.
 CompletionKey: TypeAlias = tuple[tuple[int, int], int, int]
+
+
+class Command(NamedTuple):
+    """An admin command that has ended; `opcode` is None if the entry could not be read, `slot` is
+    that of the entry in its ring."""
+
+    opcode: int | None
+    status: int
+    slot: int
+    depth: int
+    version: int
+
+
+class Route(NamedTuple):
+    """Opcode, sender and receiver of a packet. Packets of one route keep their order; packets of
+    different routes may be reordered."""
+
+    opcode: int
+    src_qpn: int
+    dst_qpn: int
+    src_node: int
+    dst_node: int
+
+
+class RingGeometry(NamedTuple):
+    """A ring that the device writes: kind, number of its queue, subqueue, address and sizes."""
+
+    kind: str
+    number: int
+    sub: int
+    base: int
+    entry_bytes: int
+    depth: int
 
 
 def pages(start: int, end: int) -> range:
@@ -54,14 +85,13 @@ class Ring:
 
     bounds: Any = None
 
-    def __init__(
-        self, kind: str, number: int, sub: int, base: int, entry_bytes: int, depth: int
-    ) -> None:
-        self.kind, self.number, self.sub = kind, number, sub
-        self.base, self.entry_bytes, self.depth = base, entry_bytes, depth
-        self.end = base + entry_bytes * depth
+    def __init__(self, geometry: RingGeometry) -> None:
+        self.kind, self.number, self.sub = geometry.kind, geometry.number, geometry.sub
+        self.base, self.depth = geometry.base, geometry.depth
+        self.entry_bytes = geometry.entry_bytes
+        self.end = self.base + self.entry_bytes * self.depth
         self.written = 0
-        self.place = number, sub
+        self.place = self.number, self.sub
 
     def __repr__(self) -> str:
         return f"{self.kind} ring {self.number}.{self.sub}"
@@ -106,7 +136,7 @@ def clear_checksum(entry: bytes, version: int) -> bytes:
     return bare.pack()
 
 
-_ROUTE = precompiled(defs.PktHdr, "opcode", "src_qpn", "dst_qpn", "src_node", "dst_node")
+_ROUTE = precompiled(defs.PktHdr, *Route._fields)
 _ENTRY = precompiled(defs.IoCdescCommon, "flags", "qp_num")
 _RESPONSE_BYTES = defs.AdminMmioReqReadLessResp.SIZE
 _Q_TYPE_LSB = defs.IoCdescCommon.q_type.lsb
@@ -117,10 +147,12 @@ _MSG_ID_END = defs.PktHdr.msg_id.offset + defs.PktHdr.msg_id.size
 _PATH = defs.PktHdr.path.offset
 
 
-# (opcode, src_qpn, dst_qpn, src_node, dst_node) of a packet. Packets of one route keep their order;
-# packets of different routes may be reordered.
-route_of = _ROUTE.unpack_from
 psn_of = precompiled(defs.PktHdr, "psn").unpack_from
+
+
+def route_of(packet: bytes) -> Route:
+    """Returns the route of a packet."""
+    return Route(*_ROUTE.unpack_from(packet))
 
 
 def same_packet(one: bytes, other: bytes) -> bool:
@@ -209,7 +241,7 @@ class Predictor:
         self.payload = DuePayload()
         self._message: Message | None = None
         self.register_responses: deque[tuple[int, bytes, bool]] = deque()
-        self.packets: defaultdict[tuple[int, ...], deque[bytes]] = defaultdict(deque)
+        self.packets: defaultdict[Route, deque[bytes]] = defaultdict(deque)
         self.interrupts: Counter[int] = Counter()
         self.touched: set[int] = set()
         # A reset that the host posted and the device has not begun, with the host's later actions.
@@ -346,7 +378,7 @@ class Predictor:
         self.vectors.rest(admin_masked)
 
     def _cancel_rings(self) -> None:
-        self.rings: dict[int, tuple[EntryRing, tuple[Any, ...], Any]]
+        self.rings: dict[int, tuple[EntryRing, RingGeometry, Any]]
         self._acq: EntryRing | None
         self.rings, self._acq = {}, None
         self._by_page = defaultdict(list)
@@ -386,30 +418,31 @@ class Predictor:
 
     def _find_rings(self) -> None:
         """Finds the rings that commands and registers have named."""
-        seen: dict[int, tuple[EntryRing, tuple[Any, ...], Any]]
+        seen: dict[int, tuple[EntryRing, RingGeometry, Any]]
         device, seen = self.device, {}
         admin = device.admin
         self._acq = admin.acq
         if admin.acq is not None:
             size = defs.AdminAcqEntry.SIZE
-            place = ADMIN_RESPONSE, 0, 0, admin.acq_base, size, admin.acq.depth
-            seen[id(admin.acq)] = admin.acq, place, admin.acq_vector
+            acq = RingGeometry(ADMIN_RESPONSE, 0, 0, admin.acq_base, size, admin.acq.depth)
+            seen[id(admin.acq)] = admin.acq, acq, admin.acq_vector
         if admin.events.ring is not None:
             ring = admin.events.ring
-            place = ASYNC_EVENT, 0, 0, admin.events.base, defs.AdminAenqEntry.SIZE, ring.depth
-            seen[id(ring)] = ring, place, admin.events.vector
+            size = defs.AdminAenqEntry.SIZE
+            aenq = RingGeometry(ASYNC_EVENT, 0, 0, admin.events.base, size, ring.depth)
+            seen[id(ring)] = ring, aenq, admin.events.vector
         for eq in device.objects.eqs.values():
-            place = EVENT, eq.index, 0, eq.base, defs.AdminEqe.SIZE, eq.ring.depth
-            seen[id(eq.ring)] = eq.ring, place, eq.vector
+            own = RingGeometry(EVENT, eq.index, 0, eq.base, defs.AdminEqe.SIZE, eq.ring.depth)
+            seen[id(eq.ring)] = eq.ring, own, eq.vector
         for cq in device.objects.cqs.values():
             for sub, ring in enumerate(cq.rings):
                 base = cq.base + sub * ring.depth * cq.entry_bytes
-                place = COMPLETION, cq.index, sub, base, cq.entry_bytes, ring.depth
-                seen[id(ring)] = ring, place, cq
+                own = RingGeometry(COMPLETION, cq.index, sub, base, cq.entry_bytes, ring.depth)
+                seen[id(ring)] = ring, own, cq
         known = self.rings
-        for name, (_, place, owner) in seen.items():
-            if name not in known or known[name][1] != place:
-                self._add_ring(Ring(*place), owner)
+        for name, (_, geometry, owner) in seen.items():
+            if name not in known or known[name][1] != geometry:
+                self._add_ring(Ring(geometry), owner)
         # The model's rings stay referenced, so that no other object gets the same id().
         self.rings = seen
 
@@ -495,10 +528,10 @@ class Predictor:
             self.async_events.append(clear_time(entry))
 
     def _command_of(self, head: Any) -> Command:
-        """Returns the command of a response: opcode, status, slot, ring depth, version."""
+        """Returns the command of a response."""
         admin: Any = self.device.admin
         opcode, slot = admin.current
-        return opcode, int(head.status), slot, admin.aq.depth, self.device.version
+        return Command(opcode, int(head.status), slot, admin.aq.depth, self.device.version)
 
     def _is_response(self, address: int) -> bool:
         device = self.device

@@ -102,10 +102,10 @@ class Predictors:
         Fields that a device chooses differ, so the packet of the device is only compared.
         """
         route = route_of(one.data)
-        opcode, source, destination, _, node = route
-        target, due = self._by_node.get(node), self.devices[one.device].packets.get(route)
+        target = self._by_node.get(route.dst_node)
+        due = self.devices[one.device].packets.get(route)
         if due and target is not None:
-            self._flying[target][opcode, source, destination].append(due[0])
+            self._flying[target][route.opcode, route.src_qpn, route.dst_qpn].append(due[0])
 
     def _event(self, one: Any) -> None:
         device, predictor = one.device, self.devices[one.device]

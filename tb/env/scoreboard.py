@@ -101,7 +101,7 @@ class Scoreboard:
             ),
             Message: lambda one: self.interrupt(one.device, one.cycle, one.data, one.address),
             Packet: lambda one: self.packet(one.device, one.cycle, one.data),
-            Event: lambda one: self.event(one.device, one.cycle, one.kind, one.data),
+            Event: self.event,
         }
 
     def compare(self, one: Any) -> None:
@@ -217,7 +217,7 @@ class Scoreboard:
                 where,
                 f"response to command {command_id:#x}\n"
                 f"  expected {wanted.hex()}\n  got      {bare.hex()}",
-                field_of(response_layout(command[0]), wanted, bare),
+                field_of(response_layout(command.opcode), wanted, bare),
             )
         ring.bounds.entry(where[1])
         self.compared["admin responses"] += 1
@@ -311,9 +311,9 @@ class Scoreboard:
                 where, f"packet\n  expected {wanted.hex()}\n  got      {packet.hex()}",
                 packet_field(wanted, packet),
             )  # fmt: skip
-        opcode, _, _, _, node = route
-        if opcode == _SRD_SEND:
+        if route.opcode == _SRD_SEND:
             (psn,) = psn_of(packet)
+            node = route.dst_node
             due = self._next_psn[device, node]
             if psn != due:
                 raise differs(
@@ -325,14 +325,15 @@ class Scoreboard:
         if self.listeners:
             self._report("packet", packet)
 
-    def event(self, device: int, cycle: int, kind: int, data: int) -> None:
+    def event(self, one: Event) -> None:
         """Processes an ev_* event; the end of a session clears what its outputs depended on."""
-        if kind == RESET and defs.EVENTS.reset.unpack(data).step == DRAINED:
+        if one.kind == RESET and defs.EVENTS.reset.unpack(one.data).step == DRAINED:
+            device = one.device
             self._admin_interrupts[device] = self.predictors[device].interrupts[ADMIN_VECTOR]
             for to in [to for to in self._next_psn if to[0] == device]:
                 del self._next_psn[to]
         if self.listeners:
-            self._report("event", (device, cycle, kind, data))
+            self._report("event", one)
 
     def interrupt(self, device: int, cycle: int, vector: int, address: int | None = None) -> None:
         """Compares an MSI-X message: its data, and its address if known."""

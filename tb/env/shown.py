@@ -85,12 +85,11 @@ class ShownEvents:
     def _count(self, what: str, item: Any) -> None:
         if what != "event":
             return
-        device, _, kind, data = item
-        name = self._names.get(kind)
-        data = None if name is None else _compared(name, data)
+        name = self._names.get(item.kind)
+        data = None if name is None else _compared(name, item.data)
         if data is not None:
             # Only an event with a name has data.
-            self._device[device, name, data] += 1  # type: ignore[index]
+            self._device[item.device, name, data] += 1  # type: ignore[index]
 
     def check(self) -> int:
         """Raises Difference if a number of events differs; returns the number of compared ones."""

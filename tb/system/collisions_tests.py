@@ -107,8 +107,8 @@ class EveryCauseIsReportedOnce(NicTest):
 
     def note(self, what: str, item: Any) -> None:
         """Records (queue pair, cause) of each ev_qperr."""
-        if what == "event" and item[2] == defs.Ev.QPERR:
-            event = defs.EVENTS.qperr.unpack(item[3])
+        if what == "event" and item.kind == defs.Ev.QPERR:
+            event = defs.EVENTS.qperr.unpack(item.data)
             self.reported.append((event.qpn, event.cause))
 
     def check_phase(self) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from efa_cosim.layouts import defs
 from tb.env.shown import ADMIN, ShownEvents
+from tb.env.transactions import Event
 
 
 class Board:
@@ -21,7 +22,7 @@ class Board:
         """Reports an event of the device."""
         data = getattr(defs.EVENTS, name).pack(**values)
         for listener in self.listeners:
-            listener("event", (0, 7, int(defs.Ev[name.upper()]), data))
+            listener("event", Event(7, 0, int(defs.Ev[name.upper()]), data))
 
 
 def test_equal_events_in_any_order_agree():
