@@ -43,8 +43,11 @@ print(json.dumps([{{"metric": "latency", "statistic": "median", "value": job["si
     "unit": "cycles", "messages": 8, "limit": None, "kind": "SRD", "size": job["size"], "queues": 1,
     "host_read_latency": 125, "seed": 1}}]))
 """
+# A shell ignores SIGINT in a background job, and child processes inherit that. The client restores
+# the default, so that a test can interrupt it.
 CLIENT = """
-import pathlib, sys
+import pathlib, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from efa_cosim.cli import regress, sweep
 from efa_cosim.cli.main import main
 from efa_cosim.sweep import cache
@@ -227,8 +230,17 @@ def test_after_the_death_of_the_client_the_same_command_resumes(site, expected):
     assert site.table() == expected
 
 
+@pytest.fixture
+def background():
+    """Ignores SIGINT, as a shell does in a background job; child processes inherit that."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @with_dask
 @pytest.mark.slow
+@pytest.mark.usefixtures("background")
 def test_an_interrupt_ends_the_jobs_of_the_workers(site):
     site.start()
     site.slow(600)
