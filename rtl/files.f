@@ -59,7 +59,18 @@ rtl/queue/efa_sq_reorder.v
 rtl/data/efa_tx_buffer.v
 rtl/transport/efa_ah_gen.v
 rtl/transport/efa_psn.v
+rtl/common/efa_ram_fwd.v
 rtl/transport/efa_psn_range.v
+rtl/transport/efa_slot_find.v
+rtl/transport/efa_path_choose.v
+rtl/transport/efa_srd_number.v
+rtl/transport/efa_tx_times.v
+rtl/transport/efa_tx_extent.v
+rtl/transport/efa_tx_pace.v
+rtl/transport/efa_tx_paths.v
+rtl/transport/efa_tx_loss.v
+rtl/transport/efa_tx_deadlines.v
+rtl/transport/efa_tx_requests.v
 rtl/transport/efa_net_tx.v
 rtl/transport/efa_msg_id_alloc.v
 # level blocks 2
@@ -70,6 +81,13 @@ rtl/queue/efa_sq_fetch.v
 rtl/data/efa_wqe_check.v
 rtl/transport/efa_send_tracker.v
 rtl/transport/efa_rx_window.v
+rtl/transport/efa_peer_list.v
+rtl/transport/efa_ack_join.v
+rtl/transport/efa_ack_mask.v
+rtl/transport/efa_tx_window.v
+rtl/transport/efa_tx_timer.v
+rtl/transport/efa_tx_measure.v
+rtl/transport/efa_tx_limits.v
 rtl/transport/efa_rx_outcome.v
 rtl/transport/efa_ack_build.v
 rtl/data/efa_tx_alloc.v
@@ -95,11 +113,16 @@ rtl/queue/efa_cq.v
 rtl/queue/efa_eq.v
 rtl/admin/efa_cmd_mr.v
 rtl/queue/efa_rq.v
+rtl/transport/efa_ack_check.v
+rtl/transport/efa_tx_space.v
 rtl/data/efa_rx_accept.v
 rtl/data/efa_rx_scatter.v
 rtl/data/efa_tx.v
 rtl/transport/efa_srd_receiver.v
+# level blocks 4
+rtl/transport/efa_tx_resolve.v
 # level engine parts
+rtl/transport/efa_srd_sender.v
 rtl/efa_sq_engine.v
 rtl/efa_transport_engine.v
 # level wrappers

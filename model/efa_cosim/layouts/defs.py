@@ -207,6 +207,32 @@ class TxKind(IntEnum):
     BARRIER = 2
 
 
+class TxMode(IntEnum):
+    """What a peer of the reliable transport may send."""
+
+    NORMAL = 0
+    HOLD = 1
+    FLUSH = 2
+    FORGET = 3
+
+
+class TxSlots(IntEnum):
+    """Which slots of a send window are walked."""
+
+    GIVEN = 0
+    IN_FLIGHT = 1
+    LOST = 2
+    UNRESOLVED = 3
+
+
+class TxRequest(IntEnum):
+    """State of a retransmission that efa_tx_resolve requests from efa_tx_space."""
+
+    NONE = 0
+    OPEN = 1
+    CANCELED = 2
+
+
 class DmaRdClient(IntEnum):
     """Clients of host reads: lanes of the arrays s_rd and m_rd_cpl of efa_host."""
 
@@ -2536,6 +2562,212 @@ INTERNAL = layouts(
             ("due", 40, 1),
             ("again", 41, 1),
             ("begins", 42, 1),
+        ),
+    ),
+    BitLayout(
+        "srd_post",
+        49,
+        (
+            ("again", 0, 1),
+            ("node", 1, 16),
+            ("id", 17, 32),
+        ),
+    ),
+    BitLayout(
+        "srd_send",
+        136,
+        (
+            ("id", 0, 32),
+            ("node", 32, 16),
+            ("psn", 48, 32),
+            ("session", 80, 16),
+            ("incarnation", 96, 16),
+            ("path", 112, 8),
+            ("behind", 120, 16),
+        ),
+    ),
+    BitLayout(
+        "srd_gone",
+        64,
+        (
+            ("node", 0, 16),
+            ("session", 16, 16),
+            ("psn", 32, 32),
+        ),
+    ),
+    BitLayout(
+        "srd_note",
+        57,
+        (
+            ("ended", 0, 1),
+            ("node", 1, 16),
+            ("id", 17, 32),
+            ("status", 49, 8),
+        ),
+    ),
+    BitLayout(
+        "tx_space",
+        200,
+        (
+            ("session", 0, 16),
+            ("next", 16, 32),
+            ("sent", 48, 16),
+            ("orders", 64, 128),
+            ("turn", 192, 3),
+            ("again", 195, 1),
+            ("again_path", 196, 3),
+            ("probe", 199, 1),
+        ),
+    ),
+    BitLayout(
+        "tx_limits",
+        362,
+        (
+            ("mode", 0, 2, TxMode),
+            ("status", 2, 8),
+            ("oldest", 10, 32),
+            ("incarnation", 42, 16),
+            ("window", 58, 16),
+            ("waits", 74, 1),
+            ("settled", 75, 16),
+            ("path_settled", 91, 128),
+            ("usable", 219, 8),
+            ("again", 227, 1),
+            ("again_turn", 228, 1),
+            ("again_psn", 229, 32),
+            ("again_id", 261, 32),
+            ("probe", 293, 1),
+            ("probe_turn", 294, 1),
+            ("probe_path", 295, 3),
+            ("probe_psn", 298, 32),
+            ("probe_id", 330, 32),
+        ),
+    ),
+    BitLayout(
+        "tx_record",
+        75,
+        (
+            ("id", 0, 32),
+            ("path", 32, 3),
+            ("order", 35, 16),
+            ("ticks", 51, 24),
+        ),
+    ),
+    BitLayout(
+        "tx_times",
+        175,
+        (
+            ("known", 0, 1),
+            ("srtt8", 1, 27),
+            ("rttvar4", 28, 27),
+            ("previous_shortest", 55, 24),
+            ("previous_longest", 79, 24),
+            ("shortest", 103, 24),
+            ("longest", 127, 24),
+            ("period_end", 151, 24),
+        ),
+    ),
+    BitLayout(
+        "tx_pace",
+        57,
+        (
+            ("window", 0, 16),
+            ("slow", 16, 1),
+            ("round", 17, 16),
+            ("shortest", 33, 24),
+        ),
+    ),
+    BitLayout(
+        "tx_paths",
+        769,
+        (
+            ("usable", 0, 8),
+            ("settled", 8, 128),
+            ("newest", 136, 128),
+            ("times8", 264, 216),
+            ("losses", 480, 32),
+            ("probing", 512, 8),
+            ("probe_ticks", 520, 192),
+            ("next_probe", 712, 24),
+            ("first_probe", 736, 3),
+            ("best", 739, 3),
+            ("best_time8", 742, 27),
+        ),
+    ),
+    BitLayout(
+        "tx_self",
+        67,
+        (
+            ("incarnation", 0, 16),
+            ("answered", 16, 1),
+            ("lossy", 17, 1),
+            ("ending", 18, 8),
+            ("settled", 26, 16),
+            ("resolved", 42, 1),
+            ("resolved_ticks", 43, 24),
+        ),
+    ),
+    BitLayout(
+        "tx_deadlines",
+        86,
+        (
+            ("backoff", 0, 4),
+            ("timeouts", 4, 8),
+            ("timer", 12, 1),
+            ("timer_ticks", 13, 24),
+            ("age", 37, 1),
+            ("age_ticks", 38, 24),
+            ("search_ticks", 62, 24),
+        ),
+    ),
+    BitLayout(
+        "tx_requests",
+        136,
+        (
+            ("again", 0, 2, TxRequest),
+            ("again_turn", 2, 1),
+            ("again_psn", 3, 32),
+            ("again_id", 35, 32),
+            ("probe", 67, 1),
+            ("probe_turn", 68, 1),
+            ("probe_path", 69, 3),
+            ("probe_psn", 72, 32),
+            ("probe_id", 104, 32),
+        ),
+    ),
+    BitLayout(
+        "tx_extent",
+        49,
+        (
+            ("learned", 0, 1),
+            ("previous", 1, 16),
+            ("current", 17, 16),
+            ("acked", 33, 16),
+        ),
+    ),
+    BitLayout(
+        "tx_measure",
+        1050,
+        (
+            ("times", 0, 175),
+            ("pace", 175, 57),
+            ("extent", 232, 49),
+            ("paths", 281, 769),
+        ),
+    ),
+    BitLayout(
+        "tx_ack",
+        416,
+        (
+            ("node", 0, 16),
+            ("session", 16, 16),
+            ("incarnation", 32, 16),
+            ("path", 48, 8),
+            ("status", 56, 8),
+            ("refused_psn", 64, 32),
+            ("psn", 96, 32),
+            ("bitmap_psn", 128, 32),
+            ("bitmap", 160, 256),
         ),
     ),
     BitLayout(

@@ -159,6 +159,23 @@ class TxKind(IntEnum):
     COMPLETION = 1
     BARRIER = 2
 
+class TxMode(IntEnum):
+    NORMAL = 0
+    HOLD = 1
+    FLUSH = 2
+    FORGET = 3
+
+class TxSlots(IntEnum):
+    GIVEN = 0
+    IN_FLIGHT = 1
+    LOST = 2
+    UNRESOLVED = 3
+
+class TxRequest(IntEnum):
+    NONE = 0
+    OPEN = 1
+    CANCELED = 2
+
 class DmaRdClient(IntEnum):
     ADM = 0
     RQ = 1
@@ -2552,6 +2569,148 @@ class _InternalSrdDue:
     again: int
     begins: int
 
+class _InternalSrdPost:
+    again: int
+    node: int
+    id: int
+
+class _InternalSrdSend:
+    id: int
+    node: int
+    psn: int
+    session: int
+    incarnation: int
+    path: int
+    behind: int
+
+class _InternalSrdGone:
+    node: int
+    session: int
+    psn: int
+
+class _InternalSrdNote:
+    ended: int
+    node: int
+    id: int
+    status: int
+
+class _InternalTxSpace:
+    session: int
+    next: int
+    sent: int
+    orders: int
+    turn: int
+    again: int
+    again_path: int
+    probe: int
+
+class _InternalTxLimits:
+    mode: int
+    status: int
+    oldest: int
+    incarnation: int
+    window: int
+    waits: int
+    settled: int
+    path_settled: int
+    usable: int
+    again: int
+    again_turn: int
+    again_psn: int
+    again_id: int
+    probe: int
+    probe_turn: int
+    probe_path: int
+    probe_psn: int
+    probe_id: int
+
+class _InternalTxRecord:
+    id: int
+    path: int
+    order: int
+    ticks: int
+
+class _InternalTxTimes:
+    known: int
+    srtt8: int
+    rttvar4: int
+    previous_shortest: int
+    previous_longest: int
+    shortest: int
+    longest: int
+    period_end: int
+
+class _InternalTxPace:
+    window: int
+    slow: int
+    round: int
+    shortest: int
+
+class _InternalTxPaths:
+    usable: int
+    settled: int
+    newest: int
+    times8: int
+    losses: int
+    probing: int
+    probe_ticks: int
+    next_probe: int
+    first_probe: int
+    best: int
+    best_time8: int
+
+class _InternalTxSelf:
+    incarnation: int
+    answered: int
+    lossy: int
+    ending: int
+    settled: int
+    resolved: int
+    resolved_ticks: int
+
+class _InternalTxDeadlines:
+    backoff: int
+    timeouts: int
+    timer: int
+    timer_ticks: int
+    age: int
+    age_ticks: int
+    search_ticks: int
+
+class _InternalTxRequests:
+    again: int
+    again_turn: int
+    again_psn: int
+    again_id: int
+    probe: int
+    probe_turn: int
+    probe_path: int
+    probe_psn: int
+    probe_id: int
+
+class _InternalTxExtent:
+    learned: int
+    previous: int
+    current: int
+    acked: int
+
+class _InternalTxMeasure:
+    times: int
+    pace: int
+    extent: int
+    paths: int
+
+class _InternalTxAck:
+    node: int
+    session: int
+    incarnation: int
+    path: int
+    status: int
+    refused_psn: int
+    psn: int
+    bitmap_psn: int
+    bitmap: int
+
 class _InternalRxWindow:
     session: int
     oldest: int
@@ -2594,6 +2753,22 @@ class _Internal(_Names[BitLayout[Any]]):
     srd_outcome: BitLayout[_InternalSrdOutcome]
     srd_reply: BitLayout[_InternalSrdReply]
     srd_due: BitLayout[_InternalSrdDue]
+    srd_post: BitLayout[_InternalSrdPost]
+    srd_send: BitLayout[_InternalSrdSend]
+    srd_gone: BitLayout[_InternalSrdGone]
+    srd_note: BitLayout[_InternalSrdNote]
+    tx_space: BitLayout[_InternalTxSpace]
+    tx_limits: BitLayout[_InternalTxLimits]
+    tx_record: BitLayout[_InternalTxRecord]
+    tx_times: BitLayout[_InternalTxTimes]
+    tx_pace: BitLayout[_InternalTxPace]
+    tx_paths: BitLayout[_InternalTxPaths]
+    tx_self: BitLayout[_InternalTxSelf]
+    tx_deadlines: BitLayout[_InternalTxDeadlines]
+    tx_requests: BitLayout[_InternalTxRequests]
+    tx_extent: BitLayout[_InternalTxExtent]
+    tx_measure: BitLayout[_InternalTxMeasure]
+    tx_ack: BitLayout[_InternalTxAck]
     rx_window: BitLayout[_InternalRxWindow]
 
 INTERNAL: _Internal

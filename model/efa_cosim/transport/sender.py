@@ -334,7 +334,8 @@ class PeerSender:
             self.in_flight -= 1
             if record.again and now - record.time < self.shortest:
                 # The first transmission arrived: it was late, not lost.
-                self._overtaken = min(self.extent + 1, self._window)
+                late = min(self.extent + 1, self._window)
+                self._overtaken = max(self._overtaken, late)
         record.state = _RESOLVED
         self._acknowledged += 1
         if self._acknowledged >= self._extent_period:

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_tx_loss - decides by order and age whether a packet in flight is lost (decision 0009).
+//
+// In    s_record: its transmission; s_ticks: the time; s_newest: of its path; s_extent, s_learned,
+//       s_lossy, s_longest: of its peer; s_resolved, s_resolved_ticks: latest transmission of a
+//       resolved packet that was sent once
+// Out   m_lost; m_aged: by its age; m_silent: its path brings nothing for it; m_young, m_age_ticks: its
+//       age is to be checked at that time
+// Time  combinational
+`default_nettype none
+`include "efa_defs.vh"
+
+module efa_tx_loss (
+    input wire [`EFA_TX_RECORD__W-1:0] s_record,
+    input wire [23:0] s_ticks,
+    input wire [15:0] s_newest,
+    input wire [15:0] s_extent,
+    input wire s_learned,
+    input wire s_lossy,
+    input wire [23:0] s_longest,
+    input wire s_resolved,
+    input wire [23:0] s_resolved_ticks,
+    output wire m_lost,
+    output wire m_aged,
+    output wire m_silent,
+    output wire m_young,
+    output wire [23:0] m_age_ticks
+);
+
+  wire [15:0] order = s_record[`EFA_TX_RECORD__ORDER];
+  wire [23:0] sent = s_record[`EFA_TX_RECORD__TICKS];
+
+  wire [15:0] behind = s_newest - order;
+  wire [15:0] beyond = behind - s_extent;
+  wire overtaken = s_lossy && !behind[15] && !beyond[15] && beyond != 16'd0;
+
+  wire [23:0] limit = s_longest + {2'd0, s_longest[23:2]};
+  wire [23:0] age = s_ticks - sent;
+  wire old = age > limit;
+  wire [23:0] to_later = sent - s_resolved_ticks;
+  wire later = s_resolved && to_later[23];
+
+  assign m_silent = behind[15];
+  assign m_aged = old && later && (s_lossy || (m_silent && s_learned));
+  assign m_lost = overtaken || m_aged;
+  assign m_young = !old;
+  assign m_age_ticks = sent + limit + 24'd1;
+
+  wire unused_bits = &{1'b0, s_record, to_later};
+
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_tx_paths - holds what the sender knows of the paths to the peer in work.
+//
+// In    s_load, s_state: another peer; s_clear: a new session; s_path and what happens to it:
+//       s_settle: a transmission is no longer in flight; s_lose: a packet is lost; s_acked: a packet
+//       is acknowledged, with s_once: it was sent once, with s_order and s_time; s_disable: the path
+//       brings nothing; s_answer: an acknowledgement came through it; s_probe: the next probe
+//       leaves; s_find: the best path is needed next time; s_shortest, s_srtt8: of the peer; s_ticks: the time;
+//       s_cfg_paths: paths that exist
+// Out   m_state; m_newest: newest order number of s_path; m_unusable: a path is not usable;
+//       m_probe_due, m_probe_path: the next probe; m_busy: a search, no s_load
+// Time  one cycle; a search of 8 cycles after s_find, if the best path has become slower or unusable
+`default_nettype none
+`include "efa_defs.vh"
+
+module efa_tx_paths #(
+    parameter PATH_PROBE = `EFA_TRANSPORT__PATH_PROBE,
+    parameter ORDER_LEFT = 0  // as in efa_tx_space
+) (
+    input wire clk,
+    input wire rst,
+    input wire [7:0] s_cfg_paths,
+    input wire s_load,
+    input wire [`EFA_TX_PATHS__W-1:0] s_state,
+    input wire s_clear,
+    input wire [2:0] s_path,
+    input wire s_settle,
+    input wire s_lose,
+    input wire s_acked,
+    input wire s_once,
+    input wire [15:0] s_order,
+    input wire [23:0] s_time,
+    input wire s_disable,
+    input wire s_answer,
+    input wire s_probe,
+    input wire s_find,
+    input wire [23:0] s_shortest,
+    input wire [26:0] s_srtt8,
+    input wire [23:0] s_ticks,
+    output wire [`EFA_TX_PATHS__W-1:0] m_state,
+    output wire [15:0] m_newest,
+    output wire m_unusable,
+    output wire m_probe_due,
+    output wire [2:0] m_probe_path,
+    output wire m_busy
+);
+
+  localparam [31:0] PROBE = PATH_PROBE;
+  localparam [31:0] LOSSES = `EFA_TRANSPORT__PATH_LOSSES;
+  localparam [31:0] ORDERS = ORDER_LEFT;
+  localparam [15:0] FIRST_ORDER = 16'd0 - ORDERS[15:0];
+  localparam [15:0] BEFORE_FIRST = FIRST_ORDER - 16'd1;
+  localparam [7:0] A_PATH = 8'd1;
+
+  reg [7:0] usable_q;
+  reg [127:0] settled_q;
+  reg [127:0] newest_q;
+  reg [215:0] times8_q;
+  reg [31:0] losses_q;
+  reg [7:0] probing_q;
+  reg [191:0] probe_ticks_q;
+  reg [23:0] next_probe_q;
+  reg [2:0] first_probe_q;
+  reg [2:0] best_q;
+  reg [26:0] best_time8_q;
+  reg stale_q;  // the best path may be another one
+  reg finds_q;
+  reg [2:0] place_q;
+
+  // The path of this cycle.
+  wire usable = usable_q[s_path];
+  wire [15:0] newest = newest_q[16*s_path+:16];
+  wire [26:0] time8 = times8_q[27*s_path+:27];
+  wire [3:0] losses = losses_q[4*s_path+:4];
+  wire [3:0] losses_more = losses + 4'd1;
+  wire [7:0] here = A_PATH << s_path;
+  wire lose_last = s_lose && losses_more >= LOSSES[3:0];
+
+  wire timed = s_acked && s_once;
+  wire [26:0] from8 = time8 == 27'd0 ? s_srtt8 : time8;
+  wire [26:0] time8_d = from8 + {3'd0, s_time} - {3'd0, from8[26:3]};
+  wire is_best = best_time8_q == 27'd0 || s_path == best_q || time8_d < best_time8_q;
+  wire becomes_best = timed && usable && is_best;
+  wire is_slow = timed && usable && !is_best && {1'b0, time8_d} > {best_time8_q, 1'b0};
+  wire [15:0] order_step = s_order - newest;
+  wire is_newer = timed && order_step != 16'd0 && !order_step[15];
+
+  wire [23:0] answer_time = s_ticks - probe_ticks_q[24*s_path+:24];
+  wire answered = s_answer && probing_q[s_path] && answer_time >= s_shortest;
+  wire [27:0] answer_time8 = {1'b0, answer_time, 3'd0};
+  wire heals = answered && !usable && answer_time8 <= {best_time8_q, 1'b0};
+
+  wire disable_path = (s_disable || lose_last || is_slow) && usable;
+  wire [7:0] left = usable_q & ~here;
+  // The best path may be another one.
+  wire changes = disable_path || heals || (becomes_best && time8_d > best_time8_q);
+  wire begin_search = s_find && (stale_q || changes);
+  wire all_usable = usable_q == s_cfg_paths;
+
+  // The next probe.
+  wire [7:0] unusable = s_cfg_paths & ~usable_q;
+  wire [15:0] turned = {unusable, unusable} >> first_probe_q;
+  wire [7:0] first = turned[7:0] & (~turned[7:0] + A_PATH);
+  wire [2:0] first_place;
+  assign first_place[0] = (first & 8'hAA) != 8'd0;
+  assign first_place[1] = (first & 8'hCC) != 8'd0;
+  assign first_place[2] = (first & 8'hF0) != 8'd0;
+  wire [2:0] probe_path = first_probe_q + first_place;
+  wire [23:0] probe_left = next_probe_q - s_ticks;
+
+  // The search: one path per cycle.
+  wire [26:0] place_time8 = times8_q[27*place_q+:27];
+  wire better = usable_q[place_q] && place_time8 != 27'd0
+      && (best_time8_q == 27'd0 || place_time8 < best_time8_q);
+
+  assign m_state[`EFA_TX_PATHS__USABLE] = usable_q;
+  assign m_state[`EFA_TX_PATHS__SETTLED] = settled_q;
+  assign m_state[`EFA_TX_PATHS__NEWEST] = newest_q;
+  assign m_state[`EFA_TX_PATHS__TIMES8] = times8_q;
+  assign m_state[`EFA_TX_PATHS__LOSSES] = losses_q;
+  assign m_state[`EFA_TX_PATHS__PROBING] = probing_q;
+  assign m_state[`EFA_TX_PATHS__PROBE_TICKS] = probe_ticks_q;
+  assign m_state[`EFA_TX_PATHS__NEXT_PROBE] = next_probe_q;
+  assign m_state[`EFA_TX_PATHS__FIRST_PROBE] = first_probe_q;
+  assign m_state[`EFA_TX_PATHS__BEST] = best_q;
+  assign m_state[`EFA_TX_PATHS__BEST_TIME8] = best_time8_q;
+  assign m_newest = newest;
+  assign m_unusable = unusable != 8'd0;
+  // Also due after a pause of half of the range of ticks.
+  assign m_probe_due = m_unusable && (probe_left == 24'd0 || probe_left > PROBE[23:0]);
+  assign m_probe_path = probe_path;
+  assign m_busy = finds_q;
+
+  always @(posedge clk) begin
+    if (rst) finds_q <= 1'b0;
+    else finds_q <= begin_search || (finds_q && place_q != 3'd7);
+  end
+
+  always @(posedge clk) begin
+    if (begin_search) stale_q <= 1'b0;
+    else if (changes) stale_q <= 1'b1;
+    place_q <= begin_search ? 3'd0 : place_q + 3'd1;
+    if (s_settle) settled_q[16*s_path+:16] <= settled_q[16*s_path+:16] + 16'd1;
+    if (is_newer) newest_q[16*s_path+:16] <= s_order;
+    if (timed) times8_q[27*s_path+:27] <= time8_d;
+    if (s_lose) losses_q[4*s_path+:4] <= losses_more;
+    if (s_acked) losses_q[4*s_path+:4] <= 4'd0;
+    if (answered) probing_q[s_path] <= 1'b0;
+    if (heals) begin
+      usable_q[s_path] <= 1'b1;
+      times8_q[27*s_path+:27] <= answer_time8[26:0];
+      losses_q[4*s_path+:4] <= 4'd0;
+    end
+    if (s_disable || lose_last || is_slow) losses_q[4*s_path+:4] <= 4'd0;
+    if (disable_path) begin
+      usable_q <= left == 8'd0 ? s_cfg_paths : left;
+      probing_q[s_path] <= 1'b0;
+      if (all_usable) next_probe_q <= s_ticks + PROBE[23:0];
+    end
+    if (s_probe) begin
+      probing_q[probe_path] <= 1'b1;
+      probe_ticks_q[24*probe_path+:24] <= s_ticks;
+      next_probe_q <= s_ticks + PROBE[23:0];
+      first_probe_q <= probe_path + 3'd1;
+    end
+    if (becomes_best) begin
+      best_q <= s_path;
+      best_time8_q <= time8_d;
+    end
+    if (begin_search) best_time8_q <= 27'd0;
+    if (finds_q && better) begin
+      best_q <= place_q;
+      best_time8_q <= place_time8;
+    end
+    if (s_clear) begin
+      stale_q <= 1'b0;
+      usable_q <= s_cfg_paths;
+      settled_q <= {8{FIRST_ORDER}};
+      newest_q <= {8{BEFORE_FIRST}};
+      times8_q <= 216'd0;
+      losses_q <= 32'd0;
+      probing_q <= 8'd0;
+      first_probe_q <= 3'd0;
+      best_q <= 3'd0;
+      best_time8_q <= 27'd0;
+    end
+    if (s_load) begin
+      stale_q <= 1'b0;
+      usable_q <= s_state[`EFA_TX_PATHS__USABLE];
+      settled_q <= s_state[`EFA_TX_PATHS__SETTLED];
+      newest_q <= s_state[`EFA_TX_PATHS__NEWEST];
+      times8_q <= s_state[`EFA_TX_PATHS__TIMES8];
+      losses_q <= s_state[`EFA_TX_PATHS__LOSSES];
+      probing_q <= s_state[`EFA_TX_PATHS__PROBING];
+      probe_ticks_q <= s_state[`EFA_TX_PATHS__PROBE_TICKS];
+      next_probe_q <= s_state[`EFA_TX_PATHS__NEXT_PROBE];
+      first_probe_q <= s_state[`EFA_TX_PATHS__FIRST_PROBE];
+      best_q <= s_state[`EFA_TX_PATHS__BEST];
+      best_time8_q <= s_state[`EFA_TX_PATHS__BEST_TIME8];
+    end
+  end
+
+  wire unused_bits = &{1'b0, turned[15:8]};
+
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_tx_space - gives the packets of each peer their PSNs and paths, and sends them.
+//
+// In    s_post: packets to send; limits_rd_data: what the peer of limits_rd_addr may send;
+//       s_wake_*: the limits of a peer have changed; s_number: next number of a session; s_ticks:
+//       the time
+// Out   m_send: transmissions; m_flush: notes of posted packets that leave unsent; m_number_take;
+//       m_sent_*: a peer has sent a packet; with m_sent_request: one that was requested, or its
+//       session is forgotten; space_rd_data, record_rd_data: numbers of a peer, and its transmission
+//       of a slot
+// Time  transmission 4 cycles after s_post on an idle sender, one in 2 cycles; space_rd_data and
+//       record_rd_data follow their addresses by one cycle; after rst an initialisation of one
+//       cycle per peer
+//
+// Peers take turns. A turn sends one packet, in this order: a probe, a retransmission, a packet
+// after RNR, a new one. A turn without a packet ends the turns of its peer until a post or new
+// limits. A turn decides from limits of the cycle before; these only become wider in a session, and
+// a stored mode other than NORMAL holds from the next cycle on.
+//
+// t0 chooses the peer, t1 reads its numbers and limits, t2 decides. A turn waits in t1 until the
+// output is free.
+`default_nettype none
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_tx_space #(
+    parameter NODE_W = `EFA_LIMITS__NODE_W,
+    parameter WINDOW_W = `EFA_TRANSPORT__PSN_WINDOW_W,
+    parameter CTX_W = `EFA_LIMITS__MSG_W + 1,
+    parameter PSN_LEFT = 0,  // packets of a session until PSNs wrap; 0: 2^32
+    parameter ORDER_LEFT = 0  // packets of a path until order numbers wrap; 0: 2^16
+) (
+    input wire clk,
+    input wire rst,
+    output wire m_init_done,
+    input wire s_post_valid,
+    output wire s_post_ready,
+    input wire [`EFA_SRD_POST__W-1:0] s_post_data,
+    input wire [15:0] s_number,
+    output wire m_number_take,
+    input wire [23:0] s_ticks,
+    input wire s_wake_valid,
+    input wire [NODE_W-1:0] s_wake_node,
+    output wire [NODE_W-1:0] limits_rd_addr,
+    input wire [`EFA_TX_LIMITS__W-1:0] limits_rd_data,
+    output wire m_send_valid,
+    input wire m_send_ready,
+    output wire [`EFA_SRD_SEND__W-1:0] m_send_data,
+    output wire m_flush_valid,
+    input wire m_flush_ready,
+    output wire [`EFA_SRD_NOTE__W-1:0] m_flush_data,
+    output wire m_sent_valid,
+    output wire [NODE_W-1:0] m_sent_node,
+    output wire m_sent_request,
+    input wire [NODE_W-1:0] space_rd_addr,
+    output wire [`EFA_TX_SPACE__W-1:0] space_rd_data,
+    input wire [NODE_W+WINDOW_W-1:0] record_rd_addr,
+    output wire [`EFA_TX_RECORD__W-1:0] record_rd_data
+);
+
+  localparam NODES = 1 << NODE_W;
+  localparam SPACE_W = `EFA_TX_SPACE__W;
+  localparam [NODE_W:0] ONE_NODE = 1;
+  localparam [31:0] PSNS = PSN_LEFT;
+  localparam [31:0] ORDERS = ORDER_LEFT;
+  localparam [15:0] FIRST_ORDER = 16'd0 - ORDERS[15:0];
+
+  reg [NODE_W:0] init_q;
+  reg [NODES-1:0] wake_q;
+  reg t1_valid_q;
+  reg t2_valid_q;
+  reg [NODE_W-1:0] t1_node_q;
+  reg [NODE_W-1:0] t2_node_q;
+  // A cause to look again has come since the choice of the peer.
+  reg t1_woken_q;
+  reg t2_woken_q;
+  reg send_valid_q;
+  reg [`EFA_SRD_SEND__W-1:0] send_q;
+  reg flush_valid_q;
+  reg [`EFA_SRD_NOTE__W-1:0] flush_q;
+
+  wire initializing = !init_q[NODE_W];
+
+  wire post = s_post_valid && s_post_ready;
+  wire [15:0] post_node = s_post_data[`EFA_SRD_POST__NODE];
+  wire post_again = s_post_data[`EFA_SRD_POST__AGAIN];
+
+  // t0
+  wire [NODES-1:0] grant;
+  wire [NODE_W-1:0] granted;
+  wire begin_turn = !t1_valid_q && grant != {NODES{1'b0}};
+  wire [NODE_W-1:0] look_node = t1_valid_q ? t1_node_q : granted;
+  genvar place;
+  generate
+    for (place = 0; place < NODE_W; place = place + 1) begin : g_bit
+      localparam HALF = 1 << place;
+      wire [NODES-1:0] has = {NODES / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}};
+      assign granted[place] = (grant & has) != {NODES{1'b0}};
+    end
+  endgenerate
+
+  // t1
+  wire output_free = (!send_valid_q || m_send_ready) && (!flush_valid_q || m_flush_ready);
+  wire decide = t1_valid_q && output_free;
+
+  // t2
+  wire [SPACE_W-1:0] space;
+  wire [15:0] session = space[`EFA_TX_SPACE__SESSION];
+  wire [31:0] next = space[`EFA_TX_SPACE__NEXT];
+  wire [15:0] sent = space[`EFA_TX_SPACE__SENT];
+  wire [127:0] orders = space[`EFA_TX_SPACE__ORDERS];
+  wire [2:0] turn = space[`EFA_TX_SPACE__TURN];
+  wire [1:0] mode = limits_rd_data[`EFA_TX_LIMITS__MODE];
+  wire [31:0] oldest = limits_rd_data[`EFA_TX_LIMITS__OLDEST];
+  wire [15:0] settled = limits_rd_data[`EFA_TX_LIMITS__SETTLED];
+  wire [127:0] path_settled = limits_rd_data[`EFA_TX_LIMITS__PATH_SETTLED];
+  wire [7:0] usable = limits_rd_data[`EFA_TX_LIMITS__USABLE];
+  wire [2:0] probe_path = limits_rd_data[`EFA_TX_LIMITS__PROBE_PATH];
+  wire [1:0] found;  // 0: after RNR, 1: new
+  wire [63:0] ids;
+
+  wire [31:0] outstanding = next - oldest;
+  wire [15:0] in_flight = sent - settled;
+  wire in_window = outstanding[31:WINDOW_W] == {32 - WINDOW_W{1'b0}};
+  wire may = in_flight < limits_rd_data[`EFA_TX_LIMITS__WINDOW];
+  wire normal = t2_valid_q && mode == `EFA_TX_MODE__NORMAL;
+  wire ends = t2_valid_q && session != 16'd0;
+  wire flush = ends && mode == `EFA_TX_MODE__FLUSH;
+  wire forget = (ends && mode == `EFA_TX_MODE__FORGET) || (flush && found == 2'b00);
+
+  wire probes = normal && limits_rd_data[`EFA_TX_LIMITS__PROBE]
+      && limits_rd_data[`EFA_TX_LIMITS__PROBE_TURN] != space[`EFA_TX_SPACE__PROBE];
+  wire repeats = normal && !probes && may && limits_rd_data[`EFA_TX_LIMITS__AGAIN]
+      && limits_rd_data[`EFA_TX_LIMITS__AGAIN_TURN] != space[`EFA_TX_SPACE__AGAIN];
+  wire begins = normal && !probes && !repeats && may && in_window && found != 2'b00
+      && !limits_rd_data[`EFA_TX_LIMITS__WAITS];
+  wire sends = probes || repeats || begins;
+  wire leaves = begins || (flush && found != 2'b00);
+  wire [1:0] pop = {leaves && !found[0], leaves && found[0]};
+  wire [31:0] first_id = found[0] ? ids[31:0] : ids[63:32];
+  wire take_number = begins && session == 16'd0;
+
+  wire [2:0] chosen;
+  wire [2:0] path = probes ? probe_path : chosen;
+  wire [31:0] psn = probes ? limits_rd_data[`EFA_TX_LIMITS__PROBE_PSN]
+      : repeats ? limits_rd_data[`EFA_TX_LIMITS__AGAIN_PSN] : next;
+  wire [31:0] behind = psn - oldest;
+  wire [31:0] id = probes ? limits_rd_data[`EFA_TX_LIMITS__PROBE_ID]
+      : repeats ? limits_rd_data[`EFA_TX_LIMITS__AGAIN_ID] : first_id;
+  wire [15:0] order = orders[16*chosen+:16];
+
+  reg [SPACE_W-1:0] first_space;
+  reg [SPACE_W-1:0] space_d;
+  reg [`EFA_SRD_SEND__W-1:0] send_d;
+  reg [`EFA_SRD_NOTE__W-1:0] flush_d;
+  reg [`EFA_TX_RECORD__W-1:0] record;
+  reg [127:0] orders_d;
+  always @* begin
+    first_space = {SPACE_W{1'b0}};
+    first_space[`EFA_TX_SPACE__NEXT] = 32'd0 - PSNS;
+    first_space[`EFA_TX_SPACE__ORDERS] = {8{FIRST_ORDER}};
+    orders_d = orders;
+    orders_d[16*chosen+:16] = order + 16'd1;
+    space_d = space;
+    if (probes) begin
+      space_d[`EFA_TX_SPACE__PROBE] = limits_rd_data[`EFA_TX_LIMITS__PROBE_TURN];
+    end else begin
+      space_d[`EFA_TX_SPACE__SENT] = sent + 16'd1;
+      space_d[`EFA_TX_SPACE__ORDERS] = orders_d;
+      space_d[`EFA_TX_SPACE__TURN] = path + 3'd1;
+    end
+    if (repeats) begin
+      space_d[`EFA_TX_SPACE__AGAIN] = limits_rd_data[`EFA_TX_LIMITS__AGAIN_TURN];
+      space_d[`EFA_TX_SPACE__AGAIN_PATH] = path;
+    end
+    if (begins) space_d[`EFA_TX_SPACE__NEXT] = next + 32'd1;
+    if (take_number) space_d[`EFA_TX_SPACE__SESSION] = s_number;
+    record = {`EFA_TX_RECORD__W{1'b0}};
+    record[`EFA_TX_RECORD__ID] = id;
+    record[`EFA_TX_RECORD__PATH] = path;
+    record[`EFA_TX_RECORD__ORDER] = order;
+    record[`EFA_TX_RECORD__TICKS] = s_ticks;
+    send_d = {`EFA_SRD_SEND__W{1'b0}};
+    send_d[`EFA_SRD_SEND__ID] = id;
+    send_d[`EFA_SRD_SEND__NODE] = {{16 - NODE_W{1'b0}}, t2_node_q};
+    send_d[`EFA_SRD_SEND__PSN] = psn;
+    send_d[`EFA_SRD_SEND__SESSION] = take_number ? s_number : session;
+    send_d[`EFA_SRD_SEND__INCARNATION] = limits_rd_data[`EFA_TX_LIMITS__INCARNATION];
+    send_d[`EFA_SRD_SEND__PATH] = {5'd0, path};
+    send_d[`EFA_SRD_SEND__BEHIND] = behind[15:0];
+    flush_d = {`EFA_SRD_NOTE__W{1'b0}};
+    flush_d[`EFA_SRD_NOTE__NODE] = {{16 - NODE_W{1'b0}}, t2_node_q};
+    flush_d[`EFA_SRD_NOTE__ID] = first_id;
+    flush_d[`EFA_SRD_NOTE__STATUS] = limits_rd_data[`EFA_TX_LIMITS__STATUS];
+  end
+
+  wire write = initializing || sends || forget;
+  wire [NODE_W-1:0] write_node = initializing ? init_q[NODE_W-1:0] : t2_node_q;
+  wire [SPACE_W-1:0] write_space = sends && !initializing ? space_d : first_space;
+
+  // A cause to look again: a post, or new limits.
+  wire [NODES-1:0] post_wakes = post ? {{NODES - 1{1'b0}}, 1'b1} << post_node[NODE_W-1:0] : {NODES{1'b0}};
+  wire [NODES-1:0] limits_wake = s_wake_valid ? {{NODES - 1{1'b0}}, 1'b1} << s_wake_node : {NODES{1'b0}};
+  wire look_woken = (post && post_node[NODE_W-1:0] == look_node)
+      || (s_wake_valid && s_wake_node == look_node) || (t1_valid_q && t1_woken_q);
+  wire idle = t2_valid_q && !sends && !leaves && !t2_woken_q;
+  wire [NODES-1:0] sleeps = idle ? {{NODES - 1{1'b0}}, 1'b1} << t2_node_q : {NODES{1'b0}};
+
+  wire [1:0] list_init;
+  assign m_init_done = !initializing && list_init == 2'b11;
+  assign s_post_ready = m_init_done;
+  assign m_number_take = take_number;
+  assign limits_rd_addr = t1_node_q;
+  assign m_send_valid = send_valid_q;
+  assign m_send_data = send_q;
+  assign m_flush_valid = flush_valid_q;
+  assign m_flush_data = flush_q;
+  assign m_sent_valid = sends || forget;
+  assign m_sent_node = t2_node_q;
+  assign m_sent_request = probes || repeats || forget;
+
+  efa_arb #(
+      .N(NODES)
+  ) u_turns (
+      .clk(clk),
+      .rst(rst),
+      .s_request(t1_valid_q ? {NODES{1'b0}} : wake_q),
+      .s_hold(1'b0),
+      .m_grant(grant)
+  );
+
+  generate
+    for (place = 0; place < 2; place = place + 1) begin : g_list
+      localparam [0:0] NEW = place;
+      efa_peer_list #(
+          .NODE_W(NODE_W),
+          .CTX_W (CTX_W)
+      ) u_list (
+          .clk(clk),
+          .rst(rst),
+          .m_init_done(list_init[place]),
+          .s_push_valid(post && post_again != NEW),
+          .s_push_node(post_node[NODE_W-1:0]),
+          .s_push_id(s_post_data[`EFA_SRD_POST__ID]),
+          .s_look_node(look_node),
+          .m_found(found[place]),
+          .m_id(ids[32*place+:32]),
+          .s_pop(pop[place])
+      );
+    end
+  endgenerate
+
+  efa_path_choose #(
+      .PATHS_W(`EFA_TRANSPORT__PATHS_W)
+  ) u_choose (
+      .s_usable(usable),
+      .s_sent(orders),
+      .s_settled(path_settled),
+      .s_first(turn),
+      .m_path(chosen)
+  );
+
+  efa_ram_fwd #(
+      .WIDTH (SPACE_W),
+      .ADDR_W(NODE_W),
+      .READS (2)
+  ) u_spaces (
+      .clk(clk),
+      .wr_en(write),
+      .wr_addr(write_node),
+      .wr_data(write_space),
+      .rd_addr({space_rd_addr, t1_node_q}),
+      .rd_data({space_rd_data, space})
+  );
+
+  efa_ram #(
+      .WIDTH (`EFA_TX_RECORD__W),
+      .ADDR_W(NODE_W + WINDOW_W)
+  ) u_records (
+      .clk(clk),
+      .wr_en(repeats || begins),
+      .wr_addr({t2_node_q, psn[WINDOW_W-1:0]}),
+      .wr_data(record),
+      .rd_en(1'b1),
+      .rd_addr(record_rd_addr),
+      .rd_data(record_rd_data)
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      init_q <= {NODE_W + 1{1'b0}};
+      wake_q <= {NODES{1'b0}};
+      t1_valid_q <= 1'b0;
+      t2_valid_q <= 1'b0;
+      send_valid_q <= 1'b0;
+      flush_valid_q <= 1'b0;
+    end else begin
+      if (initializing) init_q <= init_q + ONE_NODE;
+      wake_q <= (wake_q & ~sleeps) | post_wakes | limits_wake;
+      t1_valid_q <= begin_turn || (t1_valid_q && !decide);
+      t2_valid_q <= decide;
+      send_valid_q <= sends || (send_valid_q && !m_send_ready);
+      flush_valid_q <= (flush && leaves) || (flush_valid_q && !m_flush_ready);
+    end
+  end
+
+  always @(posedge clk) begin
+    t1_node_q <= look_node;
+    t2_node_q <= t1_node_q;
+    t1_woken_q <= look_woken;
+    t2_woken_q <= look_woken;
+    if (sends) send_q <= send_d;
+    if (flush && leaves) flush_q <= flush_d;
+  end
+
+  wire unused_bits = &{1'b0, post_node, behind[31:16], outstanding};
+
+  `EFA_CHECK(!(s_post_valid && post_node >= NODES), "packet to a peer that does not exist")
+  `EFA_CHECK(!t2_valid_q || !sends || behind[31:WINDOW_W] == {32 - WINDOW_W{1'b0}},
+             "packet beyond the window")
+  `EFA_CHECK(!t2_valid_q || !sends || usable != 8'd0, "no usable path")
+
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_tx_times - holds the round-trip times of the peer in work and derives its timeout.
+//
+// In    s_load, s_state: another peer; s_clear: a new session; s_time_valid, s_time: a round-trip
+//       time, 1 or more; s_ticks: the time
+// Out   m_state; m_shortest, m_longest: of two periods; m_timeout: without backoff
+// Time  m_state, m_shortest and m_longest one cycle after their cause, m_timeout two
+`default_nettype none
+`include "efa_defs.vh"
+
+module efa_tx_times #(
+    parameter RTO_INITIAL = `EFA_TRANSPORT__RTO_INITIAL
+) (
+    input wire clk,
+    input wire s_load,
+    input wire [`EFA_TX_TIMES__W-1:0] s_state,
+    input wire s_clear,
+    input wire s_time_valid,
+    input wire [23:0] s_time,
+    input wire [23:0] s_ticks,
+    output wire [`EFA_TX_TIMES__W-1:0] m_state,
+    output wire [23:0] m_shortest,
+    output wire [23:0] m_longest,
+    output wire [23:0] m_timeout
+);
+
+  localparam [31:0] INITIAL = RTO_INITIAL;
+  localparam [31:0] PERIOD = `EFA_TRANSPORT__TIME_PERIOD;
+  localparam [31:0] LEAST = `EFA_TRANSPORT__RTO_MIN;
+
+  reg [`EFA_TX_TIMES__W-1:0] state_q;
+  reg [`EFA_TX_TIMES__W-1:0] state_d;
+  reg [23:0] timeout_q;
+
+  wire known = state_q[`EFA_TX_TIMES__KNOWN];
+  wire [26:0] srtt8 = state_q[`EFA_TX_TIMES__SRTT8];
+  wire [26:0] rttvar4 = state_q[`EFA_TX_TIMES__RTTVAR4];
+  wire [23:0] previous_shortest = state_q[`EFA_TX_TIMES__PREVIOUS_SHORTEST];
+  wire [23:0] previous_longest = state_q[`EFA_TX_TIMES__PREVIOUS_LONGEST];
+  wire [23:0] shortest = state_q[`EFA_TX_TIMES__SHORTEST];
+  wire [23:0] longest = state_q[`EFA_TX_TIMES__LONGEST];
+
+  wire [23:0] srtt = srtt8[26:3];
+  wire [26:0] error = {3'd0, s_time} - {3'd0, srtt};
+  wire [26:0] distance = error[26] ? 27'd0 - error : error;
+  wire [23:0] left = state_q[`EFA_TX_TIMES__PERIOD_END] - s_ticks;
+  // Also over after a pause of half of the range of ticks.
+  wire period_over = left == 24'd0 || left > PERIOD[23:0];
+
+  always @* begin
+    state_d = state_q;
+    if (s_time_valid) begin
+      state_d[`EFA_TX_TIMES__KNOWN] = 1'b1;
+      state_d[`EFA_TX_TIMES__SRTT8] = known ? srtt8 + error : {s_time, 3'd0};
+      state_d[`EFA_TX_TIMES__RTTVAR4] = known ? rttvar4 + distance - {2'd0, rttvar4[26:2]} : {2'd0, s_time, 1'b0};
+      if (!known || period_over) begin
+        state_d[`EFA_TX_TIMES__PREVIOUS_SHORTEST] = known ? shortest : s_time;
+        state_d[`EFA_TX_TIMES__PREVIOUS_LONGEST] = known ? longest : s_time;
+        state_d[`EFA_TX_TIMES__SHORTEST] = s_time;
+        state_d[`EFA_TX_TIMES__LONGEST] = s_time;
+        state_d[`EFA_TX_TIMES__PERIOD_END] = s_ticks + PERIOD[23:0];
+      end else begin
+        if (s_time < shortest) state_d[`EFA_TX_TIMES__SHORTEST] = s_time;
+        if (s_time > longest) state_d[`EFA_TX_TIMES__LONGEST] = s_time;
+      end
+    end
+    if (s_clear) state_d = {`EFA_TX_TIMES__W{1'b0}};
+    if (s_load) state_d = s_state;
+  end
+
+  // Timeout: srtt + 4 x deviation, within 3/2 and 3 times srtt, and not below its minimum.
+  wire [27:0] sum = {4'd0, srtt} + {1'b0, rttvar4};
+  wire [27:0] low = {4'd0, srtt} + {5'd0, srtt[23:1]};
+  wire [27:0] high = {4'd0, srtt} + {3'd0, srtt, 1'b0};
+  wire [27:0] raised = sum < low ? low : sum;
+  wire [27:0] bounded = raised > high ? high : raised;
+  wire [27:0] timeout = !known ? {4'd0, INITIAL[23:0]}
+      : bounded < {4'd0, LEAST[23:0]} ? {4'd0, LEAST[23:0]} : bounded;
+
+  assign m_state = state_q;
+  assign m_shortest = previous_shortest < shortest ? previous_shortest : shortest;
+  assign m_longest = previous_longest > longest ? previous_longest : longest;
+  assign m_timeout = timeout_q;
+
+  always @(posedge clk) begin
+    state_q   <= state_d;
+    timeout_q <= timeout[27:24] != 4'd0 ? 24'hFFFFFF : timeout[23:0];
+  end
+
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_tx_window - holds which packets of the peer in work are resolved, lost or sent again.
+//
+// In    s_load, s_state: another peer; s_clear, s_first: a new session; s_next: its next PSN;
+//       s_begin, s_begin_slots, s_given: a walk over slots; s_step: the walk passes m_slot;
+//       s_slot and what happens to it: s_resolve; s_lose; s_again: it is being sent again; s_sent:
+//       its retransmission is in flight; s_advance: oldest moves over resolved PSNs
+// Out   m_state; m_found, m_slot: next slot of the walk, from oldest on; m_slot_*: state of s_slot;
+//       m_last_in_flight: the packet before s_next is in flight; m_unresolved: a PSN is not resolved
+// Time  one cycle, s_advance two
+//
+// The bit of a PSN has the slot of the PSN modulo the window. Bits of PSNs before oldest, and from
+// s_next on, are 0.
+`default_nettype none
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_tx_window #(
+    parameter WINDOW_W = `EFA_TRANSPORT__PSN_WINDOW_W
+) (
+    input wire clk,
+    input wire rst,
+    input wire s_load,
+    input wire [32+3*(1<<WINDOW_W)-1:0] s_state,
+    input wire s_clear,
+    input wire [31:0] s_first,
+    input wire [31:0] s_next,
+    input wire s_begin,
+    input wire [1:0] s_begin_slots,
+    input wire [(1<<WINDOW_W)-1:0] s_given,
+    input wire s_step,
+    input wire [WINDOW_W-1:0] s_slot,
+    input wire s_resolve,
+    input wire s_lose,
+    input wire s_again,
+    input wire s_sent,
+    input wire s_advance,
+    output wire [32+3*(1<<WINDOW_W)-1:0] m_state,
+    output wire [31:0] m_oldest,
+    output wire m_found,
+    output wire [WINDOW_W-1:0] m_slot,
+    output wire m_slot_open,
+    output wire m_slot_lost,
+    output wire m_slot_again,
+    output wire m_any_lost,
+    output wire m_any_again,
+    output wire m_last_in_flight,
+    output wire m_unresolved
+);
+
+  localparam WINDOW = 1 << WINDOW_W;
+  localparam [WINDOW-1:0] A_SLOT = 1;
+  localparam [31:0] GIVEN = `EFA_TX_SLOTS__GIVEN;
+  localparam [31:0] IN_FLIGHT = `EFA_TX_SLOTS__IN_FLIGHT;
+  localparam [31:0] LOST = `EFA_TX_SLOTS__LOST;
+
+  reg [31:0] oldest_q;
+  reg [WINDOW-1:0] resolved_q;
+  reg [WINDOW-1:0] lost_q;
+  reg [WINDOW-1:0] again_q;
+  reg [WINDOW-1:0] todo_q;
+  reg moves_q;
+  reg [31:0] target_q;
+
+  wire [WINDOW-1:0] used;
+  wire [WINDOW-1:0] open = used & ~resolved_q;
+  wire [WINDOW-1:0] begin_todo = s_begin_slots == GIVEN[1:0] ? s_given & open
+      : s_begin_slots == IN_FLIGHT[1:0] ? open & ~lost_q
+      : s_begin_slots == LOST[1:0] ? lost_q : open;
+  wire [WINDOW-1:0] here = A_SLOT << s_slot;
+  wire [WINDOW-1:0] stepped = A_SLOT << m_slot;
+  wire [WINDOW_W-1:0] last_slot = s_next[WINDOW_W-1:0] - A_SLOT[WINDOW_W-1:0];
+
+  // The first PSN that is not resolved, s_next if there is none.
+  wire open_found;
+  wire [WINDOW_W-1:0] open_slot;
+  wire [WINDOW_W-1:0] open_at = open_slot - oldest_q[WINDOW_W-1:0];
+  wire [31:0] target = open_found ? oldest_q + {{32 - WINDOW_W{1'b0}}, open_at} : s_next;
+  wire [WINDOW-1:0] passed;
+  wire [WINDOW-1:0] keep = moves_q ? ~passed : {WINDOW{1'b1}};
+
+  assign m_state = {oldest_q, resolved_q, lost_q, again_q};
+  assign m_oldest = oldest_q;
+  assign m_slot_open = open[s_slot];
+  assign m_slot_lost = lost_q[s_slot];
+  assign m_slot_again = again_q[s_slot];
+  assign m_any_lost = lost_q != {WINDOW{1'b0}};
+  assign m_any_again = (again_q & open) != {WINDOW{1'b0}};
+  assign m_last_in_flight = open[last_slot] && !lost_q[last_slot];
+  assign m_unresolved = open_found;
+
+  efa_psn_range #(
+      .WINDOW_W(WINDOW_W)
+  ) u_used (
+      .s_from(oldest_q),
+      .s_to(s_next),
+      .m_slots(used)
+  );
+
+  efa_psn_range #(
+      .WINDOW_W(WINDOW_W)
+  ) u_passed (
+      .s_from(oldest_q),
+      .s_to(target_q),
+      .m_slots(passed)
+  );
+
+  efa_slot_find #(
+      .WINDOW_W(WINDOW_W)
+  ) u_walk (
+      .s_from(oldest_q[WINDOW_W-1:0]),
+      .s_slots(todo_q),
+      .m_found(m_found),
+      .m_slot(m_slot)
+  );
+
+  efa_slot_find #(
+      .WINDOW_W(WINDOW_W)
+  ) u_open (
+      .s_from(oldest_q[WINDOW_W-1:0]),
+      .s_slots(open),
+      .m_found(open_found),
+      .m_slot(open_slot)
+  );
+
+  always @(posedge clk) begin
+    if (rst) moves_q <= 1'b0;
+    else moves_q <= s_advance;
+  end
+
+  always @(posedge clk) begin
+    target_q <= target;
+    if (s_begin) todo_q <= begin_todo;
+    else if (s_step) todo_q <= todo_q & ~stepped;
+    if (moves_q) oldest_q <= target_q;
+    resolved_q <= (resolved_q | (s_resolve ? here : {WINDOW{1'b0}})) & keep;
+    lost_q <= (s_lose ? lost_q | here : s_resolve || s_sent ? lost_q & ~here : lost_q) & keep;
+    again_q <= (again_q | (s_again ? here : {WINDOW{1'b0}})) & keep;
+    if (s_clear) begin
+      oldest_q <= s_first;
+      resolved_q <= {WINDOW{1'b0}};
+      lost_q <= {WINDOW{1'b0}};
+      again_q <= {WINDOW{1'b0}};
+    end
+    if (s_load) {oldest_q, resolved_q, lost_q, again_q} <= s_state;
+  end
+
+  `EFA_CHECK(!(s_resolve && !m_slot_open), "packet resolved twice")
+  `EFA_CHECK(!(s_lose && (!m_slot_open || m_slot_lost)), "packet lost that is not in flight")
+
+endmodule
+
+`default_nettype wire
