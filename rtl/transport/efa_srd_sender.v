@@ -6,7 +6,7 @@
 //       transmissions that were not made; s_cfg_paths: paths that exist, constant from rst on
 // Out   m_send: transmissions; m_note: outcomes of packets, ends of sessions; m_incarnation: number of
 //       this device since the last reset; m_anomaly_*: an acknowledgement that no correct peer sends
-// Time  transmission 4 cycles after its post, one in 2 cycles; note 13 cycles after its
+// Time  transmission 4 cycles after its post, one in 2 cycles; note 12 cycles after its
 //       acknowledgement; after rst an initialisation of one cycle per peer
 `default_nettype none
 `include "efa_defs.vh"

@@ -396,7 +396,7 @@ class Bench:
         now = self.network.now
         if job is None:
             # The transmission reads its context, which has ended.
-            self.network.at(now + 1 + self.rng.randrange(self.read + 1), lambda: self._skip(beat))
+            self.network.at(now + 1 + self.rng.randrange(self.read + 1), lambda: self.skip(beat))
             return
         payload = bytes(self.rng.choice(self.sizes) - 8) + job.name.to_bytes(8, "little")
         packet = SrdHdrFields.pack(
@@ -408,7 +408,8 @@ class Bench:
         self.port_free = begin + flits(packet)
         self.network.at(begin, lambda: self.network.send(packet))
 
-    def _skip(self, beat):
+    def skip(self, beat):
+        """Reports that a transmission was not made."""
         if self.running:
             gone = {name: beat[name] for name in ("node", "session", "psn")}
             self.gones_given.append(gone)

@@ -4,6 +4,7 @@
 import cocotb
 
 from efa_cosim.layouts.defs import TRANSPORT
+from efa_cosim.transport.packets import PSN_MASK
 from tb.lib.waits import until
 from tb.unit.srd_sender_bench import ABORT, QUIET_TICKS, STATUSES, Bench
 from tb.unit.srd_sender_rules import DEAD, GONE, OK, RNR
@@ -169,6 +170,39 @@ async def an_idle_peer_resets(dut):
         await bench.finish()
         assert bench.statuses(jobs) == {OK: 3}
         assert bench.rules.peer(node).current.number != session
+
+
+@cocotb.test()
+async def late_ends_of_messages(dut):
+    """transport.srd_sender.gone_late: A transmission that was not made and belongs to an ended
+    session, to a resolved packet or to no packet changes nothing."""
+    bench = Bench(dut, "gone late", paths=1, read=0)
+    await bench.start()
+    node = bench.rng.randrange(bench.nodes)
+    for _ in range(3):
+        bench.post(node, 4)
+        await bench.finish()
+        old = bench.rules.peer(node).current.number
+        bench.peers[node].reset()
+        bench.post(node)
+        await bench.finish()
+        bench.wait = lambda: 800
+        jobs = bench.post(node, 6)
+        await bench.cycles(150)
+        session = bench.rules.peer(node).current
+        assert session.number != old and len(session.unresolved) == 6, session
+        late = [(old, psn) for psn in session.unresolved]
+        late += [(session.number, session.oldest - 1), (session.number, session.next + 40)]
+        for number, psn in late:
+            bench.skip({"node": node, "session": number, "psn": psn & PSN_MASK})
+        await bench.cycles(100)
+        assert len(session.unresolved) == 6
+        await bench.finish()
+        assert bench.statuses(jobs) == {OK: 6}
+        for psn in session.flights:
+            bench.skip({"node": node, "session": session.number, "psn": psn})
+        await bench.finish()
+        bench.wait = lambda: 0
 
 
 @cocotb.test()
