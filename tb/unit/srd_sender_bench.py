@@ -256,6 +256,7 @@ class Bench:
         self.backlog = deque()  # jobs without a context
         self.given = deque()  # (job, again) and their beats, in the order of s_post
         self.acks_given, self.gones_given = deque(), deque()
+        self.shown = {}  # by node: incarnation of its last acknowledgement, and flow
         self.backing_off = {}  # job: its timer
         self.active = {}  # by id, jobs whose message has not ended
         self.seen = [one.sent for one in (self.posts, self.acks, self.gones)]
@@ -416,11 +417,23 @@ class Bench:
             self.gones.post(gone)
 
     def _arrive(self, packet):
-        if not self.running or len(self.acks_given) >= self.ack_room or self.lose(packet):
+        lost = self._replaces(packet) or self.lose(packet)
+        if not self.running or len(self.acks_given) >= self.ack_room or lost:
             self.count["acknowledgements lost"] += 1
             self.trace.taken(self.network.now, packet, "lost at the input")
         else:
             self.acknowledge(packet)
+
+    def _replaces(self, packet):
+        """Returns True if the sender may take an acknowledgement in place of one that waits and has
+        an older incarnation: the rules could not know which of them it has seen."""
+        ack = SrdAckFields.read(packet)
+        incarnation, flow = self.shown.get(ack.src_node, (ack.incarnation, 0))
+        waits = self.rules.late + 40 * len(self.shown)
+        if incarnation != ack.incarnation and self.rules.flow < flow + waits:
+            return True
+        self.shown[ack.src_node] = ack.incarnation, self.rules.flow
+        return False
 
     def acknowledge(self, packet):
         """Gives an acknowledgement to the sender."""
