@@ -8,8 +8,9 @@
 
 import sys
 
-from efa_cosim.session.player import PlayError, open_player, play
+from efa_cosim.session.player import open_player, play
 from efa_cosim.session.recording import read_session
+from efa_cosim.session.result import PlayError
 
 PINGPONG = "model/tests/data/sessions/pingpong.jsonl.gz"
 

@@ -125,13 +125,13 @@ PAGE = (
     )),
     Section("Recorded sessions", "See `examples/play_session.py`.", (
         Entry("efa_cosim.session.player:play"),
-        Entry("efa_cosim.session.player:PlayResult"),
-        Entry("efa_cosim.session.player:PlayError"),
+        Entry("efa_cosim.session.result:PlayResult"),
+        Entry("efa_cosim.session.result:PlayError"),
         Entry("efa_cosim.session.recording:read_session"),
         Entry("efa_cosim.session.player:open_player"),
         Entry("efa_cosim.session.recording:Session"),
         Entry("efa_cosim.session.settings:Settings"),
-        Entry("efa_cosim.session.recording:Step"),
+        Entry("efa_cosim.session.step:Step"),
         Entry("efa_cosim.session.recording:SessionError"),
     )),
     Section("Tests on the RTL", "See `examples/own_test.py`.", (

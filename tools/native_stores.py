@@ -36,7 +36,8 @@ from pathlib import Path
 
 from efa_cosim.layouts import defs
 from efa_cosim.live.server import listen
-from efa_cosim.session.recording import Step, read_session
+from efa_cosim.session.recording import read_session
+from efa_cosim.session.step import Step
 from tb.runner import RunFailed
 from tb.system_run import run_system
 

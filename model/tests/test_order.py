@@ -20,8 +20,9 @@ from efa_cosim.backends import SERVERS, backend_names
 from efa_cosim.host.queue_pair import SendWr, Sge
 from efa_cosim.host.verbs import Context, gid_of
 from efa_cosim.layouts import defs
-from efa_cosim.session.player import OrderError, open_player, play
+from efa_cosim.session.player import open_player, play
 from efa_cosim.session.recording import read_session
+from efa_cosim.session.result import OrderError
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "model/tests/data/sessions/linux_rtl.jsonl.gz"

@@ -11,9 +11,9 @@ from efa_cosim.cli import run
 from efa_cosim.jobs.progress import Progress
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import crc16
-from efa_cosim.session.expectation import Part, Region
 from efa_cosim.session.outputs import Outputs, differences
 from efa_cosim.session.player import play
+from efa_cosim.session.regions import Part, Region
 
 PINGPONG = Path(__file__).parent / "data/sessions/pingpong.jsonl.gz"
 COMPLETION_BYTES = 32

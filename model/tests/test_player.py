@@ -12,8 +12,9 @@ from efa_cosim.backends.model import ModelBackend
 from efa_cosim.device import objects
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import crc16
-from efa_cosim.session.player import PlayError, open_player, play
+from efa_cosim.session.player import open_player, play
 from efa_cosim.session.recording import SessionError, read_session
+from efa_cosim.session.result import PlayError
 from efa_cosim.session.settings import Settings
 
 SESSIONS = Path(__file__).parent / "data" / "sessions"

@@ -16,8 +16,9 @@ from efa_cosim.cli import main as cli
 from efa_cosim.host.queue_pair import SendWr, Sge
 from efa_cosim.host.verbs import Context, gid_of
 from efa_cosim.layouts import defs
-from efa_cosim.session.player import OrderError, PlayError, open_player, play
+from efa_cosim.session.player import open_player, play
 from efa_cosim.session.recording import SessionError, read_session
+from efa_cosim.session.result import OrderError, PlayError
 
 NAME = "run.jsonl.gz"
 SIZE, QKEY = 100, 5

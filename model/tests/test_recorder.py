@@ -15,8 +15,9 @@ from efa_cosim.host.queue_pair import Sge
 from efa_cosim.host.verbs import Context, gid_of
 from efa_cosim.layouts import defs
 from efa_cosim.live.checked import check_sessions, write_sessions
-from efa_cosim.session.player import PlayError, open_player, play
+from efa_cosim.session.player import open_player, play
 from efa_cosim.session.recording import SessionError, read_session
+from efa_cosim.session.result import PlayError
 from efa_cosim.session.settings import Settings
 from efa_cosim.session.writer import ClientFiles
 

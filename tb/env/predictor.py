@@ -22,7 +22,7 @@ from efa_cosim.device.interrupts import ENTRY_BYTES
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import crc16
 from efa_cosim.layouts.wire import precompiled
-from efa_cosim.session.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION, EVENT
+from efa_cosim.session.regions import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION, EVENT
 from tb.env.notification import AdminMessages, CompletionQueue, EventQueue
 from tb.env.payload import DuePayload, Message
 

@@ -21,7 +21,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from efa_cosim.layouts import defs
-from efa_cosim.session.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION
+from efa_cosim.session.regions import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION
 from tb.env.difference import (
     Difference,
     completion_layout,

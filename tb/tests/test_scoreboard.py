@@ -9,7 +9,7 @@ from efa_cosim.host.admin_queue import DriverError
 from efa_cosim.host.completion_queue import VerbsError
 from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
 from efa_cosim.layouts import defs
-from efa_cosim.session.expectation import ADMIN_RESPONSE, COMPLETION, EVENT
+from efa_cosim.session.regions import ADMIN_RESPONSE, COMPLETION, EVENT
 from tb.env.model_dut import ModelDut, TamperedDut
 from tb.env.notification import AdminMessages, CompletionQueue, EventQueue
 from tb.env.payload import DuePayload, Message

@@ -15,8 +15,9 @@ from efa_cosim.jobs.files import atomic_write
 from efa_cosim.jobs.progress import Progress
 from efa_cosim.layouts import defs
 from efa_cosim.measure.failures import DEVICE_WRONG, one_line
-from efa_cosim.session.player import PlayError, PlayResult, open_player, play
+from efa_cosim.session.player import open_player, play
 from efa_cosim.session.recording import SessionError, read_session
+from efa_cosim.session.result import PlayError, PlayResult
 
 TEXT = """\
 Plays the recorded exchange of unmodified EFA software with its device, store by store, on a

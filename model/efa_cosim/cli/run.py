@@ -23,8 +23,9 @@ from efa_cosim.measure.workload import latency_sweep, new_node, rate_sweep
 from efa_cosim.report.folder import ReportError
 from efa_cosim.report.page import check_target, write_report
 from efa_cosim.session.outputs import Outputs, differences
-from efa_cosim.session.player import PlayError, open_player, play
+from efa_cosim.session.player import open_player, play
 from efa_cosim.session.recording import SessionError, read_session
+from efa_cosim.session.result import PlayError
 from efa_cosim.tree import REPORTS
 
 TEXT = """\

@@ -6,9 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from efa_cosim.session.player import OrderError, PlayError, open_player, play
-from efa_cosim.session.recording import Session, Step, add_line
+from efa_cosim.session.player import open_player, play
+from efa_cosim.session.recording import Session, add_line
+from efa_cosim.session.result import OrderError, PlayError
 from efa_cosim.session.settings import Settings
+from efa_cosim.session.step import Step
 from efa_cosim.session.writer import ClientFiles
 
 # All clients have left, in the rows of the program of tb/live.

@@ -1,113 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derives the expected effects of a session step and compares them with the device's output.
-
-Writes are compared as assembled entries, independent of how they are split. Each host ring is a
-region of slots; writes elsewhere are payload.
-"""
+"""Derives the expected effects of a session step: ring entries, payload and interrupts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from efa_cosim.layouts import defs
+from efa_cosim.session.regions import ASYNC_EVENT, COMPLETION, Regions, Slot
+from efa_cosim.session.result import Difference
+from efa_cosim.session.text import spans
 
 if TYPE_CHECKING:
-    from efa_cosim.layouts.layout import Bytes, Struct
-    from efa_cosim.session.recording import Step
-
-REGISTER_RESPONSE = "register response"
-ADMIN_RESPONSE = "admin response"
-ASYNC_EVENT = "asynchronous event"
-COMPLETION = "completion"
-EVENT = "completion event"
-
-
-@dataclass(frozen=True)
-class Region:
-    """A ring in host memory that the device writes; `tag` identifies one of several of a kind."""
-
-    kind: str
-    base: int
-    entry_bytes: int
-    count: int
-    tag: object = None
-
-    @property
-    def end(self) -> int:
-        """First address after the ring."""
-        return self.base + self.entry_bytes * self.count
-
-
-class Part(NamedTuple):
-    """Bytes of a write from `offset` in the entry at address `slot` of a ring; without a ring,
-    `slot` is their own address."""
-
-    region: Region | None
-    slot: int
-    offset: int
-    data: bytes
-
-
-@dataclass(slots=True)
-class Slot:
-    """One entry: its bytes, the offsets not yet written, and its first line in the session.
-
-    `line` is 0 for an entry that the current device writes.
-    """
-
-    region: Region
-    address: int
-    line: int = 0
-    image: bytearray = field(init=False)
-    missing: set[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.image = bytearray(self.region.entry_bytes)
-        self.missing = set(range(self.region.entry_bytes))
-
-    def put(self, at: int, data: bytes) -> None:
-        """Adds written bytes."""
-        self.image[at : at + len(data)] = data
-        self.missing.difference_update(range(at, at + len(data)))
-
-
-class Regions:
-    """The current rings, by address."""
-
-    def __init__(self) -> None:
-        self._regions: list[Region] = []
-
-    def add(self, region: Region) -> None:
-        """Adds a ring; an older overlapping ring is removed."""
-        self._regions = [r for r in self._regions if r.end <= region.base or region.end <= r.base]
-        self._regions.append(region)
-
-    def remove(self, kind: str, tag: object = None) -> None:
-        """Removes all rings of a kind, or the one with the tag."""
-        self._regions = [r for r in self._regions
-                         if r.kind != kind or (tag is not None and r.tag != tag)]
-
-    def clear(self) -> None:
-        """Removes all rings."""
-        self._regions = []
-
-    def split(self, address: int, data: bytes) -> Iterator[Part]:
-        """Splits a write at the entries of the rings."""
-        while data:
-            region = next((r for r in self._regions if r.base <= address < r.end), None)
-            if region is None:
-                ahead = [r.base - address for r in self._regions
-                         if address < r.base < address + len(data)]
-                take = min(ahead, default=len(data))
-                yield Part(None, address, 0, data[:take])
-            else:
-                at = (address - region.base) % region.entry_bytes
-                take = min(len(data), region.entry_bytes - at)
-                yield Part(region, address - at, at, data[:take])
-            address, data = address + take, data[take:]
+    from efa_cosim.layouts.layout import Bytes
+    from efa_cosim.session.step import Step
 
 
 @dataclass
@@ -143,12 +51,8 @@ def expect(
 ) -> Expectation:
     """The expected effects of a step; `wanted(kind, vector)` is false for what is not played."""
     result = Expectation()
-    # Writes, and interrupts without bytes.
-    happened: list[tuple[int, int, bytes | None]] = [*step.writes]
-    happened += [(line, vector, None) for line, vector in step.interrupts]
-    happened.sort(key=lambda item: item[0])
     last_kind: str | None = None
-    for line, where, data in happened:
+    for line, where, data in step.effects():
         if data is None:
             own_clock = where == admin_vector and last_kind == ASYNC_EVENT
             if not own_clock and wanted(None, where):
@@ -166,46 +70,44 @@ def expect(
     return result
 
 
-def _field_mask(layout: type[Struct], size: int, paths: Iterable[str]) -> int:
-    """A mask of the named fields of a layout as a number; dots in a path descend."""
-    image = bytearray(size)
-    for path in paths:
-        cls, base = layout, 0
-        *outer, last = path.split(".")
-        for name in outer:
-            base += cls.FIELDS[name].offset
-            cls = cls.FIELDS[name].cls
-        attribute = cls.FIELDS[last]
-        start = base + attribute.offset
-        image[start : start + attribute.size] = b"\xff" * attribute.size
-    return int.from_bytes(image, "little")
+def leave_out_headers(wanted: Expectation, is_datagram: Callable[[Bytes], bool]) -> None:
+    """Takes the headers of datagrams out of the expected payload.
+
+    They hold numbers of the device. Some recorded devices write them with the payload, others
+    write the payload only.
+
+    - `is_datagram`: called with a CQE; True if it is that of a received datagram
+    """
+    happened: list[tuple[int, Payload | Slot]] = [(one.line, one) for one in wanted.payload]
+    happened += [(slot.line, slot) for slot in wanted.slots.values() if _is_receive(slot)]
+    before: list[Payload] = []  # payload since the last completion of a receive
+    for _, one in sorted(happened, key=lambda item: item[0]):
+        if not isinstance(one, Slot):
+            before.append(one)
+            continue
+        length = defs.IoRxCdesc.unpack(one.image).length
+        if is_datagram(one.image) and sum(len(part.data) for part in before) == length:
+            left = defs.LIMITS.grh_bytes
+            for part in before:
+                cut = min(left, len(part.data))
+                part.address, part.data = part.address + cut, part.data[cut:]
+                part.left, left = len(part.data), left - cut
+        before = []
+    wanted.payload = [one for one in wanted.payload if one.data]
 
 
-_COMMON = ("base.common.req_id", "base.common.status", "base.common.flags", "base.common.qp_num")
-_ENTRY = defs.IoRxCdescEx
-_SEND_MASK = _field_mask(_ENTRY, _ENTRY.SIZE, _COMMON) | _field_mask(
-    defs.IoTxCdesc, _ENTRY.SIZE, ("req_id_ex",))
-_RECEIVE_MASK = _field_mask(
-    _ENTRY, _ENTRY.SIZE, (*_COMMON, "base.length", "base.src_qp_num", "base.imm"))
-_WIDE_MASK = _RECEIVE_MASK | _field_mask(_ENTRY, _ENTRY.SIZE, ("u.rdma_write.length_hi",))
+def check_complete(wanted: Expectation) -> None:
+    """Refuses a recorded entry without some of its bytes: they would count as zeros."""
+    for slot in wanted.slots.values():
+        if slot.missing:
+            missing = ", ".join(spans(sorted(slot.missing)))
+            raise Difference(slot.line, f"the recorded {slot.region.kind} at "
+                             f"{slot.address:#x} is incomplete: expected "
+                             f"{slot.region.entry_bytes} bytes, found no 'd' line for "
+                             f"{missing}; record the session again or restore the line")
 
 
-def completion_matches(expected: Bytes, came: Bytes) -> bool:
-    """True if two CQEs agree in all compared fields."""
-    entry = _ENTRY.unpack(bytes(expected).ljust(_ENTRY.SIZE, b"\0"))
-    common = entry.base.common
-    if common.q_type != defs.IoQueueType.RECV_QUEUE:
-        mask = _SEND_MASK
-    else:
-        write = common.op_type == defs.IoSendOpType.RDMA_WRITE
-        mask = _WIDE_MASK if write else _RECEIVE_MASK
-    difference = int.from_bytes(expected, "little") ^ int.from_bytes(came, "little")
-    return not difference & mask
-
-
-def decode_completion(image: Bytes) -> str:
-    """A CQE as readable text."""
-    common = defs.IoCdescCommon.unpack(image)
-    if common.q_type == defs.IoQueueType.RECV_QUEUE:
-        return repr(defs.IoRxCdesc.unpack(image))
-    return repr(defs.IoTxCdesc.unpack(image))
+def _is_receive(slot: Slot) -> bool:
+    if slot.region.kind != COMPLETION:
+        return False
+    return defs.IoCdescCommon.unpack(slot.image).q_type == defs.IoQueueType.RECV_QUEUE

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from efa_cosim.layouts import defs
-from efa_cosim.session.expectation import (
+from efa_cosim.session.regions import (
     ADMIN_RESPONSE,
     ASYNC_EVENT,
     COMPLETION,
@@ -22,8 +22,9 @@ from efa_cosim.session.expectation import (
     Region,
     Regions,
     Slot,
+    ring_address,
 )
-from efa_cosim.session.recording import Step
+from efa_cosim.session.step import Step
 
 Op = defs.AdminAqOpcode
 
@@ -72,10 +73,10 @@ class Order:
     def created(self, opcode: Op, command: Any, response: Any, db_bar: int | None) -> None:
         """Adds the ring of a successful command; `db_bar` is the BAR of the doorbells."""
         if opcode == Op.CREATE_EQ:
-            self._vectors[_address(command.ba)] = command.msix_vec
+            self._vectors[ring_address(command.ba)] = command.msix_vec
         elif opcode == Op.CREATE_CQ:
             cq = _Cq(response.cq_idx)
-            self._cqs[cq.number] = self._cq_at[_address(command.cq_ba)] = cq
+            self._cqs[cq.number] = self._cq_at[ring_address(command.cq_ba)] = cq
             if response.db_valid and db_bar is not None:
                 self._arms[db_bar, response.db_offset] = cq
 
@@ -84,9 +85,7 @@ class Order:
         self._old += self._new
         self._new.clear()
         self._arm(step)
-        happened: list[tuple[int, int, bytes | None]] = [*step.writes]
-        happened += [(line, vector, None) for line, vector in step.interrupts]
-        for line, where, data in sorted(happened, key=lambda one: one[0]):
+        for line, where, data in step.effects():
             if data is None:
                 self._interrupt(line, where)
                 continue
@@ -151,7 +150,3 @@ class Order:
         else:
             raise OrderFault(line, f"order of interrupt {vector}",
                              "an entry in a ring of this vector before it", "none")
-
-
-def _address(words: Any) -> int:
-    return int(words.mem_addr_high) << 32 | int(words.mem_addr_low)

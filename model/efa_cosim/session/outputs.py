@@ -25,7 +25,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from efa_cosim.layouts import defs
-from efa_cosim.session.expectation import (
+from efa_cosim.session.regions import (
     ADMIN_RESPONSE,
     COMPLETION,
     EVENT,
@@ -33,6 +33,7 @@ from efa_cosim.session.expectation import (
     Part,
     Region,
 )
+from efa_cosim.session.text import first_bytes
 
 if TYPE_CHECKING:
     from efa_cosim.boundary.memory import CpuMemory
@@ -166,10 +167,7 @@ def _reported(what: str, wanted: Outputs, value: object, came: Outputs, other: o
 def _shown(value: object) -> str:
     if value is None:
         return "nothing"
-    if not isinstance(value, bytes):
-        return str(value)
-    more = f"... ({len(value)} bytes)" if len(value) > SHOWN_BYTES else ""
-    return value[:SHOWN_BYTES].hex() + more
+    return first_bytes(value, SHOWN_BYTES) if isinstance(value, bytes) else str(value)
 
 
 def _in_order(

@@ -22,6 +22,7 @@ from typing import Any
 
 from efa_cosim.layouts import defs
 from efa_cosim.session.settings import Settings, SettingsError, derived
+from efa_cosim.session.step import Step
 
 MAX_STORE_BYTES = 64
 MAX_LINE_BYTES = 1 << 20
@@ -30,42 +31,6 @@ BARS = range(6)
 
 class SessionError(Exception):
     """The file is no recorded session; the text names file and line."""
-
-
-@dataclass(slots=True)
-class Step:
-    """A host store, or a reset if `data` is None, with the output of the device that follows.
-
-    - `line`: line of the session
-    - `node`: number of the device in its fabric, from 1 on
-    - `bar`, `offset`, `data`: the store
-    - `memory`: host memory read by the device, as (line, address, bytes)
-    - `writes`: DMA writes of the device, as (line, address, bytes)
-    - `interrupts`: as (line, vector)
-    - `others`: effects on other nodes, by number; the `data` of these steps is None
-    """
-
-    line: int
-    node: int = 1
-    bar: int = 0
-    offset: int = 0
-    data: bytes | None = None
-    memory: list[tuple[int, int, bytes]] = field(default_factory=list)
-    writes: list[tuple[int, int, bytes]] = field(default_factory=list)
-    interrupts: list[tuple[int, int]] = field(default_factory=list)
-    others: dict[int, Step] = field(default_factory=dict)
-
-    def of(self, node: int) -> Step:
-        """Returns this step, or its effects on another node."""
-        if node == self.node:
-            return self
-        return self.others.setdefault(node, Step(self.line, node))
-
-    @property
-    def value(self) -> int:
-        """The stored bytes as a number."""
-        assert self.data is not None
-        return int.from_bytes(self.data, "little")
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from efa_cosim.layouts import defs
 
 if TYPE_CHECKING:
-    from efa_cosim.session.recording import Step
+    from efa_cosim.session.step import Step
 
 Reg, Op = defs.Reg, defs.AdminAqOpcode
 _QUEUE_ATTR = defs.AdminAqFeatureId.QUEUE_ATTR_1

@@ -114,7 +114,7 @@ class Translation:
         # BAR and offset of each recorded doorbell to those of the current one.
         self.doorbells: dict[tuple[int, int], tuple[int, int]] = {}
         self.send_rings: list[SendRing] = []
-        self._rung: dict[tuple[int, int], SendRing] = {}  # recorded doorbell to its send ring
+        self._doorbell_rings: dict[tuple[int, int], SendRing] = {}  # by recorded doorbell
         self.queue_pairs: dict[int, QueuePairInfo] = {}
         self.pending: dict[int, PendingCommand] = {}
         self._gids: dict[int, bytes] = {}  # recorded AH to the GID of its node
@@ -241,7 +241,7 @@ class Translation:
                            or start + size <= ring.recorded]
         ring = SendRing(start, ours.llq_descriptors_offset, entry, bytearray(size))
         self.send_rings.append(ring)
-        self._rung[self._bars()[0], recorded.sq_db_offset] = ring
+        self._doorbell_rings[self._bars()[0], recorded.sq_db_offset] = ring
         self.queue_pairs[recorded.qp_handle] = QueuePairInfo(
             recorded.qp_num, command.qp_type, command.rq_base_addr,
             command.qp_alloc_size.recv_queue_ring_size)
@@ -293,9 +293,9 @@ class Translation:
         """Returns True unless a later queue pair has the place of the ring."""
         return any(one is ring for one in self.send_rings)
 
-    def rung_ring(self, bar: int, offset: int) -> SendRing | None:
+    def doorbell_ring(self, bar: int, offset: int) -> SendRing | None:
         """The ring of a recorded send doorbell, None for another doorbell."""
-        return self._rung.get((bar, offset))
+        return self._doorbell_rings.get((bar, offset))
 
     def work_request(self, ring: SendRing, start: int) -> bytes:
         """The WQE at `start` of a ring's image, with translated numbers."""
