@@ -41,6 +41,15 @@ def send(end, **values):
         (lambda end: end.qp.to_rts("secret"), "qkey is 'secret': expected a whole number"),
         (lambda end: end.pd.create_qp(end.cq, end.cq, "srd"), "expected AdminQpType.UD or"),
         (lambda end: end.buffer.write(0, "text"), "data is of type str: expected bytes"),
+        (lambda end: send(end, inline=None, sges=[(1, 2, 3)]), "a memory range is (1, 2, 3): expe"),
+        (lambda end: end.qp.post_recv([(1, 2, 3)]), "a memory range is (1, 2, 3): expected an Sge"),
+        (lambda end: end.qp.post_send("text"), "the work request is 'text': expected SendWr(...)"),
+        (lambda end: end.qp.post_send([SendWr(1, 1, QKEY)]), "one argument for each"),
+        (lambda end: end.context.create_cq("16"), "depth of the completion queue is '16'"),
+        (lambda end: end.context.create_cq(-1), "depth of the completion queue is -1: expected"),
+        (lambda end: end.context.create_cq(16, entry_bytes=8), "entry_bytes is 8: expected 16"),
+        (lambda end: end.pd.create_qp(end.cq, 2), "recv_cq is 2: expected the result of"),
+        (lambda end: end.pd.create_qp(end.cq, end.cq, max_send_wr="64"), "max_send_wr is '64'"),
     ],
 )
 def test_a_wrong_argument_is_a_sentence(end, call, says):
@@ -70,6 +79,12 @@ def test_a_wrong_q_key_says_where_it_is_counted(end):
 def test_a_forgotten_probe_says_so():
     with open_backend("model") as device, pytest.raises(DriverError, match="probe the device"):
         Context(Driver(device))
+
+
+@pytest.mark.parametrize("backend", ["model", "verilator"])
+def test_an_unknown_profile_is_named_with_the_known_ones(backend):
+    with pytest.raises(BackendUnavailable, match="no profile 'foo': expected one of default, rec"):
+        open_backend(backend, profile="foo")
 
 
 def test_the_model_refuses_waves():

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from efa_cosim.boundary.backend import Backend, BackendUnavailable
+from efa_cosim.layouts.defs import PROFILES
 
 BACKENDS = "efa_cosim.backends"
 SERVERS = "efa_cosim.servers"
@@ -51,8 +52,11 @@ def open_backend(name: str, **options: Any) -> Backend | list[Backend]:
     - knobs of host and fabric, such as `rd_latency_min` and `rd_latency_max` in cycles: EFA_KNOBS
       in `tb/native/common.h`
 
-    Raises BackendUnavailable if there is no such backend or it cannot run here.
+    Raises BackendUnavailable if there is no such backend or profile, or it cannot run here.
     """
+    profile = options.get("profile", "default")
+    if profile not in tuple(PROFILES):
+        raise BackendUnavailable(f"no profile {profile!r}: expected one of {', '.join(PROFILES)}")
     interface = options.pop("interface", 0)
     if interface:
         # The strap of the model is a pin of the simulated device.

@@ -2,7 +2,7 @@
 """Checks arguments of the verbs: a wrong type or range is a VerbsError that says what is expected.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from efa_cosim.host.completion_queue import VerbsError
@@ -49,7 +49,31 @@ def ranges(value: Any) -> Sequence[Any]:
     """Returns value if it is a list of ranges of registered memory."""
     if not isinstance(value, list | tuple):
         raise VerbsError(f"the memory ranges are {value!r}: expected a list of Sge, also for one")
+    for one in value:
+        if not hasattr(one, "l_key"):
+            raise VerbsError(f"a memory range is {one!r}: expected an Sge, for example "
+                             "Sge(memory.addr, 64, memory.l_key)")
     return value
+
+
+def request(value: Any, kind: type) -> None:
+    """Checks that value is a work request of this class."""
+    if not isinstance(value, kind):
+        raise VerbsError(f"the work request is {value!r}: expected {kind.__name__}(...), one "
+                         "argument for each")
+
+
+def queue(name: str, value: Any) -> None:
+    """Checks that value is a completion queue."""
+    if not hasattr(value, "number"):
+        raise VerbsError(f"{name} is {value!r}: expected the result of context.create_cq()")
+
+
+def entry_bytes(value: Any, known: Collection[int]) -> None:
+    """Checks that value is a known size of a CQE."""
+    if value not in known:
+        sizes = " or ".join(map(str, sorted(known)))
+        raise VerbsError(f"entry_bytes is {value!r}: expected {sizes}")
 
 
 def access(value: Any) -> Access:

@@ -276,6 +276,7 @@ class QueuePair:
         return _Content(meta, sges, inline)
 
     def _entry(self, request: SendWr) -> bytes:
+        arguments.request(request, SendWr)
         most = self.driver.queue_attr.max_wr_send_sges
         meta, sges, inline = self._content(request, most)
         entry = self.wqe(meta=meta)
@@ -290,6 +291,7 @@ class QueuePair:
         if not getattr(self.driver.device_attr, op.name.lower()):
             raise VerbsError(f"the device does not offer {name}: open it with a profile that "
                              "reports the capability")
+        arguments.request(request, RdmaWr)
         read = op == _Op.RDMA_READ
         if read and (request.inline is not None or request.imm is not None):
             raise VerbsError(f"an {name} has inline bytes or an immediate: only a write can")

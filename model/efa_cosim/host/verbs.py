@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from efa_cosim.host import arguments
 from efa_cosim.host.alloc import PAGE_BYTES
 from efa_cosim.host.completion_counter import CompletionCounter
-from efa_cosim.host.completion_queue import CompletionQueue
+from efa_cosim.host.completion_queue import RX_ENTRY, CompletionQueue
 from efa_cosim.host.driver_objects import LOCAL_ACCESS, Access
 from efa_cosim.host.memory_region import FIRST_IOVA, PAGE_SHIFT, MemoryRegion
 from efa_cosim.host.provider import Provider
@@ -70,6 +70,9 @@ class Context:
 
         The options are those of CompletionQueue. Raises VerbsError or DriverError.
         """
+        arguments.whole("the depth of the completion queue", depth, 32)
+        if "entry_bytes" in options:
+            arguments.entry_bytes(options["entry_bytes"], RX_ENTRY)
         return CompletionQueue(self, depth, **options)
 
     def create_counter(self) -> CompletionCounter:
@@ -173,9 +176,13 @@ class ProtectionDomain:
     ) -> QueuePair:
         """Creates a `QueuePair` in state RESET; options are those of QueuePair.
 
-        Raises VerbsError for an unknown type or too many inline bytes, DriverError if the device
+        Raises VerbsError for a wrong argument or too many inline bytes, DriverError if the device
         refuses.
         """
+        arguments.queue("send_cq", send_cq)
+        arguments.queue("recv_cq", recv_cq)
+        for name in ("max_send_wr", "max_recv_wr", "max_recv_sge", "max_inline"):
+            arguments.whole(name, options.get(name, 1), 32)
         return QueuePair(self, send_cq, recv_cq, arguments.kind(kind), **options)
 
 
