@@ -125,12 +125,12 @@ cover: cover-system cover-code ## [long] functional coverage of the system tests
 cover-system: $(STAMP) ## [long] what scenarios the system tests reached on Verilator, holes listed
 	@rm -rf sim/out/coverage && mkdir -p sim/out/coverage
 	EFA_COVERAGE=$(CURDIR)/sim/out/coverage $(BIN)/pytest -q --sim verilator $(if $(SEED),--seed $(SEED)) -n $(JOBS) tb/system/test_system.py
-	$(BIN)/python tools/coverage.py sim/out/coverage
+	$(BIN)/python tools/scenario_coverage.py sim/out/coverage
 
 cover-control: $(STAMP) ## [long] random admin commands on Verilator until every command x status x ring place x version was hit
 	@rm -rf sim/out/coverage_control && mkdir -p sim/out/coverage_control
 	EFA_COVERAGE=$(CURDIR)/sim/out/coverage_control $(BIN)/python -m tb.runner system control_long --sim verilator --seed $(or $(SEED),1)
-	$(BIN)/python tools/coverage.py sim/out/coverage_control nic.control nic.command.corrupted
+	$(BIN)/python tools/scenario_coverage.py sim/out/coverage_control nic.control nic.command.corrupted
 
 cover-code: $(STAMP) ## [long] lines, branches, expressions, bits of the RTL that unit benches reach, of the wiring system tests, too; UNIT=name
 	$(if $(UNIT),@$(CHOICES) unit '$(UNIT)')

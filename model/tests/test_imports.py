@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the contract of the packages notices an import in the wrong direction."""
+"""Tests that the contract of the packages notices an import in the wrong direction, and that no
+module of tools/ has the name of an installed one."""
 
 import shutil
 import subprocess
 import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,12 @@ def test_an_import_in_the_wrong_direction_is_an_error(copy, path, line):
     assert status == 1
     assert "BROKEN" in text
     assert path.removesuffix(".py").replace("/", ".") in text
+
+
+def test_no_tool_shadows_an_installed_module():
+    # tools/ is on the path of tests and targets. numba imports coverage if it is installed.
+    taken = {*packages_distributions(), *sys.stdlib_module_names, "coverage"}
+    assert sorted({path.stem for path in (ROOT / "tools").glob("*.py")} & taken) == []
 
 
 def test_the_copy_itself_passes(copy):

@@ -11,23 +11,13 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
-# numba imports a package "coverage" if present and would import tools/coverage.py.
-_modules: dict[str, Any] = sys.modules
-_known = _modules.get("coverage")
-_modules["coverage"] = None
-import numba  # noqa: E402
+import numba
 
-from efa_cosim.tree import ROOT  # noqa: E402
-
-if _known is None:
-    del _modules["coverage"]
-else:
-    _modules["coverage"] = _known
+from efa_cosim.tree import ROOT
 
 HERE = Path(__file__).parent
 # The cache of compiled code uses the digest of all files as its key: numba checks only one file and

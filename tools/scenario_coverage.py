@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Merges the functional coverage of many runs, lists the holes, writes reports/coverage.
 
-    tools/coverage.py FOLDER [POINT ...]
+    tools/scenario_coverage.py FOLDER [POINT ...]
 
 FOLDER holds the files that tb/env/coverage.py saved. With points named, the report covers only
 those points, and a hole in one gives exit status 1. Exit status 2 if there is nothing to merge.
