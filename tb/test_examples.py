@@ -40,6 +40,14 @@ def test_hello_verbs_receives_its_message(backend):
     assert text.count("status 0") == 2
 
 
+def test_readme_shows_hello_verbs_which_has_less_than_30_lines():
+    text = (EXAMPLES / "hello_verbs.py").read_text()
+    _, _, code = text.split('"""', 2)
+    assert len([line for line in code.splitlines() if line.strip()]) < 30
+    shown = code[code.index("def main(") : code.index("\n\nif __name__")].strip()
+    assert f"```python\n{shown}\n```\n" in (ROOT / "README.md").read_text()
+
+
 def test_rdma_writes_and_reads_memory_of_the_peer():
     assert run("rdma.py").splitlines() == [
         "write: status 0, the peer has b'over there'",
