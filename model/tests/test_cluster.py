@@ -5,6 +5,7 @@ turn; the watchdog and the refusals without Dask."""
 import importlib.util
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -227,6 +228,38 @@ def test_after_the_death_of_the_client_the_same_command_resumes(site, expected):
     assert f"{JOBS} jobs, {kept} of them cached" in (site.folder / "client").read_text()
     # A job between its end and its storage may run twice; the table has it once.
     assert sorted(set(site.ran())) == list(SIZES) and len(site.ran()) <= JOBS + 2
+    assert site.table() == expected
+
+
+@with_dask
+@pytest.mark.slow
+def test_kills_at_random_moments_leave_the_same_table(site, expected):
+    """Worker, scheduler and client die in random order; what died is started again."""
+    seed = random.SystemRandom().randrange(1 << 31)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    site.slow(0.5)
+    site.start()
+    client = site.client()
+    for victim in rng.sample(["worker", "scheduler", "client"], 3):
+        begun = len(site.marked("begun"))
+        until(lambda begun=begun, client=client: client.poll() is not None
+              or len(site.marked("begun")) > begun)
+        time.sleep(rng.random())
+        if victim == "worker":
+            site.workers.pop(rng.randrange(2)).kill()
+            site.workers.append(site.worker())
+        elif victim == "client":
+            client.kill()
+        else:
+            site.scheduler.kill()
+            assert client.wait(120) in (0, 2)
+            site.stop()
+            site.start()
+        if victim != "worker" and client.wait(120) != 0:
+            client = site.client()
+    assert client.wait(120) == 0
+    assert site.stored() == JOBS and set(site.ran()) == set(SIZES)
     assert site.table() == expected
 
 
