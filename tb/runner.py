@@ -176,6 +176,8 @@ def build(
             # Of Verilator, whose runner has the attribute.
             runner.native_main = main  # type: ignore[union-attr]
         log = target / "build.log"
+        print(f"building {top} for {sim}{', with waves' if waves else ''}; log: "
+              f"{log.relative_to(ROOT)}", flush=True)  # fmt: skip
         try:
             runner.build(
                 sources=sources,

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,6 +70,21 @@ def test_waves_on_demand(monkeypatch):
     waves = [path for path in outcome.folder.iterdir() if path.suffix in (".fst", ".vcd")]
     assert waves and all(path.stat().st_size for path in waves)
     assert any(path.name in runner.report(outcome) for path in waves)
+
+
+@pytest.mark.parametrize(("waves", "line"), [(False, "building top for icarus; log: "),
+                                             (True, "building top for icarus, with waves; log: ")])
+def test_a_build_is_announced_with_its_log(waves, line, tmp_path, monkeypatch, capsys):
+    started = []
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    monkeypatch.setattr(runner, "OUT", tmp_path / "out")
+    monkeypatch.setattr(runner, "_digest", lambda *_: "0")
+    monkeypatch.setattr(runner, "make_runner", lambda _sim: SimpleNamespace(
+        build=lambda **_: started.append(capsys.readouterr().out)))
+    for _ in range(2):
+        folder = runner.build("icarus", "top", [], {}, [], waves)
+    path = (folder / "build.log").relative_to(tmp_path)
+    assert started == [f"{line}{path}\n"] and capsys.readouterr().out == ""
 
 
 def test_a_run_of_the_device_draws_its_store_buffer_from_the_seed(monkeypatch):

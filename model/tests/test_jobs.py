@@ -29,6 +29,7 @@ from efa_cosim.jobs.job import (
     NoSuchEntry,
 )
 from efa_cosim.jobs.pool import Pool
+from efa_cosim.measure.process import answer
 from efa_cosim.measure.workload import Mismatch, latency_point, rate_point
 from efa_cosim.report.page import read_summary
 from efa_cosim.session import player
@@ -165,6 +166,12 @@ def test_a_job_that_fails_says_so_in_one_line(monkeypatch, capsys, error, code):
     message = capsys.readouterr()
     assert message.err == " ".join(str(error).split()) + "\n"
     assert not message.out
+
+
+def test_what_a_job_prints_is_no_part_of_its_result(capsys):
+    assert answer(lambda values: print("building") or values, "[1]") == 0
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("[1]", "building\n")
 
 
 # Processes

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one job in a process of its own: JSON in and out, a failure as exit code and one line."""
 
+import contextlib
 import json
 import signal
 import sys
@@ -14,10 +15,12 @@ from efa_cosim.measure.failures import DEVICE_WRONG, one_line
 def answer(work: Callable[[Any], Any], argument: str) -> int:
     """Prints the result of work as JSON, for the values in a JSON text; returns the exit code.
 
-    0: done; 1: the device is wrong or the system failed; 2: the backend cannot run here.
+    0: done; 1: the device is wrong or the system failed; 2: the backend cannot run here. What the
+    work prints goes to standard error.
     """
     try:
-        found = work(json.loads(argument))
+        with contextlib.redirect_stdout(sys.stderr):
+            found = work(json.loads(argument))
     except BackendUnavailable as error:
         print(one_line(error), file=sys.stderr)
         return 2
