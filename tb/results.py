@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports the results of a complete run by line of the plan: reports/test/summary.json and .md.
 
-Bench tests run inside pytest cases. tb/runner.py stores the result of each in a folder that all
+Bench tests run inside pytest cases. tb/runner stores the result of each in a folder that all
 workers use; `collect` reads the results. All other tests have the result of pytest.
 """
 

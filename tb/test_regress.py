@@ -7,8 +7,9 @@ import shlex
 import pytest
 
 from efa_cosim.regress.runs import Run, read_list
-from tb import regress, runner
+from tb import regress
 from tb.runner import RunFailed
+from tb.runner import __main__ as command
 from tb.simulators import ROOT
 
 RUN = Run("unit", "flag_ram", (), "icarus", 7)
@@ -17,7 +18,7 @@ RUN = Run("unit", "flag_ram", (), "icarus", 7)
 @pytest.fixture
 def any_simulator(monkeypatch):
     """Lets a test with planted runs pass on a machine that lacks the simulator of its run."""
-    for module in (regress, runner):
+    for module in (regress, command):
         monkeypatch.setattr(module, "simulator_missing", lambda _name: None)
 
 
@@ -77,10 +78,10 @@ def test_a_run_without_simulator_cannot_run_here(capsys, monkeypatch):
 @pytest.mark.usefixtures("any_simulator")
 def test_the_repeat_line_runs_the_same_test(run, monkeypatch, capsys):
     called = []
-    monkeypatch.setattr(runner, "run_unit", lambda *given: called.append(given))
-    monkeypatch.setattr(runner, "report", lambda _outcome: "")
+    monkeypatch.setattr(command, "run_unit", lambda *given: called.append(given))
+    monkeypatch.setattr(command, "report", lambda _outcome: "")
     program, *arguments = shlex.split(regress.repeat(run).removeprefix(".venv/bin/python -m "))
-    assert (program, runner.main(arguments)) == ("tb.runner", 0)
+    assert (program, command.main(arguments)) == ("tb.runner", 0)
     ((name, *_, simulator, seed, parameters, test),) = called
     assert (name, simulator, seed, parameters, test) == (
         run.name, run.simulator, run.seed, dict(run.parameters), None)

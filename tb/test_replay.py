@@ -12,14 +12,14 @@ import pytest
 
 from efa_cosim.host.wc import StoreBuffer
 from tb import runner, system_run
-from tb.simulators import ROOT
+from tb.simulators import ROOT, simulator_missing
 
 SKID = ROOT / "rtl" / "common" / "efa_skid.v"
 
 
 def run_skid(sources, seed, test=None):
     """Runs the skid's own bench on Icarus if installed, else on Verilator."""
-    sim = "icarus" if runner.simulator_missing("icarus") is None else "verilator"
+    sim = "icarus" if simulator_missing("icarus") is None else "verilator"
     return runner.run_unit(
         "skid", "efa_skid", sources, "tb.unit.skid_tests", sim, seed, {"WIDTH": 16}, test
     )

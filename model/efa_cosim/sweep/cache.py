@@ -19,8 +19,9 @@ FOLDER = ROOT / "sim/out/sweeps"
 # The packages that a job uses. Commands and pictures do not affect measurements.
 USED = ("backends", "boundary", "cycle", "device", "fabric", "host", "layouts", "measure", "sweep",
         "transport")
-DEVICE = ("rtl/**/*.v", "rtl/**/*.vh", "tb/*.py", "tb/hdl/*", "tb/native/*", "tb/lib/*.py",
-          "tb/cycle/*.py", "tb/system/serve_tests.py", "tb/system/timed_tests.py")  # fmt: skip
+DEVICE = ("rtl/**/*.v", "rtl/**/*.vh", "tb/*.py", "tb/runner/*.py", "tb/hdl/*", "tb/native/*",
+          "tb/lib/*.py", "tb/cycle/*.py", "tb/system/serve_tests.py",
+          "tb/system/timed_tests.py")  # fmt: skip
 
 
 def sources(on_the_rtl: bool, packages: Iterable[str] = USED) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ that fails to load are failures here, although each of them exits with 0 elsewhe
     python -m tb.runner system examples/own_test.py
 """
 
-import argparse
 import ast
 import fcntl
 import hashlib
@@ -25,11 +24,10 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from efa_cosim.host.wc import StoreBuffer
 from tb import code_coverage
 from tb.lib.failure import five_lines, named
 from tb.results import note
-from tb.simulators import ROOT, SIMULATORS, SimulatorMissing, make_runner, simulator_missing
+from tb.simulators import ROOT, make_runner
 
 OUT = ROOT / "sim" / "out"
 INCLUDES = (ROOT / "rtl" / "gen", ROOT / "rtl" / "include")
@@ -394,60 +392,6 @@ def waves_flags() -> list[str]:
     return []
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="tb.runner", description=__doc__.split("\n")[0])
-    parser.add_argument("kind", choices=("unit", "system"))
-    parser.add_argument(
-        "name", help="unit of tb/unit/units.py, module of tb/system without _tests, or a file of"
-        " system tests"
-    )
-    parser.add_argument("--sim", choices=SIMULATORS, default="verilator")
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--test", help="only tests whose name matches this expression")
-    parser.add_argument("--params", default="", help="NAME=VALUE ...")
-    parser.add_argument("--store-buffer", type=StoreBuffer.of,
-                        help="system: how the hosts' CPUs combine stores, as POLICY/LINES/overtakes"
-                             " or POLICY/LINES/drains (default: drawn from the seed)")  # fmt: skip
-    args = parser.parse_args(argv)
-    reason = simulator_missing(args.sim)
-    if reason is not None:
-        print(f"cannot run: {reason}", file=sys.stderr)
-        return 2
-    seed = args.seed if args.seed is not None else new_seed()
-    try:
-        params = parameters_of(args.params)
-        if args.kind == "unit":
-            from tb.unit.units import BENCHES, UNITS
-
-            unit = (UNITS | BENCHES).get(args.name)
-            if unit is None:
-                raise NoSuchRun(
-                    f"no unit {args.name} in tb/unit/units.py; expected one of "
-                    + ", ".join(sorted(UNITS | BENCHES))
-                )
-            planned_tests(unit.module(args.name), args.test)
-            for variant in [params] if params else unit.variants:
-                outcome = run_unit(
-                    args.name, unit.top, unit.sources, unit.module(args.name), args.sim, seed,
-                    variant, args.test,
-                )  # fmt: skip
-                print(report(outcome))
-        else:
-            from tb.system_run import run_system
-
-            module = system_module(args.name)
-            planned_tests(module, args.test)
-            print(report(run_system(module, args.sim, seed, params, args.test,
-                                  store_buffer=args.store_buffer)))  # fmt: skip
-    except NoSuchRun as error:
-        print(error, file=sys.stderr)
-        return 2
-    except (RunFailed, SimulatorMissing) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
 def system_module(name: str) -> str:
     """Returns the module of an area of tb/system, or of a file of tests anywhere (*.py).
 
@@ -497,10 +441,3 @@ def waves_in(folder: Path) -> list[str]:
     """Returns the waves of a run."""
     found = sorted(path for path in folder.glob("dump.*") if path.suffix in (".fst", ".vcd"))
     return [str(path.relative_to(ROOT)) for path in found]
-
-
-if __name__ == "__main__":
-    # Imported by name, so that exception classes raised elsewhere match here.
-    from tb.runner import main as main_of_module
-
-    sys.exit(main_of_module())
