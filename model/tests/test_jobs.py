@@ -65,7 +65,9 @@ def model_alone(monkeypatch):
 
 def test_run_compares_measures_and_reports(model_alone, tmp_path, capsys):
     assert main(["run", "--out", str(tmp_path / "run"), "--seed", "3"]) == 0
-    out = capsys.readouterr().out.splitlines()
+    shown = capsys.readouterr()
+    out = shown.out.splitlines()
+    assert "verilator; a new tree builds it first\nplaying pingpong on verilator" in shown.err
     assert out[-1].startswith("passed: 1326 DMA writes, 400 packets, 100 interrupts of 2 plays")
     summary = read_summary(tmp_path / "run")
     assert summary["verdict"] == "passed"

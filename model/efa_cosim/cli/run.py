@@ -158,11 +158,13 @@ def play_both(
     session = read_session(path)
     chosen: list[tuple[str, dict[str, Any]]] = [("model", {}), (RTL, {"seed": seed})]
     for backend_name, more in chosen:
-        progress.phase(f"playing {path.name.split('.')[0]} on {backend_name}")
+        built = "" if backend_name == "model" else "; a new tree builds it first"
+        progress.phase(f"opening {backend_name}{built}")
         row: dict[str, Any] = {"name": path.name, "backend": backend_name, "verdict": "passed"}
         outputs = Outputs(backend_name)
         try:
             with open_player(backend_name, session, **more) as backend:
+                progress.phase(f"playing {path.name.split('.')[0]} on {backend_name}")
                 played = play(path, backend, progress=progress.at, outputs=outputs,
                               session=session)
         except (PlayError, *DEVICE_WRONG) as error:
