@@ -206,5 +206,5 @@ def holes(prefix: str = "") -> list[tuple[str, str]]:
 
 
 def save(path: str | Path) -> None:
-    """Writes the bins of this run; tools/coverage.py merges them."""
+    """Writes the bins of this run; tools/scenario_coverage.py merges them."""
     Path(path).write_text(json.dumps(points(), indent=1) + "\n")
