@@ -86,15 +86,6 @@ module efa_ack_build #(
   wire [7:0] path;
   wire [15:0] due_session;
 
-  genvar place;
-  generate
-    for (place = 0; place < NODE_W; place = place + 1) begin : g_bit
-      localparam HALF = 1 << place;
-      wire [NODES-1:0] has = {NODES / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}};
-      assign granted[place] = (grant & has) != {NODES{1'b0}};
-    end
-  endgenerate
-
   // b1: what the reply shows.
   wire [15:0] session = window_rd_data[`EFA_RX_WINDOW__SESSION];
   wire [31:0] oldest = window_rd_data[`EFA_RX_WINDOW__OLDEST];
@@ -168,6 +159,13 @@ module efa_ack_build #(
       .m_ready(take_reply),
       .m_data(reply),
       .m_level(reply_level)
+  );
+
+  efa_onehot_index #(
+      .INDEX_W(NODE_W)
+  ) u_granted (
+      .s_bits(grant),
+      .m_index(granted)
   );
 
   efa_arb #(

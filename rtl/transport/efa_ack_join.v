@@ -89,14 +89,6 @@ module efa_ack_join #(
   wire take_refusal = choose && refusal_valid && !(refused_last_q && any_waits);
   wire take_waiting = choose && !take_refusal && any_waits;
   wire [ACK_W-1:0] chosen;
-  genvar place;
-  generate
-    for (place = 0; place < NODE_W; place = place + 1) begin : g_bit
-      localparam HALF = 1 << place;
-      wire [NODES-1:0] has = {NODES / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}};
-      assign granted[place] = (grant & has) != {NODES{1'b0}};
-    end
-  endgenerate
 
   // A refusal without space is taken and lost.
   assign s_ack_ready = 1'b1;
@@ -116,6 +108,13 @@ module efa_ack_join #(
       .m_ready(take_refusal),
       .m_data(refused),
       .m_level(refusal_level)
+  );
+
+  efa_onehot_index #(
+      .INDEX_W(NODE_W)
+  ) u_granted (
+      .s_bits(grant),
+      .m_index(granted)
   );
 
   efa_arb #(

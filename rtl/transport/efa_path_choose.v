@@ -38,12 +38,14 @@ module efa_path_choose #(
                 && g_path[one].rank <= g_path[other].rank);
       end
     end
-    for (one = 0; one < PATHS_W; one = one + 1) begin : g_bit
-      localparam HALF = 1 << one;
-      wire [PATHS-1:0] has = {PATHS / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}};
-      assign m_path[one] = (wins & has) != {PATHS{1'b0}};
-    end
   endgenerate
+
+  efa_onehot_index #(
+      .INDEX_W(PATHS_W)
+  ) u_path (
+      .s_bits(wins),
+      .m_index(m_path)
+  );
 
 endmodule
 

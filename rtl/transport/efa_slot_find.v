@@ -42,27 +42,28 @@ module efa_slot_find #(
   wire [ROWS-1:0] rows = behind != {ROWS{1'b0}} ? behind : any;
   wire [ROWS-1:0] first_row = rows & (~rows + A_ROW);
 
-  // Index of the only set bit, bit by bit.
   wire [ROW_W-1:0] row_found;
   wire [COL_W-1:0] col_found;
   wire [ROW_W-1:0] row_chosen = in_own ? row : row_found;
   wire [COLS-1:0] cols = in_own ? own : s_slots[{row_chosen, {COL_W{1'b0}}}+:COLS];
   wire [COLS-1:0] first_col = cols & (~cols + A_COL);
-  generate
-    for (place = 0; place < ROW_W; place = place + 1) begin : g_row_bit
-      localparam HALF = 1 << place;
-      wire [ROWS-1:0] has = {ROWS / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}};
-      assign row_found[place] = (first_row & has) != {ROWS{1'b0}};
-    end
-    for (place = 0; place < COL_W; place = place + 1) begin : g_col_bit
-      localparam HALF = 1 << place;
-      wire [COLS-1:0] has = {COLS / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}};
-      assign col_found[place] = (first_col & has) != {COLS{1'b0}};
-    end
-  endgenerate
 
   assign m_found = any != {ROWS{1'b0}};
   assign m_slot = {row_chosen, col_found};
+
+  efa_onehot_index #(
+      .INDEX_W(ROW_W)
+  ) u_row (
+      .s_bits(first_row),
+      .m_index(row_found)
+  );
+
+  efa_onehot_index #(
+      .INDEX_W(COL_W)
+  ) u_col (
+      .s_bits(first_col),
+      .m_index(col_found)
+  );
 
 endmodule
 

@@ -102,9 +102,6 @@ module efa_tx_paths #(
   wire [15:0] turned = {unusable, unusable} >> first_probe_q;
   wire [7:0] first = turned[7:0] & (~turned[7:0] + A_PATH);
   wire [2:0] first_place;
-  assign first_place[0] = (first & 8'hAA) != 8'd0;
-  assign first_place[1] = (first & 8'hCC) != 8'd0;
-  assign first_place[2] = (first & 8'hF0) != 8'd0;
   wire [2:0] probe_path = first_probe_q + first_place;
   wire [23:0] probe_left = next_probe_q - s_ticks;
 
@@ -130,6 +127,13 @@ module efa_tx_paths #(
   assign m_probe_due = m_unusable && (probe_left == 24'd0 || probe_left > PROBE[23:0]);
   assign m_probe_path = probe_path;
   assign m_busy = finds_q;
+
+  efa_onehot_index #(
+      .INDEX_W(3)
+  ) u_first (
+      .s_bits(first),
+      .m_index(first_place)
+  );
 
   always @(posedge clk) begin
     if (rst) finds_q <= 1'b0;

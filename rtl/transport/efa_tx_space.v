@@ -90,14 +90,6 @@ module efa_tx_space #(
   wire [NODE_W-1:0] granted;
   wire begin_turn = !t1_valid_q && grant != {NODES{1'b0}};
   wire [NODE_W-1:0] look_node = t1_valid_q ? t1_node_q : granted;
-  genvar place;
-  generate
-    for (place = 0; place < NODE_W; place = place + 1) begin : g_bit
-      localparam HALF = 1 << place;
-      wire [NODES-1:0] has = {NODES / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}};
-      assign granted[place] = (grant & has) != {NODES{1'b0}};
-    end
-  endgenerate
 
   // t1
   wire output_free = (!send_valid_q || m_send_ready) && (!flush_valid_q || m_flush_ready);
@@ -229,6 +221,14 @@ module efa_tx_space #(
       .m_grant(grant)
   );
 
+  efa_onehot_index #(
+      .INDEX_W(NODE_W)
+  ) u_granted (
+      .s_bits(grant),
+      .m_index(granted)
+  );
+
+  genvar place;
   generate
     for (place = 0; place < 2; place = place + 1) begin : g_list
       localparam [0:0] NEW = place;

@@ -67,18 +67,17 @@ module efa_tx_timer #(
   wire [NODES-1:0] grant;
   wire [NODE_W-1:0] granted;
   wire any_served = served_q != {NODES{1'b0}};
-  genvar place;
-  generate
-    for (place = 0; place < NODE_W; place = place + 1) begin : g_bit
-      localparam HALF = 1 << place;
-      wire [NODES-1:0] has = {NODES / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}};
-      assign granted[place] = (grant & has) != {NODES{1'b0}};
-    end
-  endgenerate
 
   assign m_ticks = ticks_q;
   assign m_look_valid = look_q;
   assign m_look_node = look_node_q;
+
+  efa_onehot_index #(
+      .INDEX_W(NODE_W)
+  ) u_granted (
+      .s_bits(grant),
+      .m_index(granted)
+  );
 
   efa_arb #(
       .N(NODES)

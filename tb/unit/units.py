@@ -35,6 +35,7 @@ UNITS: dict[str, Unit] = {
     "ram": Unit("efa_ram"),
     "flag_ram": Unit("efa_flag_ram"),
     "ram_1wnr": Unit("efa_ram_1wnr", [{"READS": 3}]),
+    "onehot_index": Unit("efa_onehot_index", [{}, {"INDEX_W": 1}, {"INDEX_W": 6}]),
     "ram_fwd": Unit("efa_ram_fwd", [{"READS": 3}, {"WIDTH": 24, "ADDR_W": 2}]),
     "stream_check": Unit("efa_stream_check"),
     "ram_be": Unit("efa_ram_be", [{}, {"WIDTH": 96, "LANES": 3}]),
