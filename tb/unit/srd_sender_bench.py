@@ -147,7 +147,9 @@ class Peer(Endpoint):
         bench.executed[name].append((self.incarnation, status))
         if status == OK:
             accepted = self.accepted[self.incarnation]
-            assert name not in accepted, f"node {self.node} executes packet {name} twice"
+            # A peer that forges RNR for a packet that it has executed gets the packet again.
+            forged = job.again and self.node in bench.rules.lax
+            assert name not in accepted or forged, f"node {self.node} executes packet {name} twice"
             accepted.add(name)
         wait = bench.wait()
         if not wait:
