@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the command line of the runner, and the baseline bench, which only a target runs."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
-from tb import choices
+from tb import choices, runner
 from tb.bench_sim import baseline
 from tb.runner import closure, planned_tests, system_module, system_name
 from tb.simulators import ROOT, simulator_missing
@@ -25,6 +26,24 @@ def declared_by(module):
 def test_an_include_is_no_instance():
     """efa_cmd_pd includes efa_admin.vh; the module efa_admin is not below it."""
     assert [path.stem for path in closure("efa_cmd_pd")] == ["efa_cmd_pd"]
+
+
+def test_a_build_that_another_process_removes_is_passed_over(tmp_path, monkeypatch):
+    gone = tmp_path / "verilator-gone"
+    old = tmp_path / "verilator-old"
+    for path in (gone, old):
+        path.mkdir()
+        os.utime(path, (0, 0))
+
+    def is_dir(path):
+        if path == gone and path.exists():
+            path.rmdir()
+        return True
+
+    monkeypatch.setattr(runner, "CACHED_BUILDS", 1)
+    monkeypatch.setattr(type(tmp_path), "is_dir", is_dir)
+    runner._prune(tmp_path, "verilator", tmp_path / "verilator-new")
+    assert not old.exists()
 
 
 @pytest.mark.parametrize(

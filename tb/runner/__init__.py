@@ -11,6 +11,7 @@ that fails to load are failures here, although each of them exits with 0 elsewhe
 """
 
 import ast
+import contextlib
 import fcntl
 import hashlib
 import importlib.util
@@ -136,10 +137,14 @@ def _digest(sim: str, sources: list[Path], options: list[str]) -> str:
 
 
 def _prune(folder: Path, prefix: str, keep: Path) -> None:
-    builds = [path for path in folder.glob(prefix + "-*") if path.is_dir() and path != keep]
-    builds.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in builds[CACHED_BUILDS - 1 :]:
-        if time.time() - path.stat().st_mtime > 3600:
+    times = {}
+    for path in folder.glob(prefix + "-*"):
+        # Another process may remove builds at the same time.
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_dir() and path != keep:
+                times[path] = path.stat().st_mtime
+    for path in sorted(times, key=times.__getitem__, reverse=True)[CACHED_BUILDS - 1 :]:
+        if time.time() - times[path] > 3600:
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -7,6 +7,7 @@ it already has. Only the process that wants the results writes them, so each cou
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -58,7 +59,11 @@ def keep(folder: Path, tree: str, job: Job, result: Any) -> None:
 
 
 def _prune(newest: Path) -> None:
-    trees = sorted(newest.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for tree in trees[CACHED_TREES:]:
+    times = {}
+    for tree in newest.parent.iterdir():
+        # Another process may remove trees at the same time.
+        with contextlib.suppress(FileNotFoundError):
+            times[tree] = tree.stat().st_mtime
+    for tree in sorted(times, key=times.__getitem__, reverse=True)[CACHED_TREES:]:
         if tree != newest:
             shutil.rmtree(tree, ignore_errors=True)
