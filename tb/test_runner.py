@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the command line of the runner, and the baseline bench, which only a target runs."""
 
+import fcntl
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -26,6 +29,27 @@ def declared_by(module):
 def test_an_include_is_no_instance():
     """efa_cmd_pd includes efa_admin.vh; the module efa_admin is not below it."""
     assert [path.stem for path in closure("efa_cmd_pd")] == ["efa_cmd_pd"]
+
+
+def test_a_build_of_another_process_is_announced_and_used(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(runner, "OUT", tmp_path)
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    monkeypatch.setattr(runner, "_digest", lambda *_: "0")
+    folder = tmp_path / "build/icarus-efa_fifo-0"
+    folder.mkdir(parents=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = threading.Thread(target=runner.build, args=("icarus", "efa_fifo", [], {}, []))
+        waiting.start()
+        text = ""
+        while "\n" not in text:
+            text += capsys.readouterr().out
+            time.sleep(0.01)
+        (folder / "built").touch()
+    waiting.join()
+    assert text == ("waiting for another process that builds efa_fifo for icarus; "
+                    "log: build/icarus-efa_fifo-0/build.log\n")
+    assert capsys.readouterr().out == ""
 
 
 def test_a_build_that_another_process_removes_is_passed_over(tmp_path, monkeypatch):

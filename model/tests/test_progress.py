@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from efa_cosim.jobs import progress as module
-from efa_cosim.jobs.progress import Progress, close_all, rate, span
+from efa_cosim.jobs.progress import Progress, close_all, rate, showing, span
 
 SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 
@@ -237,6 +237,14 @@ def test_a_phase_replaces_the_bar(terminal, clock):
         clock.now += 3.0
     text = terminal.text()
     assert "building" in text and "writing" in text and "3 s" in text
+
+
+def test_what_takes_long_in_a_call_is_shown_with_and_without_a_display(capsys):
+    with showing("building x; log: a"):
+        pass
+    with Progress("play"), showing("building y; log: b"):
+        pass
+    assert capsys.readouterr().err == "building x; log: a\nbuilding y; log: b\n"
 
 
 def test_a_dumb_terminal_has_plain_lines(clock, monkeypatch):

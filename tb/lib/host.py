@@ -12,6 +12,7 @@ Host memory is mapped from the simulator, so that a memory access needs no messa
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import socket
@@ -337,15 +338,25 @@ class OuterLink(Link):
                     raise
 
     def _accept(self, listener: socket.socket) -> Connection:
-        """Returns the connection to the built simulator; fails if the simulation has ended."""
+        """Returns the connection to the built simulator, whose build it shows; fails if the
+        simulation has ended."""
         listener.settimeout(ACCEPT_POLL_SECONDS)
-        while True:
-            try:
-                return Connection(listener.accept()[0].detach())
-            except TimeoutError:
-                if not self._simulation.running:
-                    text = self._simulation.failure()
-                    raise BackendUnavailable(text or "the simulation ended at once") from None
+        with contextlib.ExitStack() as display:
+            shown = False
+            while True:
+                try:
+                    return Connection(listener.accept()[0].detach())
+                except TimeoutError:
+                    if not self._simulation.running:
+                        text = self._simulation.failure()
+                        raise BackendUnavailable(text or "the simulation ended at once") from None
+                building = "" if shown else self._simulation.building()
+                if building:
+                    # A simulator, which imports this module too, needs no display.
+                    from efa_cosim.jobs.progress import showing
+
+                    display.enter_context(showing(building))
+                    shown = True
 
     def call(self, name: str, *arguments: Any) -> Any:
         try:

@@ -27,7 +27,9 @@ POLL_SECONDS = 0.02
 TELLING = re.compile(r"%Error|\berror\b|No space left", re.IGNORECASE)
 LOG = re.compile(r"^log: (\S+)$", re.MULTILINE)
 WAVES = re.compile(r"^waves: .*$", re.MULTILINE)
+BUILDING = re.compile(r"^(building|waiting for) .*(?=\n)", re.MULTILINE)
 MOST_CHARACTERS = 300
+MOST_PRINTED = 1 << 16
 
 
 class Simulation:
@@ -39,12 +41,13 @@ class Simulation:
         self.waves: list[str]
         self.sim, self.waves = sim, []  # lines about the waves of a run that has ended
         self._reported = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - stays open
+        self._printed = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         if waves:
             environment["WAVES"] = "1"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tb.lib.simulation", json.dumps([sim, seed, params, address])],
-            cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=self._printed,
             stderr=self._reported, start_new_session=True,
         )  # fmt: skip
         self._end = weakref.finalize(self, _end_group, self._process)
@@ -52,6 +55,13 @@ class Simulation:
     @property
     def running(self) -> bool:
         return self._process.poll() is None
+
+    def building(self) -> str:
+        """Returns the line that announces a build, an empty text before it or without one."""
+        # A read with a position: the process writes where the position of the file is.
+        text = os.pread(self._printed.fileno(), MOST_PRINTED, 0).decode(errors="replace")
+        found = BUILDING.search(text)
+        return found[0] if found else ""
 
     def failure(self, seconds: float = 60.0) -> str | None:
         """Waits for the end; returns the failure in one line, or None on success."""

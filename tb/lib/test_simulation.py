@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from efa_cosim.boundary.backend import BackendUnavailable
+from tb.lib import host, simulation
 from tb.lib.simulation import Simulation, _end_group, brief
 
 
@@ -30,6 +32,17 @@ def test_a_simulation_that_cannot_start_says_why(tmp_path):
     simulation = Simulation("quantum", 1, {}, str(tmp_path / "socket"))
     assert "quantum: unknown simulator" in simulation.failure()
     assert not simulation.running
+
+
+def test_opening_a_device_shows_its_build(tmp_path, monkeypatch, capsys):
+    program, line = tmp_path / "python", "building efa_tb for verilator; log: sim/out/build.log"
+    program.write_text(f"#!/bin/sh\necho '{line}'\nsleep 1\necho 'no compiler' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(simulation.sys, "executable", str(program))
+    monkeypatch.setattr(host, "simulator_missing", lambda _: None)
+    with pytest.raises(BackendUnavailable, match="no compiler"):
+        host.open_simulator("verilator")
+    assert capsys.readouterr().err == line + "\n"
 
 
 def test_ending_takes_along_what_it_started(tmp_path):

@@ -165,8 +165,15 @@ def build(
     target = folder / f"{prefix}-{_digest(sim, [*sources, *native], options)}"
     target.mkdir(parents=True, exist_ok=True)
     stamp = target / "built"
+    log = target / "build.log"
+    what = f"{top} for {sim}{', with waves' if waves else ''}; log: {log.relative_to(ROOT)}"
     with open(target / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not stamp.exists():
+                print(f"waiting for another process that builds {what}", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
         if stamp.exists():
             os.utime(target)
             return target
@@ -178,9 +185,7 @@ def build(
         if main is not None and sim == "verilator":
             # Of Verilator, whose runner has the attribute.
             runner.native_main = main  # type: ignore[union-attr]
-        log = target / "build.log"
-        print(f"building {top} for {sim}{', with waves' if waves else ''}; log: "
-              f"{log.relative_to(ROOT)}", flush=True)  # fmt: skip
+        print(f"building {what}", flush=True)
         try:
             runner.build(
                 sources=sources,

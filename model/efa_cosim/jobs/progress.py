@@ -8,10 +8,11 @@ Results belong on standard output: a command prints them as usual, also while th
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Self
 
 from rich.console import Console
@@ -31,6 +32,19 @@ def close_all() -> None:
     """Removes every display, for a program that ends without leaving its `with` statements."""
     for progress in list(_open):
         progress.close()
+
+
+@contextlib.contextmanager
+def showing(text: str) -> Iterator[None]:
+    """Shows what takes long inside a call: the text, and without an open display a display of its
+    own, whose phase is the text before its first semicolon."""
+    if _open:
+        _open[-1].say(text)
+        yield
+        return
+    with Progress(text.partition(";")[0]) as progress:
+        progress.say(text)
+        yield
 
 
 def span(seconds: float) -> str:
