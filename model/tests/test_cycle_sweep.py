@@ -96,3 +96,19 @@ def test_more_of_a_value_is_drawn_against_that_value_alone():
     assert curves._stands(rows[0], "batch", 8) and not curves._stands(rows[1], "batch", 1)
     both = curves.rates([*rows, row(64, 1, 1, 0.1, "verilator")])
     assert "SRD, RTL (verilator)" in both and "SRD, cycle model" in both
+
+
+def test_a_sweep_along_two_lines_is_drawn_along_both():
+    """A sweep without a file: all sizes with 16 queues, all numbers of queues with 32 bytes."""
+    def row(size, queues):
+        return {"metric": "message rate", "statistic": "mean", "kind": "UD", "size": size,
+                "queues": queues, "depth": 0, "batch": 0, "host_read_latency": 125,
+                "store_buffer": "", "value": 0.2, "limit": None, "messages": 10,
+                "backend": "verilator", "sq_host": 0}
+
+    rows = [row(size, 16) for size in (8, 32, 64, 4096)] + [row(32, n) for n in (1, 2, 8)]
+    fixed = curves.usual(rows)
+    assert (fixed["size"], fixed["queues"]) == (32, 16)
+    picture = curves.rates(rows)
+    assert "all with read 125<" in picture.replace(" -->", "<")
+    assert "limit of ports" not in picture

@@ -59,6 +59,9 @@ def varied(measurements: Rows) -> list[str]:
 def usual(measurements: Rows) -> dict[str, Any]:
     """The fixed value of each parameter in the panels of other parameters."""
     values = {name: sorted({f[name] for f in measurements}) for name in WORDS}
+    # A sweep without a file measures all sizes with one number of queues only, and vice versa.
+    values["size"] = _most_often(measurements, "size", "queues")
+    values["queues"] = _most_often(measurements, "queues", "size")
     # The middle, where the rate depends on the outstanding messages and on the ports.
     values["batch"] = batches(measurements)
     found = {name: values[name][(len(values[name]) - 1) // 2]
@@ -67,6 +70,15 @@ def usual(measurements: Rows) -> dict[str, Any]:
     found["host_read_latency"] = values["host_read_latency"][0]
     found["store_buffer"] = min(values["store_buffer"], key=_policy)
     return found
+
+
+def _most_often(measurements: Rows, name: str, other: str) -> list[Any]:
+    """The values of a parameter that were measured with most values of another one, sorted."""
+    beside: dict[Any, set[Any]] = {}
+    for f in measurements:
+        beside.setdefault(f[name], set()).add(f[other])
+    most = max(map(len, beside.values()))
+    return sorted(value for value, others in beside.items() if len(others) == most)
 
 
 def _policy(name: str) -> int:
@@ -111,7 +123,8 @@ def _picture(
     for column in panels.T:
         _share_y(column)
     messages = sum(f["messages"] for f in main)
-    same = [UNITS[name].format(value) for name, value in at.items() if name not in axes]
+    # Depth and batch 0 and no store buffer: the measurement has no such parameter.
+    same = [UNITS[name].format(value) for name, value in at.items() if name not in axes and value]
     headed(figure, f"{title}: {messages:,} messages"
                    + (f", all with {', '.join(same)}" if same else ""))  # fmt: skip
     legend(figure, *panels[:, 0])
@@ -155,6 +168,8 @@ def _panel(panel: Axes, measurements: Rows, over: str, limit: str, thin: str | N
             limited = [f for f in mine if f["statistic"] != thin and f["limit"] is not None]
             limits = limits or limited
         best = _median(limits, over, "limit")
+        if not best:
+            continue
         panel.plot([place[x] for x in best], list(best.values()), "--", linewidth=1.1, alpha=0.7,
                    zorder=3, color=colour, label=f"{name}, {limit}")
     if over == "store_buffer":

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
 
 from efa_cosim.measure.lossy import ENGINES, GOODPUT, RECOVERED, RELIABLE, Curve  # noqa: E402
 from efa_cosim.measure.record import Measurement  # noqa: E402
-from efa_cosim.report.plots import DEFAULTS, GREY, svg  # noqa: E402
+from efa_cosim.report.plots import DEFAULTS, GREY, legend, svg  # noqa: E402
 
 COLOURS = {RELIABLE: "#2563eb"}
 OTHER = "#d97706"
@@ -35,7 +35,7 @@ def goodput(rows: Sequence[Measurement]) -> str:
         axes.set_xlabel("loss of packets and of acknowledgements")
         axes.set_ylabel("share of (1 - loss) x line")
         axes.set_ylim(0, 1.1)
-        axes.legend(loc="lower left")
+        legend(figure, axes)
     return svg(figure)
 
 
@@ -50,7 +50,7 @@ def times(curves: Sequence[Curve]) -> str:
         axes.set_xlabel("round trips from post to completion")
         axes.set_ylabel("share of the messages")
         axes.set_ylim(0.9, 1.002)
-        axes.legend(loc="lower right")
+        legend(figure, axes)
     return svg(figure)
 
 
@@ -64,7 +64,7 @@ def failure(curves: Sequence[Curve]) -> str:
         axes.set_xlabel("round trips")
         axes.set_ylabel("share of the line")
         axes.set_ylim(0, 1.3)
-        axes.legend(loc="lower left")
+        legend(figure, axes)
     return svg(figure)
 
 
@@ -79,5 +79,5 @@ def shares(found: Mapping[str, Sequence[float]]) -> str:
                      linewidth=0.8)
         axes.set_xlabel("sender")
         axes.set_ylabel("share of the goodput")
-        axes.legend(loc="lower left")
+        legend(figure, axes)
     return svg(figure)
