@@ -521,6 +521,73 @@ def test_a_cluster_without_workers_is_an_error(faked, monkeypatch):
         list(faked.results())
 
 
+class FakeSlurm:
+    """A cluster of dask_jobqueue with two Slurm jobs; `asked` counts the requests for workers."""
+
+    def __init__(self, **_options):
+        self.asked = 0
+        self.workers = {n: SimpleNamespace(job_id=str(n)) for n in (1, 2)}
+        self.loop = SimpleNamespace(add_callback=lambda call, *arguments: call(*arguments))
+
+    def scale(self, width):
+        self.asked += 1
+        for n in range(width - len(self.workers)):
+            self.workers[10 * self.asked + n] = SimpleNamespace(job_id="none")
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def slurm(monkeypatch, entry):
+    """A cluster under Slurm with one job, whose workers have ended; `squeue` lists job 1."""
+    dask = SimpleNamespace(Client=FakeClient, SLURMCluster=FakeSlurm)
+    monkeypatch.setattr(cluster, "import_module", lambda _name: dask)
+    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(cluster, "RENEW_SECONDS", 0.0)
+    monkeypatch.setattr(cluster, "_listed_by_slurm", lambda: {"1"})
+    made = Cluster("slurm", 2, entry(""), ())
+    made.add(Job("verilator", "SRD", 64, 125, 7, (1,), ("latency",)))
+    return made
+
+
+def test_a_slurm_job_that_ended_is_requested_again(slurm):
+    client, workers = slurm._client, slurm._slurm
+    client.nthreads = lambda: {"a": 1, **({"b": 1} if workers.asked else {})}
+
+    def processing(real=client.processing):
+        if workers.asked and client.submitted:
+            client.submitted[0][1].finish((0, 1.0, "[1]", ""))
+        return real()
+
+    client.processing = processing
+    (done,) = slurm.results()
+    assert (done.code, done.measurements, workers.asked) == (0, [1], 1)
+    assert sorted(workers.workers) == [1, 10]
+
+
+def test_slurm_jobs_that_end_one_after_the_other_are_an_error(slurm):
+    slurm._client.nthreads = dict
+    with pytest.raises(ClusterError, match="7 Slurm jobs of slurm ended, and no job of this "):
+        list(slurm.results())
+    assert slurm._slurm.asked == 6
+
+
+def test_without_an_answer_of_slurm_no_job_is_requested(slurm, monkeypatch):
+    answers = iter([None, None, {"1", "2"}])
+
+    def listed():
+        found = next(answers)
+        if found:
+            slurm._client.submitted[0][1].finish((0, 1.0, "[1]", ""))
+        return found
+
+    monkeypatch.setattr(cluster, "_listed_by_slurm", listed)
+    slurm._client.nthreads = lambda: {"a": 1}
+    (done,) = slurm.results()
+    assert (done.code, slurm._slurm.asked) == (0, 0)
+
+
 def test_the_same_job_twice_is_refused(faked):
     faked.add(Job("verilator", "SRD", 64, 125, 7, (1,), ("latency",)))
     with pytest.raises(ValueError, match="was added a second time"):

@@ -4,7 +4,7 @@
 A worker starts each job as the local pool does (`efa_cosim.jobs.process`). Dask starts a job again
 on another worker if its worker dies. The watchdog of the client submits a job again if the
 scheduler no longer has the job, or if the job outlasts its own time limit. The client takes one
-result for each job.
+result for each job. Under Slurm it requests another worker for each one whose Slurm job ended.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import hashlib
 import json
 import queue
 import re
+import subprocess
 import sys
 import time
 from collections import deque
@@ -32,12 +33,14 @@ CONNECT_SECONDS = 10.0
 # Without a worker for so long, a run on a scheduler ends; Slurm may queue its workers for hours.
 NO_WORKER_SECONDS = 60.0
 WATCH_SECONDS = 2.0
+RENEW_SECONDS = 10.0
 # A pending job that the scheduler gave to no worker for so long, while one is idle, is lost.
 LOST_SECONDS = 30.0
 # Jobs at a worker that wait for its threads; they start without a round trip to the client.
 AHEAD = 2
 ATTEMPTS = 3
 WALLTIME = "12:00:00"
+SLURM_LOGS = ROOT / "sim/out/slurm"
 
 
 class ClusterError(Exception):
@@ -88,6 +91,7 @@ class Cluster:
                                ) from None
         self._threads, self._alone, self._watched = 0, time.monotonic(), 0.0
         self._width = width if self._slurm else 0
+        self._renewed, self._ended_early = time.monotonic(), 0
 
     @property
     def width(self) -> int:
@@ -132,6 +136,7 @@ class Cluster:
                 continue
             done = self._taken(key)
             if done is not None:
+                self._ended_early = 0
                 yield done
 
     def _submit(self, job: Job, attempt: int) -> None:
@@ -199,6 +204,32 @@ class Cluster:
                 f"no worker at {self._where} for {NO_WORKER_SECONDS:.0f} s; finished jobs are "
                 f"stored: start workers with `.venv/bin/dask worker {self._where} --nthreads 1`, "
                 "then run the same command again")
+        if self._slurm and self._threads < self._width:
+            self._renew()
+
+    def _renew(self) -> None:
+        """Requests Slurm jobs in place of those that ended; raises ClusterError if all end early.
+
+        `scale` alone requests nothing: it counts a Slurm job that ended before its worker started.
+        """
+        now = time.monotonic()
+        listed = _listed_by_slurm() if now - self._renewed >= RENEW_SECONDS else None
+        if listed is None:
+            return
+        workers = dict(self._slurm.workers)
+        ended = [name for name, one in workers.items() if one.job_id not in listed]
+        missing = self._width - len(workers) + len(ended)
+        if not missing:
+            return
+        self._renewed, self._ended_early = now, self._ended_early + missing
+        if self._ended_early > ATTEMPTS * self._width:
+            raise ClusterError(
+                f"{self._ended_early} Slurm jobs of {self._where} ended, and no job of this "
+                f"command finished meanwhile; their output is in {SLURM_LOGS}; results are stored: "
+                "run the same command again")
+        for name in ended:
+            self._slurm.loop.add_callback(self._slurm.workers.pop, name, None)
+        self._slurm.scale(self._width)
 
     def _watch(self) -> list[Finished]:
         """Counts the workers, and submits lost jobs again; returns those lost too often."""
@@ -249,16 +280,25 @@ def _extra(name: str) -> Any:
 def _slurm(where: str, width: int, limits: Limits) -> Any:
     """Returns a cluster of `width` Slurm jobs, each one worker with one thread."""
     _, _, partition = where.partition(":")
-    logs = ROOT / "sim/out/slurm"
-    logs.mkdir(parents=True, exist_ok=True)
+    SLURM_LOGS.mkdir(parents=True, exist_ok=True)
     try:
         return _extra("dask_jobqueue").SLURMCluster(
             queue=partition or None, cores=1, processes=1, memory=f"{limits.megabytes}MiB",
-            walltime=WALLTIME, python=sys.executable, log_directory=str(logs),
+            walltime=WALLTIME, python=sys.executable, log_directory=str(SLURM_LOGS),
             local_directory="/tmp", n_workers=width)
     except (OSError, RuntimeError, ValueError) as error:
         raise ClusterError(f"{where}: no Slurm job started ({_line(error)}); `sinfo` lists the "
                            "partitions") from None
+
+
+def _listed_by_slurm() -> set[str] | None:
+    """Returns the numbers of all waiting and running Slurm jobs, None if Slurm does not answer."""
+    try:
+        found = subprocess.run(["squeue", "-h", "-o", "%A"], capture_output=True, text=True,
+                               timeout=CONNECT_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return set(found.stdout.split()) if found.returncode == 0 else None
 
 
 def _line(error: BaseException) -> str:
