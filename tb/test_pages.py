@@ -18,9 +18,11 @@ from efa_cosim.cli.main import main
 from efa_cosim.cycle.network import recorded
 from efa_cosim.cycle.workload import Workload
 from efa_cosim.jobs.job import Limits
+from efa_cosim.measure.lossy import ENGINES, Curve, Results
+from efa_cosim.measure.record import Measurement
 from efa_cosim.regress import table
 from efa_cosim.regress.runs import Run
-from efa_cosim.report import regress_page
+from efa_cosim.report import fabric_page, regress_page
 from efa_cosim.report.document import Section, document, messages
 from efa_cosim.report.page import read_summary, write_report
 from tb.lib.browser import MISSING, Browser, found
@@ -95,6 +97,16 @@ def perf(folder):
     return perf_page.write(folder, summary, "Rates")
 
 
+def fabric(folder):
+    rows = [Measurement("goodput", "mean", 0.9, "of (1 - loss) x line", 1000, subject=engine,
+                        configuration={"loss": loss, "checked_packets": 1000})
+            for engine in ENGINES for loss in (0.0, 0.001)]
+    curves = [Curve(engine, [0.0, 1.0, 2.0], [0.1, 0.95, 1.0]) for engine in ENGINES]
+    shares = {engine: [1 / 16] * 16 for engine in ENGINES}
+    return fabric_page.write(folder, "efa-cosim fabric-report", 1000, 1,
+                             Results(rows, curves, curves, shares))
+
+
 def guest(folder):
     """The page of make linux."""
     lines = ["test_a (tests.test_efa.A.test_a) ... ok",
@@ -123,7 +135,7 @@ def fits(browser, path):
         page.close()
 
 
-@pytest.mark.parametrize("write", [run, sweep, laboratory, regression, perf, guest])
+@pytest.mark.parametrize("write", [run, sweep, laboratory, regression, perf, fabric, guest])
 def test_a_page_fits_into_its_window_and_loads_nothing(browser, tmp_path, write):
     fits(browser, write(tmp_path / write.__name__))
 

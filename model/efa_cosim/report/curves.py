@@ -123,7 +123,7 @@ def _picture(
     for column in panels.T:
         _share_y(column)
     messages = sum(f["messages"] for f in main)
-    # Depth and batch 0 and no store buffer: the measurement has no such parameter.
+    # Depth 0 and batch 0 bound nothing; without host parameters there is no store buffer.
     same = [UNITS[name].format(value) for name, value in at.items() if name not in axes and value]
     headed(figure, f"{title}: {messages:,} messages"
                    + (f", all with {', '.join(same)}" if same else ""))  # fmt: skip
