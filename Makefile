@@ -165,6 +165,9 @@ regress: $(STAMP) ## [long] tests x seeds x simulators of a list: LIST=sim/regre
 wc-lab: $(STAMP) ## [long] planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000 CLUSTER=tcp://host:8786]
 	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT)) $(if $(CLUSTER),--cluster $(CLUSTER))
 
+cluster-proof: $(STAMP) ## [long, ten to twenty minutes] a sweep and a regression on LocalCluster, on scheduler and workers, on Slurm, with kill -9 of each part: the tables of local processes, byte for byte; ON=slurm KILLS=6; reports/cluster_proof
+	$(BIN)/python tools/cluster_proof.py $(if $(ON),--on $(ON)) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+
 cycle-grid: $(STAMP) ## [long] cycle model against RTL over a grid, or DRAWN=50 points of SEED; reports/cycle/summary.json
 	$(BIN)/python -m tb.cycle.grid $(if $(DRAWN),--drawn $(DRAWN)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(if $(CLUSTER),--cluster $(CLUSTER))
 
