@@ -17,7 +17,7 @@ from timed import TimedModel
 
 from efa_cosim.backends.model import open_model
 from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
-from efa_cosim.cli import run, sweep
+from efa_cosim.cli import regress, run, sweep
 from efa_cosim.cli.main import main
 from efa_cosim.host.endpoints import SRD
 from efa_cosim.jobs import child, store
@@ -35,6 +35,7 @@ from efa_cosim.report.page import read_summary
 from efa_cosim.session import player
 from efa_cosim.sweep import cache, point
 from efa_cosim.sweep.grid import Job
+from efa_cosim.tree import ROOT
 
 JOB = Job("verilator", "SRD", 64, 125, 7, (1,), ("latency",))
 MEASUREMENT = {"metric": "latency", "statistic": "median", "value": 5.0, "unit": "cycles",
@@ -494,3 +495,22 @@ def test_the_folder_is_refused_before_any_job(entry, monkeypatch, grid, capsys):
     monkeypatch.setattr(sweep, "ENTRY", entry("sys.exit('ran')"))
     assert main(["sweep", str(grid), "--out", os.fspath(grid)]) == 2
     assert "small.yaml: report not written" in capsys.readouterr().err
+
+
+def test_a_digest_leaves_out_what_its_patterns_exclude(tmp_path):
+    for name in ("a.py", "test_a.py"):
+        (tmp_path / name).write_text("1")
+    patterns = ("*.py", "!test_*.py")
+    whole, first = store.digest_of(tmp_path, ("*.py",)), store.digest_of(tmp_path, patterns)
+    (tmp_path / "test_a.py").write_text("2")
+    assert store.digest_of(tmp_path, ("*.py",)) != whole
+    assert store.digest_of(tmp_path, patterns) == first
+    (tmp_path / "a.py").write_text("2")
+    assert store.digest_of(tmp_path, patterns) != first
+
+
+@pytest.mark.parametrize("patterns", [cache.sources(False), cache.sources(True), regress.SOURCES])
+def test_plan_and_tests_for_pytest_leave_stored_results_valid(patterns):
+    left_out = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    assert {"spec/testplan.yaml", "tb/test_*.py"} <= set(left_out)
+    assert all(list(ROOT.glob(one)) for one in left_out)

@@ -21,6 +21,7 @@ from efa_cosim.jobs.progress import Progress
 from efa_cosim.regress import table
 from efa_cosim.regress.runs import Run, TestList, benches, read_list
 from efa_cosim.report import regress_page
+from efa_cosim.sweep.cache import NO_SOURCES
 from efa_cosim.sweep.grid import GridError
 from efa_cosim.tree import REPORTS, ROOT
 
@@ -31,7 +32,8 @@ LISTS = ROOT / "sim/regress"
 PACKAGES = ("attribution", "backends", "boundary", "cycle", "device", "fabric", "host", "layouts",
             "measure", "session", "sweep", "transport", "wclab")
 SOURCES = ("spec/*.yaml", "requirements.lock", "rtl/**/*.v", "rtl/**/*.vh", "tb/**/*.py",
-           "tb/hdl/*", "tb/native/*", *(f"model/efa_cosim/{one}/*.py" for one in PACKAGES))
+           "tb/hdl/*", "tb/native/*", *(f"model/efa_cosim/{one}/*.py" for one in PACKAGES),
+           *NO_SOURCES)
 TEXT = """\
 Runs tests x seeds x simulators of a list. Each run is a job with limits of time and memory. A test
 that fails runs again with its seed: if it passes then, it is flaky. Results are stored

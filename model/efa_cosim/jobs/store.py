@@ -22,10 +22,15 @@ CACHED_TREES = 6
 
 
 def digest_of(root: Path, patterns: Iterable[str]) -> str:
-    """Returns sixteen hex digits for the files below a folder that match; raises OSError."""
-    state = hashlib.sha256()
+    """Returns sixteen hex digits for the files below a folder that match; raises OSError.
+
+    A pattern that begins with `!` leaves its files out.
+    """
+    patterns, state = tuple(patterns), hashlib.sha256()
+    left_out = {path for pattern in patterns if pattern.startswith("!")
+                for path in root.glob(pattern[1:])}
     for pattern in patterns:
-        for path in sorted(root.glob(pattern)):
+        for path in () if pattern.startswith("!") else sorted({*root.glob(pattern)} - left_out):
             state.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
     return state.hexdigest()[:16]
 

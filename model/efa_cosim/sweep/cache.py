@@ -22,13 +22,16 @@ USED = ("backends", "boundary", "cycle", "device", "fabric", "host", "layouts", 
 DEVICE = ("rtl/**/*.v", "rtl/**/*.vh", "tb/*.py", "tb/runner/*.py", "tb/hdl/*", "tb/native/*",
           "tb/lib/*.py", "tb/cycle/*.py", "tb/system/serve_tests.py",
           "tb/system/timed_tests.py")  # fmt: skip
+# The plan of the tests, and what pytest alone runs.
+NO_SOURCES = ("!spec/testplan.yaml", "!tb/test_*.py", "!tb/lib/test_*.py", "!tb/cycle/test_*.py")
 
 
 def sources(on_the_rtl: bool, packages: Iterable[str] = USED) -> tuple[str, ...]:
     """The patterns of all sources that affect measurements: those of the model, with the packages
     of efa_cosim that a job uses, and those of the RTL."""
     model = (f"model/efa_cosim/{one}/*.py" for one in packages)
-    return ("spec/*.yaml", "requirements.lock", *model, *(DEVICE if on_the_rtl else ()))
+    return ("spec/*.yaml", "requirements.lock", *model, *(DEVICE if on_the_rtl else ()),
+            *NO_SOURCES)
 
 
 @cache
