@@ -58,6 +58,6 @@ def test_a_small_sweep_survives_each_kill(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(cluster_proof, "WORKS", (work,))
     monkeypatch.setattr(cluster_proof, "OUT", tmp_path / "out")
     local, cluster = cluster_proof.prove([ProcessSite], 2, 1)
-    assert (local.result, local.starts, local.killed) == (IDENTICAL, 1, {})
+    assert (local.result, local.starts, local.killed, local.rate) == (IDENTICAL, 1, {}, 1.0)
     assert cluster.result == IDENTICAL
     assert len(capsys.readouterr().out.splitlines()) == 2

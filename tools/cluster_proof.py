@@ -6,9 +6,10 @@
 Runs a sweep of 500 jobs and a regression of 200 tests on local processes, then on each cluster that
 this machine can start (tools/cluster_sites.py). On a cluster, processes end by SIGKILL at random
 moments: workers, the scheduler, Slurm's controller, and the command itself, which is then run
-again. Each command stores its results in a folder of its own under sim/out/cluster_proof. A row
-passes if the table of results has the same bytes as the local one, and exactly one result of each
-job is stored. Results: one line for each row, reports/cluster_proof/summary.json.
+again. With --kills 0 the rates compare the executors. Each command stores its results in a folder
+of its own under sim/out/cluster_proof. A row passes if the table of results has the same bytes as
+the local one, and exactly one result of each job is stored. Results: one line for each row,
+reports/cluster_proof/summary.json.
 
 Exit status 1 if a table differs or a command fails; 2 if a cluster cannot start here, which is
 named with what to install. The other clusters run all the same.
@@ -73,20 +74,23 @@ WORKS = (Work("sweep", "sim/sweeps/cluster.yaml", "measurements.csv", 500),
 @dataclass
 class Row:
     """One command on one executor. `killed` counts the victims by name, `starts` the starts of the
-    command; `result` is IDENTICAL or says what is wrong."""
+    command, `rate` the own jobs per second divided by the local ones; `result` is IDENTICAL or says
+    what is wrong."""
 
     work: str
     executor: str
     jobs: int
     seconds: float = 0.0
+    rate: float = 1.0
     starts: int = 0
     killed: dict[str, int] = field(default_factory=dict)
     result: str = ""
 
     def __str__(self) -> str:
         killed = ", ".join(f"{name} {count}" for name, count in sorted(self.killed.items()))
-        return (f"{self.work:8} {self.executor:22} {self.jobs} jobs  {self.seconds:5.0f} s  "
-                f"{self.starts} starts  killed: {killed or 'nothing'}: {self.result}")
+        return (f"{self.work:8} {self.executor:22} {self.jobs} jobs  {self.seconds:5.0f} s, "
+                f"{self.rate:.2f} of the local rate  started {self.starts} times  "
+                f"killed: {killed or 'nothing'}  {self.result}")
 
 
 class Run:
@@ -192,7 +196,8 @@ def prove(sites: list[type[Site]], kills: int, seed: int) -> list[Row]:
     shutil.rmtree(OUT, ignore_errors=True)
     rows = []
     with Progress("cluster-proof") as progress:
-        expected = {}
+        expected: dict[Work, bytes] = {}
+        seconds: dict[Work, float] = {}
         for make in (None, *sites):
             name = make.name if make else LOCAL
             short = name.replace(" ", "_")
@@ -205,6 +210,7 @@ def prove(sites: list[type[Site]], kills: int, seed: int) -> list[Row]:
                     rng = random.Random(f"{seed} {work.name} {name}")
                     run = Run(work, site, OUT / f"{work.name}_{short}", progress)
                     row = run.row(kills if site else 0, rng)
+                    row.rate = round(seconds.setdefault(work, row.seconds) / row.seconds, 2)
                     if not row.result:
                         table = run.table.read_bytes()
                         row.result = verdict(expected.setdefault(work, table), table, work.jobs,
