@@ -246,5 +246,5 @@ def test_a_regression_without_simulator_ends_with_2(listed, entry, monkeypatch, 
 
 def test_a_list_that_is_not_there_is_answered_with_the_known_lists(capsys):
     assert main(["regress", "absent.yaml"]) == 2
-    assert "no such file; expected a file such as sim/regress/nightly.yaml, " in (
+    assert "no such file; expected a file such as sim/regress/cluster.yaml, " in (
         capsys.readouterr().err)
