@@ -96,7 +96,8 @@ module fv_cmd_qp #(
   localparam [2:0] OPS_CLEAR = 3'd2;
   localparam [2:0] OPS_RING = 3'd3;
   localparam [2:0] OPS_CANCEL = 3'd4;
-  localparam [2:0] OPS_DONE = 3'd5;
+  localparam [2:0] OPS_FENCE = 3'd5;  // with RELIABLE only
+  localparam [2:0] OPS_DONE = 3'd6;
 
   wire obj_valid;
   wire [2:0] obj_op;
@@ -440,7 +441,7 @@ module fv_cmd_qp #(
     a_words : assume (own_addr == me);
     if (began_q && !rst) begin
       h_states :
-      assert (state <= ST_RSP && ops <= OPS_DONE && drain <= 3'd4
+      assert (state <= ST_RSP && ops <= OPS_DONE && ops != OPS_FENCE && drain <= 3'd4
           && (ctx_state <= 3'd4) && !(create && (query || changes)) && !(query && changes));
       h_context : assert (!ctx_there || (own_known && own_word == ctx_q));
       h_dead :

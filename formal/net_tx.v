@@ -79,9 +79,9 @@ module fv_net_tx (
       .ev_ackout_data(ev_ackout_data)
   );
 
-  (* probe = "u_dut.u_acks.level_q" *) wire [11:0] acks;
-  (* probe = "u_dut.u_acks.g_ram.stored_q" *) wire [11:0] acks_stored;
-  (* probe = "u_dut.u_acks.g_ram.head_q" *) wire acks_head;
+  (* probe = "u_dut.g_packets.u_acks.level_q" *) wire [11:0] acks;
+  (* probe = "u_dut.g_packets.u_acks.g_ram.stored_q" *) wire [11:0] acks_stored;
+  (* probe = "u_dut.g_packets.u_acks.g_ram.head_q" *) wire acks_head;
   (* probe = "u_dut.u_done.level_q" *) wire [4:0] dones;
   (* probe = "u_dut.inside_q" *) wire amid;
   (* probe = "u_dut.acks_turn_q" *) wire acks_turn;

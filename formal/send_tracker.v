@@ -13,6 +13,7 @@ module fv_send_tracker #(
     input wire clk,
     input wire rst_por,
     input wire rst,
+    input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] ctx_held,
     input wire ctx_take,
     input wire [`EFA_TX_MSG__W-1:0] s_ctx_msg,
     input wire ack_rx_valid,
@@ -55,6 +56,7 @@ module fv_send_tracker #(
   localparam [2:0] C2 = 3'd4;
   localparam [2:0] C3 = 3'd5;
 
+  wire [N-1:0] ctx_used;
   wire ctx_free;
   wire [31:0] ctx_id;
   wire ack_rx_ready;
@@ -84,6 +86,8 @@ module fv_send_tracker #(
       .clk(clk),
       .rst_por(rst_por),
       .rst(rst),
+      .s_ctx_held(ctx_held),
+      .m_ctx_used(ctx_used),
       .m_ctx_free(ctx_free),
       .m_ctx_id(ctx_id),
       .s_ctx_take(ctx_take),

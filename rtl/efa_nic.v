@@ -13,6 +13,8 @@ module efa_nic #(
     parameter TAGS           = `EFA_LIMITS__TAGS,
     parameter LLQ_AW         = 21,
     parameter SQ_HOST        = `EFA_LIMITS__SQ_HOST,
+    parameter RELIABLE       = 0,  // SRD by the reliable transport (docs/decisions/0011-transport-rtl.md)
+    parameter [7:0] PATHS    = 8'hFF,  // RELIABLE: paths that exist
     parameter MTT_W          = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT),
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (
@@ -83,7 +85,11 @@ module efa_nic #(
     output wire [31:0] cnt_rd_data
 );
 
+  localparam ACK_TX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_TX__W;
+  localparam ACK_RX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W;
+
   wire rst;
+  wire [15:0] incarnation;
   wire acq_crc;
   wire ec_valid;
   wire ec_ready;
@@ -145,10 +151,10 @@ module efa_nic #(
   wire rxdone_valid;
   wire ack_tx_valid;
   wire ack_tx_ready;
-  wire [`EFA_ACK_TX__W-1:0] ack_tx_data;
+  wire [ACK_TX_W-1:0] ack_tx_data;
   wire ack_rx_valid;
   wire ack_rx_ready;
-  wire [`EFA_ACK_RX__W-1:0] ack_rx_data;
+  wire [ACK_RX_W-1:0] ack_rx_data;
   wire [`EFA_STAT__COUNT-1:0] st_valid;
   wire [16*(`EFA_STAT__RX+1)-1:0] st_bytes;
   wire [3:0] stat_index;
@@ -313,8 +319,11 @@ module efa_nic #(
       .QPN_W(QPN_W),
       .LLQ_AW(LLQ_AW),
       .SQ_HOST(SQ_HOST),
+      .RELIABLE(RELIABLE),
+      .PATHS(PATHS),
       .MTT_W(MTT_W)
   ) u_tx_engine (
+      .m_incarnation(incarnation),
       .m_sends_open(sends_open),
       .clk(clk),
       .qpc_rd_addr(qpc_addr[0+:4*QPN_W]),
@@ -374,8 +383,11 @@ module efa_nic #(
 
   efa_rx_engine #(
       .QPN_W(QPN_W),
+      .RELIABLE(RELIABLE),
+      .PATHS(PATHS),
       .MTT_W(MTT_W)
   ) u_rx_engine (
+      .s_cfg_incarnation(incarnation),
       .clk(clk),
       .qpc_rd_addr(qpc_addr[4*QPN_W+:2*QPN_W]),
       .qpc_rd_data(qpc_data[4*`EFA_QPC__W+:2*`EFA_QPC__W]),

@@ -3,7 +3,8 @@
 // acknowledgements.
 //
 // In    s_net: packets; s_rqdb: doorbells; s_table, s_queue_op, s_drain from admin; s_qpchg:
-//       changed QP states; s_rd_cpl: receive WQE read completions; s_rxdone: receive CQEs written
+//       changed QP states; s_rd_cpl: receive WQE read completions; s_rxdone: receive CQEs written;
+//       RELIABLE: s_cfg_incarnation
 // Out   m_wr_rx: payload; m_cpl: completions; m_ack_tx, m_ack_rx: acknowledgements to send and
 //       received; m_rd_rq: receive WQE reads; m_qperr: QPs in error; m_st: statistics
 // Time  see efa_net_rx, efa_rx_accept, efa_rx_scatter
@@ -13,6 +14,10 @@
 
 module efa_rx_engine #(
     parameter QPN_W = 6,
+    parameter RELIABLE = 0,
+    parameter [7:0] PATHS = 8'hFF,
+    parameter ACK_TX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_TX__W,
+    parameter ACK_RX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W,
     parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
@@ -20,6 +25,7 @@ module efa_rx_engine #(
     input wire [2*`EFA_QPC__W-1:0] qpc_rd_data,
     input wire rst_por,
     input wire [15:0] s_cfg_node_id,
+    input wire [15:0] s_cfg_incarnation,
     input wire s_net_valid,
     output wire s_net_ready,
     input wire [`EFA_FLIT__W-1:0] s_net_data,
@@ -56,10 +62,10 @@ module efa_rx_engine #(
     input wire s_rxdone_valid,
     output wire m_ack_tx_valid,
     input wire m_ack_tx_ready,
-    output wire [`EFA_ACK_TX__W-1:0] m_ack_tx_data,
+    output wire [ACK_TX_W-1:0] m_ack_tx_data,
     output wire m_ack_rx_valid,
     input wire m_ack_rx_ready,
-    output wire [`EFA_ACK_RX__W-1:0] m_ack_rx_data,
+    output wire [ACK_RX_W-1:0] m_ack_rx_data,
     output wire [`EFA_STAT__QKEY:`EFA_STAT__RX] m_st_valid,
     output wire [15:0] m_st_bytes,
     output wire [`EFA_EV__RX_VALID] ev_valid,
@@ -76,16 +82,28 @@ module efa_rx_engine #(
   wire pkt_valid;
   wire pkt_ready;
   wire [`EFA_RX_PKT__W-1:0] pkt;
+  wire pass_valid;
+  wire pass_ready;
+  wire [`EFA_RX_PKT__W-1:0] pass;
+  wire ack_valid;
+  wire ack_ready;
+  wire [`EFA_ACK_TX__W-1:0] ack;
+  wire receiver_init;
   wire stored;
   wire released;
   wire [LINE_W+5:0] win_pos;
   wire [511:0] win_data;
   wire free_valid;
   wire [SLOT_W-1:0] free_slot;
+  wire retired_valid;
+  wire [SLOT_W-1:0] retired_slot;
   wire drop_in;
   wire drop_validated;
 
-  efa_net_rx u_net_rx (
+  efa_net_rx #(
+      .RELIABLE(RELIABLE),
+      .PATHS(PATHS)
+  ) u_net_rx (
       .clk(clk),
       .rst_por(rst_por),
       .rst(rst),
@@ -117,6 +135,82 @@ module efa_rx_engine #(
       .ev_anomaly_net_data(ev_data[64*`EFA_EV__ANOMALY_NET+:64])
   );
 
+  generate
+    if (RELIABLE != 0) begin : g_reliable
+      wire quiet;
+      wire dropped_valid;
+      wire [SLOT_W-1:0] dropped_slot;
+      wire [31:0] numbers = ack[`EFA_ACK_TX__MSG_ID];
+      wire [`EFA_SRD_OUTCOME__W-1:0] outcome;
+
+      efa_srd_quiet u_quiet (
+          .clk(clk),
+          .rst_por(rst_por),
+          .rst(rst),
+          .m_quiet(quiet)
+      );
+
+      assign outcome[`EFA_SRD_OUTCOME__AGAIN] = 1'b0;
+      assign outcome[`EFA_SRD_OUTCOME__NODE] = ack[`EFA_ACK_TX__DST_NODE];
+      assign outcome[`EFA_SRD_OUTCOME__SRC_QPN] = ack[`EFA_ACK_TX__SRC_QPN];
+      assign outcome[`EFA_SRD_OUTCOME__DST_QPN] = ack[`EFA_ACK_TX__DST_QPN];
+      assign outcome[`EFA_SRD_OUTCOME__PSN] = ack[`EFA_ACK_TX__PSN];
+      // The session stands in the header where the message id of other packets does.
+      assign outcome[`EFA_SRD_OUTCOME__SESSION] = numbers[15:0];
+      assign outcome[`EFA_SRD_OUTCOME__PATH] = ack[`EFA_ACK_TX__PATH];
+      assign outcome[`EFA_SRD_OUTCOME__STATUS] = ack[`EFA_ACK_TX__STATUS];
+
+      efa_srd_receiver u_receiver (
+          .clk(clk),
+          .rst(rst),
+          .m_init_done(receiver_init),
+          .s_cfg_node_id(s_cfg_node_id),
+          .s_cfg_incarnation(s_cfg_incarnation),
+          .s_quiet(quiet),
+          .s_pkt_valid(pkt_valid),
+          .s_pkt_ready(pkt_ready),
+          .s_pkt_data(pkt),
+          .m_pkt_valid(pass_valid),
+          .m_pkt_ready(pass_ready),
+          .m_pkt_data(pass),
+          .m_free_valid(dropped_valid),
+          .m_free_slot(dropped_slot),
+          .s_outcome_valid(ack_valid),
+          .s_outcome_ready(ack_ready),
+          .s_outcome_data(outcome),
+          .m_ack_valid(m_ack_tx_valid),
+          .m_ack_ready(m_ack_tx_ready),
+          .m_ack_data(m_ack_tx_data)
+      );
+
+      efa_rx_free #(
+          .SLOT_W(SLOT_W)
+      ) u_free (
+          .clk(clk),
+          .rst(rst),
+          .s_retired_valid(retired_valid),
+          .s_retired_slot(retired_slot),
+          .s_dropped_valid(dropped_valid),
+          .s_dropped_slot(dropped_slot),
+          .m_free_valid(free_valid),
+          .m_free_slot(free_slot)
+      );
+
+      wire unused_numbers = &{1'b0, numbers};
+    end else begin : g_packets
+      assign pass_valid = pkt_valid;
+      assign pkt_ready = pass_ready;
+      assign pass = pkt;
+      assign receiver_init = 1'b1;
+      assign free_valid = retired_valid;
+      assign free_slot = retired_slot;
+      assign m_ack_tx_valid = ack_valid;
+      assign ack_ready = m_ack_tx_ready;
+      assign m_ack_tx_data = ack;
+      wire unused_incarnation = &{1'b0, s_cfg_incarnation};
+    end
+  endgenerate
+
   wire [QPN_W-1:0] claim_next_qpn;
   wire claim_valid;
   wire claim_ready;
@@ -137,7 +231,7 @@ module efa_rx_engine #(
   wire accept_init_done;
   wire check_init_done;
   wire rings_init_done;
-  assign m_init_done = accept_init_done && check_init_done && rings_init_done;
+  assign m_init_done = receiver_init && accept_init_done && check_init_done && rings_init_done;
   assign qpc_rd_addr[0+:QPN_W] = claim_next_qpn;
 
   efa_rx_accept #(
@@ -147,9 +241,9 @@ module efa_rx_engine #(
       .rst(rst),
       .s_open(m_init_done),
       .m_init_done(accept_init_done),
-      .s_pkt_valid(pkt_valid),
-      .s_pkt_ready(pkt_ready),
-      .s_pkt_data(pkt),
+      .s_pkt_valid(pass_valid),
+      .s_pkt_ready(pass_ready),
+      .s_pkt_data(pass),
       .qpc_rd_addr(claim_next_qpn),
       .qpc_rd_data(qpc_rd_data[0+:QPC_W]),
       .s_ah_valid(s_table_valid[`EFA_TABLE__AH]),
@@ -379,11 +473,11 @@ module efa_rx_engine #(
       .m_rxc_valid(m_cpl_valid),
       .m_rxc_ready(m_cpl_ready),
       .m_rxc_data(m_cpl_data),
-      .m_ack_tx_valid(m_ack_tx_valid),
-      .m_ack_tx_ready(m_ack_tx_ready),
-      .m_ack_tx_data(m_ack_tx_data),
-      .m_free_valid(free_valid),
-      .m_free_slot(free_slot),
+      .m_ack_tx_valid(ack_valid),
+      .m_ack_tx_ready(ack_ready),
+      .m_ack_tx_data(ack),
+      .m_free_valid(retired_valid),
+      .m_free_slot(retired_slot),
       .m_done_valid(done_valid),
       .m_done_qpn(done_qpn),
       .m_done_count(done_count),
@@ -404,10 +498,8 @@ module efa_rx_engine #(
   `EFA_STREAM(u_edge_rd, `EFA_DMA_RD__W, clk, rst, m_rd_rq_valid, m_rd_rq_ready, m_rd_rq_data)
   `EFA_STREAM(u_edge_wr, `EFA_DMA_WR__W, clk, rst, m_wr_rx_valid, m_wr_rx_ready, m_wr_rx_data)
   `EFA_STREAM(u_edge_cpl, `EFA_CPL__W, clk, rst, m_cpl_valid, m_cpl_ready, m_cpl_data)
-  `EFA_STREAM(u_edge_ack_tx, `EFA_ACK_TX__W, clk, rst, m_ack_tx_valid, m_ack_tx_ready,
-              m_ack_tx_data)
-  `EFA_STREAM(u_edge_ack_rx, `EFA_ACK_RX__W, clk, rst, m_ack_rx_valid, m_ack_rx_ready,
-              m_ack_rx_data)
+  `EFA_STREAM(u_edge_ack_tx, ACK_TX_W, clk, rst, m_ack_tx_valid, m_ack_tx_ready, m_ack_tx_data)
+  `EFA_STREAM(u_edge_ack_rx, ACK_RX_W, clk, rst, m_ack_rx_valid, m_ack_rx_ready, m_ack_rx_data)
   `EFA_STREAM(u_edge_err, `EFA_QPERR__W, clk, rst, m_qperr_valid, m_qperr_ready, m_qperr_data)
   // Proofs contain efa_qp_ctx, which therefore has no check of its own.
   `EFA_STREAM(u_edge_chg, `EFA_QPCHG__W, clk, rst, s_qpchg_valid, s_qpchg_ready, s_qpchg_data)

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_transport_engine - connects the transmit side of SRD: sequence numbers, packets, outstanding
-// sends.
+// sends. With RELIABLE, the sender of the reliable transport gives the numbers.
 //
 // In    s stream: messages as flits; s_ctx_take: a send with a message context; s_ack_rx, s_ack_tx:
 //       acknowledgements received and to send; s_scan, s_cancel: outstanding sends to flush or
-//       cancel; s_quiesce: no packet begins
+//       cancel; s_quiesce: no packet begins; RELIABLE: s_post: contexts to send, s_gone:
+//       transmissions that were not made
 // Out   m_net: packets; m_cpl: completions; m_ctx: the next message context; m_completed: new
-//       completed counts; m_credit_freed: a send has ended; m_fence: a fence has passed
+//       completed counts; m_credit_freed: a send has ended; m_fence: a fence has passed; m_ctx_used:
+//       contexts of sends that have not ended; RELIABLE: m_send: transmissions, m_popped: a context
+//       has left the posted ones, m_incarnation
 // Time  docs/timing.md; wires only
 `default_nettype none
 `include "efa_defs.vh"
 
 module efa_transport_engine #(
-    parameter QPN_W = 6
+    parameter QPN_W = 6,
+    parameter RELIABLE = 0,
+    parameter [7:0] PATHS = 8'hFF,
+    parameter ACK_TX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_TX__W,
+    parameter ACK_RX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W
 ) (
     input wire clk,
     input wire rst_por,
@@ -22,10 +29,24 @@ module efa_transport_engine #(
     output wire m_net_quiet,
     input wire [15:0] s_cfg_node_id,
     input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] s_ah_gen,
+    input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] s_ctx_held,
+    output wire [(2<<`EFA_LIMITS__MSG_W)-1:0] m_ctx_used,
     output wire m_ctx_free,
     output wire [31:0] m_ctx_id,
     input wire s_ctx_take,
     input wire [`EFA_TX_MSG__W-1:0] s_ctx_msg,
+    input wire s_post_valid,
+    output wire s_post_ready,
+    input wire [`EFA_SRD_POST__W-1:0] s_post_data,
+    output wire m_popped_valid,
+    output wire [`EFA_LIMITS__MSG_W:0] m_popped_index,
+    output wire m_send_valid,
+    input wire m_send_ready,
+    output wire [`EFA_SRD_SEND__W-1:0] m_send_data,
+    input wire s_gone_valid,
+    output wire s_gone_ready,
+    input wire [`EFA_SRD_GONE__W-1:0] s_gone_data,
+    output wire [15:0] m_incarnation,
     input wire psn_rd_en,
     input wire [`EFA_LIMITS__NODE_W-1:0] psn_rd_addr,
     output wire [31:0] psn_rd_data,
@@ -44,10 +65,10 @@ module efa_transport_engine #(
     output wire [`EFA_FLIT__W-1:0] m_net_data,
     input wire s_ack_tx_valid,
     output wire s_ack_tx_ready,
-    input wire [`EFA_ACK_TX__W-1:0] s_ack_tx_data,
+    input wire [ACK_TX_W-1:0] s_ack_tx_data,
     input wire s_ack_rx_valid,
     output wire s_ack_rx_ready,
-    input wire [`EFA_ACK_RX__W-1:0] s_ack_rx_data,
+    input wire [ACK_RX_W-1:0] s_ack_rx_data,
     input wire s_scan_valid,
     output wire s_scan_ready,
     output wire [QPN_W-1:0] scan_set_rd_addr,
@@ -83,18 +104,146 @@ module efa_transport_engine #(
   wire done_valid;
   wire done_ready;
   wire [`EFA_TX_MSG__W-1:0] done_msg;
+  wire [(2<<`EFA_LIMITS__MSG_W)-1:0] ctx_held;
+  wire left_valid;
+  wire left_ready;
+  wire [`EFA_TX_MSG__W-1:0] left_msg;
+  wire ack_valid;
+  wire ack_ready;
+  wire [`EFA_ACK_RX__W-1:0] ack_data;
 
-  efa_psn u_psn (
-      .clk(clk),
-      .rst(rst),
-      .m_init_done(m_init_done),
-      .psn_rd_en(psn_rd_en),
-      .psn_rd_addr(psn_rd_addr),
-      .psn_rd_data(psn_rd_data),
-      .s_take(s_psn_take)
-  );
+  generate
+    if (RELIABLE != 0) begin : g_reliable
+      wire post_valid;
+      wire post_ready;
+      wire [`EFA_SRD_POST__W-1:0] post_data;
+      wire note_valid;
+      wire note_ready;
+      wire [`EFA_SRD_NOTE__W-1:0] note_data;
+      wire outcome_valid;
+      wire outcome_ready;
+      wire [`EFA_SRD_NOTE__W-1:0] outcome_data;
+      wire gone_valid;
+      wire gone_ready;
+      wire [`EFA_SRD_GONE__W-1:0] gone_data;
+      wire [(2<<`EFA_LIMITS__MSG_W)-1:0] rnr_held;
+      wire rnr_init;
+      wire sender_init;
+      wire anomaly_valid;
+      wire [7:0] anomaly_cause;
 
-  efa_net_tx u_net_tx (
+      efa_srd_sender u_sender (
+          .clk(clk),
+          .rst_por(rst_por),
+          .rst(rst),
+          .m_init_done(sender_init),
+          .s_cfg_paths(PATHS),
+          .m_incarnation(m_incarnation),
+          .s_post_valid(post_valid),
+          .s_post_ready(post_ready),
+          .s_post_data(post_data),
+          .s_ended(~m_ctx_used),
+          .s_purge(s_scan_ready || s_cancel_ready),
+          .m_popped_valid(m_popped_valid),
+          .m_popped_index(m_popped_index),
+          .m_send_valid(m_send_valid),
+          .m_send_ready(m_send_ready),
+          .m_send_data(m_send_data),
+          .s_ack_valid(s_ack_rx_valid),
+          .s_ack_ready(s_ack_rx_ready),
+          .s_ack_data(s_ack_rx_data),
+          .s_gone_valid(gone_valid),
+          .s_gone_ready(gone_ready),
+          .s_gone_data(gone_data),
+          .m_note_valid(note_valid),
+          .m_note_ready(note_ready),
+          .m_note_data(note_data),
+          .m_anomaly_valid(anomaly_valid),
+          .m_anomaly_cause(anomaly_cause)
+      );
+
+      assign m_init_done = sender_init && rnr_init;
+      assign ctx_held = s_ctx_held | rnr_held;
+
+      efa_tx_rnr u_rnr (
+          .clk(clk),
+          .rst(rst),
+          .m_init_done(rnr_init),
+          .s_post_valid(s_post_valid),
+          .s_post_ready(s_post_ready),
+          .s_post_data(s_post_data),
+          .s_note_valid(note_valid),
+          .s_note_ready(note_ready),
+          .s_note_data(note_data),
+          .s_ctx_used(m_ctx_used),
+          .s_popped_valid(m_popped_valid),
+          .s_popped_index(m_popped_index),
+          .m_post_valid(post_valid),
+          .m_post_ready(post_ready),
+          .m_post_data(post_data),
+          .m_note_valid(outcome_valid),
+          .m_note_ready(outcome_ready),
+          .m_note_data(outcome_data),
+          .m_ctx_held(rnr_held)
+      );
+
+      efa_ctx_end u_ctx_end (
+          .clk(clk),
+          .rst(rst),
+          .s_done_valid(done_valid),
+          .s_done_ready(done_ready),
+          .s_done_msg(done_msg),
+          .s_note_valid(outcome_valid),
+          .s_note_ready(outcome_ready),
+          .s_note_data(outcome_data),
+          .s_gone_valid(s_gone_valid),
+          .s_gone_ready(s_gone_ready),
+          .s_gone_data(s_gone_data),
+          .m_done_valid(left_valid),
+          .m_done_ready(left_ready),
+          .m_done_msg(left_msg),
+          .m_ack_valid(ack_valid),
+          .m_ack_ready(ack_ready),
+          .m_ack_data(ack_data),
+          .m_gone_valid(gone_valid),
+          .m_gone_ready(gone_ready),
+          .m_gone_data(gone_data)
+      );
+
+      assign psn_rd_data = 32'd0;
+      wire unused_reliable = &{1'b0, psn_rd_en, psn_rd_addr, s_psn_take, anomaly_valid, anomaly_cause};
+    end else begin : g_packets
+      efa_psn u_psn (
+          .clk(clk),
+          .rst(rst),
+          .m_init_done(m_init_done),
+          .psn_rd_en(psn_rd_en),
+          .psn_rd_addr(psn_rd_addr),
+          .psn_rd_data(psn_rd_data),
+          .s_take(s_psn_take)
+      );
+
+      assign ctx_held = s_ctx_held;
+      assign left_valid = done_valid;
+      assign done_ready = left_ready;
+      assign left_msg = done_msg;
+      assign ack_valid = s_ack_rx_valid;
+      assign s_ack_rx_ready = ack_ready;
+      assign ack_data = s_ack_rx_data;
+      assign s_post_ready = 1'b0;
+      assign m_popped_valid = 1'b0;
+      assign m_popped_index = {`EFA_LIMITS__MSG_W + 1{1'b0}};
+      assign m_send_valid = 1'b0;
+      assign m_send_data = {`EFA_SRD_SEND__W{1'b0}};
+      assign s_gone_ready = 1'b0;
+      assign m_incarnation = 16'd0;
+      wire unused_packets = &{1'b0, s_post_valid, s_post_data, m_send_ready, s_gone_valid, s_gone_data};
+    end
+  endgenerate
+
+  efa_net_tx #(
+      .RELIABLE(RELIABLE)
+  ) u_net_tx (
       .clk(clk),
       .rst(rst),
       .s_quiesce(s_quiesce),
@@ -131,21 +280,24 @@ module efa_transport_engine #(
   );
 
   efa_send_tracker #(
-      .QPN_W(QPN_W)
+      .QPN_W(QPN_W),
+      .RELIABLE(RELIABLE)
   ) u_send_tracker (
       .clk(clk),
       .rst_por(rst_por),
       .rst(rst),
+      .s_ctx_held(ctx_held),
+      .m_ctx_used(m_ctx_used),
       .m_ctx_free(m_ctx_free),
       .m_ctx_id(m_ctx_id),
       .s_ctx_take(s_ctx_take),
       .s_ctx_msg(s_ctx_msg),
-      .s_ack_rx_valid(s_ack_rx_valid),
-      .s_ack_rx_ready(s_ack_rx_ready),
-      .s_ack_rx_data(s_ack_rx_data),
-      .s_done_valid(done_valid),
-      .s_done_ready(done_ready),
-      .s_done_msg(done_msg),
+      .s_ack_rx_valid(ack_valid),
+      .s_ack_rx_ready(ack_ready),
+      .s_ack_rx_data(ack_data),
+      .s_done_valid(left_valid),
+      .s_done_ready(left_ready),
+      .s_done_msg(left_msg),
       .s_scan_valid(s_scan_valid),
       .s_scan_ready(s_scan_ready),
       .scan_set_rd_addr(scan_set_rd_addr),

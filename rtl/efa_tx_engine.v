@@ -4,7 +4,7 @@
 // In    s_db, s_llq: stores; s_table, s_queue_op, s_drain from admin; s_rd_cpl: payload and send
 //       WQEs; s_qpchg: changed QP states; s_ack_rx, s_ack_tx: acknowledgements received and to send
 // Out   m_rd: payload reads and, with SQ_HOST, send WQE reads; m_net; m_cpl: completions; m_qperr:
-//       QPs in error; m_rqdb, m_cqdb: doorbells; m_st: statistics
+//       QPs in error; m_rqdb, m_cqdb: doorbells; m_st: statistics; RELIABLE: m_incarnation
 // Time  docs/timing.md; wires only
 `default_nettype none
 `include "efa_defs.vh"
@@ -14,6 +14,10 @@ module efa_tx_engine #(
     parameter QPN_W  = 6,
     parameter LLQ_AW = 21,
     parameter SQ_HOST = 0,
+    parameter RELIABLE = 0,
+    parameter [7:0] PATHS = 8'hFF,
+    parameter ACK_TX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_TX__W,
+    parameter ACK_RX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W,
     parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
@@ -62,15 +66,16 @@ module efa_tx_engine #(
     output wire [`EFA_CPL__W-1:0] m_cpl_data,
     input wire s_ack_tx_valid,
     output wire s_ack_tx_ready,
-    input wire [`EFA_ACK_TX__W-1:0] s_ack_tx_data,
+    input wire [ACK_TX_W-1:0] s_ack_tx_data,
     input wire s_ack_rx_valid,
     output wire s_ack_rx_ready,
-    input wire [`EFA_ACK_RX__W-1:0] s_ack_rx_data,
+    input wire [ACK_RX_W-1:0] s_ack_rx_data,
     output wire [`EFA_STAT__SEND:`EFA_STAT__TX] m_st_valid,
     output wire [2*16-1:0] m_st_bytes,
     output wire [`EFA_EV__TX_VALID] ev_valid,
     output wire [`EFA_EV__TX_DATA] ev_data,
-    output wire [`EFA_LIMITS__MSG_W:0] m_sends_open
+    output wire [`EFA_LIMITS__MSG_W:0] m_sends_open,
+    output wire [15:0] m_incarnation
 );
 
   // Fields of the bundles at the ports.
@@ -81,6 +86,7 @@ module efa_tx_engine #(
   assign m_rd_data = {rd_sq_data, rd_tx_data};
 
   wire sq_init;
+  wire route_init;
   wire check_init;
   wire tx_init;
   wire transport_init;
@@ -120,7 +126,29 @@ module efa_tx_engine #(
   wire cancel_valid;
   wire cancel_ready;
 
+  // Between message contexts and checks.
+  wire [(1+RELIABLE)*QPN_W-1:0] halted_addrs;
+  wire [RELIABLE:0] halteds;
+  wire checks_valid;
+  wire checks_ready;
+  wire [`EFA_WQE_IN__W-1:0] checks_data;
+  wire post_valid;
+  wire post_ready;
+  wire [`EFA_SRD_POST__W-1:0] post_data;
+  wire popped_valid;
+  wire [`EFA_LIMITS__MSG_W:0] popped_index;
+  wire send_valid;
+  wire send_ready;
+  wire [`EFA_SRD_SEND__W-1:0] send_data;
+  wire gone_valid;
+  wire gone_ready;
+  wire [`EFA_SRD_GONE__W-1:0] gone_data;
+
   // Between payload and transport.
+  wire [(2<<`EFA_LIMITS__MSG_W)-1:0] ctx_held;
+  wire [(2<<`EFA_LIMITS__MSG_W)-1:0] ctx_used;
+  wire tx_ctx_take;
+  wire [`EFA_TX_MSG__W-1:0] tx_ctx_msg;
   wire ctx_free;
   wire [31:0] ctx_id;
   wire ctx_take;
@@ -139,12 +167,13 @@ module efa_tx_engine #(
   wire [63:0] out_keep;
   wire [`EFA_TX_MSG__W-1:0] out_msg;
 
-  assign m_init_done = sq_init && check_init && tx_init && transport_init;
+  assign m_init_done = sq_init && route_init && check_init && tx_init && transport_init;
 
   efa_sq_engine #(
       .QPN_W  (QPN_W),
       .LLQ_AW (LLQ_AW),
-      .SQ_HOST(SQ_HOST)
+      .SQ_HOST(SQ_HOST),
+      .RELIABLE(RELIABLE)
   ) u_sq_engine (
       .clk(clk),
       .rst_por(rst_por),
@@ -187,8 +216,8 @@ module efa_tx_engine #(
       .s_ah_gone(ah_gone),
       .s_read_err_valid(read_err_valid),
       .s_read_err_qpn(read_err_qpn),
-      .halted_rd_addr(halted_addr),
-      .halted_rd_data(halted),
+      .halted_rd_addr(halted_addrs),
+      .halted_rd_data(halteds),
       .s_credit_freed(credit_freed),
       .s_credit_unused(credit_unused),
       .s_completed_valid(completed_valid),
@@ -223,7 +252,90 @@ module efa_tx_engine #(
       .m_ah_gone(ah_gone)
   );
 
-  efa_wqe_check u_wqe_check (
+  assign halted_addrs[0+:QPN_W] = halted_addr;
+  assign halted = halteds[0];
+
+  generate
+    if (RELIABLE != 0) begin : g_reliable
+      wire other_valid;
+      wire other_ready;
+      wire [`EFA_WQE_IN__W-1:0] other_data;
+      wire [`EFA_WQE_SENT__W-1:0] sent_data;
+
+      efa_tx_route u_route (
+          .clk(clk),
+          .rst(rst),
+          .m_init_done(route_init),
+          .s_ah_valid(s_table_valid[`EFA_TABLE__AH]),
+          .s_ah_index(s_table_data[`EFA_TABLE_WR__AH_INDEX]),
+          .s_ah_data(s_table_data[`EFA_TABLE_WR__AH_DATA]),
+          .s_ah_gen(ah_gen),
+          .s_item_valid(item_valid),
+          .s_item_ready(item_ready),
+          .s_item_data(item_data),
+          .m_item_valid(other_valid),
+          .m_item_ready(other_ready),
+          .m_item_data(other_data),
+          .s_ctx_free(ctx_free),
+          .s_ctx_id(ctx_id),
+          .m_ctx_take(ctx_take),
+          .m_ctx_msg(ctx_msg),
+          .m_sent_data(sent_data),
+          .m_post_valid(post_valid),
+          .m_post_ready(post_ready),
+          .m_post_data(post_data),
+          .s_popped_valid(popped_valid),
+          .s_popped_index(popped_index),
+          .m_ctx_held(ctx_held)
+      );
+
+      efa_tx_recall #(
+          .QPN_W(QPN_W)
+      ) u_recall (
+          .clk(clk),
+          .rst(rst),
+          .s_sent_valid(ctx_take),
+          .s_sent_data(sent_data),
+          .s_send_valid(send_valid),
+          .s_send_ready(send_ready),
+          .s_send_data(send_data),
+          .s_item_valid(other_valid),
+          .s_item_ready(other_ready),
+          .s_item_data(other_data),
+          .s_ctx_used(ctx_used),
+          .s_ah_gen(ah_gen),
+          .halted_rd_addr(halted_addrs[QPN_W+:QPN_W]),
+          .halted_rd_data(halteds[1]),
+          .m_item_valid(checks_valid),
+          .m_item_ready(checks_ready),
+          .m_item_data(checks_data),
+          .m_gone_valid(gone_valid),
+          .m_gone_ready(gone_ready),
+          .m_gone_data(gone_data)
+      );
+
+      wire unused_ctx = &{1'b0, tx_ctx_take, tx_ctx_msg};
+    end else begin : g_packets
+      assign route_init = 1'b1;
+      assign checks_valid = item_valid;
+      assign item_ready = checks_ready;
+      assign checks_data = item_data;
+      assign ctx_take = tx_ctx_take;
+      assign ctx_msg = tx_ctx_msg;
+      assign ctx_held = {(2 << `EFA_LIMITS__MSG_W) {1'b0}};
+      assign post_valid = 1'b0;
+      assign post_data = {`EFA_SRD_POST__W{1'b0}};
+      assign send_ready = 1'b0;
+      assign gone_valid = 1'b0;
+      assign gone_data = {`EFA_SRD_GONE__W{1'b0}};
+      wire unused_transport = &{1'b0, post_ready, popped_valid, popped_index, send_valid, send_data,
+                                gone_ready};
+    end
+  endgenerate
+
+  efa_wqe_check #(
+      .RELIABLE(RELIABLE)
+  ) u_wqe_check (
       .clk(clk),
       .rst(rst),
       .m_init_done(check_init),
@@ -235,9 +347,9 @@ module efa_tx_engine #(
       .s_ah_index(s_table_data[`EFA_TABLE_WR__AH_INDEX]),
       .s_ah_data(s_table_data[`EFA_TABLE_WR__AH_DATA]),
       .s_ah_gen(ah_gen),
-      .s_item_valid(item_valid),
-      .s_item_ready(item_ready),
-      .s_item_data(item_data),
+      .s_item_valid(checks_valid),
+      .s_item_ready(checks_ready),
+      .s_item_data(checks_data),
       .m_valid(checked_valid),
       .m_ready(checked_ready),
       .m_msg(checked_msg),
@@ -250,6 +362,7 @@ module efa_tx_engine #(
 
   efa_tx #(
       .QPN_W(QPN_W),
+      .RELIABLE(RELIABLE),
       .MTT_W(MTT_W)
   ) u_tx (
       .clk(clk),
@@ -276,10 +389,11 @@ module efa_tx_engine #(
       .m_read_err_valid(read_err_valid),
       .m_read_err_qpn(read_err_qpn),
       .m_unused_valid(credit_unused),
+      .s_ctx_used(ctx_used),
       .s_ctx_free(ctx_free),
       .s_ctx_id(ctx_id),
-      .m_ctx_take(ctx_take),
-      .m_ctx_msg(ctx_msg),
+      .m_ctx_take(tx_ctx_take),
+      .m_ctx_msg(tx_ctx_msg),
       .psn_rd_en(psn_rd_en),
       .psn_rd_addr(psn_rd_addr),
       .psn_rd_data(psn_rd_data),
@@ -296,7 +410,9 @@ module efa_tx_engine #(
   );
 
   efa_transport_engine #(
-      .QPN_W(QPN_W)
+      .QPN_W(QPN_W),
+      .RELIABLE(RELIABLE),
+      .PATHS(PATHS)
   ) u_transport_engine (
       .clk(clk),
       .rst_por(rst_por),
@@ -306,10 +422,24 @@ module efa_tx_engine #(
       .m_net_quiet(m_net_quiet),
       .s_cfg_node_id(s_cfg_node_id),
       .s_ah_gen(ah_gen),
+      .s_ctx_held(ctx_held),
+      .m_ctx_used(ctx_used),
       .m_ctx_free(ctx_free),
       .m_ctx_id(ctx_id),
       .s_ctx_take(ctx_take),
       .s_ctx_msg(ctx_msg),
+      .s_post_valid(post_valid),
+      .s_post_ready(post_ready),
+      .s_post_data(post_data),
+      .m_popped_valid(popped_valid),
+      .m_popped_index(popped_index),
+      .m_send_valid(send_valid),
+      .m_send_ready(send_ready),
+      .m_send_data(send_data),
+      .s_gone_valid(gone_valid),
+      .s_gone_ready(gone_ready),
+      .s_gone_data(gone_data),
+      .m_incarnation(m_incarnation),
       .psn_rd_en(psn_rd_en),
       .psn_rd_addr(psn_rd_addr),
       .psn_rd_data(psn_rd_data),

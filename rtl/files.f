@@ -65,6 +65,12 @@ rtl/transport/efa_psn_range.v
 rtl/transport/efa_slot_find.v
 rtl/transport/efa_path_choose.v
 rtl/transport/efa_srd_number.v
+rtl/transport/efa_srd_fields.v
+rtl/transport/efa_srd_quiet.v
+rtl/transport/efa_rx_free.v
+rtl/transport/efa_ctx_end.v
+rtl/transport/efa_tx_route.v
+rtl/transport/efa_tx_recall.v
 rtl/transport/efa_tx_times.v
 rtl/transport/efa_tx_extent.v
 rtl/transport/efa_tx_pace.v
@@ -115,6 +121,7 @@ rtl/queue/efa_eq.v
 rtl/admin/efa_cmd_mr.v
 rtl/queue/efa_rq.v
 rtl/transport/efa_ack_check.v
+rtl/transport/efa_tx_rnr.v
 rtl/transport/efa_tx_space.v
 rtl/data/efa_rx_accept.v
 rtl/data/efa_rx_scatter.v
@@ -122,8 +129,9 @@ rtl/data/efa_tx.v
 rtl/transport/efa_srd_receiver.v
 # level blocks 4
 rtl/transport/efa_tx_resolve.v
-# level engine parts
+# level blocks 5
 rtl/transport/efa_srd_sender.v
+# level engine parts
 rtl/efa_sq_engine.v
 rtl/efa_transport_engine.v
 # level wrappers

@@ -132,6 +132,7 @@ module efa_cmd_qp #(
   wire [15:0] cmd_uar = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__UAR];
   wire [63:0] sq_base = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__SQ_BASE_ADDR];
   wire [63:0] rq_base = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__RQ_BASE_ADDR];
+  wire srd_requested = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__QP_TYPE] == `EFA_ADMIN_QP_TYPE__SRD;
   wire [7:0] rnr_given = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__RNR_RETRY];
   wire long_requested = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__SQ_64_BIT_REQ_ID];
   wire rq_requested = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__QP_ALLOC_SIZE__RECV_QUEUE_RING_SIZE] != 32'd0;
@@ -174,35 +175,30 @@ module efa_cmd_qp #(
       .rd_data(cq_long)
   );
 
-  // Attributes that only QUERY_QP reads.
+  // The attribute that only QUERY_QP reads.
   wire [31:0] psn_there;
-  wire [ 2:0] rnr_there;
   reg  [31:0] psn_new;
-  reg  [ 2:0] rnr_new;
   always @* begin
     psn_new = psn_there;
-    rnr_new = rnr_there;
     if (create) begin
       psn_new = 32'd0;
-      rnr_new = qp_srd && rnr_capable ? 3'd7 : 3'd0;
     end else begin
       if (cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__SQ_PSN]) begin
         psn_new = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__SQ_PSN];
       end
-      if (cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__RNR_RETRY]) rnr_new = rnr_given[2:0];
     end
   end
   efa_ram #(
-      .WIDTH (35),
+      .WIDTH (32),
       .ADDR_W(QPN_W)
   ) u_attributes (
       .clk(clk),
       .wr_en(state_q == ST_WRITE && m_qpc_admin_ready),
       .wr_addr(qpn_q),
-      .wr_data({rnr_new, psn_new}),
+      .wr_data(psn_new),
       .rd_en(state_q == ST_READ),
       .rd_addr(qpn_q),
-      .rd_data({rnr_there, psn_there})
+      .rd_data(psn_there)
   );
 
   // Position of the ring to free, from the context.
@@ -258,7 +254,7 @@ module efa_cmd_qp #(
       entry[`EFA_ADMIN_QUERY_QP_RESP__QKEY] = qpc_q[`EFA_QPC__QKEY];
       entry[`EFA_ADMIN_QUERY_QP_RESP__SQ_PSN] = psn_there;
       entry[`EFA_ADMIN_QUERY_QP_RESP__SQ_DRAINING] = {7'd0, busy_q};
-      entry[`EFA_ADMIN_QUERY_QP_RESP__RNR_RETRY] = {5'd0, rnr_there};
+      entry[`EFA_ADMIN_QUERY_QP_RESP__RNR_RETRY] = {5'd0, qpc_q[`EFA_QPC__RNR_RETRY]};
     end
   end
   assign m_rsp_body = entry[511:64];
@@ -341,8 +337,7 @@ module efa_cmd_qp #(
           qpc_d = {QPC_W{1'b0}};
           qpc_d[`EFA_QPC__LIVE] = 1'b1;
           qpc_d[`EFA_QPC__STATE] = `EFA_ADMIN_QP_STATE__RESET_W3;
-          qpc_d[`EFA_QPC__SRD] =
-              cmd_q[`EFA_ADMIN_CREATE_QP_CMD__QP_TYPE] == `EFA_ADMIN_QP_TYPE__SRD;
+          qpc_d[`EFA_QPC__SRD] = srd_requested;
           qpc_d[`EFA_QPC__PD] = cmd_pd[9:0];
           qpc_d[`EFA_QPC__UAR] = cmd_uar[9:0];
           qpc_d[`EFA_QPC__SCQN] = send_cq[11:0];
@@ -351,6 +346,7 @@ module efa_cmd_qp #(
           qpc_d[`EFA_QPC__SQ_LOG] = sq_log;
           qpc_d[`EFA_QPC__WQE128] = wqe128;
           qpc_d[`EFA_QPC__LONG_ID] = long_requested;
+          qpc_d[`EFA_QPC__RNR_RETRY] = srd_requested && rnr_capable ? 3'd7 : 3'd0;
           qpc_d[`EFA_QPC__RQ_LIVE] = rq_requested;
           qpc_d[`EFA_QPC__RQ_BASE] = rq_requested ? rq_base[63:6] : 58'd0;
           qpc_d[`EFA_QPC__RQ_LOG] = rq_requested ? rq_log : 4'd0;
@@ -431,6 +427,9 @@ module efa_cmd_qp #(
           if (modify && with_state) qpc_d[`EFA_QPC__STATE] = to_state[2:0];
           if (modify && with_qkey) begin
             qpc_d[`EFA_QPC__QKEY] = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__QKEY];
+          end
+          if (modify && cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__RNR_RETRY]) begin
+            qpc_d[`EFA_QPC__RNR_RETRY] = rnr_given[2:0];
           end
           state_d = ST_WRITE;
         end

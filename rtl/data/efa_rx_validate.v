@@ -79,7 +79,9 @@ module efa_rx_validate #(
   wire step = m_claim_valid && m_claim_ready;
   wire stays1 = valid1_q && !step;
   wire [HDR_W-1:0] header1 = pkt1_q[`EFA_RX_PKT__HEADER];
-  wire srd1 = header1[`EFA_PKT_HDR__OPCODE] == `EFA_PKT_OPCODE__SRD_SEND;
+  wire [7:0] opcode1 = header1[`EFA_PKT_HDR__OPCODE];
+  wire srd1 = opcode1 != `EFA_PKT_OPCODE__UD_SEND;
+  wire rdma1 = srd1 && opcode1 != `EFA_PKT_OPCODE__SRD_SEND;  // is refused
   wire [15:0] length1 = header1[`EFA_PKT_HDR__LENGTH];
   wire [15:0] src_node1 = header1[`EFA_PKT_HDR__SRC_NODE];
   wire [15:0] dst_qpn1 = header1[`EFA_PKT_HDR__DST_QPN];
@@ -101,6 +103,7 @@ module efa_rx_validate #(
   reg [PKT_W-1:0] pkt2_q;
   reg blocked2_q;
   reg srd2_q;
+  reg rdma2_q;
   reg wrong_key2_q;
   reg [16:0] need2_q;
   reg [9:0] pd2_q;
@@ -166,7 +169,7 @@ module efa_rx_validate #(
 
   wire job_accepted = m_job_valid && m_job_ready;
   wire reports_next = job_valid_q && endless_q;
-  wire skip = blocked_rd_data || !(there && key_fits);
+  wire skip = blocked_rd_data || rdma1 || !(there && key_fits);
   reg [`EFA_RX_CLAIM__W-1:0] claim;
   always @* begin
     claim = {`EFA_RX_CLAIM__W{1'b0}};
@@ -201,7 +204,9 @@ module efa_rx_validate #(
   wire completes = good || endless;
   reg [7:0] status;  // status of the acknowledgement
   always @* begin
-    if (skipped || failed) begin
+    if (rdma2_q) begin
+      status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_FEATURE_MISMATCH;
+    end else if (skipped || failed) begin
       status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_DEST_QPN;
     end else if (none) begin
       status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_RNR;
@@ -221,7 +226,8 @@ module efa_rx_validate #(
       pkt2_q <= pkt1_q;
       blocked2_q <= blocked_rd_data;
       srd2_q <= srd1;
-      wrong_key2_q <= there && !key_fits && !blocked_rd_data;
+      rdma2_q <= rdma1;
+      wrong_key2_q <= there && !key_fits && !rdma1 && !blocked_rd_data;
       need2_q <= need1;
       pd2_q <= qp_pd;
       rcqn2_q <= qpc_rd_data[`EFA_QPC__RCQN];

@@ -2,7 +2,8 @@
 // efa_tx - sends messages in the order in which they were checked, each as one packet.
 //
 // In    s checked messages; s_rd_cpl payload; halted_rd_data: the QP of halted_rd_addr is halted,
-//       one cycle later; s_ctx_free, s_ctx_id: the message context of the next SRD send;
+//       one cycle later; s_ctx_free, s_ctx_id: the message context of the next SRD send; s_ctx_used:
+//       contexts of sends that have not ended;
 //       psn_rd_data: next sequence number of the node read last
 // Out   m_rd payload reads; m flits, completions without a packet, and fences, in order;
 //       m_read_err_*: a payload read failed; m_ctx_take: an SRD send uses the
@@ -13,12 +14,16 @@
 //
 // Flit i of a packet is line i of the message in the payload buffer. The payload starts after the
 // space for the header, so gathering is only a byte position.
+//
+// RELIABLE: an SRD message is a transmission of a context, with its number. A failed read of a send
+// that has ended meanwhile is no error of its QP.
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_tx #(
     parameter QPN_W = 6,
+    parameter RELIABLE = 0,
     parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
@@ -45,6 +50,7 @@ module efa_tx #(
     output wire m_read_err_valid,
     output wire [QPN_W-1:0] m_read_err_qpn,
     output wire m_unused_valid,
+    input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] s_ctx_used,
     input wire s_ctx_free,
     input wire [31:0] s_ctx_id,
     output wire m_ctx_take,
@@ -134,10 +140,15 @@ module efa_tx #(
 
   // A halted QP sends nothing more. A datagram ends here. An SRD send still gets its context, so
   // that the flush finds it in posting order.
+  wire sent = msg[`EFA_TX_MSG__SENT];
+  wire [`EFA_SRD_SEND__W-1:0] send = msg[`EFA_TX_MSG__SEND];
+  wire [31:0] send_id = send[`EFA_SRD_SEND__ID];
+  wire open = s_ctx_used[send_id[`EFA_LIMITS__MSG_W:0]];
+
   wire in_error = is_packet && !l1_begun_q && !l1_failed_q && halted_rd_data;
   wire sends = is_packet && !l1_failed_q && !in_error;
-  wire silent = in_error && srd;
-  wire accepts_ctx = is_packet && !l1_failed_q && srd && !l1_begun_q;
+  wire silent = in_error && srd && !sent;
+  wire accepts_ctx = RELIABLE == 0 && is_packet && !l1_failed_q && srd && !l1_begun_q;
   wire last_flit = !sends || l1_flit_q == last_index;
 
   wire l2_move = !l2_valid_q || m_ready;
@@ -166,6 +177,7 @@ module efa_tx #(
   end
 
   wire l2_srd = l2_msg_q[`EFA_TX_MSG__SRD];
+  wire [`EFA_SRD_SEND__W-1:0] l2_send = l2_msg_q[`EFA_TX_MSG__SEND];
   wire [15:0] l1_node = msg[`EFA_TX_MSG__NODE];
 
   reg [HDR_BITS-1:0] header;
@@ -177,11 +189,19 @@ module efa_tx #(
     header[`EFA_PKT_HDR__SRC_QPN] = l2_msg_q[`EFA_TX_MSG__QP_NUM];
     header[`EFA_PKT_HDR__DST_QPN] = l2_msg_q[`EFA_TX_MSG__DST_QPN];
     header[`EFA_PKT_HDR__QKEY] = l2_msg_q[`EFA_TX_MSG__QKEY];
-    header[`EFA_PKT_HDR__PSN] = l2_srd ? psn_rd_data : 32'd0;
-    header[`EFA_PKT_HDR__MSG_ID] = l2_srd ? l2_id_q : 32'd0;
     header[`EFA_PKT_HDR__IMM] = l2_msg_q[`EFA_TX_MSG__IMM];
     header[`EFA_PKT_HDR__SRC_NODE] = s_cfg_node_id;
     header[`EFA_PKT_HDR__DST_NODE] = l2_msg_q[`EFA_TX_MSG__NODE];
+    if (RELIABLE != 0 && l2_srd) begin
+      header[`EFA_SRD_HDR__PSN] = l2_send[`EFA_SRD_SEND__PSN];
+      header[`EFA_SRD_HDR__SESSION] = l2_send[`EFA_SRD_SEND__SESSION];
+      header[`EFA_SRD_HDR__INCARNATION] = l2_send[`EFA_SRD_SEND__INCARNATION];
+      header[`EFA_SRD_HDR__PATH] = l2_send[`EFA_SRD_SEND__PATH];
+      header[`EFA_SRD_HDR__BEHIND] = l2_send[`EFA_SRD_SEND__BEHIND];
+    end else if (l2_srd) begin
+      header[`EFA_PKT_HDR__PSN] = psn_rd_data;
+      header[`EFA_PKT_HDR__MSG_ID] = l2_id_q;
+    end
   end
 
   wire l2_inlined = l2_msg_q[`EFA_TX_MSG__INLINED];
@@ -202,10 +222,10 @@ module efa_tx #(
   end
 
   assign halted_rd_addr = s_bypass ? s_qpn[QPN_W-1:0] : l0_go ? head_qpn : msg_qpn[QPN_W-1:0];
-  assign m_read_err_valid = l1_step && is_packet && l1_failed_q;
+  assign m_read_err_valid = l1_step && is_packet && l1_failed_q && (!sent || open);
   assign m_read_err_qpn = msg_qpn[QPN_W-1:0];
   // Messages that had a context reserved and end without one.
-  assign m_unused_valid = l1_step && srd
+  assign m_unused_valid = l1_step && srd && !sent
       && ((is_packet && l1_failed_q)
           || (!is_packet && kind != `EFA_TX_KIND__BARRIER
               && msg[`EFA_TX_MSG__STATUS] != `EFA_IO_COMP_STATUS__FLUSHED));
@@ -360,7 +380,7 @@ module efa_tx #(
     end
   end
 
-  wire unused_bits = &{1'b0, last_byte, l1_node, msg_qpn, slot_qpn, s_qpn, l2_length[15:7]};
+  wire unused_bits = &{1'b0, send, send_id, l2_send, last_byte, l1_node, msg_qpn, slot_qpn, s_qpn, l2_length[15:7]};
 
   `EFA_CHECK(!l1_valid_q || !is_packet || l1_failed_q || flits != 8'd0, "packet of 0 flits")
 

@@ -11,7 +11,9 @@
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
-module efa_wqe_check (
+module efa_wqe_check #(
+    parameter RELIABLE = 0  // an SRD message is sent from its message context only
+) (
     input wire clk,
     input wire rst,
     output wire m_init_done,
@@ -86,7 +88,7 @@ module efa_wqe_check (
   wire fits = length <= `EFA_PROFILE__MTU(33, s_cfg_profile);
 
   wire [3:0] op_type = k_item_q[`EFA_WQE_IN__OP_TYPE];
-  wire nowhere = srd && !handle[`EFA_AHC__FABRIC];
+  wire nowhere = srd && (!handle[`EFA_AHC__FABRIC] || (RELIABLE != 0 && !k_item_q[`EFA_WQE_IN__SENT]));
 
   reg [7:0] status;
   always @* begin
@@ -127,6 +129,8 @@ module efa_wqe_check (
     request[`EFA_TX_MSG__INLINED] = inlined || length[15:0] == 16'd0;
     request[`EFA_TX_MSG__AH] = ah;
     request[`EFA_TX_MSG__AH_GEN] = k_gen_q;
+    request[`EFA_TX_MSG__SENT] = k_item_q[`EFA_WQE_IN__SENT];
+    request[`EFA_TX_MSG__SEND] = k_item_q[`EFA_WQE_IN__SEND];
   end
 
   wire first_ok;
@@ -266,7 +270,8 @@ module efa_wqe_check (
     end
   end
 
-  wire unused_bits = &{1'b0, s_ah, s_entry, entry, second_user, first_user, op_type[3]};
+  wire unused_bits = &{1'b0, k_item_q[`EFA_WQE_IN__RNR_RETRY], s_ah, s_entry, entry, second_user,
+                       first_user, op_type[3]};
   wire unused_lengths = &{1'b0, first_len[31:16], second_len[31:16]};
 
   `EFA_CHECK(m_valid == second_valid && move == second_ready, "the two checks lost their alignment")

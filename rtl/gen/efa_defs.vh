@@ -2641,7 +2641,7 @@
 `define EFA_DMA_WR__ADDR 589:526
 
 // internal qpc
-`define EFA_QPC__W 188
+`define EFA_QPC__W 191
 `define EFA_QPC__LIVE 0
 `define EFA_QPC__STATE 3:1
 `define EFA_QPC__SRD 4
@@ -2657,9 +2657,10 @@
 `define EFA_QPC__SQ_LOG 122:119
 `define EFA_QPC__WQE128 123
 `define EFA_QPC__LONG_ID 124
-`define EFA_QPC__RQ_LIVE 125
-`define EFA_QPC__RQ_BASE 183:126
-`define EFA_QPC__RQ_LOG 187:184
+`define EFA_QPC__RNR_RETRY 127:125
+`define EFA_QPC__RQ_LIVE 128
+`define EFA_QPC__RQ_BASE 186:129
+`define EFA_QPC__RQ_LOG 190:187
 
 // internal cqc
 `define EFA_CQC__W 86
@@ -2750,10 +2751,10 @@
 `define EFA_FLIT__LAST 576
 
 // internal qpc_admin
-`define EFA_QPC_ADMIN__W 201
+`define EFA_QPC_ADMIN__W 204
 `define EFA_QPC_ADMIN__WRITE 0
 `define EFA_QPC_ADMIN__QPN 12:1
-`define EFA_QPC_ADMIN__WDATA 200:13
+`define EFA_QPC_ADMIN__WDATA 203:13
 
 // internal qpchg
 `define EFA_QPCHG__W 15
@@ -2766,11 +2767,11 @@
 `define EFA_QPERR__CAUSE 15:12
 
 // internal queue_op
-`define EFA_QUEUE_OP__W 260
+`define EFA_QUEUE_OP__W 263
 `define EFA_QUEUE_OP__KIND 1:0
 `define EFA_QUEUE_OP__QPN 13:2
-`define EFA_QUEUE_OP__QPC 201:14
-`define EFA_QUEUE_OP__BASE 259:202
+`define EFA_QUEUE_OP__QPC 204:14
+`define EFA_QUEUE_OP__BASE 262:205
 
 // internal table_wr
 `define EFA_TABLE_WR__W 475
@@ -2822,8 +2823,19 @@
 `define EFA_ACK_RX__STATUS 39:32
 `define EFA_ACK_RX__MSG_ID 71:40
 
+// internal srd_send
+`define EFA_SRD_SEND__W 137
+`define EFA_SRD_SEND__ID 31:0
+`define EFA_SRD_SEND__NODE 47:32
+`define EFA_SRD_SEND__PSN 79:48
+`define EFA_SRD_SEND__SESSION 95:80
+`define EFA_SRD_SEND__INCARNATION 111:96
+`define EFA_SRD_SEND__PATH 119:112
+`define EFA_SRD_SEND__BEHIND 135:120
+`define EFA_SRD_SEND__AGAIN 136
+
 // internal wqe_in
-`define EFA_WQE_IN__W 1037
+`define EFA_WQE_IN__W 1178
 `define EFA_WQE_IN__BARRIER 0
 `define EFA_WQE_IN__FENCE 1
 `define EFA_WQE_IN__FLUSH 2
@@ -2840,9 +2852,28 @@
 `define EFA_WQE_IN__OP_TYPE 92:89
 `define EFA_WQE_IN__REQ_ID_EX 140:93
 `define EFA_WQE_IN__ENTRY 1036:141
+`define EFA_WQE_IN__RNR_RETRY 1039:1037
+`define EFA_WQE_IN__SENT 1040
+`define EFA_WQE_IN__SEND 1177:1041
+
+// internal wqe_sent
+`define EFA_WQE_SENT__W 1068
+`define EFA_WQE_SENT__ID 31:0
+`define EFA_WQE_SENT__AH_GEN 35:32
+`define EFA_WQE_SENT__QPN 47:36
+`define EFA_WQE_SENT__MSG 63:48
+`define EFA_WQE_SENT__PD 73:64
+`define EFA_WQE_SENT__QP_NUM 89:74
+`define EFA_WQE_SENT__SCQN 101:90
+`define EFA_WQE_SENT__SSUB 102
+`define EFA_WQE_SENT__WQE128 103
+`define EFA_WQE_SENT__REQ_ID 119:104
+`define EFA_WQE_SENT__OP_TYPE 123:120
+`define EFA_WQE_SENT__REQ_ID_EX 171:124
+`define EFA_WQE_SENT__ENTRY 1067:172
 
 // internal tx_msg
-`define EFA_TX_MSG__W 270
+`define EFA_TX_MSG__W 408
 `define EFA_TX_MSG__KIND 1:0
 `define EFA_TX_MSG__FENCE 2
 `define EFA_TX_MSG__STATUS 10:3
@@ -2864,6 +2895,8 @@
 `define EFA_TX_MSG__INLINED 249
 `define EFA_TX_MSG__AH 265:250
 `define EFA_TX_MSG__AH_GEN 269:266
+`define EFA_TX_MSG__SENT 270
+`define EFA_TX_MSG__SEND 407:271
 
 // internal mr_loc
 `define EFA_MR_LOC__W 90
@@ -2974,20 +3007,11 @@
 `define EFA_SRD_DUE__BEGINS 42
 
 // internal srd_post
-`define EFA_SRD_POST__W 49
+`define EFA_SRD_POST__W 52
 `define EFA_SRD_POST__AGAIN 0
-`define EFA_SRD_POST__NODE 16:1
-`define EFA_SRD_POST__ID 48:17
-
-// internal srd_send
-`define EFA_SRD_SEND__W 136
-`define EFA_SRD_SEND__ID 31:0
-`define EFA_SRD_SEND__NODE 47:32
-`define EFA_SRD_SEND__PSN 79:48
-`define EFA_SRD_SEND__SESSION 95:80
-`define EFA_SRD_SEND__INCARNATION 111:96
-`define EFA_SRD_SEND__PATH 119:112
-`define EFA_SRD_SEND__BEHIND 135:120
+`define EFA_SRD_POST__RNR_RETRY 3:1
+`define EFA_SRD_POST__NODE 19:4
+`define EFA_SRD_POST__ID 51:20
 
 // internal srd_gone
 `define EFA_SRD_GONE__W 64

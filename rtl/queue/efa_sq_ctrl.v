@@ -8,11 +8,15 @@
 // Time  query 2 cycles; create 3, clear and free 4, plus stalls of the modules: one cycle per
 //       further line of the ring, up to one per message context; fence 1 cycle after s_drain,
 //       s_drain_ready 1 cycle after the fence has passed
+//
+// RELIABLE: a transmission of a send may have begun before its cancellation. A second fence, behind
+// the cancellation, ends the operation: the QP has no open payload read then.
 `default_nettype none
 `include "efa_defs.vh"
 
 module efa_sq_ctrl #(
-    parameter QPN_W = 6
+    parameter QPN_W = 6,
+    parameter RELIABLE = 0
 ) (
     input wire clk,
     input wire rst,
@@ -48,7 +52,8 @@ module efa_sq_ctrl #(
   localparam [2:0] ST_CLEAR = 3'd2;
   localparam [2:0] ST_RING = 3'd3;
   localparam [2:0] ST_CANCEL = 3'd4;
-  localparam [2:0] ST_DONE = 3'd5;
+  localparam [2:0] ST_FENCE = 3'd5;
+  localparam [2:0] ST_DONE = 3'd6;
   localparam [1:0] DR_WISH = 2'd0;
   localparam [1:0] DR_FENCE = 2'd1;
   localparam [1:0] DR_PASS = 2'd2;
@@ -58,12 +63,13 @@ module efa_sq_ctrl #(
   reg [2:0] state_d;
   reg cleared_q;  // the indices are cleared
   reg [1:0] drain_q;
+  reg own_q;  // the fence is that of the operation
   reg [1:0] drain_d;
   reg busy_q;
 
   assign s_op_ready = state_q == ST_DONE;
   assign m_op_busy = busy_q;
-  assign s_drain_ready = drain_q == DR_DONE;
+  assign s_drain_ready = drain_q == DR_DONE && !own_q;
   assign count_rd_addr = s_op_qpn;
   assign m_clear_valid = state_q == ST_CLEAR && !cleared_q;
   assign m_fetch_valid = state_q == ST_CLEAR;
@@ -94,7 +100,11 @@ module efa_sq_ctrl #(
       end
       // Waits until its message contexts are cancelled.
       ST_CANCEL: begin
-        if (m_cancel_ready) state_d = ST_DONE;
+        if (m_cancel_ready) state_d = RELIABLE != 0 ? ST_FENCE : ST_DONE;
+      end
+      // Waits until a fence of its own has passed: transmissions that began before have passed, too.
+      ST_FENCE: begin
+        if (drain_q == DR_DONE && own_q) state_d = ST_DONE;
       end
       // Ready completes the operation.
       ST_DONE: begin
@@ -107,9 +117,9 @@ module efa_sq_ctrl #(
 
     drain_d = drain_q;
     case (drain_q)
-      // Waits for a drain request.
+      // Waits for a drain request, or for the fence of the operation.
       DR_WISH: begin
-        if (s_drain_valid) drain_d = DR_FENCE;
+        if (s_drain_valid || state_q == ST_FENCE) drain_d = DR_FENCE;
       end
       // Waits until the fence has entered the pipeline.
       DR_FENCE: begin
@@ -138,6 +148,7 @@ module efa_sq_ctrl #(
 
   always @(posedge clk) begin
     cleared_q <= state_q == ST_CLEAR;
+    if (drain_q == DR_WISH) own_q <= state_q == ST_FENCE;
     if (state_q == ST_COUNTS) busy_q <= consumed_rd_data != completed_rd_data;
   end
 

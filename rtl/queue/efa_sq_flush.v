@@ -4,7 +4,7 @@
 // In    incomplete_, posted_, store_, read_ err: errors that halt a queue (SQ_HOST: store_ is a
 //       failed read of a WQE); s_notice_*: the QP reached ERR for any reason; s_clear_*: a queue
 //       restarts; s_ah_gone: an address handle was destroyed
-// Out   halted_rd_*: the queue consumes and sends nothing, two readers; flush_ok_rd_*: it may be
+// Out   halted_rd_*: the queue consumes and sends nothing, READERS readers; flush_ok_rd_*: it may be
 //       flushed; scan_set_rd_*: m_scan flushes it, valid while m_scan_valid is high; m_qperr_* error
 //       report; m_fence a fence behind all consumed WQEs, then m_scan flushes the unacknowledged
 //       sends, then m_again and flush_ok_rd_data return the queue to the scheduler for flushing, so
@@ -34,7 +34,8 @@
 
 module efa_sq_flush #(
     parameter QPN_W   = 6,
-    parameter SQ_HOST = 0
+    parameter SQ_HOST = 0,
+    parameter READERS = 2
 ) (
     input wire clk,
     input wire rst,
@@ -52,8 +53,8 @@ module efa_sq_flush #(
     input wire s_clear_valid,
     input wire [QPN_W-1:0] s_clear_qpn,
     input wire s_ah_gone,
-    input wire [2*QPN_W-1:0] halted_rd_addr,
-    output wire [1:0] halted_rd_data,
+    input wire [READERS*QPN_W-1:0] halted_rd_addr,
+    output wire [READERS-1:0] halted_rd_data,
     input wire [QPN_W-1:0] flush_ok_rd_addr,
     output wire flush_ok_rd_data,
     output wire m_qperr_valid,
@@ -125,17 +126,17 @@ module efa_sq_flush #(
   reg [WORD_W-1:0] v2_word_q;
 
   // Lookups whose reads missed an event.
-  reg [1:0] halted_forced_q;
-  reg [1:0] halted_value_q;
+  reg [READERS-1:0] halted_forced_q;
+  reg [READERS-1:0] halted_value_q;
   reg flush_ok_forced_q;
   reg flush_ok_value_q;
   reg set_cleared_q;
 
-  // Bits read: for the readers of halted (2, 1) and for the visit (0); for the reader of flush_ok
+  // Bits read: for the readers of halted (from 1 on) and for the visit (0); for the reader of flush_ok
   // (2), the round (1) and the visit (0).
-  wire [3*EVENTS-1:0] event_read;
+  wire [(READERS+1)*EVENTS-1:0] event_read;
   wire [EVENTS-1:0] seen_read;
-  wire [5*WORD_W-1:0] word_read;
+  wire [(READERS+3)*WORD_W-1:0] word_read;
   wire [2:0] flush_read;
   wire own_notice;
   wire round_notice;
@@ -206,20 +207,20 @@ module efa_sq_flush #(
   reg [EVENTS-1:0] e0_seen;
   reg [EVENTS-1:0] v0_late;
   reg [EVENTS-1:0] v0_now;
-  reg [1:0] halts_now;
-  reg [1:0] halts_late;
-  reg [1:0] clears_now;
-  reg [1:0] clears_late;
+  reg [READERS-1:0] halts_now;
+  reg [READERS-1:0] halts_late;
+  reg [READERS-1:0] clears_now;
+  reg [READERS-1:0] clears_late;
   integer e;
   integer r;
   always @* begin
-    halts_now  = 2'b00;
-    halts_late = 2'b00;
+    halts_now  = {READERS{1'b0}};
+    halts_late = {READERS{1'b0}};
     for (e = 0; e < EVENTS; e = e + 1) begin
       e0_seen[e] = word_wr && v1_qpn == e0_qpn[QPN_W*e+:QPN_W];
       v0_late[e] = e1_valid_q[e] && e1_qpn_q[QPN_W*e+:QPN_W] == v0_qpn;
       v0_now[e]  = e0_valid[e] && e0_qpn[QPN_W*e+:QPN_W] == v0_qpn;
-      for (r = 0; r < 2; r = r + 1) begin
+      for (r = 0; r < READERS; r = r + 1) begin
         if (e0_valid[e] && e0_qpn[QPN_W*e+:QPN_W] == halted_rd_addr[QPN_W*r+:QPN_W]) begin
           halts_now[r] = 1'b1;
         end
@@ -228,7 +229,7 @@ module efa_sq_flush #(
         end
       end
     end
-    for (r = 0; r < 2; r = r + 1) begin
+    for (r = 0; r < READERS; r = r + 1) begin
       clears_now[r]  = s_clear_valid && s_clear_qpn == halted_rd_addr[QPN_W*r+:QPN_W];
       clears_late[r] = v1_clear_q && v1_clear_qpn_q == halted_rd_addr[QPN_W*r+:QPN_W];
     end
@@ -282,15 +283,18 @@ module efa_sq_flush #(
   end
 
   genvar g;
+  genvar h;
   generate
     for (g = 0; g < EVENTS; g = g + 1) begin : g_event
-      wire [2:0] copies;
-      assign {event_read[2*EVENTS+g], event_read[EVENTS+g], event_read[g]} = copies;
+      wire [READERS:0] copies;
+      for (h = 0; h <= READERS; h = h + 1) begin : g_copy
+        assign event_read[EVENTS*h+g] = copies[h];
+      end
 
       efa_ram_1wnr #(
           .WIDTH (1),
           .ADDR_W(QPN_W),
-          .READS (3)
+          .READS (READERS + 1)
       ) u_event (
           .clk(clk),
           .wr_en(init_q || event_wr[g]),
@@ -314,7 +318,7 @@ module efa_sq_flush #(
           .rd_data(seen_read[g])
       );
     end
-    for (g = 0; g < 2; g = g + 1) begin : g_halted
+    for (g = 0; g < READERS; g = g + 1) begin : g_halted
       wire [EVENTS-1:0] events = event_read[EVENTS*(g+1)+:EVENTS];
       wire [WORD_W-1:0] word = word_read[WORD_W*(g+3)+:WORD_W];
       assign halted_rd_data[g] = halted_forced_q[g] ? halted_value_q[g]
@@ -368,7 +372,7 @@ module efa_sq_flush #(
   efa_ram_1wnr #(
       .WIDTH (WORD_W),
       .ADDR_W(QPN_W),
-      .READS (5)
+      .READS (READERS + 3)
   ) u_word (
       .clk(clk),
       .wr_en(init_q || word_wr),
@@ -421,8 +425,8 @@ module efa_sq_flush #(
     v1_flush_q <= returned && index_q == v0_qpn;
     v2_clear_q <= v1_clear_q;
     v2_word_q <= word_new;
-    halted_forced_q <= {2{blank}} | clears_now | halts_now | clears_late | halts_late;
-    halted_value_q <= {2{!blank}} & ~clears_now & (halts_now | ~clears_late);
+    halted_forced_q <= {READERS{blank}} | clears_now | halts_now | clears_late | halts_late;
+    halted_value_q <= {READERS{!blank}} & ~clears_now & (halts_now | ~clears_late);
     flush_ok_forced_q <= blank || flush_cleared_now || flush_now || flush_cleared_late;
     flush_ok_value_q <= !blank && !flush_cleared_now && flush_now;
     set_cleared_q <= blank || (s_clear_valid && s_clear_qpn == set_addr)

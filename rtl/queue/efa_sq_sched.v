@@ -276,6 +276,7 @@ module efa_sq_sched #(
       item[`EFA_WQE_IN__SCQN] = s1_qpc_q[`EFA_QPC__SCQN];
       item[`EFA_WQE_IN__SSUB] = s1_qpc_q[`EFA_QPC__SSUB];
       item[`EFA_WQE_IN__WQE128] = s1_wide;
+      item[`EFA_WQE_IN__RNR_RETRY] = s1_qpc_q[`EFA_QPC__RNR_RETRY];
       if (head) begin
         item[`EFA_WQE_IN__REQ_ID]  = front[`EFA_IO_TX_WQE__META__REQ_ID];
         item[`EFA_WQE_IN__OP_TYPE] = front[`EFA_IO_TX_WQE__META__OP_TYPE];

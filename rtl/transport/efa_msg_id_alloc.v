@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_msg_id_alloc - allocates message contexts round robin and holds which contexts are in use.
 //
-// In    s_give: the next context is allocated; s_release_*: a context is freed
+// In    s_give: the next context is allocated; s_release_*: a context is freed; s_held: contexts that
+//       are not allocated even if they are not in use; a context becomes held with its allocation only
 // Out   m_next_id of the next context, its index below a wrap count, free if m_next_free; m_used;
 //       m_passes: the scan pointer skips a context in use
 // Time  one allocation per cycle; after contexts in use, the next one is ready at most 3 cycles
 //       after the previous one; a freed context is available one cycle later
 //
 // The scan pointer moves to the next free context in the same row. If the row has none, it first
-// moves to the next row that has one, its own row last. At least one context must be free. The ids
+// moves to the next row that has one, its own row last. At least one context must be out of use. The ids
 // continue through resets.
 `default_nettype none
 `include "efa_check.vh"
@@ -25,6 +26,7 @@ module efa_msg_id_alloc #(
     input wire s_give,
     input wire s_release_valid,
     input wire [CTX_W-1:0] s_release_place,
+    input wire [(1<<CTX_W)-1:0] s_held,
     output wire [(1<<CTX_W)-1:0] m_used,
     output wire m_passes
 );
@@ -50,9 +52,11 @@ module efa_msg_id_alloc #(
   wire [COL_W-1:0] col_after = id_after[COL_W-1:0];
   wire [ROW_W-1:0] row_after = row + A_ROW[ROW_W-1:0];
 
+  wire [N-1:0] busy = used_q | s_held;
+
   // Free contexts from the current one to the end of its row. Rows with a free context: rows behind
   // the current row have priority.
-  wire [COLS-1:0] used_row = used_q[{row, {COL_W{1'b0}}}+:COLS];
+  wire [COLS-1:0] used_row = busy[{row, {COL_W{1'b0}}}+:COLS];
   wire [COLS-1:0] free_row = ~used_row & ({COLS{1'b1}} << col);
   wire [COLS-1:0] first_col = free_row & (~free_row + A_COL);
   wire in_row = free_row != {COLS{1'b0}};
@@ -80,8 +84,9 @@ module efa_msg_id_alloc #(
   generate
     for (place = 0; place < ROWS; place = place + 1) begin : g_row
       wire [COLS-1:0] cols = used_q[place*COLS+:COLS];
-      assign begins_used[place] = cols[0];
-      assign rows[place] = cols != {COLS{1'b1}};
+      wire [COLS-1:0] taken = busy[place*COLS+:COLS];
+      assign begins_used[place] = taken[0];
+      assign rows[place] = taken != {COLS{1'b1}};
       assign used_d[place*COLS+:COLS] = (cols | (give_row[place] ? give_col : {COLS{1'b0}}))
           & ~(release_row[place] ? release_col : {COLS{1'b0}});
     end
@@ -108,7 +113,7 @@ module efa_msg_id_alloc #(
       id_d = id_after;
     end else if (in_row) begin
       id_d[COL_W-1:0] = col_found;
-    end else begin
+    end else if (rows != {ROWS{1'b0}}) begin
       id_d[31:CTX_W] = id_q[31:CTX_W] + {{31 - CTX_W{1'b0}}, wrap};
       id_d[CTX_W-1:0] = {row_found, {COL_W{1'b0}}};
     end
@@ -130,7 +135,7 @@ module efa_msg_id_alloc #(
   end
 
   `EFA_CHECK(!s_give || m_next_free, "context allocated twice")
-  `EFA_CHECK(rows != {ROWS{1'b0}}, "context allocated with none free")
+  `EFA_CHECK(used_q != {N{1'b1}}, "context allocated with none free")
 
 endmodule
 

@@ -3,7 +3,7 @@
 //
 // In    s_net flits; s_win_pos a byte position to read; s_free slots of packets no longer needed
 // Out   m_pkt header, first line and slot of a stored packet; m_ack_rx acknowledgements, which are
-//       not stored; m_win_data 64 bytes from s_win_pos on; m_drop: a packet was malformed;
+//       not stored, with RELIABLE as flits; m_win_data 64 bytes from s_win_pos on; m_drop: a packet was malformed;
 //       m_stored: a packet is complete; m_released: its lines are free again, in arrival order
 // Time  one flit per cycle; m_pkt and m_ack_rx 1 cycle after the last flit; m_win_data 2 cycles
 //       after its position; m_released 1 cycle after s_free, one packet per cycle; s_net stalls
@@ -13,7 +13,11 @@
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
-module efa_net_rx (
+module efa_net_rx #(
+    parameter RELIABLE = 0,
+    parameter [7:0] PATHS = 8'hFF,  // RELIABLE: paths that exist
+    parameter ACK_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W
+) (
     input wire clk,
     input wire rst_por,
     input wire rst,
@@ -34,7 +38,7 @@ module efa_net_rx (
 
     output wire m_ack_rx_valid,
     input wire m_ack_rx_ready,
-    output wire [`EFA_ACK_RX__W-1:0] m_ack_rx_data,
+    output wire [ACK_W-1:0] m_ack_rx_data,
 
     input wire [14:0] s_win_pos,
     output wire [511:0] m_win_data,
@@ -60,6 +64,7 @@ module efa_net_rx (
   localparam LINES = 1 << LINE_W;
   localparam SLOTS = 1 << SLOT_W;
   localparam [3:0] NO_FAULT = 4'd0;
+  localparam [15:0] ACK_LENGTH = RELIABLE != 0 ? `EFA_SRD_ACK__BYTES - `EFA_SRD_HDR__BYTES : 16'd0;
   localparam PKT_LOG2 = 6;
   localparam ACK_LOG2 = 4;
 
@@ -79,8 +84,14 @@ module efa_net_rx (
   wire [7:0] opcode = header[`EFA_PKT_HDR__OPCODE];
   wire [15:0] length = header[`EFA_PKT_HDR__LENGTH];
   wire is_ack = opcode == `EFA_PKT_OPCODE__SRD_ACK;
-  wire known = is_ack || opcode == `EFA_PKT_OPCODE__UD_SEND || opcode == `EFA_PKT_OPCODE__SRD_SEND;
-  wire ours = header[`EFA_PKT_HDR__DST_NODE] == s_cfg_node_id;
+  // The receiver refuses RDMA: without an outcome, the peer would send the packet again.
+  wire is_rdma = opcode == `EFA_PKT_OPCODE__RDMA_WRITE || opcode == `EFA_PKT_OPCODE__READ_REQUEST
+      || opcode == `EFA_PKT_OPCODE__READ_RESPONSE;
+  wire known = is_ack || opcode == `EFA_PKT_OPCODE__UD_SEND || opcode == `EFA_PKT_OPCODE__SRD_SEND
+      || (RELIABLE != 0 && is_rdma);
+  wire stranger;
+  wire false_field;
+  wire ours = header[`EFA_PKT_HDR__DST_NODE] == s_cfg_node_id && !stranger;
   wire [16:0] last_byte = {1'b0, length} + LAST_OF_HEADER;
   wire [10:0] last_index = last_byte[16:6];
   wire [8:0] index = inside_q ? index_q : 9'd0;
@@ -88,10 +99,10 @@ module efa_net_rx (
   wire [63:0] tail_keep = ~({64{1'b1}} << 1 << last_byte[5:0]);
   wire keep_fits = at_end ? s_net_keep == tail_keep : &s_net_keep;
   wire fits = s_net_last == at_end && keep_fits
-      && length <= `EFA_LIMITS__MAX_MTU && !(is_ack && length != 16'd0);
-  wire bad = (inside_q && bad_q) || away || !known || !ours || !fits;
+      && length <= `EFA_LIMITS__MAX_MTU && !(is_ack && length != ACK_LENGTH);
+  wire bad = (inside_q && bad_q) || away || !known || !ours || !fits || false_field;
   wire [3:0] why = inside_q && bad_q ? why_q : !known ? `EFA_ANOMALY_NET__OPCODE
-      : !ours ? `EFA_ANOMALY_NET__NODE : `EFA_ANOMALY_NET__LENGTH;
+      : !ours ? `EFA_ANOMALY_NET__NODE : !fits ? `EFA_ANOMALY_NET__LENGTH : `EFA_ANOMALY_NET__ACK;
   wire ended = take && s_net_last;
   wire good_end = ended && !bad;
   wire store_end = good_end && !is_ack;
@@ -218,17 +229,35 @@ module efa_net_rx (
       .m_level(front_level)
   );
 
-  reg [`EFA_ACK_RX__W-1:0] ack_rx;
-  always @* begin
-    ack_rx = {`EFA_ACK_RX__W{1'b0}};
-    ack_rx[`EFA_ACK_RX__DST_QPN] = header[`EFA_PKT_HDR__DST_QPN];
-    ack_rx[`EFA_ACK_RX__SRC_NODE] = header[`EFA_PKT_HDR__SRC_NODE];
-    ack_rx[`EFA_ACK_RX__STATUS] = header[`EFA_PKT_HDR__STATUS];
-    ack_rx[`EFA_ACK_RX__MSG_ID] = header[`EFA_PKT_HDR__MSG_ID];
-  end
+  wire [ACK_W-1:0] ack_rx;
+  generate
+    if (RELIABLE != 0) begin : g_reliable
+      assign ack_rx = s_net_data;
+
+      efa_srd_fields #(
+          .PATHS(PATHS)
+      ) u_fields (
+          .s_header(header),
+          .m_stranger(stranger),
+          .m_false(false_field)
+      );
+    end else begin : g_packets
+      reg [`EFA_ACK_RX__W-1:0] ack;
+      always @* begin
+        ack = {`EFA_ACK_RX__W{1'b0}};
+        ack[`EFA_ACK_RX__DST_QPN] = header[`EFA_PKT_HDR__DST_QPN];
+        ack[`EFA_ACK_RX__SRC_NODE] = header[`EFA_PKT_HDR__SRC_NODE];
+        ack[`EFA_ACK_RX__STATUS] = header[`EFA_PKT_HDR__STATUS];
+        ack[`EFA_ACK_RX__MSG_ID] = header[`EFA_PKT_HDR__MSG_ID];
+      end
+      assign ack_rx = ack;
+      assign stranger = 1'b0;
+      assign false_field = 1'b0;
+    end
+  endgenerate
 
   efa_fifo #(
-      .WIDTH(`EFA_ACK_RX__W),
+      .WIDTH(ACK_W),
       .DEPTH_LOG2(ACK_LOG2)
   ) u_acks (
       .clk(clk),

@@ -2,16 +2,19 @@
 // efa_net_tx - sends data packets and acknowledgements to the network, packet by packet.
 //
 // In    s flits, completions without a packet and fences of efa_tx; s_ack_tx acknowledgements to
-//       send, 2^11 of them are buffered; s_quiesce: no new packet may start
+//       send, 2^11 of them are buffered, or with RELIABLE acknowledgements as flits; s_quiesce: no new packet may start
 // Out   m_net; m_done completions of sent messages, and fences, in the order of s;
 //       m_net_quiet: s_quiesce is set and no packet is in progress
-// Time  latency 1 cycle, one flit per cycle; acknowledgement 3 cycles, m_done 2; data packets and
+// Time  latency 1 cycle, one flit per cycle; acknowledgement 3 cycles, as a flit 1, m_done 2; data packets and
 //       acknowledgements alternate while both are pending
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
-module efa_net_tx (
+module efa_net_tx #(
+    parameter RELIABLE = 0,
+    parameter ACK_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_TX__W
+) (
     input wire clk,
     input wire rst,
     input wire s_quiesce,
@@ -28,7 +31,7 @@ module efa_net_tx (
     input wire [`EFA_TX_MSG__W-1:0] s_msg,
     input wire s_ack_tx_valid,
     output wire s_ack_tx_ready,
-    input wire [`EFA_ACK_TX__W-1:0] s_ack_tx_data,
+    input wire [ACK_W-1:0] s_ack_tx_data,
     output wire m_net_valid,
     input wire m_net_ready,
     output wire [511:0] m_net_data,
@@ -68,8 +71,8 @@ module efa_net_tx (
   reg quiet_q;
 
   wire ack_valid;
-  wire [`EFA_ACK_TX__W-1:0] ack;
-  wire [ACKS_LOG2:0] ack_level;
+  wire [511:0] ack;
+  wire [63:0] ack_keep = RELIABLE != 0 ? {64{1'b1}} : {{64 - HDR{1'b0}}, {HDR{1'b1}}};
   wire done_ready;
   wire [DONE_LOG2:0] done_level;
 
@@ -82,21 +85,9 @@ module efa_net_tx (
   wire take_s = o_free && s_may && !take_ack;
   wire left = o_valid_q && o_free;
 
-  reg [HDR_BITS-1:0] ack_header;
-  always @* begin
-    ack_header = {HDR_BITS{1'b0}};
-    ack_header[`EFA_PKT_HDR__OPCODE] = `EFA_PKT_OPCODE__SRD_ACK;
-    ack_header[`EFA_PKT_HDR__SRC_QPN] = ack[`EFA_ACK_TX__SRC_QPN];
-    ack_header[`EFA_PKT_HDR__DST_QPN] = ack[`EFA_ACK_TX__DST_QPN];
-    ack_header[`EFA_PKT_HDR__PSN] = ack[`EFA_ACK_TX__PSN];
-    ack_header[`EFA_PKT_HDR__MSG_ID] = ack[`EFA_ACK_TX__MSG_ID];
-    ack_header[`EFA_PKT_HDR__SRC_NODE] = s_cfg_node_id;
-    ack_header[`EFA_PKT_HDR__DST_NODE] = ack[`EFA_ACK_TX__DST_NODE];
-    ack_header[`EFA_PKT_HDR__PATH] = ack[`EFA_ACK_TX__PATH];
-    ack_header[`EFA_PKT_HDR__STATUS] = ack[`EFA_ACK_TX__STATUS];
-  end
-
   wire o_hands = left && !o_ack_q && (o_done_q || o_msg_q[`EFA_TX_MSG__KIND] == `EFA_TX_KIND__BARRIER);
+  wire [`EFA_SRD_SEND__W-1:0] o_send = o_msg_q[`EFA_TX_MSG__SEND];
+  wire o_again = o_msg_q[`EFA_TX_MSG__SENT] && o_send[`EFA_SRD_SEND__AGAIN];
   wire o_data_left = left && o_net_q && !o_ack_q;
   wire [HDR_BITS-1:0] o_header = o_data_q[HDR_BITS-1:0];
 
@@ -123,7 +114,8 @@ module efa_net_tx (
   assign m_net_data = o_data_q;
   assign m_net_keep = o_keep_q;
   assign m_net_last = o_last_q;
-  assign st_tx_valid = o_data_left && o_last_q;
+  // A retransmission is not counted again.
+  assign st_tx_valid = o_data_left && o_last_q && !o_again;
   assign st_tx_bytes = o_msg_q[`EFA_TX_MSG__LENGTH];
   assign ev_tx_first_valid = o_data_left && o_first_q;
   assign ev_tx_first_data = tx_first_data;
@@ -132,20 +124,48 @@ module efa_net_tx (
   assign ev_ackout_valid = left && o_ack_q;
   assign ev_ackout_data = ackout_data;
 
-  efa_fifo #(
-      .WIDTH(`EFA_ACK_TX__W),
-      .DEPTH_LOG2(ACKS_LOG2)
-  ) u_acks (
-      .clk(clk),
-      .rst(rst),
-      .s_valid(s_ack_tx_valid),
-      .s_ready(s_ack_tx_ready),
-      .s_data(s_ack_tx_data),
-      .m_valid(ack_valid),
-      .m_ready(take_ack),
-      .m_data(ack),
-      .m_level(ack_level)
-  );
+  generate
+    if (RELIABLE != 0) begin : g_flits
+      assign s_ack_tx_ready = take_ack;
+      assign ack_valid = s_ack_tx_valid;
+      assign ack = s_ack_tx_data;
+      wire unused_node = &{1'b0, s_cfg_node_id};
+    end else begin : g_packets
+      wire [`EFA_ACK_TX__W-1:0] next;
+      wire [ACKS_LOG2:0] level;
+      reg [HDR_BITS-1:0] header;
+      always @* begin
+        header = {HDR_BITS{1'b0}};
+        header[`EFA_PKT_HDR__OPCODE] = `EFA_PKT_OPCODE__SRD_ACK;
+        header[`EFA_PKT_HDR__SRC_QPN] = next[`EFA_ACK_TX__SRC_QPN];
+        header[`EFA_PKT_HDR__DST_QPN] = next[`EFA_ACK_TX__DST_QPN];
+        header[`EFA_PKT_HDR__PSN] = next[`EFA_ACK_TX__PSN];
+        header[`EFA_PKT_HDR__MSG_ID] = next[`EFA_ACK_TX__MSG_ID];
+        header[`EFA_PKT_HDR__SRC_NODE] = s_cfg_node_id;
+        header[`EFA_PKT_HDR__DST_NODE] = next[`EFA_ACK_TX__DST_NODE];
+        header[`EFA_PKT_HDR__PATH] = next[`EFA_ACK_TX__PATH];
+        header[`EFA_PKT_HDR__STATUS] = next[`EFA_ACK_TX__STATUS];
+      end
+      assign ack = {256'd0, header};
+
+      efa_fifo #(
+          .WIDTH(`EFA_ACK_TX__W),
+          .DEPTH_LOG2(ACKS_LOG2)
+      ) u_acks (
+          .clk(clk),
+          .rst(rst),
+          .s_valid(s_ack_tx_valid),
+          .s_ready(s_ack_tx_ready),
+          .s_data(s_ack_tx_data),
+          .m_valid(ack_valid),
+          .m_ready(take_ack),
+          .m_data(next),
+          .m_level(level)
+      );
+
+      wire unused_level = &{1'b0, level};
+    end
+  endgenerate
 
   efa_fifo #(
       .WIDTH(`EFA_TX_MSG__W),
@@ -185,13 +205,13 @@ module efa_net_tx (
       o_done_q  <= s_done;
       o_first_q <= s_first;
       o_last_q  <= take_ack || s_last;
-      o_data_q  <= take_ack ? {256'd0, ack_header} : s_data;
-      o_keep_q  <= take_ack ? {{64 - HDR{1'b0}}, {HDR{1'b1}}} : s_keep;
+      o_data_q  <= take_ack ? ack : s_data;
+      o_keep_q  <= take_ack ? ack_keep : s_keep;
       o_msg_q   <= s_msg;
     end
   end
 
-  wire unused_bits = &{1'b0, ack_level, o_header};
+  wire unused_bits = &{1'b0, o_header, o_send};
 
   `EFA_CHECK(!o_hands || done_ready, "no space for a completion")
   `EFA_CHECK(!(take_s && s_net && s_first) || !inside_q, "packet begins inside a packet")

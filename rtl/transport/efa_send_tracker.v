@@ -5,10 +5,12 @@
 // In    s_ctx_take: an SRD send starts and uses the context; s_ack_rx acknowledgements; s_done
 //       completions of messages that were sent or need no packet, and fences; s_scan: flush the QPs
 //       of the scan set and the sends of destroyed address handles; scan_set_rd_data: the QP of
-//       scan_set_rd_addr is in the set, one cycle later; s_cancel: cancel the sends of a QP
-// Out   m_ctx_free, m_ctx_id: the context of the next send; m_txc completions; m_completed_*, with
-//       completed_rd_*: the new number of sends completed of a QP, with its completion; m_fence_*: a
-//       fence passed; m_freed: one send is no longer outstanding
+//       scan_set_rd_addr is in the set, one cycle later; s_cancel: cancel the sends of a QP;
+//       s_ctx_held: contexts that are not reused yet
+// Out   m_ctx_free, m_ctx_id: the context of the next send; m_ctx_used: contexts of sends that have
+//       not ended; m_txc completions; m_completed_*, with completed_rd_*: the new number of sends
+//       completed of a QP, with its completion; m_fence_*: a fence passed; m_freed: one send is no
+//       longer outstanding
 // Time  completion 3 cycles after its cause, one per cycle; a context scan takes one cycle for each
 //       context or for each row of 32 free contexts, plus 3; the contexts before the first row
 //       boundary take one cycle each
@@ -33,11 +35,14 @@
 
 module efa_send_tracker #(
     parameter QPN_W = 6,
+    parameter RELIABLE = 0,  // an acknowledgement is an outcome of this device, named by its id alone
     parameter ID_LEFT = 0  // as in efa_msg_id_alloc
 ) (
     input wire clk,
     input wire rst_por,
     input wire rst,
+    input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] s_ctx_held,
+    output wire [(2<<`EFA_LIMITS__MSG_W)-1:0] m_ctx_used,
     output wire m_ctx_free,
     output wire [31:0] m_ctx_id,
     input wire s_ctx_take,
@@ -193,8 +198,8 @@ module efa_send_tracker #(
   wire c1_used = c1_used_q && !(released_q && released_index_q == c1_index_q);
   wire acked = c1_from_q == FROM_ACK && c1_used
       && ctx[`EFA_SEND_CTX__GEN] == {{CTX_W{1'b0}}, c1_id[31:CTX_W]}
-      && ctx[`EFA_SEND_CTX__NODE] == c1_ack_q[`EFA_ACK_RX__SRC_NODE]
-      && ctx[`EFA_SEND_CTX__QP_NUM] == c1_ack_q[`EFA_ACK_RX__DST_QPN];
+      && (RELIABLE != 0 || (ctx[`EFA_SEND_CTX__NODE] == c1_ack_q[`EFA_ACK_RX__SRC_NODE]
+                            && ctx[`EFA_SEND_CTX__QP_NUM] == c1_ack_q[`EFA_ACK_RX__DST_QPN]));
   wire stale = s_ah_gen[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SEND_CTX__AH_GEN];
   wire looked_at = c1_valid_q && c1_from_q == FROM_SCAN && c1_used;
   wire meant = cancelling_q ? ctx_qpn[QPN_W-1:0] == s_cancel_qpn : scan_set_rd_data;
@@ -287,6 +292,7 @@ module efa_send_tracker #(
   wire handed = m_txc_valid && m_txc_ready;
 
   assign scan_set_rd_addr = took_q && took_index_q == look ? took_qpn_q : look_read;
+  assign m_ctx_used = used;
   assign s_ack_rx_ready = grant[1];
   assign s_done_ready = grant[0];
   assign s_scan_ready = scan_q == ST_DONE && !cancelling_q;
@@ -328,6 +334,7 @@ module efa_send_tracker #(
       .s_give(s_ctx_take),
       .s_release_valid(release_ctx),
       .s_release_place(c1_index_q),
+      .s_held(s_ctx_held),
       .m_used(used),
       .m_passes(passes_open)
   );

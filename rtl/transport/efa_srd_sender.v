@@ -3,8 +3,9 @@
 // acknowledgements, timers.
 //
 // In    s_post: packets to send; s_ack: acknowledgements as flits, with a valid header; s_gone:
-//       transmissions that were not made; s_cfg_paths: paths that exist, constant from rst on
-// Out   m_send: transmissions; m_note: outcomes of packets, ends of sessions; m_incarnation: number of
+//       transmissions that were not made; s_ended: contexts whose messages have ended; s_purge: some
+//       have ended unsent; s_cfg_paths: paths that exist, constant from rst on
+// Out   m_send: transmissions; m_popped_*: a context has left the posted ones; m_note: outcomes of packets, ends of sessions; m_incarnation: number of
 //       this device since the last reset; m_anomaly_*: an acknowledgement that no correct peer sends
 // Time  transmission 4 cycles after its post, one in 2 cycles; note 12 cycles after its
 //       acknowledgement; after rst an initialisation of one cycle per peer
@@ -34,6 +35,10 @@ module efa_srd_sender #(
     input wire s_post_valid,
     output wire s_post_ready,
     input wire [`EFA_SRD_POST__W-1:0] s_post_data,
+    input wire [(1<<CTX_W)-1:0] s_ended,
+    input wire s_purge,
+    output wire m_popped_valid,
+    output wire [CTX_W-1:0] m_popped_index,
     output wire m_send_valid,
     input wire m_send_ready,
     output wire [`EFA_SRD_SEND__W-1:0] m_send_data,
@@ -133,6 +138,10 @@ module efa_srd_sender #(
       .s_post_valid(s_post_valid),
       .s_post_ready(s_post_ready),
       .s_post_data(s_post_data),
+      .s_ended(s_ended),
+      .s_purge(s_purge),
+      .m_popped_valid(m_popped_valid),
+      .m_popped_index(m_popped_index),
       .s_number(number),
       .m_number_take(number_take),
       .s_ticks(ticks),

@@ -3,8 +3,8 @@
 //
 // In    s_post: packets to send; limits_rd_data: what the peer of limits_rd_addr may send;
 //       s_wake_*: the limits of a peer have changed; s_number: next number of a session; s_ticks:
-//       the time
-// Out   m_send: transmissions; m_flush: notes of posted packets that leave unsent; m_number_take;
+//       the time; s_ended: contexts whose messages have ended; s_purge: some have ended unsent
+// Out   m_send: transmissions; m_popped_*: a context has left the posted ones; m_flush: notes of posted packets that leave unsent; m_number_take;
 //       m_sent_*: a peer has sent a packet; with m_sent_request: one that was requested, or its
 //       session is forgotten; space_rd_data, record_rd_data: numbers of a peer, and its transmission
 //       of a slot
@@ -14,8 +14,9 @@
 //
 // Peers take turns. A turn sends one packet, in this order: a probe, a retransmission, a packet
 // after RNR, a new one. A turn without a packet ends the turns of its peer until a post or new
-// limits. A turn decides from limits of the cycle before; these only become wider in a session, and
-// a stored mode other than NORMAL holds from the next cycle on.
+// limits. A posted packet whose message has ended leaves without a PSN. A turn decides from limits
+// of the cycle before; these only become wider in a session, and a stored mode other than NORMAL
+// holds from the next cycle on.
 //
 // t0 chooses the peer, t1 reads its numbers and limits, t2 decides. A turn waits in t1 until the
 // output is free.
@@ -36,6 +37,10 @@ module efa_tx_space #(
     input wire s_post_valid,
     output wire s_post_ready,
     input wire [`EFA_SRD_POST__W-1:0] s_post_data,
+    input wire [(1<<CTX_W)-1:0] s_ended,
+    input wire s_purge,
+    output wire m_popped_valid,
+    output wire [CTX_W-1:0] m_popped_index,
     input wire [15:0] s_number,
     output wire m_number_take,
     input wire [23:0] s_ticks,
@@ -124,12 +129,13 @@ module efa_tx_space #(
       && limits_rd_data[`EFA_TX_LIMITS__PROBE_TURN] != space[`EFA_TX_SPACE__PROBE];
   wire repeats = normal && !probes && may && limits_rd_data[`EFA_TX_LIMITS__AGAIN]
       && limits_rd_data[`EFA_TX_LIMITS__AGAIN_TURN] != space[`EFA_TX_SPACE__AGAIN];
-  wire begins = normal && !probes && !repeats && may && in_window && found != 2'b00
-      && !limits_rd_data[`EFA_TX_LIMITS__WAITS];
-  wire sends = probes || repeats || begins;
-  wire leaves = begins || (flush && found != 2'b00);
-  wire [1:0] pop = {leaves && !found[0], leaves && found[0]};
   wire [31:0] first_id = found[0] ? ids[31:0] : ids[63:32];
+  wire ended = s_ended[first_id[CTX_W-1:0]];
+  wire takes = normal && !probes && !repeats && found != 2'b00;
+  wire begins = takes && !ended && may && in_window && !limits_rd_data[`EFA_TX_LIMITS__WAITS];
+  wire sends = probes || repeats || begins;
+  wire leaves = begins || (takes && ended) || (flush && found != 2'b00);
+  wire [1:0] pop = {leaves && !found[0], leaves && found[0]};
   wire take_number = begins && session == 16'd0;
 
   wire [2:0] chosen;
@@ -180,6 +186,7 @@ module efa_tx_space #(
     send_d[`EFA_SRD_SEND__INCARNATION] = limits_rd_data[`EFA_TX_LIMITS__INCARNATION];
     send_d[`EFA_SRD_SEND__PATH] = {5'd0, path};
     send_d[`EFA_SRD_SEND__BEHIND] = behind[15:0];
+    send_d[`EFA_SRD_SEND__AGAIN] = !begins;
     flush_d = {`EFA_SRD_NOTE__W{1'b0}};
     flush_d[`EFA_SRD_NOTE__NODE] = {{16 - NODE_W{1'b0}}, t2_node_q};
     flush_d[`EFA_SRD_NOTE__ID] = first_id;
@@ -194,13 +201,15 @@ module efa_tx_space #(
   wire [NODES-1:0] post_wakes = post ? {{NODES - 1{1'b0}}, 1'b1} << post_node[NODE_W-1:0] : {NODES{1'b0}};
   wire [NODES-1:0] limits_wake = s_wake_valid ? {{NODES - 1{1'b0}}, 1'b1} << s_wake_node : {NODES{1'b0}};
   wire look_woken = (post && post_node[NODE_W-1:0] == look_node)
-      || (s_wake_valid && s_wake_node == look_node) || (t1_valid_q && t1_woken_q);
+      || (s_wake_valid && s_wake_node == look_node) || s_purge || (t1_valid_q && t1_woken_q);
   wire idle = t2_valid_q && !sends && !leaves && !t2_woken_q;
   wire [NODES-1:0] sleeps = idle ? {{NODES - 1{1'b0}}, 1'b1} << t2_node_q : {NODES{1'b0}};
 
   wire [1:0] list_init;
   assign m_init_done = !initializing && list_init == 2'b11;
   assign s_post_ready = m_init_done;
+  assign m_popped_valid = leaves;
+  assign m_popped_index = first_id[CTX_W-1:0];
   assign m_number_take = take_number;
   assign limits_rd_addr = t1_node_q;
   assign m_send_valid = send_valid_q;
@@ -296,7 +305,7 @@ module efa_tx_space #(
       flush_valid_q <= 1'b0;
     end else begin
       if (initializing) init_q <= init_q + ONE_NODE;
-      wake_q <= (wake_q & ~sleeps) | post_wakes | limits_wake;
+      wake_q <= (wake_q & ~sleeps) | post_wakes | limits_wake | {NODES{s_purge}};
       t1_valid_q <= begin_turn || (t1_valid_q && !decide);
       t2_valid_q <= decide;
       send_valid_q <= sends || (send_valid_q && !m_send_ready);
@@ -313,7 +322,7 @@ module efa_tx_space #(
     if (flush && leaves) flush_q <= flush_d;
   end
 
-  wire unused_bits = &{1'b0, post_node, behind[31:16], outstanding};
+  wire unused_bits = &{1'b0, s_post_data[`EFA_SRD_POST__RNR_RETRY], post_node, behind[31:16], outstanding};
 
   `EFA_CHECK(!(s_post_valid && post_node >= NODES), "packet to a peer that does not exist")
   `EFA_CHECK(!t2_valid_q || !sends || behind[31:WINDOW_W] == {32 - WINDOW_W{1'b0}},

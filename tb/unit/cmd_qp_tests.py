@@ -303,7 +303,7 @@ async def any_pairs(dut, profile):
         assert response.llq_descriptors_offset == page * LIMITS.llq_page_bytes
         reported = {"live": 1, "pd": pd, "uar": uar, "scqn": scqn, "rcqn": rcqn, "srd": srd,
                 "qp_num": number, "sq_log": log, "wqe128": wide, "sq_line": 64 * page,
-                "rsub": profile}  # fmt: skip
+                "rsub": profile, "rnr_retry": 7 * (srd and profile)}  # fmt: skip
         if rq_log is not None:
             reported |= {"rq_live": 1, "rq_base": base >> 6, "rq_log": rq_log}
         assert unit.context(index) == unpack(pack(**reported))
@@ -320,16 +320,18 @@ async def any_pairs(dut, profile):
         assert await unit.modify(number, S.RTS, sq_psn=psn, **retry) == 0
         left = rnr if retry else 7 * (srd and profile)
         assert await unit.query(number) == (S.RTS, qkey, psn, left, 0)
-        reported |= {"state": S.RTS, "qkey": qkey}
+        reported |= {"state": S.RTS, "qkey": qkey, "rnr_retry": left}
         assert unit.context(index) == unpack(pack(**reported))
         # A change of one attribute does not change the others.
         name, value = rng.choice((("qkey", rng.getrandbits(32)), *retry.items()))
         assert await unit.modify(number, **{name: value}) == 0
         qkey = value if name == "qkey" else qkey
+        left = value if name == "rnr_retry" else left
+        reported |= {"qkey": qkey, "rnr_retry": left}
         attributes[index] = S.RTS, qkey, psn, left, 0
         for other in (index, rng.choice(list(live))):
             assert await unit.query(live[other][0]) == attributes[other]
-        assert unit.context(index) == unpack(pack(**(reported | {"qkey": qkey})))
+        assert unit.context(index) == unpack(pack(**reported))
         unit.observed()
         for beside in (number ^ 1 << rng.randrange(32) for _ in range(3)):
             if beside % (1 << qpn_w) in live and live[beside % (1 << qpn_w)][0] == beside:

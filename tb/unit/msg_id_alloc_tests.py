@@ -22,9 +22,10 @@ class Bench:
         self.columns = 1 << (self.count.bit_length() - 1) // 2
         self.used, self.given, self.waits = set(), [-1], []
         self.mask = 0  # bit mask of the used contexts
-        # Cycles since the last allocation; `still` means no release since then.
+        self.held = set()  # contexts that are not allocated even if they are not in use
+        # Cycles since the last allocation; `still` means that no context became free since then.
         self.waited, self.still = SKIP.interval, False
-        zero(dut, "s_give", "s_release_valid", "s_release_place")
+        zero(dut, "s_give", "s_release_valid", "s_release_place", "s_held")
 
     async def start(self):
         await clock_and_reset(self.dut, resets=POWER_ON)
@@ -38,36 +39,43 @@ class Bench:
         """Returns the context of the last allocation, or of an earlier one."""
         return self.given[-back] % self.count
 
+    @property
+    def busy(self):
+        """Returns the contexts that may not be allocated."""
+        return self.used | self.held
+
     def _due(self):
         """Returns the next id and its latency after the previous one, without a release."""
-        after = self.given[-1] + 1
+        after, busy = self.given[-1] + 1, self.busy
         found = next(number for number in range(after, after + self.count)
-                     if number % self.count not in self.used)  # fmt: skip
+                     if number % self.count not in busy)  # fmt: skip
         if found == after:
             return found, NEXT.interval
         behind = found >= after - after % self.columns + self.columns
         return found, SKIP.interval - (not behind)
 
-    async def step(self, give=True, release=None):
+    async def step(self, give=True, release=None, hold=False, drop=None):
         """Runs one cycle with an optional allocation and release; returns True if an id was
-        allocated."""
+        allocated. `hold`: the allocated context becomes held; `drop`: this one is held no more."""
         dut = self.dut
         ready, number = dut.m_next_free.value == 1, self.number()
         assert int(dut.m_used.value) == self.mask
-        if self.still:
+        if self.still and len(self.busy) < self.count:
             due, cycles = self._due()
             assert ready == (self.waited >= cycles)
             assert number == due or not ready
-        assert ready or self.waited < SKIP.interval
-        assert not ready or number % self.count not in self.used
+        assert ready or self.waited < SKIP.interval or len(self.busy) == self.count
+        assert not ready or number % self.count not in self.busy
         assert 0 <= number - self.given[-1] - ready <= self.count
         give = give and ready
         dut.s_give.value, dut.s_release_valid.value = int(give), int(release is not None)
         if release is not None:
             dut.s_release_place.value = release
         await Timer(1, "ns")
-        passes = not give and number % self.count in self.used
-        assert dut.m_passes.value == int(passes), f"passes at context {number % self.count}"
+        passed = not give and number % self.count in self.busy
+        used = not give and number % self.count in self.used
+        # A held context that is not in use counts as skipped or not.
+        assert used <= (dut.m_passes.value == 1) <= passed, f"passes at {number % self.count}"
         await FallingEdge(dut.clk)
         if give:
             self.used.add(number % self.count)
@@ -75,11 +83,19 @@ class Bench:
             self.given.append(number)
             self.waits.append(self.waited)
             self.waited = 0
+            if hold:
+                self.held.add(number % self.count)
         self.waited += 1
         self.used.discard(release)
         if release is not None:
             self.mask &= ~(1 << release)
-        self.still = release is None and (give or self.still)
+        self.held.discard(drop)
+        if hold or drop is not None:
+            dut.s_held.value = sum(1 << place for place in self.held)
+        freed = release is not None or drop is not None
+        if freed and len(self.busy) >= self.count - 1:
+            self.waited = 0
+        self.still = not freed and (give or self.still)
         return give
 
     async def pass_to(self, place):
@@ -188,6 +204,64 @@ async def rows_become_free_while_all_others_are_used(dut):
             await bench.step(False)
         await bench.step(False, bench.place())
         await bench.give(1)
+    await bench.step(False)
+
+
+@cocotb.test()
+@cocotb.parametrize(share=[0.2, 0.7, 1.0])
+async def held_contexts_are_passed_over(dut, share):
+    """transport.msg_id_alloc.held: A held context is not allocated, in use or not; the next free
+    one is, and a context that is held no more is allocated again."""
+    bench = Bench(dut)
+    await bench.start()
+    rng, most = bench.rng, min(bench.count - 1, int(bench.count * share))
+    given, idle = set(), 0
+    for turn in range(min(10 * bench.count, 3000)):
+        phase = turn >> 6 & 3
+        give = len(bench.busy) < most and rng.random() < 0.8
+        release = rng.choice(sorted(bench.used)) if bench.used and rng.random() < 0.5 else None
+        # Contexts stay held for long in some phases, and are dropped in others.
+        drop = rng.choice(sorted(bench.held)) if bench.held and rng.random() < 0.2 * phase else None
+        idle = max(idle, len(bench.held - bench.used))
+        if await bench.step(give, release, hold=rng.random() < 0.7, drop=drop):
+            given.add(bench.place())
+    await bench.step(False)
+    assert idle and len(given) > bench.count // 4
+
+
+@cocotb.test()
+async def all_are_held(dut):
+    """transport.msg_id_alloc.none: While each context is in use or held, none is offered and no id
+    is left out; the first one that is free again, by its release or its drop, is offered."""
+    bench = Bench(dut)
+    await bench.start()
+    rng = bench.rng
+    # Half of the contexts may be in use.
+    for number in range(bench.count):
+        old = bench.given[max(0, number - bench.count // 2)] if number > bench.count // 2 else None
+        while not await bench.step(hold=True):
+            pass
+        if old is not None and old % bench.count in bench.used:
+            await bench.step(False, release=old % bench.count)
+    places = list(range(bench.count))
+    rng.shuffle(places)
+    for place in places[:40]:
+        last = bench.given[-1]
+        for _ in range(rng.randrange(4, 3 * SKIP.interval + 8)):
+            await bench.step()
+        assert bench.given[-1] == last, "allocated a context that is held"
+        # At least half of the contexts stay out of use.
+        if place not in bench.used and len(bench.used) >= bench.count // 2:
+            await bench.step(release=rng.choice(sorted(bench.used)))
+        if place in bench.used:
+            await bench.step(release=place)
+        for _ in range(rng.randrange(8)):
+            await bench.step()
+        assert bench.given[-1] == last, "allocated a context that is held"
+        await bench.step(drop=place)
+        while not await bench.step(hold=True):
+            pass
+        assert bench.place() == place and 0 < bench.given[-1] - last <= bench.count
     await bench.step(False)
 
 

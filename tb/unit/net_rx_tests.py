@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests efa_net_rx: packet storage, drops with their reports, and reads of the packet buffer."""
+"""Tests efa_net_rx: packet storage, drops with their reports, and reads of the packet buffer. With
+RELIABLE the reference model gives the verdict on the fields of decision 0009."""
 
 import itertools
 from collections import deque
@@ -7,7 +8,18 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa_cosim.layouts.defs import EVENTS, INTERNAL, LIMITS, AnomalyNet, PktHdr, PktOpcode
+from efa_cosim.layouts.defs import (
+    EVENTS,
+    INTERNAL,
+    LIMITS,
+    TRANSPORT,
+    AnomalyNet,
+    PktHdr,
+    PktOpcode,
+    SrdHdr,
+)
+from efa_cosim.transport.packets import BITMAP_BYTES
+from efa_cosim.transport.sender import REFUSALS
 from tb.lib.bundles import Bundles
 from tb.lib.stream import (
     POWER_ON,
@@ -21,7 +33,11 @@ from tb.lib.stream import (
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, steady, until, zero
 from tb.unit.data_bench import Moments, consumed
+from tb.unit.srd_checks import Checks
 
+NODES = 1 << LIMITS.node_w
+WINDOW = 1 << TRANSPORT.psn_window_w
+CHECKED = {"path": 8, "status": 8, "flags": 8, "session": 16, "incarnation": 16, "behind": 16}
 LINES = timing("efa_net_rx", "line").depth
 
 
@@ -29,8 +45,12 @@ class Bench:
     def __init__(self, dut, gaps=0.0, stalls=0.0, hold=lambda: False):
         self.dut, self.rng = dut, rng_for("net_rx")
         zero(dut, "s_quiesce", "s_win_pos", "s_free_valid", "s_free_slot")
-        self.node = self.rng.randrange(1 << 14)
+        self.reliable = int(dut.RELIABLE.value)
+        self.node = self.rng.randrange(NODES if self.reliable else 1 << 14)
         dut.s_cfg_node_id.value = self.node
+        paths = int(dut.PATHS.value)
+        self.paths = [path for path in range(8) if paths >> path & 1]
+        self.checks = Checks(self.node, NODES, TRANSPORT.psn_window_w, paths)
         pins = Ports(dut, rst="rst_por")
         self.net = StreamDriver(pins, "s_net", gaps, ["data", "keep", "last"])
         hold = stalls if stalls else hold
@@ -46,6 +66,8 @@ class Bench:
         self.wanted, self.wanted_acks = deque(), deque()
         # Opcodes that differ from a known one in a single bit.
         known = [PktOpcode.UD_SEND, PktOpcode.SRD_SEND, PktOpcode.SRD_ACK]
+        if self.reliable:
+            known += [PktOpcode.RDMA_WRITE, PktOpcode.READ_REQUEST, PktOpcode.READ_RESPONSE]
         unknown = {code ^ 1 << bit for code in known for bit in range(8)} - set(known)
         self.unknown = itertools.cycle(self.rng.sample(sorted(unknown), len(unknown)))
 
@@ -61,7 +83,26 @@ class Bench:
         header.length, header.dst_node = size, self.node
         for name, value in fields.items():
             setattr(header, name, value)
-        return header
+        return self.srd(header) if self.reliable else header
+
+    def srd(self, header):
+        """Returns the header with true values of the checked fields; a datagram keeps its own."""
+        rng, srd = self.rng, SrdHdr.unpack(bytes(header.pack()))
+        if header.opcode == PktOpcode.UD_SEND:
+            return srd
+        srd.src_node, srd.path = rng.randrange(NODES), rng.choice(self.paths)
+        srd.session = rng.randrange(1, 1 << 16)
+        srd.behind, srd.status = rng.randrange(WINDOW), 0
+        if header.opcode == PktOpcode.SRD_ACK:
+            srd.flags = srd.behind = 0
+            srd.incarnation = rng.randrange(1, 1 << 16)
+            srd.status = rng.choice((0, *REFUSALS))
+        return srd
+
+    def verdict(self, raw):
+        """Returns the cause for which the model drops a packet, None if it passes."""
+        checked = self.reliable and raw[0] in (PktOpcode.SRD_SEND, PktOpcode.SRD_ACK)
+        return self.checks.cause(raw) if checked else None
 
     def flits(self, raw):
         return [{"data": int.from_bytes(raw[at : at + 64], "little"),
@@ -71,11 +112,22 @@ class Bench:
     def send(self, size, **fields):
         """Sends a valid packet, which the device must store."""
         header, payload = self.header(size, **fields), self.rng.randbytes(size)
-        raw = bytes(header.pack()) + payload
+        self.store(bytes(header.pack()) + payload)
+
+    def store(self, raw):
+        """Sends a packet that the device must store."""
+        assert self.verdict(raw) is None
         self.net.post(*self.flits(raw))
         self.wanted.append(raw)
 
     def ack(self):
+        if self.reliable:
+            header = self.header(BITMAP_BYTES, opcode=PktOpcode.SRD_ACK)
+            raw = bytes(header.pack()) + self.rng.randbytes(BITMAP_BYTES)
+            assert self.verdict(raw) is None
+            self.net.post(*self.flits(raw))
+            self.wanted_acks.append(int.from_bytes(raw, "little"))
+            return
         header = self.header(0, opcode=PktOpcode.SRD_ACK, status=self.rng.randrange(19))
         self.net.post(*self.flits(bytes(header.pack())))
         self.wanted_acks.append(INTERNAL.ack_rx.pack(
@@ -101,7 +153,10 @@ class Bench:
             payload = bytes(LIMITS.max_mtu + 1)
             header.length = len(payload)
         elif what == "acknowledgement":
-            header.opcode, header.length, payload = PktOpcode.SRD_ACK, 1, b"x"
+            # An acknowledgement of decision 0009 has one length, another one has no payload.
+            size = rng.choice((0, 1, 31, 33, 64, 96)) if self.reliable else 1
+            header = self.header(size, opcode=PktOpcode.SRD_ACK)
+            payload = rng.randbytes(size)
         flits = self.flits(bytes(header.pack()) + payload)
         if what == "keep":
             flits[-1]["keep"] ^= 1
@@ -111,6 +166,44 @@ class Bench:
             flits[0]["data"] = int.from_bytes(header.pack(), "little")
             flits[1]["keep"] ^= 1 << 63
         return cause, flits
+
+    def falsify(self, header, name):
+        """Gives a field a false value, in a header that has no fault of another kind."""
+        rng = self.rng
+        limits = {"behind": (WINDOW, 0xFFFF), "path": range(256), "status": range(256)}
+        single = [1 << bit for bit in range(CHECKED[name])]
+        values = {0, *single, *limits.get(name, ()), rng.getrandbits(CHECKED[name])}
+        payload = bytes(header.length)
+        for value in rng.sample(sorted(values), len(values)):
+            setattr(header, name, value)
+            if self.verdict(bytes(header.pack()) + payload) is AnomalyNet.ACK:
+                return
+        raise AssertionError(f"{name} has no false value in {header}")
+
+    def damaged(self, opcode, *faults):
+        """Returns (anomaly causes, flits) of a packet with one or more faults: names of fields,
+        and those of failed()."""
+        rng, causes = self.rng, set()
+        size = BITMAP_BYTES if opcode == PktOpcode.SRD_ACK else rng.choice((0, 32, 33, 200))
+        header, payload = self.header(size, opcode=opcode), rng.randbytes(size)
+        for what in sorted(faults, key=lambda what: what not in CHECKED):
+            if what in CHECKED:
+                self.falsify(header, what)
+                causes.add(AnomalyNet.ACK)
+            elif what == "stranger":
+                header.src_node = rng.choice((NODES, header.src_node | 0x8000, 0xFFFF))
+                causes.add(AnomalyNet.NODE)
+            elif what == "node":
+                header.dst_node ^= rng.choice((1, 256, 0x8000))
+                causes.add(AnomalyNet.NODE)
+            else:
+                more = rng.choice((1, 32, 64, 200))
+                payload += bytes(more)
+                header.length += 2 * more if what == "short" else 0
+                causes.add(AnomalyNet.LENGTH)
+        raw = bytes(header.pack()) + payload
+        assert self.verdict(raw) in causes
+        return causes, self.flits(raw)
 
     async def window(self, at):
         """Reads 64 bytes of the packet buffer."""
@@ -475,3 +568,100 @@ async def cycles(dut):
         if cycle >= promised.latency:
             assert int(dut.m_win_data.value).to_bytes(64, "little") == bench.wanted.popleft()
     await until(dut, high(dut.s_net_ready))
+
+
+@cocotb.test()
+async def any_field_of_a_datagram(dut):
+    """transport.net_rx.datagram: A datagram is stored with any values of the fields of the
+    reliable transport. Without RELIABLE this holds for a send of SRD, too."""
+    bench = Bench(dut, 0.1, 0.3)
+    await bench.start()
+    rng = bench.rng
+    opcodes = [PktOpcode.UD_SEND] if bench.reliable else [PktOpcode.UD_SEND, PktOpcode.SRD_SEND]
+    for turn in range(60):
+        fields = {name: rng.choice((0, (1 << width) - 1, rng.getrandbits(width)))
+                  for name, width in CHECKED.items()}  # fmt: skip
+        size = rng.choice((0, 32, 33, 200))
+        header = SrdHdr(
+            opcode=opcodes[turn % len(opcodes)], length=size, dst_node=bench.node,
+            src_node=rng.choice((NODES, 0xFFFF, rng.getrandbits(16))), **fields)  # fmt: skip
+        bench.store(bytes(header.pack()) + rng.randbytes(size))
+        await bench.free(await bench.check((await bench.pkt.take(1))[0]))
+    await bench.drained()
+    assert not bench.anomaly.beats
+
+
+FALSE = [(PktOpcode.SRD_SEND, ("path", "status", "session", "behind", "stranger", "node")),
+         (PktOpcode.SRD_ACK, (*CHECKED, "stranger", "node", "short", "long"))]  # fmt: skip
+
+
+@cocotb.test()
+async def false_fields_are_dropped(dut):
+    """transport.net_rx.fields: With RELIABLE a packet with one false field is dropped and reported
+    with the cause of the model. Its neighbours pass."""
+    bench = Bench(dut, 0.1)
+    await bench.start()
+    faults = [(opcode, what) for opcode, names in FALSE for what in names] * bench.reliable
+    for turn in range(4):
+        causes = []
+        for opcode, what in bench.rng.sample(faults, len(faults)):
+            (cause,), flits = bench.damaged(opcode, what)
+            causes.append(cause)
+            bench.net.post(*flits)
+            bench.rng.choice((bench.ack, lambda: bench.send(bench.rng.randrange(200))))()
+        await consumed(bench.net)
+        while bench.wanted:
+            await bench.free(await bench.check((await bench.pkt.take(1))[0]))
+        await bench.drained()
+        seen = [EVENTS.anomaly_net.unpack(beat["data"]).what for beat in bench.anomaly.beats]
+        assert seen == causes
+        bench.anomaly.beats.clear()
+        assert len(bench.moments["m_drop"]) == len(faults) * (turn + 1)
+    await bench.complete()
+
+
+@cocotb.test()
+async def several_faults_are_one_report(dut):
+    """transport.net_rx.several: With RELIABLE a packet with several faults is reported once, with
+    the cause of one of them."""
+    bench = Bench(dut)
+    await bench.start()
+    rng, wanted = bench.rng, []
+    for _ in range(150 * bench.reliable):
+        opcode, names = rng.choice(FALSE)
+        # A second fault of the nodes or of the length may undo the first one.
+        names = {*names, "long"} - {rng.choice(("short", "long")), rng.choice(("stranger", "node"))}
+        causes, flits = bench.damaged(opcode, *rng.sample(sorted(names), rng.randrange(2, 4)))
+        wanted.append(causes)
+        bench.net.post(*flits)
+    await bench.drained()
+    seen = [EVENTS.anomaly_net.unpack(beat["data"]).what for beat in bench.anomaly.beats]
+    assert len(seen) == len(wanted)
+    assert all(what in causes for what, causes in zip(seen, wanted, strict=True)), seen
+    await bench.complete()
+
+
+@cocotb.test()
+async def false_packets_across_a_reset(dut):
+    """transport.net_rx.false_reset: The rest of a false packet that a core reset cuts is discarded
+    without a report. The following packets are intact."""
+    bench = Bench(dut)
+    await bench.start()
+    for cut in range(1, 6):
+        header = bench.header(600, opcode=PktOpcode.SRD_SEND)
+        if bench.reliable:
+            bench.falsify(header, bench.rng.choice(("path", "status", "session", "behind")))
+        else:
+            header.opcode = next(bench.unknown)
+        bench.net.post(*bench.flits(bytes(header.pack()) + bench.rng.randbytes(600)))
+        await until(dut, lambda at=bench.net.sent + cut: bench.net.sent >= at, "flits")
+        dut.rst.value = 1
+        await ClockCycles(dut.clk, 1 + cut % 2)
+        dut.rst.value = 0
+        bench.ack()
+        bench.send(70)
+        beat = (await bench.pkt.take(1))[0]
+        await bench.free(await bench.check(beat))
+        await bench.drained()
+        assert not bench.anomaly.beats
+        await bench.complete()

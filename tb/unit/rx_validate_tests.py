@@ -24,6 +24,7 @@ from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, r
 from tb.lib.waits import high, pulse, until, zero
 from tb.unit.data_bench import Moments, Raw, RawMonitor, consumed
 
+RDMA = (PktOpcode.RDMA_WRITE, PktOpcode.READ_REQUEST, PktOpcode.READ_RESPONSE)
 STATUS = IoCompStatus
 QKEY, GRH, NO_AH = 0xABCD, LIMITS.grh_bytes, LIMITS.reserved_ah
 STATES = AdminQpState
@@ -216,10 +217,13 @@ class Bench:
 
     def _status(self, header, entry):
         """Returns (status, need) of a packet whose claim returned this WQE; None means skipped."""
-        srd = header.opcode == PktOpcode.SRD_SEND
+        srd = header.opcode != PktOpcode.UD_SEND
         qpn = header.dst_qpn % 64
         qp = self.qps.get(qpn, {"live": 0})
         need = header.length + (0 if srd else GRH)
+        if header.opcode in RDMA:
+            assert entry is None
+            return STATUS.REMOTE_ERROR_FEATURE_MISMATCH, need
         there = (qp["live"] and qp["qp_num"] == header.dst_qpn and qp["srd"] == srd
                  and qp["state"] in TAKES)  # fmt: skip
         if there and qp["qkey"] != header.qkey:
@@ -242,7 +246,7 @@ class Bench:
         entry = self.responses.popleft()
         self.jobs_seen += 1
         status, need = self._status(header, entry)
-        srd = header.opcode == PktOpcode.SRD_SEND
+        srd = header.opcode != PktOpcode.UD_SEND
         job = Raw(INTERNAL.rx_job, beat["data"])
         ack_tx, cpl = Raw(INTERNAL.ack_tx, job.raw("ack_tx")), Raw(INTERNAL.cpl, job.raw("cpl"))
         complete = status in (STATUS.OK, STATUS.REMOTE_ERROR_BAD_STATUS)
@@ -352,6 +356,8 @@ async def statuses_match_the_rule(dut, pace):
         length = min(8928, rng.choice((0, 1, 1 << rng.randrange(14), space, space + 1,
                                        rng.randrange(9000))))  # fmt: skip
         fields = {"opcode": PktOpcode.SRD_SEND if srd else PktOpcode.UD_SEND}
+        if srd and rng.random() < 0.1:
+            fields["opcode"] = rng.choice(RDMA)
         if rng.random() < 0.1:
             fields["qkey"] = QKEY ^ 1 << rng.randrange(32)
         if rng.random() < 0.05:

@@ -58,6 +58,9 @@ class Bench:
         self.nodes = spread(rng, 16, len(self.qpns))
         self.gens = [rng.getrandbits(4) for _ in range(1 << LIMITS.ah_w)]
         self.first_id = -int(dut.ID_LEFT.value) % IDS
+        self.reliable = int(dut.RELIABLE.value)
+        self.hold = 0.0  # share of the sends whose context becomes held
+        self.held = set()  # contexts
         self.index = RefCounts()  # the completed counts of efa_sq_index
         self.open = {}  # number: message that waits for its acknowledgement
         self.expected, self.fences, self.wanted_fences = deque(), [], []
@@ -68,7 +71,7 @@ class Bench:
         self.given = []  # (number, message) in order
         self.predicts, self.req_id, self._next_give = predicts, 0, 0.0
         zero(dut, "s_ctx_take", "s_ctx_msg", "s_scan_valid", "s_ah_gen", "qpc_rd_data",
-             "s_cancel_valid", "s_cancel_qpn", "completed_rd_data")  # fmt: skip
+             "s_cancel_valid", "s_cancel_qpn", "completed_rd_data", "s_ctx_held")  # fmt: skip
         self.handles()
         self.scan_set = set()  # QP numbers
         Table(dut, "scan_set_rd_addr", "scan_set_rd_data", lambda qpn: int(qpn in self.scan_set))
@@ -134,9 +137,16 @@ class Bench:
             self.expected.append(self.completion(message, status))
 
     def ack(self, number, message, status=OK, **changes):
+        where = {"dst_qpn": message["qp_num"], "src_node": message["node"]}
+        if self.reliable:  # named by its id alone
+            where = {name: self.rng.getrandbits(16) for name in where}
         self.acks.post({"data": INTERNAL.ack_rx.pack(**{
-            "dst_qpn": message["qp_num"], "src_node": message["node"], "status": status,
-            "msg_id": self.id(number), **changes})})  # fmt: skip
+            **where, "status": status, "msg_id": self.id(number), **changes})})  # fmt: skip
+
+    def drop(self, *contexts):
+        """Drives the held contexts, without some that are held no more."""
+        self.held.difference_update(contexts)
+        self.dut.s_ctx_held.value = sum(1 << place for place in self.held)
 
     def left(self, message, status=OK, **changes):
         message = {**message, "kind": DONE, "status": status, **changes}
@@ -156,6 +166,8 @@ class Bench:
         await until(self.dut, lambda: not self.expected, f"{len(self.expected)} completions")
         await ClockCycles(self.dut.clk, 12)
         assert not self.expected and self.fences == self.wanted_fences
+        used = {number % CONTEXTS for number in self.open}
+        assert int(self.dut.m_ctx_used.value) == sum(1 << place for place in used)
 
     async def scan(self, queues=()):
         self.scan_set = {self.qpns[place] for place in queues}
@@ -185,10 +197,19 @@ class Bench:
             if take:
                 message = self.give.popleft()
                 number = self.number(int(dut.m_ctx_id.value))
-                assert number not in self.open
+                assert number not in self.open and number % CONTEXTS not in self.held
+                assert not self.given or number > self.given[-1][0]
                 self.given.append((number, message))
                 self.open[number] = message
                 dut.s_ctx_msg.value = INTERNAL.tx_msg.pack(**message)
+                if self.rng.random() < self.hold:
+                    cocotb.start_soon(self._hold(number % CONTEXTS))
+
+    async def _hold(self, place):
+        """Holds a context from the cycle after its allocation on."""
+        await RisingEdge(self.dut.clk)
+        self.held.add(place)
+        self.drop()
 
     async def _qps(self):
         """Models a copy of the QP contexts with a read latency of one cycle."""
@@ -238,7 +259,8 @@ class Bench:
                 ack = INTERNAL.ack_rx.unpack(int(dut.s_ack_rx_data.value))
                 number = self.number(ack.msg_id)
                 message = self.open.get(number)
-                if message and (ack.dst_qpn, ack.src_node) == (message["qp_num"], message["node"]):
+                found = ack.dst_qpn, ack.src_node
+                if message and (self.reliable or found == (message["qp_num"], message["node"])):
                     del self.open[number]
                     self.expect(message, ack.status)
             if dut.s_done_valid.value == 1 and dut.s_done_ready.value == 1:
@@ -283,7 +305,7 @@ async def acknowledged_sends_complete(dut, pace):
 @cocotb.test()
 async def foreign_acknowledgements_are_dropped(dut):
     """transport.send_tracker.stranger: Acknowledgements without a send, of another node, queue or
-    generation, and duplicates are dropped."""
+    generation, and duplicates are dropped; with RELIABLE the id alone names the send."""
     bench = Bench(dut)
     await bench.start()
     messages = [bench.message(number % 4) for number in range(N)]
@@ -295,11 +317,13 @@ async def foreign_acknowledgements_are_dropped(dut):
     for at in some:
         number, message = numbers[at], messages[at]
         # These bits change the queue of the send, the context to a free one, or the generation.
-        bits = 0, 1, *range(LIMITS.msg_w, 32)
-        for changes in (*({"msg_id": bench.id(number) ^ 1 << bit} for bit in bits),
-                        *({"src_node": message["node"] ^ 1 << bit} for bit in range(16)),
+        bits = [*range(0 if bench.reliable else 2), *range(LIMITS.msg_w, 32)]
+        others = 0 if bench.reliable else 16
+        for changes in (*({"msg_id": bench.id(number) ^ 1 << bit, "dst_qpn": message["qp_num"],
+                           "src_node": message["node"]} for bit in bits),
+                        *({"src_node": message["node"] ^ 1 << bit} for bit in range(others)),
                         *({"dst_qpn": message["qp_num"] ^ 1 << bit}
-                          for bit in range(16))):  # fmt: skip
+                          for bit in range(others))):  # fmt: skip
             bench.ack(number, message, **changes)
     await bench.silent()
     assert bench.freed == 0
@@ -725,6 +749,71 @@ async def as_many_open_as_may_be(dut):
     old, message = given[77], messages[77]
     bench.ack(old, message)
     await bench.silent()
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.3, 0.2)])
+async def held_contexts_are_not_reused(dut, pace):
+    """transport.send_tracker.contexts: A context that is held is not used again, although its send
+    has ended; each send still completes once, and a scan flushes in posting order."""
+    bench = Bench(dut, *pace)
+    await bench.start()
+    rng, waits, most = bench.rng, {}, 0
+    for turn in range(16):
+        bench.hold = (0.9, 0.3, 0.0)[turn // 4 % 3]
+        messages = [bench.message(rng.randrange(QUEUES)) for _ in range(rng.randrange(100, 500))]
+        waits.update(zip(await bench.send(*messages), messages, strict=True))
+        for number in rng.sample(list(waits), max(len(waits) - 40, 0)):
+            bench.ack(number, waits.pop(number))
+        await bench.settle()
+        ended = bench.held - {number % CONTEXTS for number in bench.open}
+        most = max(most, len(ended))
+        # As many contexts may be held as leave one for each outstanding send.
+        spare = max(len(bench.held) - N // 2, 0)
+        bench.drop(*rng.sample(sorted(bench.held), max(spare, len(bench.held) // 8)))
+        if turn % 5 == 4:
+            place = rng.randrange(QUEUES)
+            for number, message in sorted(waits.items()):
+                if bench.place(message) == place:
+                    del bench.open[number], waits[number]
+                    bench.expect(message, FLUSHED)
+            await bench.scan([place])
+            await bench.settle()
+    assert bench.given[-1][0] > CONTEXTS and most > N // 8
+
+
+@cocotb.test()
+async def one_context_is_not_held(dut):
+    """transport.send_tracker.contexts: With all contexts but one held, sends follow each other
+    through this one; with all of them held, a send waits until one is dropped."""
+    bench = Bench(dut)
+    await bench.start()
+    bench.hold = 1.0
+    for _ in range(4):
+        messages = [bench.message(0) for _ in range(CONTEXTS // 4)]
+        for number, message in zip(await bench.send(*messages), messages, strict=True):
+            bench.ack(number, message)
+        await bench.settle()
+    assert len(bench.held) == CONTEXTS
+    bench.hold, free = 0.0, bench.rng.sample(range(CONTEXTS), 8)
+    for place in free:
+        before, message = len(bench.given), bench.message(1)
+        bench.give.append(message)
+        await ClockCycles(dut.clk, 40)
+        assert len(bench.given) == before and dut.m_ctx_free.value == 0
+        bench.drop(place)
+        await until(dut, lambda: not bench.give, "the context")
+        for _ in range(3):
+            number, message = bench.given[-1]
+            assert number % CONTEXTS == place
+            bench.ack(number, message)
+            await bench.settle()
+            await bench.send(bench.message(1))
+        number, message = bench.given[-1]
+        bench.held.add(place)
+        bench.drop()
+        bench.ack(number, message)
+        await bench.settle()
 
 
 @cocotb.test()

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests efa_sq_ctrl: the effect and order of each admin operation on a send queue; drains."""
+"""Tests efa_sq_ctrl: the effect and order of each admin operation on a send queue; drains.
+
+With RELIABLE a second fence, behind the cancellation, ends an operation. The model of the pipeline
+passes fences in order: `Fences`.
+"""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -12,12 +16,36 @@ from tb.unit.queue_bench import Pulses, Table
 MAKE, CLEAR, FREE, ASK = range(4)
 
 
+class Fences:
+    """Models the pipeline: each fence passes some cycles after it has entered. `waits` returns
+    these cycles; `entered` and `passed` are the cycles of the fences."""
+
+    def __init__(self, dut, waits):
+        self.dut, self.waits, self.entered, self.passed = dut, waits, [], []
+        self._task = cocotb.start_soon(self._pass())
+
+    def cancel(self):
+        """Forgets all fences, in a reset."""
+        self._task.cancel()
+        self.dut.s_fence_done.value = 0
+        self._task = cocotb.start_soon(self._pass())
+
+    async def _pass(self):
+        dut = self.dut
+        while True:
+            await until(dut, high(dut.m_fence_valid, dut.m_fence_ready), "a fence", 1 << 20)
+            self.entered.append(cycle())
+            await ClockCycles(dut.clk, self.waits())
+            self.passed.append(await pulse(dut, "s_fence_done"))
+
+
 class Bench:
     """Models the connected modules as streams that may stall; `log` is the order of their
     requests."""
 
     def __init__(self, dut, stalls=0.0):
         self.dut, self.rng, self.log = dut, rng_for("sq_ctrl"), []
+        self.reliable = int(dut.RELIABLE.value)
         self.consumed, self.completed = {}, {}
         self.stalls = stalls if callable(stalls) else lambda name: stalls
 
@@ -30,6 +58,7 @@ class Bench:
         for name in ("m_fetch", "m_llq", "m_cancel", "m_fence"):
             StreamMonitor(dut, name, self.stalls(name), on_beat=self.report(name))
         self.clears = Pulses(dut, "m_clear")
+        self.cancelled = Pulses(dut, "m_cancel", consumed=True)
 
     def report(self, name):
         return lambda beat: self.log.append((name, beat) if beat else name)
@@ -50,21 +79,26 @@ class Bench:
         self.reported(kind, times[0])
         return times, busy
 
+    def fenced(self, fences, times, kind):
+        """Checks that a fence has entered and passed between the cancellation and the end of a
+        clear or free."""
+        if not self.reliable or kind in (MAKE, ASK):
+            return
+        (cancelled,) = self.cancelled.seen[-1]
+        assert times[0] < cancelled < times[1]
+        pairs = list(zip(fences.entered, fences.passed, strict=False))
+        assert any(cancelled < entered and passed < times[1] for entered, passed in pairs), (
+            f"cancelled in {cancelled}, ended in {times[1]}, fences {pairs[-3:]}")  # fmt: skip
 
-async def drains(bench, count):
-    """Runs drains in sequence; each completes after its fence has passed, not before."""
+
+async def drains(bench, fences, count):
+    """Runs drains in sequence; each completes one cycle after a fence has passed that entered
+    behind its request, not before."""
     dut = bench.dut
     for _ in range(count):
-        task = cocotb.start_soon(hold(dut, "s_drain_valid", "s_drain_ready"))
-        await until(dut, lambda: "m_fence" in bench.log, what="the fence")
-        await ClockCycles(dut.clk, bench.rng.randrange(1, 20))
-        assert not task.done()
-        out = await pulse(dut, "s_fence_done")
-        _, done = await task
-        assert done - out == 1
+        first, done = await hold(dut, "s_drain_valid", "s_drain_ready")
+        assert fences.passed[-1] == done - 1 and fences.entered[-1] >= first
         await ClockCycles(dut.clk, bench.rng.randrange(4))
-        assert bench.log.count("m_fence") == 1
-        bench.log.remove("m_fence")
 
 
 @cocotb.test()
@@ -74,8 +108,9 @@ async def each_wish_reaches_its_parts_in_order(dut, stalls):
     while drains run."""
     bench = Bench(dut, stalls)
     await bench.start()
-    draining = cocotb.start_soon(drains(bench, 60))
-    requested = 0
+    fences = Fences(dut, lambda: bench.rng.randrange(1, 20))
+    draining = cocotb.start_soon(drains(bench, fences, 60))
+    requested = operations = 0
     while not draining.done():
         kind, qpn = bench.rng.randrange(4), bench.rng.randrange(1 << len(dut.s_op_qpn))
         consumed = bench.rng.getrandbits(16)
@@ -83,13 +118,17 @@ async def each_wish_reaches_its_parts_in_order(dut, stalls):
         bench.completed = {
             qpn: bench.rng.choice((consumed, consumed ^ 1 << bench.rng.randrange(16)))
         }
-        _, busy = await bench.op(kind, qpn)
+        times, busy = await bench.op(kind, qpn)
+        bench.fenced(fences, times, kind)
+        operations += kind in (CLEAR, FREE)
         if kind == ASK:
             assert busy == (consumed != bench.completed[qpn])
             requested += 1
         await ClockCycles(dut.clk, bench.rng.randrange(3))
     await draining
     assert requested
+    await ClockCycles(dut.clk, 40)
+    assert len(fences.entered) == len(fences.passed) == 60 + operations * bench.reliable
 
 
 @cocotb.test()
@@ -99,7 +138,8 @@ async def a_part_that_is_not_ready_holds_the_rest(dut):
     shut = set()
     bench = Bench(dut, lambda name: lambda: name in shut)
     await bench.start()
-    for part in ("m_fetch", "m_llq", "m_cancel"):
+    Fences(dut, lambda: 3)
+    for part in ("m_fetch", "m_llq", "m_cancel") + ("m_fence",) * bench.reliable:
         shut.add(part)
         await RisingEdge(dut.clk)
         task = cocotb.start_soon(bench.op(FREE))
@@ -111,20 +151,56 @@ async def a_part_that_is_not_ready_holds_the_rest(dut):
 
 @cocotb.test()
 async def an_answer_comes_in_time(dut):
-    """queue.sq_ctrl.cycles: Operations and drains meet their specified cycles."""
+    """queue.sq_ctrl.cycles: Operations and drains meet their specified cycles. With RELIABLE, the
+    fence of a clear is requested in the cycle after its cancellation, as for a drain."""
     bench = Bench(dut)
     await bench.start()
     await ClockCycles(dut.clk, 3)
+    fences = Fences(dut, lambda: 1)
+    fence, drain = (timing("efa_sq_ctrl", path).latency for path in ("fence", "drain"))
     for path, kind in (("op", ASK), ("make", MAKE), ("clear", CLEAR), ("clear", FREE)):
         for _ in range(2):
             (first, done), _ = await bench.op(kind)
-            assert done - first == timing("efa_sq_ctrl", path).latency, path
-    first = cycle()
-    task = cocotb.start_soon(hold(dut, "s_drain_valid", "s_drain_ready"))
-    await until(dut, high(dut.m_fence_valid))
-    assert cycle() - first == 1 + timing("efa_sq_ctrl", "fence").latency
-    out = await pulse(dut, "s_fence_done")
-    assert (await task)[1] - out == timing("efa_sq_ctrl", "drain").latency
+            latency = timing("efa_sq_ctrl", path).latency
+            if bench.reliable and path == "clear":
+                # The end is that of the request without a fence, then the fence.
+                assert fences.entered[-1] - first == latency + fence
+                assert done - fences.passed[-1] == 1 + drain
+            else:
+                assert done - first == latency, path
+    first, done = await hold(dut, "s_drain_valid", "s_drain_ready")
+    assert fences.entered[-1] - first == fence
+    assert done - fences.passed[-1] == drain
+
+
+@cocotb.test()
+@cocotb.parametrize(part=["m_fetch", "m_llq", "m_cancel", "m_fence", "passing", ""])
+async def a_drain_at_any_time_of_a_clear(dut, part):
+    """queue.sq_ctrl.both: A drain that is requested in any cycle of a clear has a fence behind its
+    request, and with RELIABLE the clear has one behind its cancellation; neither ends with a fence
+    of the other that entered too early."""
+    shut = set()
+    bench = Bench(dut, lambda name: lambda: name in shut)
+    await bench.start()
+    waits = {"passing": 40}.get(part, 6)
+    fences = Fences(dut, lambda: waits)
+    for offset in range(-12, 30):
+        shut.add(part)
+        await RisingEdge(dut.clk)
+        # The part stalls for a while: what is requested meanwhile collides behind it.
+        task = [cocotb.start_soon(drains(bench, fences, 1))] if offset < 0 else []
+        await ClockCycles(dut.clk, max(-offset, 0))
+        clearing = cocotb.start_soon(bench.op(bench.rng.choice((CLEAR, FREE))))
+        await ClockCycles(dut.clk, max(offset, 0))
+        task = task or [cocotb.start_soon(drains(bench, fences, 1))]
+        await ClockCycles(dut.clk, 12)
+        shut.clear()
+        times, _ = await clearing
+        bench.fenced(fences, times, CLEAR)
+        await task[0]
+        await ClockCycles(dut.clk, 50)
+        bench.log.clear()
+    assert len(fences.entered) == len(fences.passed) == 42 * (1 + bench.reliable)
 
 
 @cocotb.test()
@@ -132,7 +208,8 @@ async def reset_clears_what_was_wished(dut):
     """queue.sq_ctrl.reset: A reset in each step of an operation and of a drain discards both."""
     bench = Bench(dut)
     await bench.start()
-    for cycles in range(1, 7):
+    fences = Fences(dut, lambda: 2)
+    for cycles in range(1, 16 if bench.reliable else 10):
         for kind in (FREE, ASK):
             dut.s_op_valid.value, dut.s_op_kind.value, dut.s_op_qpn.value = 1, kind, 3
             dut.s_drain_valid.value = 1
@@ -140,6 +217,7 @@ async def reset_clears_what_was_wished(dut):
             dut.s_op_valid.value = dut.s_drain_valid.value = 0
             dut.rst.value = 1
             await RisingEdge(dut.clk)
+            fences.cancel()
             await reset(dut, 1)
             bench.log.clear()
             bench.clears.seen.clear()
@@ -148,4 +226,5 @@ async def reset_clears_what_was_wished(dut):
                 await RisingEdge(dut.clk)
             assert not bench.log and not bench.clears.seen
             await bench.op(MAKE)
-            await drains(bench, 1)
+            await drains(bench, fences, 1)
+            bench.log.clear()

@@ -10,6 +10,7 @@ from efa_cosim.layouts.defs import QpError
 from tb.lib.stream import clock_and_reset, cycle, pauses, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, pulse, steady, until, zero
+from tb.unit.queue_bench import lanes
 
 # Error inputs of a queue and their cause in a report; the lowest pending cause is reported.
 ERRORS = {"posted": QpError.SQ_DOORBELL, "incomplete": QpError.INCOMPLETE_WQE,
@@ -55,6 +56,7 @@ class RefModel:
         self.pause = pauses(stalls, "sq_flush")
         self.held = set()  # engines that stall
         self.rng, self.width = rng_for("lookups"), len(dut.s_clear_qpn)
+        self.readers = len(dut.halted_rd_data)
         self.driven = None  # queues of the lookups in this cycle
         self.look = None  # the queue of every lookup; None: any, often one with a recent event
         self.recent = [0]
@@ -87,20 +89,21 @@ class RefModel:
         """Drives the lookups of the next cycle."""
         queues = [self.look if self.look is not None
                   else self.rng.choice(self.recent) if self.rng.random() < 0.7
-                  else self.rng.randrange(1 << self.width) for _ in range(4)]  # fmt: skip
-        self.dut.halted_rd_addr.value = queues[1] << self.width | queues[0]
-        self.dut.flush_ok_rd_addr.value, self.dut.scan_set_rd_addr.value = queues[2:]
+                  else self.rng.randrange(1 << self.width)
+                  for _ in range(self.readers + 2)]  # fmt: skip
+        self.dut.halted_rd_addr.value = lanes(queues[2:], self.width)
+        self.dut.flush_ok_rd_addr.value, self.dut.scan_set_rd_addr.value = queues[:2]
         self.asked, self.driven = self.driven, queues
 
     def lookups(self):
         """Checks the lookups of the previous cycle: they know all inputs up to that cycle."""
         dut = self.dut
         if self.asked is not None:
-            halted = [int(qpn in self.down) for qpn in self.asked[:2]]
-            assert dut.halted_rd_data.value == halted[1] << 1 | halted[0]
-            assert dut.flush_ok_rd_data.value == int(self.asked[2] in self.flush_ok)
+            flush_ok, scan_set, *halted = self.asked
+            assert dut.halted_rd_data.value == lanes([int(qpn in self.down) for qpn in halted], 1)
+            assert dut.flush_ok_rd_data.value == int(flush_ok in self.flush_ok)
             if dut.m_scan_valid.value == 1:
-                assert dut.scan_set_rd_data.value == int(self.asked[3] in self.round)
+                assert dut.scan_set_rd_data.value == int(scan_set in self.round)
 
     def outputs(self):
         dut = self.dut
@@ -514,7 +517,8 @@ async def what_is_seen_comes_in_time(dut):
         account.look = qpn
         await ClockCycles(dut.clk, 2)
         put = await pulse(dut, "s_read_err_valid", s_read_err_qpn=qpn)
-        await until(dut, lambda: dut.halted_rd_data.value == 3, "the halt")
+        halted = (1 << account.readers) - 1
+        await until(dut, lambda: dut.halted_rd_data.value == halted, "the halt")  # noqa: B023
         assert cycle() - put == promised["halted"]
         # Another distance to the scan pointer each time.
         await until(dut, lambda: account.quiet() and cycle() % count == 0, "rest", 4 * count)

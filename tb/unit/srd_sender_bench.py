@@ -219,13 +219,14 @@ class Bench:
         bits = 32 - int(dut.CTX_W.value)
         self.generation = [self.rng.getrandbits(bits) for _ in range(self.contexts)]
         self.count = Counter()
+        self.ends = False
         self.cycle = 0
         self.number = -int(dut.NUMBERS_LEFT.value) & 0xFFFF or 1
         self._restart()
 
     def _ports(self, gaps, note_stalls):
         dut = self.dut
-        zero(dut, "s_cfg_paths")
+        zero(dut, "s_cfg_paths", "s_ended", "s_purge")
         self.pins = Bundles(dut, s_post=INTERNAL.srd_post, m_send=INTERNAL.srd_send,
                             s_gone=INTERNAL.srd_gone, m_note=INTERNAL.srd_note)  # fmt: skip
         self.posts = StreamDriver(self.pins, "s_post", gaps, ["again", "node", "id"])
@@ -262,6 +263,9 @@ class Bench:
         self.backing_off = {}  # job: its timer
         self.active = {}  # by id, jobs whose message has not ended
         self.seen = [one.sent for one in (self.posts, self.acks, self.gones)]
+        self.posted = set()  # contexts that have not left the posted ones
+        # Contexts whose messages have ended; a test switches `ends` on before its first post.
+        self.ended, self.purge = (1 << self.contexts) - 1, False
 
     async def start(self, paths=None):
         """Powers the sender on; `paths`: bits of the paths that it may use."""
@@ -332,6 +336,28 @@ class Bench:
             self._finish(job, GONE)
         else:
             self.active.pop(job.id, None)
+            self._end_context(job)
+
+    def _end_context(self, job):
+        """Tells the sender that the message of a job has ended."""
+        self.ended |= 1 << job.id % self.contexts
+        self.purge = True
+
+    def _pops(self):
+        """Takes the context that leaves the posted ones, and drives what has ended."""
+        dut = self.dut
+        if dut.m_popped_valid.value == 1:
+            index = int(dut.m_popped_index.value)
+            assert index in self.posted, f"context {index} is not posted, or was popped before"
+            self.posted.remove(index)
+            if self.ends and int(dut.s_ended.value) >> index & 1:
+                job = next(one for one in self.rules.by_id.values()
+                           if one.id % self.contexts == index)  # fmt: skip
+                self.count["left unsent"] += 1
+                self.rules.left(job)
+        if self.ends:
+            dut.s_ended.value, dut.s_purge.value = self.ended, int(self.purge)
+            self.purge = False
 
     def _feed(self):
         """Posts jobs as long as contexts are free."""
@@ -340,6 +366,7 @@ class Bench:
             job.id = self.generation[index] * self.contexts + index & 0xFFFFFFFF
             self.generation[index] += 1
             self.active[job.id] = job
+            self.ended &= ~(1 << index)
             self._give(job, False)
 
     def _give(self, job, again):
@@ -351,6 +378,7 @@ class Bench:
         self.done[job.name] = status
         self.active.pop(job.id, None)
         index = job.id % self.contexts
+        self.ended |= 1 << index
         # An outcome of the past may still come.
         wait = self.rules.late if status == GONE or job.ending is not None else 1
         self.network.at(self.network.now + wait,
@@ -382,6 +410,7 @@ class Bench:
             if job.node == node and job.again and (job.flight is None or job.flight.noted):
                 job.ending = status
                 del self.active[job.id]
+                self._end_context(job)
 
     def _again(self, job):
         job.again = True
@@ -480,6 +509,7 @@ class Bench:
             rules.tick(not any(valid.value == 1 and ready.value == 0 for valid, ready in outputs))
             if self.running:
                 self._inputs()
+                self._pops()
                 if anomaly.value == 1:
                     rules.anomaly(int(dut.m_anomaly_cause.value))
                 self._feed()
@@ -490,6 +520,9 @@ class Bench:
         rules = self.rules
         while self.posts.sent > self.seen[0]:
             self.seen[0] += 1
+            index = self.given[0][0].id % self.contexts
+            assert index not in self.posted
+            self.posted.add(index)
             rules.posted(*self.given.popleft())
         while self.acks.sent > self.seen[1]:
             self.seen[1] += 1
@@ -512,6 +545,7 @@ class Bench:
         await until(self.dut, lambda: not self.rules.by_id and not self.acks_given,
                     "the last outcomes", cycles)  # fmt: skip
         await self.cycles(after)
+        assert not self.posted, f"contexts {sorted(self.posted)[:9]} have not left the posted ones"
         self.rules.check_end()
 
     async def all_done(self, cycles=200_000):

@@ -84,6 +84,62 @@ async def a_peer_that_answers_no_more(dut):
 
 
 @cocotb.test()
+@cocotb.parametrize(stalls=[0.0, 0.5])
+async def ended_packets_of_a_blocked_peer(dut, stalls):
+    """transport.srd_sender.purge: While a peer is silent and its window is full, posted packets
+    whose messages end leave without a PSN; the others are sent once the peer answers again."""
+    bench = Bench(dut, f"purge {stalls}", stalls=stalls, read=0)
+    bench.ends = True
+    await bench.start()
+    (blocked,), others = split(bench, 1)
+    bench.rules.mortal.add(blocked)
+    for _ in range(3):
+        bench.post(blocked, 4)
+        await bench.finish()
+        bench.peers[blocked].silent = True
+        jobs = bench.post(blocked, min(bench.window + 100, bench.contexts - 20))
+        await until(dut, lambda: len(bench.backlog) + len(bench.given) == 0, "posts", 20_000)
+        await bench.cycles(60)
+        waiting = [job for job in jobs if job.flight is None]
+        assert len(waiting) > 20
+        for job in waiting:
+            bench.cancel(job)
+        sent = len(bench.rules.transmissions)
+        await until(dut, lambda: all(one.name in bench.done for one in waiting),  # noqa: B023
+                    "ended packets to leave", 20 * len(waiting) + 100)  # fmt: skip
+        assert set(bench.statuses(waiting)) == {GONE} and all(one.flight is None for one in waiting)
+        assert len(bench.rules.transmissions) - sent < 2 * bench.window
+        good = [bench.post(node)[0] for node in others for _ in range(4)]
+        await until(dut, lambda: all(one.name in bench.done for one in good),  # noqa: B023
+                    "packets beside a blocked peer", 20_000)  # fmt: skip
+        bench.peers[blocked].silent = False
+        await bench.finish()
+    assert bench.count["left unsent"] > 60
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[{}, {"stalls": 0.5, "note_stalls": 0.4, "gaps": 0.3}, {"run": 300}])
+async def messages_end_at_any_time(dut, pace):
+    """transport.srd_sender.ended: Messages end before and after their posts are sent, with refusals
+    and RNR beside them: each context leaves the posted ones once, each packet ends once."""
+    bench = Bench(dut, f"ended {sorted(pace)}", paths=4, back_off=300, **pace)
+    bench.ends = True
+    await bench.start()
+    rng = bench.rng
+    bench.judge = lambda job: rng.choice((OK, OK, OK, OK, RNR, *STATUSES))
+    nodes = rng.sample(range(bench.nodes), min(4, bench.nodes))
+    for _ in range(12):
+        jobs = [bench.post(rng.choice(nodes))[0] for _ in range(min(120, bench.contexts // 2))]
+        for _ in range(6):
+            await bench.cycles(rng.randrange(60))
+            for job in rng.sample(jobs, len(jobs) // 12):
+                bench.cancel(job)
+        await bench.all_done()
+    await bench.finish()
+    assert bench.count["left unsent"] > 5 and bench.statuses()[GONE] > 20, bench.count
+
+
+@cocotb.test()
 async def a_peer_that_dies_in_traffic(dut):
     """transport.srd_sender.dead: A peer dies in the middle of its traffic: what it has acknowledged
     is a success, all others end with 13, those that wait after RNR too."""

@@ -227,6 +227,17 @@ class Rules:
             self._advance(session)
             self._end_gone(flight)
 
+    def left(self, job):
+        """Takes a posted packet that leaves without a PSN, since its message has ended."""
+        peer = self.peer(job.node)
+        for queue in (peer.fresh, peer.again):
+            for one in [one for one in queue if one[0] is job]:
+                queue.remove(one)
+        job.status = GONE
+        self.by_id.pop(job.id, None)
+        self.gone_ids[job.id] = job, self.flow
+        self.on_gone(job)
+
     def _end_gone(self, flight):
         """Ends a packet without an outcome."""
         job = flight.job

@@ -7,7 +7,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa_cosim.layouts.defs import INTERNAL, LIMITS, IoCompStatus, PktHdr, PktOpcode
+from efa_cosim.layouts.defs import INTERNAL, LIMITS, IoCompStatus, PktHdr, PktOpcode, SrdHdr
 from tb.lib.bundles import Bundles
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import (
@@ -73,6 +73,10 @@ class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0, rate=1.0, log=LOG, in_order=None):
         dut = Bundles(dut, m_rd=INTERNAL.dma_rd, s_rd_cpl=INTERNAL.dma_rd_cpl)
         self.dut, self.rng, self.rate = dut, rng_for("tx"), rate
+        # With RELIABLE, SRD messages are transmissions of contexts; bit mask of contexts in use.
+        self.reliable = int(dut.RELIABLE.value)
+        self.used = self.rng.getrandbits(len(dut.s_ctx_used))
+        dut.s_ctx_used.value = self.used
         self.in_order = rate == 1 if in_order is None else in_order  # order of read completions
         self.regions = Regions(self.rng)
         self.memory, self.failed, self.responses = {}, set(), []
@@ -131,11 +135,26 @@ class Bench:
         node = rng.randrange(rng.choice((4, 64))) if srd else rng.getrandbits(16)
         fields = {"kind": kind, "status": status, "qpn": qpn, "srd": srd, "node": node,
                   "length": len(payload), "inlined": int(inline is not None), **fields}  # fmt: skip
+        sent = self.reliable and srd and (kind == PACKET or (kind == DONE and rng.random() < 0.5))
+        fields = {"sent": int(sent), "send": self._transmission(node) if sent else 0, **fields}
         message = dont_care(INTERNAL.tx_msg, rng, **fields)
         message["imm"] = rng.getrandbits(32) if message["has_imm"] else 0
         beat["msg"] = INTERNAL.tx_msg.pack(**message)
         self.source.post(beat)
         self._want(message, payload, in_error)
+
+    def _transmission(self, node):
+        """Returns a random transmission to a node."""
+        return INTERNAL.srd_send.pack(**dont_care(INTERNAL.srd_send, self.rng, node=node))
+
+    def use(self, used):
+        """Drives which contexts are in use; for the next messages."""
+        self.used = self.dut.s_ctx_used.value = used
+
+    def _is_used(self, message):
+        """Returns True if the context of a transmission is in use."""
+        send = INTERNAL.srd_send.unpack(message["send"])
+        return bool(self.used >> send.id % len(self.dut.s_ctx_used) & 1)
 
     def _want(self, message, payload, in_error):
         kind, srd, qpn = message["kind"], message["srd"], message["qpn"]
@@ -143,13 +162,16 @@ class Bench:
             self.wanted.append((None, message, 0))
         elif kind == DONE:
             self.wanted.append((None, message, 1))
-            if srd and message["status"] != FLUSHED:
+            if srd and message["status"] != FLUSHED and not message["sent"]:
                 self.wanted_pulses.append("unused")
         elif in_error:
             self.wanted.append((None, {**message, "status": FAILED}, 1))
-            self.wanted_pulses += [("read_err", qpn)] + ["unused"] * srd
+            if not message["sent"]:
+                self.wanted_pulses += [("read_err", qpn)] + ["unused"] * srd
+            elif self._is_used(message):
+                self.wanted_pulses.append(("read_err", qpn))
         elif qpn in self.down:
-            if srd:
+            if srd and not message["sent"]:
                 self.wanted_ctx.append(message)
                 self.id += 1
             else:
@@ -163,7 +185,16 @@ class Bench:
             src_qpn=message["qp_num"], dst_qpn=message["dst_qpn"], qkey=message["qkey"],
             imm=message["imm"], src_node=self.node, dst_node=message["node"],
         )  # fmt: skip
-        if message["srd"]:
+        if message["sent"]:
+            send = INTERNAL.srd_send.unpack(message["send"])
+            header = SrdHdr(
+                opcode=PktOpcode.SRD_SEND, has_imm=message["has_imm"], length=len(payload),
+                src_qpn=message["qp_num"], dst_qpn=message["dst_qpn"], qkey=message["qkey"],
+                imm=message["imm"], src_node=self.node, dst_node=message["node"], psn=send.psn,
+                session=send.session, incarnation=send.incarnation, path=send.path,
+                behind=send.behind,
+            )  # fmt: skip
+        elif message["srd"]:
             node = message["node"]
             header.opcode, header.msg_id = PktOpcode.SRD_SEND, self.id
             header.psn = psn_at(node, self.psn.get(node, 0))
@@ -300,7 +331,8 @@ async def packets_of_every_magnitude(dut):
 @cocotb.test()
 async def failed_reads_send_nothing(dut):
     """data.tx.read_error: A failed read sends no packet: it completes with QP_INTERNAL_ERROR, is
-    reported for its queue, and returns its context."""
+    reported for its queue, and returns its context. With RELIABLE it is reported for its queue only
+    if the context of the transmission is in use."""
     bench = Bench(dut, 0.3, 0.0, 0.7)
     await bench.start()
     for number in range(300):
@@ -441,7 +473,7 @@ async def what_goes_past_the_list_is_itself(dut):
 @cocotb.parametrize(pace=[(0.3, 0.2, 0.8), (0.0, 0.0, 1.0)])
 async def broken_queues_send_nothing(dut, pace):
     """data.tx.down: On a halted queue UD completes FLUSHED and SRD uses its context without a
-    packet; other queues continue."""
+    packet; other queues continue. With RELIABLE, SRD completes FLUSHED, too."""
     bench = Bench(dut, *pace)
     await bench.start()
     for down in (set(), {1, 3}, {63}, set()):
@@ -485,7 +517,8 @@ async def a_completion_crosses_an_idle_engine(dut):
 @cocotb.parametrize(stalls=[0.0, 0.5])
 async def sequence_numbers_go_on(dut, stalls):
     """data.tx.psn: Each packet of SRD has the number of its node, of any value and through a wrap;
-    packets of any length use one number, other messages none."""
+    packets of any length use one number, other messages none. With RELIABLE it has the number of
+    its transmission."""
     bench = Bench(dut, stalls)
     await bench.start()
     for node in range(1 << LIMITS.node_w):
@@ -496,7 +529,7 @@ async def sequence_numbers_go_on(dut, stalls):
         bench.message(kind=DONE, srd=1, status=FLUSHED, node=node)
         bench.message(100, 50, node=node)
     await bench.settle()
-    assert len(bench.psn) == 1 << LIMITS.node_w and bench.psn[1] > 2
+    assert bench.reliable or (len(bench.psn) == 1 << LIMITS.node_w and bench.psn[1] > 2)
 
 
 @cocotb.test()
@@ -528,16 +561,42 @@ async def a_packet_that_began_ends(dut):
 
 @cocotb.test()
 async def no_context_no_packet(dut):
-    """data.tx.context: A message that waits for a context blocks the messages behind it."""
+    """data.tx.context: A message that waits for a context blocks the messages behind it. With
+    RELIABLE none waits, since no context is used."""
     bench = Bench(dut, rate=0.0)
     await bench.start()
     bench.message(inline=b"ud", srd=0)
     bench.message(inline=b"srd")
     bench.message(inline=b"behind", srd=0)
     await ClockCycles(dut.clk, 60)
-    assert len(bench.wanted) == 2
+    assert len(bench.wanted) == (0 if bench.reliable else 2)
     bench.rate = 1.0
     await bench.settle()
+
+
+@cocotb.test()
+async def contexts_end_during_their_reads(dut):
+    """data.tx.ended: With RELIABLE, a failed read is reported for its queue if the context of its
+    transmission is in use when the message leaves, not when its read began."""
+    bench = Bench(dut)
+    await bench.start()
+    contexts = len(dut.s_ctx_used)
+    bench.use(0)
+    for place in (0, contexts - 1, *bench.rng.sample(range(contexts), 20)):
+        for used in (0, 1 << place, (1 << contexts) - 1 ^ 1 << place, (1 << contexts) - 1):
+            # Until the read has begun, the set is the opposite.
+            dut.s_ctx_used.value = used ^ (1 << contexts) - 1
+            bench.used, bench.rate = used, 0.0
+            send = bench._transmission(3)
+            send = send & ~(contexts - 1) | place
+            bench.message(64, in_error=True, at=0, node=3, send=send)
+            await until(dut, lambda: bench.responses, "the read")
+            await ClockCycles(dut.clk, 4)
+            bench.use(used)
+            await ClockCycles(dut.clk, 2)
+            bench.rate = 1.0
+            await bench.settle()
+            bench.failed.clear()
 
 
 @cocotb.test()

@@ -14,7 +14,7 @@ from tb.unit.data_bench import Moments, Regions
 STATUS = IoCompStatus
 INTERNAL_ERROR = STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
 PACKET, DONE, BARRIER = range(3)
-COPIED = ("qpn", "msg", "srd", "qp_num", "scqn", "ssub", "req_id", "req_id_ex")
+COPIED = ("qpn", "msg", "srd", "qp_num", "scqn", "ssub", "req_id", "req_id_ex", "sent", "send")
 MTU = [profile.mtu for profile in PROFILES.values()]
 MALFORMED = [{"meta_desc": 0}, {"first": 0}, {"last": 0}, {"comp_req": 0}, {"meta_extension": 1},
              {"reserved25": 1}, {"reserved29": 1}, {"reserved29": 4}]  # fmt: skip
@@ -23,6 +23,7 @@ MALFORMED = [{"meta_desc": 0}, {"first": 0}, {"last": 0}, {"comp_req": 0}, {"met
 class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0, profile=1):
         self.dut, self.rng, self.profile = dut, rng_for("wqe_check"), profile
+        self.reliable = int(dut.RELIABLE.value)
         self.regions, self.handles, self.gens = Regions(self.rng), {}, {}
         self.expected, self.events = [], []
         zero(dut, "s_mr_valid", "s_ah_valid", "s_ah_gen")
@@ -104,14 +105,17 @@ class Bench:
                 "pd": pd, "qp_num": rng.getrandbits(16), "scqn": rng.getrandbits(12),
                 "ssub": rng.getrandbits(1), "wqe128": wide, "req_id": rng.getrandbits(16),
                 "req_id_ex": rng.getrandbits(48), "op_type": meta.get("op_type", 0),
-                **item}  # fmt: skip
+                "send": rng.getrandbits(INTERNAL.wqe_in.fields["send"][1]), **item}  # fmt: skip
+        # With RELIABLE, an SRD message is a transmission of a context.
+        item = {"sent": item["srd"] & self.reliable, **item}
         self.source.post({"data": INTERNAL.wqe_in.pack(entry=image, **item)})
         status = self.check(item, meta, buffers)
         self.expected.append((item, meta, buffers, image >> 256, status))
         return status
 
     def check(self, item, meta, buffers):
-        """Returns the status by the check order of decision 0001."""
+        """Returns the status by the check order of decision 0001. With RELIABLE, an SRD message
+        that is no transmission of a context has no way to its node."""
         count, inlined = meta["length"], meta.get("inline_msg", 0)
         handle = self.handles.get(meta["ah"], {"live": 0})
         size = count if inlined else sum(size for _, size, _ in buffers[:count])
@@ -131,7 +135,7 @@ class Bench:
         for addr, length, key in () if inlined else buffers[:count]:
             if not self.regions.allows(key, item["pd"], addr, length):
                 return STATUS.LOCAL_ERROR_INVALID_LKEY
-        if item["srd"] and not handle["fabric"]:
+        if item["srd"] and (not handle["fabric"] or (self.reliable and not item["sent"])):
             return STATUS.LOCAL_ERROR_UNREACH_REMOTE
         return STATUS.OK
 
@@ -196,6 +200,7 @@ async def wqes_and_their_faults(dut, pace):
         lambda meta, buffers, item: meta.update(ah=rng.choice((3, 9, 0x1FF, 0xFF00, 0xFFFF))),
         lambda meta, buffers, item: item.update(pd=1, srd=1) or meta.update(ah=3),
         lambda meta, buffers, item: item.update(pd=rng.choice((0, 2, 513))),
+        lambda meta, buffers, item: item.update(srd=1, sent=0),
         lambda meta, buffers, item: buffers and buffers.append(
             (0, rng.choice((MTU[bench.profile] + 1, 0xFFFFFFFF, 1 << rng.randrange(14, 32))), 5)),
         lambda meta, buffers, item: buffers and buffers.append(

@@ -2131,7 +2131,7 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "qpc",
-        188,
+        191,
         (
             ("live", 0, 1),
             ("state", 1, 3),
@@ -2148,9 +2148,10 @@ INTERNAL = layouts(
             ("sq_log", 119, 4),
             ("wqe128", 123, 1),
             ("long_id", 124, 1),
-            ("rq_live", 125, 1),
-            ("rq_base", 126, 58),
-            ("rq_log", 184, 4),
+            ("rnr_retry", 125, 3),
+            ("rq_live", 128, 1),
+            ("rq_base", 129, 58),
+            ("rq_log", 187, 4),
         ),
     ),
     BitLayout(
@@ -2279,11 +2280,11 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "qpc_admin",
-        201,
+        204,
         (
             ("write", 0, 1),
             ("qpn", 1, 12),
-            ("wdata", 13, 188),
+            ("wdata", 13, 191),
         ),
     ),
     BitLayout(
@@ -2304,12 +2305,12 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "queue_op",
-        260,
+        263,
         (
             ("kind", 0, 2, Qop),
             ("qpn", 2, 12),
-            ("qpc", 14, 188),
-            ("base", 202, 58),
+            ("qpc", 14, 191),
+            ("base", 205, 58),
         ),
     ),
     BitLayout(
@@ -2375,8 +2376,22 @@ INTERNAL = layouts(
         ),
     ),
     BitLayout(
+        "srd_send",
+        137,
+        (
+            ("id", 0, 32),
+            ("node", 32, 16),
+            ("psn", 48, 32),
+            ("session", 80, 16),
+            ("incarnation", 96, 16),
+            ("path", 112, 8),
+            ("behind", 120, 16),
+            ("again", 136, 1),
+        ),
+    ),
+    BitLayout(
         "wqe_in",
-        1037,
+        1178,
         (
             ("barrier", 0, 1),
             ("fence", 1, 1),
@@ -2394,11 +2409,33 @@ INTERNAL = layouts(
             ("op_type", 89, 4),
             ("req_id_ex", 93, 48),
             ("entry", 141, 896),
+            ("rnr_retry", 1037, 3),
+            ("sent", 1040, 1),
+            ("send", 1041, 137),
+        ),
+    ),
+    BitLayout(
+        "wqe_sent",
+        1068,
+        (
+            ("id", 0, 32),
+            ("ah_gen", 32, 4),
+            ("qpn", 36, 12),
+            ("msg", 48, 16),
+            ("pd", 64, 10),
+            ("qp_num", 74, 16),
+            ("scqn", 90, 12),
+            ("ssub", 102, 1),
+            ("wqe128", 103, 1),
+            ("req_id", 104, 16),
+            ("op_type", 120, 4),
+            ("req_id_ex", 124, 48),
+            ("entry", 172, 896),
         ),
     ),
     BitLayout(
         "tx_msg",
-        270,
+        408,
         (
             ("kind", 0, 2, TxKind),
             ("fence", 2, 1),
@@ -2421,6 +2458,8 @@ INTERNAL = layouts(
             ("inlined", 249, 1),
             ("ah", 250, 16),
             ("ah_gen", 266, 4),
+            ("sent", 270, 1),
+            ("send", 271, 137),
         ),
     ),
     BitLayout(
@@ -2566,24 +2605,12 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "srd_post",
-        49,
+        52,
         (
             ("again", 0, 1),
-            ("node", 1, 16),
-            ("id", 17, 32),
-        ),
-    ),
-    BitLayout(
-        "srd_send",
-        136,
-        (
-            ("id", 0, 32),
-            ("node", 32, 16),
-            ("psn", 48, 32),
-            ("session", 80, 16),
-            ("incarnation", 96, 16),
-            ("path", 112, 8),
-            ("behind", 120, 16),
+            ("rnr_retry", 1, 3),
+            ("node", 4, 16),
+            ("id", 20, 32),
         ),
     ),
     BitLayout(

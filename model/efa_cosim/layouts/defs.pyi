@@ -2286,6 +2286,7 @@ class _InternalQpc:
     sq_log: int
     wqe128: int
     long_id: int
+    rnr_retry: int
     rq_live: int
     rq_base: int
     rq_log: int
@@ -2431,6 +2432,16 @@ class _InternalAckRx:
     status: int
     msg_id: int
 
+class _InternalSrdSend:
+    id: int
+    node: int
+    psn: int
+    session: int
+    incarnation: int
+    path: int
+    behind: int
+    again: int
+
 class _InternalWqeIn:
     barrier: int
     fence: int
@@ -2439,6 +2450,24 @@ class _InternalWqeIn:
     qpn: int
     msg: int
     srd: int
+    pd: int
+    qp_num: int
+    scqn: int
+    ssub: int
+    wqe128: int
+    req_id: int
+    op_type: int
+    req_id_ex: int
+    entry: int
+    rnr_retry: int
+    sent: int
+    send: int
+
+class _InternalWqeSent:
+    id: int
+    ah_gen: int
+    qpn: int
+    msg: int
     pd: int
     qp_num: int
     scqn: int
@@ -2471,6 +2500,8 @@ class _InternalTxMsg:
     inlined: int
     ah: int
     ah_gen: int
+    sent: int
+    send: int
 
 class _InternalMrLoc:
     start: int
@@ -2571,17 +2602,9 @@ class _InternalSrdDue:
 
 class _InternalSrdPost:
     again: int
+    rnr_retry: int
     node: int
     id: int
-
-class _InternalSrdSend:
-    id: int
-    node: int
-    psn: int
-    session: int
-    incarnation: int
-    path: int
-    behind: int
 
 class _InternalSrdGone:
     node: int
@@ -2740,7 +2763,9 @@ class _Internal(_Names[BitLayout[Any]]):
     cpl: BitLayout[_InternalCpl]
     ack_tx: BitLayout[_InternalAckTx]
     ack_rx: BitLayout[_InternalAckRx]
+    srd_send: BitLayout[_InternalSrdSend]
     wqe_in: BitLayout[_InternalWqeIn]
+    wqe_sent: BitLayout[_InternalWqeSent]
     tx_msg: BitLayout[_InternalTxMsg]
     mr_loc: BitLayout[_InternalMrLoc]
     sge: BitLayout[_InternalSge]
@@ -2754,7 +2779,6 @@ class _Internal(_Names[BitLayout[Any]]):
     srd_reply: BitLayout[_InternalSrdReply]
     srd_due: BitLayout[_InternalSrdDue]
     srd_post: BitLayout[_InternalSrdPost]
-    srd_send: BitLayout[_InternalSrdSend]
     srd_gone: BitLayout[_InternalSrdGone]
     srd_note: BitLayout[_InternalSrdNote]
     tx_space: BitLayout[_InternalTxSpace]

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_tx_recall - reads the WQE of each transmission back and merges transmissions with other items.
+//
+// In    s_send: transmissions; s_sent_*: the WQE of a new context; s_item: items without a context;
+//       s_ctx_used: contexts of sends that have not ended; s_ah_gen: generations of address handles;
+//       halted_rd_data: the QP of halted_rd_addr is halted, one cycle later
+// Out   m_item: items to check; m_gone: transmissions that are not made, because their send has ended,
+//       its QP is halted, or its address handle is destroyed
+// Time  m_item 3 cycles after s_send, 1 after s_item; one per cycle; m_gone 3 cycles
+//
+// Order: an item that leaves by m_item is ahead of all that is accepted later. A transmission is made
+// if it may be made one cycle before m_item at the latest, so none follows a fence that its QP caused.
+//
+// b1 has read the WQE, b2 knows whether it is sent, o is the output.
+`default_nettype none
+`include "efa_defs.vh"
+
+module efa_tx_recall #(
+    parameter QPN_W = 6,
+    parameter CTX_W = `EFA_LIMITS__MSG_W + 1
+) (
+    input wire clk,
+    input wire rst,
+    input wire s_sent_valid,
+    input wire [`EFA_WQE_SENT__W-1:0] s_sent_data,
+    input wire s_send_valid,
+    output wire s_send_ready,
+    input wire [`EFA_SRD_SEND__W-1:0] s_send_data,
+    input wire s_item_valid,
+    output wire s_item_ready,
+    input wire [`EFA_WQE_IN__W-1:0] s_item_data,
+    input wire [(1<<CTX_W)-1:0] s_ctx_used,
+    input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] s_ah_gen,
+    output wire [QPN_W-1:0] halted_rd_addr,
+    input wire halted_rd_data,
+    output wire m_item_valid,
+    input wire m_item_ready,
+    output wire [`EFA_WQE_IN__W-1:0] m_item_data,
+    output wire m_gone_valid,
+    input wire m_gone_ready,
+    output wire [`EFA_SRD_GONE__W-1:0] m_gone_data
+);
+
+  localparam AH_W = `EFA_LIMITS__AH_W;
+
+  reg b1_valid_q;
+  reg [`EFA_SRD_SEND__W-1:0] b1_send_q;
+  reg b1_old_q;  // its context is that of another send now
+  reg b2_valid_q;
+  reg b2_old_q;
+  reg [`EFA_SRD_SEND__W-1:0] b2_send_q;
+  reg [`EFA_WQE_SENT__W-1:0] b2_sent_q;
+  reg o_valid_q;
+  reg [`EFA_WQE_IN__W-1:0] o_item_q;
+  reg gone_valid_q;
+  reg [`EFA_SRD_GONE__W-1:0] gone_q;
+
+  wire [`EFA_WQE_SENT__W-1:0] b1_sent;
+  wire [31:0] s_id = s_send_data[`EFA_SRD_SEND__ID];
+  wire [31:0] sent_id = s_sent_data[`EFA_WQE_SENT__ID];
+  wire [11:0] b1_qpn = b1_sent[`EFA_WQE_SENT__QPN];
+  wire [11:0] b2_qpn = b2_sent_q[`EFA_WQE_SENT__QPN];
+  wire [895:0] b2_entry = b2_sent_q[`EFA_WQE_SENT__ENTRY];
+  wire [31:0] b1_id = b1_send_q[`EFA_SRD_SEND__ID];
+  wire b1_old = b1_old_q || (s_sent_valid && sent_id[CTX_W-1:0] == b1_id[CTX_W-1:0]);
+  wire [15:0] b2_ah = b2_entry[`EFA_IO_TX_WQE__META__AH];
+  wire [31:0] b2_id = b2_send_q[`EFA_SRD_SEND__ID];
+
+  wire may = !b2_old_q && s_ctx_used[b2_id[CTX_W-1:0]] && b2_sent_q[`EFA_WQE_SENT__ID] == b2_id
+      && s_ah_gen[{b2_ah[AH_W-1:0], 2'b00}+:4] == b2_sent_q[`EFA_WQE_SENT__AH_GEN] && !halted_rd_data;
+  wire o_free = !o_valid_q || m_item_ready;
+  wire gone_free = !gone_valid_q || m_gone_ready;
+  wire [1:0] grant;
+  wire sends = grant[1];
+  wire ends = b2_valid_q && !may && gone_free;
+  wire b2_free = !b2_valid_q || sends || ends;
+  wire b1_free = !b1_valid_q || b2_free;
+
+  reg [`EFA_WQE_IN__W-1:0] item;
+  reg [`EFA_SRD_GONE__W-1:0] gone;
+  always @* begin
+    item = {`EFA_WQE_IN__W{1'b0}};
+    item[`EFA_WQE_IN__QPN] = b2_sent_q[`EFA_WQE_SENT__QPN];
+    item[`EFA_WQE_IN__MSG] = b2_sent_q[`EFA_WQE_SENT__MSG];
+    item[`EFA_WQE_IN__SRD] = 1'b1;
+    item[`EFA_WQE_IN__PD] = b2_sent_q[`EFA_WQE_SENT__PD];
+    item[`EFA_WQE_IN__QP_NUM] = b2_sent_q[`EFA_WQE_SENT__QP_NUM];
+    item[`EFA_WQE_IN__SCQN] = b2_sent_q[`EFA_WQE_SENT__SCQN];
+    item[`EFA_WQE_IN__SSUB] = b2_sent_q[`EFA_WQE_SENT__SSUB];
+    item[`EFA_WQE_IN__WQE128] = b2_sent_q[`EFA_WQE_SENT__WQE128];
+    item[`EFA_WQE_IN__REQ_ID] = b2_sent_q[`EFA_WQE_SENT__REQ_ID];
+    item[`EFA_WQE_IN__OP_TYPE] = b2_sent_q[`EFA_WQE_SENT__OP_TYPE];
+    item[`EFA_WQE_IN__REQ_ID_EX] = b2_sent_q[`EFA_WQE_SENT__REQ_ID_EX];
+    item[`EFA_WQE_IN__ENTRY] = b2_entry;
+    item[`EFA_WQE_IN__SENT] = 1'b1;
+    item[`EFA_WQE_IN__SEND] = b2_send_q;
+    gone[`EFA_SRD_GONE__NODE] = b2_send_q[`EFA_SRD_SEND__NODE];
+    gone[`EFA_SRD_GONE__SESSION] = b2_send_q[`EFA_SRD_SEND__SESSION];
+    gone[`EFA_SRD_GONE__PSN] = b2_send_q[`EFA_SRD_SEND__PSN];
+  end
+
+  assign s_send_ready = b1_free;
+  assign s_item_ready = grant[0];
+  assign halted_rd_addr = b2_free ? b1_qpn[QPN_W-1:0] : b2_qpn[QPN_W-1:0];
+  assign m_item_valid = o_valid_q;
+  assign m_item_data = o_item_q;
+  assign m_gone_valid = gone_valid_q;
+  assign m_gone_data = gone_q;
+
+  efa_arb #(
+      .N(2)
+  ) u_arb (
+      .clk(clk),
+      .rst(rst),
+      .s_request(o_free ? {b2_valid_q && may, s_item_valid} : 2'b00),
+      .s_hold(1'b0),
+      .m_grant(grant)
+  );
+
+  efa_ram #(
+      .WIDTH (`EFA_WQE_SENT__W),
+      .ADDR_W(CTX_W)
+  ) u_sent (
+      .clk(clk),
+      .wr_en(s_sent_valid),
+      .wr_addr(sent_id[CTX_W-1:0]),
+      .wr_data(s_sent_data),
+      .rd_en(b1_free),
+      .rd_addr(s_id[CTX_W-1:0]),
+      .rd_data(b1_sent)
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      b1_valid_q <= 1'b0;
+      b2_valid_q <= 1'b0;
+      o_valid_q <= 1'b0;
+      gone_valid_q <= 1'b0;
+    end else begin
+      if (b1_free) b1_valid_q <= s_send_valid;
+      if (b2_free) b2_valid_q <= b1_valid_q;
+      if (o_free) o_valid_q <= grant != 2'b00;
+      if (gone_free) gone_valid_q <= b2_valid_q && !may;
+    end
+  end
+
+  always @(posedge clk) begin
+    if (b1_free) b1_send_q <= s_send_data;
+    b1_old_q <= b1_free ? s_sent_valid && sent_id[CTX_W-1:0] == s_id[CTX_W-1:0] : b1_old;
+    b2_old_q <= b2_free ? b1_old : b2_old_q || (s_sent_valid && sent_id[CTX_W-1:0] == b2_id[CTX_W-1:0]);
+    if (b2_free) begin
+      b2_send_q <= b1_send_q;
+      b2_sent_q <= b1_sent;
+    end
+    if (o_free) o_item_q <= grant[1] ? item : s_item_data;
+    if (gone_free) gone_q <= gone;
+  end
+
+  wire unused_bits = &{1'b0, s_id, sent_id, b1_sent, b1_id, b1_qpn, b2_qpn, b2_ah, b2_id};
+
+endmodule
+
+`default_nettype wire
