@@ -404,7 +404,8 @@ def test_the_glue_logic_loses_each_term():
     drawn, _, _ = wiring.make("efa_rx_engine", others, None, 1, "test.wiring.glue")
     dropped = {fault.source for fault in drawn if fault.name.startswith("drop")}
     assert ".s_flushed(flush_valid && flush_ready)," in dropped
-    recv = "assign m_init_done = accept_init_done && check_init_done && rings_init_done;"
+    recv = ("assign m_init_done = receiver_init && accept_init_done && check_init_done "
+            "&& rings_init_done;")
     assert recv in dropped
 
 

@@ -11,6 +11,7 @@ from pyuvm import ConfigDB, uvm_agent, uvm_driver, uvm_sequencer
 
 from tb.env.items import HostAccess
 from tb.env.monitors import (
+    ArrivalMonitor,
     HostInputMonitor,
     HostMemoryMonitor,
     HostOutputMonitor,
@@ -64,6 +65,7 @@ class NetAgent(uvm_agent):
         self.sequencer = uvm_sequencer("sequencer", self)
         self.driver = NetDriver.create("driver", self)
         self.monitor = PacketMonitor.create("monitor", self)
+        self.arrival_monitor = ArrivalMonitor.create("arrival_monitor", self)
 
     def connect_phase(self) -> None:
         self.driver.seq_item_port.connect(self.sequencer.seq_item_export)

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from efa_cosim.layouts import defs
-from tb.env.predictor import SEND_QUEUE, same_packet
+from tb.env.predictor import SEND_QUEUE, route_of, same_packet
 from tb.lib.failure import Named, field_of, named, shown
 
 if TYPE_CHECKING:
     from efa_cosim.layouts.layout import Struct
     from tb.env.predictor import Route
 
+# Number of a device and cycle of its output.
+Where: TypeAlias = tuple[int, int]
 _FLAGS_AT = defs.IoCdescCommon.flags.offset
 _QUEUE_LSB, _QUEUE_MASK = defs.IoCdescCommon.q_type.lsb, defs.IoCdescCommon.q_type.mask
 
@@ -34,10 +36,16 @@ class Difference(AssertionError):
         super().__init__(f"{text}\n{what}")
 
 
-def differs(where: tuple[int, int], text: object, what: Named | None = None) -> Difference:
+def differs(where: Where, text: object, what: Named | None = None) -> Difference:
     """Returns the Difference at (device, cycle); builds the text only on a difference."""
     device, cycle = where
     return Difference(f"device {device}, cycle {cycle}: {text}", what)
+
+
+def not_due(where: Where, packet: bytes) -> Difference:
+    """Returns the Difference of a packet that the model does not send."""
+    route = route_text(route_of(packet))
+    return differs(where, f"packet {packet[:64].hex()} is not due", Named("packet", "none", route))
 
 
 def packet_field(expected: bytes, found: bytes) -> Named:

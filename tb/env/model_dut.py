@@ -2,7 +2,7 @@
 """Runs the model as the device; tests scoreboard and scenarios without a simulator.
 
 `fault(kind, value)` may change or drop (None) an output of the device: "write", "packet" or
-"interrupt".
+"interrupt"; with the reliable transport also hide an "arrival".
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, Self
 from efa_cosim.backends.model import ModelBackend
 from efa_cosim.boundary.backend import msix_table_stores
 from efa_cosim.fabric.fabric import Fabric
+from efa_cosim.fabric.network import Network
 from efa_cosim.layouts import defs
 from tb.env.checked import WatchedMemory
 from tb.env.predictors import Predictors
+from tb.env.reliable_transport import BY_SENDER, ReliableTransport
 from tb.env.scoreboard import Scoreboard
 from tb.env.transactions import (
     COMPARED,
     PREDICTED,
+    Arrival,
     AsyncRequest,
     DmaWrite,
     Event,
@@ -33,6 +36,7 @@ from tb.env.transactions import (
 
 if TYPE_CHECKING:
     from efa_cosim.boundary.backend import Store
+    from efa_cosim.fabric.description import FabricDescription
 
 
 def no_fault(_kind: str, value: Any) -> Any:
@@ -45,7 +49,7 @@ class ModelDut(ModelBackend):
     def __init__(
         self,
         number: int,
-        fabric: Fabric,
+        fabric: Fabric | Network,
         profile: str = "default",
         fault: Callable[[str, Any], Any] = no_fault,
         **options: Any,
@@ -177,6 +181,61 @@ class ModelDut(ModelBackend):
         if changed is not None:
             self.publish(Packet, changed)
         super()._on_packet(packet)
+
+
+class ReliableDut(ModelDut):
+    """A model with the reliable transport, on a fabric that loses, duplicates and reorders."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # A device on a network has a transport.
+        endpoint: Any = self.device.transport.endpoint  # type: ignore[union-attr]
+        self._endpoint_receive, self._malformed = endpoint.receive, False
+        # Replaces methods on this object, to see each packet and the cause of its refusal.
+        endpoint.receive, endpoint._anomaly = self._accepted, self._refused
+
+    @classmethod
+    def on_fabric(
+        cls,
+        description: FabricDescription,
+        fault: Callable[[str, Any], Any] = no_fault,
+        profile: str = "default",
+    ) -> list[Self]:
+        """Returns the devices of a fabric under one scoreboard; their nodes are 1, 2 and so on."""
+        network = Network(description)
+        devices = [
+            cls(number, network, profile, fault) for number in range(len(description.nodes))
+        ]
+        memories = [device.memory for device in devices]
+        models = Predictors(memories, profile, transport=ReliableTransport)
+        board = Scoreboard(models)
+        for device in devices:
+            device.watch(models, board)
+        return devices
+
+    def _tick(self) -> int:
+        # Outputs of one cycle of the fabric have an order.
+        self._clock = max(self._clock + 1, self.cycles)
+        return self._clock
+
+    def _on_sent(self, packet: bytes) -> None:
+        changed = self._fault("packet", bytes(packet))
+        if changed is not None:
+            self.publish(Packet, changed)
+
+    def _accepted(self, packet: bytes) -> None:
+        self._tick()
+        if self._fault("arrival", packet) is not None:
+            self.publish(Arrival, packet)
+        self._malformed = False
+        self._endpoint_receive(packet)
+        if not self._malformed:
+            head = defs.PktHdr.unpack(packet)
+            self.publish(Event, defs.Ev.RX_LAST, defs.EVENTS.rx_last.pack(
+                opcode=head.opcode, src_qpn=head.src_qpn, dst_qpn=head.dst_qpn))  # fmt: skip
+
+    def _refused(self, cause: defs.TransportAnomaly, packet: bytes) -> None:
+        self._malformed = packet[0] != defs.PktOpcode.SRD_ACK or cause not in BY_SENDER
 
 
 class TamperedDut(ModelDut):

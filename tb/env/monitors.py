@@ -17,6 +17,7 @@ from pyuvm import ConfigDB, uvm_analysis_port, uvm_monitor, uvm_subscriber
 from tb.env.transactions import (
     COMPARED,
     PREDICTED,
+    Arrival,
     AsyncRequest,
     DmaWrite,
     Event,
@@ -131,6 +132,18 @@ class PacketMonitor(LogMonitor):
         records, data = self.native.packets()
         return [
             Packet(cycle, device, content)
+            for cycle, device, content
+            in zip(records["cycle"].tolist(), records["device"].tolist(), data, strict=True)
+        ]
+
+
+class ArrivalMonitor(LogMonitor):
+    """Publishes packets that a device accepts, in the cycle of their last flit."""
+
+    def batch(self) -> list[Any]:
+        records, data = self.native.arrivals()
+        return [
+            Arrival(cycle, device, content)
             for cycle, device, content
             in zip(records["cycle"].tolist(), records["device"].tolist(), data, strict=True)
         ]

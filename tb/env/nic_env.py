@@ -25,12 +25,15 @@ from efa_cosim.layouts import defs
 from tb.env import coverage
 from tb.env.agents import HostAgent, NetAgent
 from tb.env.checked import open_backends
+from tb.env.direct_transport import DirectTransport
 from tb.env.items import HostSequence
 from tb.env.monitors import CycleOrder, EventMonitor
 from tb.env.predictors import Predictors
+from tb.env.reliable_transport import ReliableTransport
 from tb.env.scoreboard import Scoreboard
 from tb.env.shown import KINDS, ShownEvents
 from tb.lib.bridge import bridge
+from tb.lib.host import RELIABLE_DEAD_CYCLES
 from tb.lib.native import PCIE_SIZES, Native, drawn_sizes
 
 # All disturbances at once: random latency, split and interleaved completions, stalls on all
@@ -126,8 +129,9 @@ class NicEnv(uvm_env):
 
     def connect_phase(self) -> None:
         # Within a cycle: inputs before outputs, writes of the CPU after what the pins saw.
-        self.monitors = (self.host.input_monitor, self.net.monitor, self.host.output_monitor,
-                         self.events, self.host.memory_monitor)  # fmt: skip
+        self.monitors = (self.host.input_monitor, self.net.monitor, self.net.arrival_monitor,
+                         self.host.output_monitor, self.events,
+                         self.host.memory_monitor)  # fmt: skip
         for monitor in self.monitors:
             monitor.ap.connect(self.order.analysis_export)
         self.order.predicted.connect(self.predictor.analysis_export)
@@ -205,7 +209,7 @@ class NicTest(uvm_test):
 
     def build_phase(self) -> None:
         params = json.loads(os.environ.get("EFA_PARAMS", "{}"))
-        self.limits = limits_of(params)
+        self.limits, self.reliable = limits_of(params), bool(params.get("RELIABLE"))
         self.native = Native(cocotb.top)
         self.native.start(int(cocotb.RANDOM_SEED), params.get("DEVICES", 1))
         sizes = self.sizes or drawn_sizes(int(cocotb.RANDOM_SEED), type(self).__name__)
@@ -215,11 +219,14 @@ class NicTest(uvm_test):
         for device, node in enumerate(self.nodes):
             pins = {"node": node, "profile": profile_strap(self.profile), "version": self.interface,
                     "moderation": self.moderation, "mps": mps, "mrrs": mrrs,
-                    "in_log": 1}  # fmt: skip
+                    "in_log": 1, "arrive_log": int(self.reliable)}  # fmt: skip
             self.native.knobs(device, **pins | self.knobs)
-        self.straps = {"interface": self.interface}
+        self.straps: dict[str, Any] = {"interface": self.interface}
         memories = [self.native.memory(d) for d in range(self.native.devices)]
-        models = Predictors(memories, self.profile, self.nodes, self.limits, **self.straps)
+        transport = ReliableTransport if self.reliable else DirectTransport
+        models = Predictors(
+            memories, self.profile, self.nodes, self.limits, transport, **self.straps
+        )
         for predictor in models.devices:
             predictor.device.set_msix(True, False)
         board = Scoreboard(models, self.moderation)
@@ -241,6 +248,8 @@ class NicTest(uvm_test):
         for backend in backends:
             backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
             backend.sq_host = bool(self.limits.get("sq_host"))
+            if self.reliable:
+                backend.dead_cycles = RELIABLE_DEAD_CYCLES
         self.logger.info(f"store buffer {backends[0].store_buffer}")
         seed = int(cocotb.RANDOM_SEED)
         own = type(self).sequence

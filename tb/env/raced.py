@@ -7,6 +7,7 @@ are checked. The IOMMU (tb/env/iommu.py) fails an access to memory that a respon
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections.abc import Callable, Iterable
@@ -16,7 +17,7 @@ import cocotb
 
 from tb.env.iommu import IommuDriver, LiveMemory
 from tb.lib.bridge import bridge
-from tb.lib.host import InnerLink, RtlBackend
+from tb.lib.host import RELIABLE_DEAD_CYCLES, InnerLink, RtlBackend
 from tb.lib.native import PCIE_SIZES, Native, drawn_sizes
 
 if TYPE_CHECKING:
@@ -73,14 +74,21 @@ def raced(native: Native, sim: str, live: type[LiveMemory] | None = None) -> lis
 
 
 async def race(
-    dut: Any, work: Callable[..., Any], live: type[LiveMemory] = LiveMemory, /, **knobs: int
-) -> None:
-    """Runs work on one device without comparison; `knobs` set the timing of host and network."""
+    dut: Any, work: Callable[..., Any], live: type[LiveMemory] = LiveMemory, /,
+    devices: int = 1, **knobs: int,
+) -> None:  # fmt: skip
+    """Runs work on the devices without comparison; `knobs` set the timing of host and network."""
     seed = int(cocotb.RANDOM_SEED)
     native = Native(dut)
     mps, mrrs = map(PCIE_SIZES.index, drawn_sizes(seed, str(sorted(knobs))))
-    native.start(seed, 1, mps=mps, mrrs=mrrs, **knobs)
-    [backend] = raced(native, os.environ["EFA_SIM"], live)
-    backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
-    await bridge(work)([backend], random.Random(seed))
+    native.start(seed, devices, mps=mps, mrrs=mrrs, **knobs)
+    for device in range(devices):
+        native.knobs(device, node=1 + device)
+    backends = raced(native, os.environ["EFA_SIM"], live)
+    params = json.loads(os.environ.get("EFA_PARAMS", "{}"))
+    for backend in backends:
+        backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
+        if params.get("RELIABLE"):
+            backend.dead_cycles = RELIABLE_DEAD_CYCLES
+    await bridge(work)(backends, random.Random(seed))
     native.check()

@@ -18,18 +18,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from efa_cosim.layouts import defs
 from efa_cosim.session.regions import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION
 from tb.env.difference import (
     Difference,
+    Where,
     completion_layout,
     differs,
-    packet_field,
     register_field,
     response_layout,
-    route_text,
 )
 from tb.env.notification import AdminMessages
 from tb.env.predictor import (
@@ -40,9 +39,6 @@ from tb.env.predictor import (
     clear_time,
     completion_key,
     is_keep_alive,
-    psn_of,
-    route_of,
-    same_packet,
     time_of,
 )
 from tb.env.transactions import DmaWrite, Event, Message, Packet, PayloadRun
@@ -60,9 +56,6 @@ _FINISHED = defs.REG_BITS.DEV_STS.pack(READY=1, RESET_FINISHED=1)
 # Plain integers: a comparison of enum members dominates the cost here.
 _STATUS_AT = defs.IoCdescCommon.status.offset
 _FLUSHED = int(defs.IoCompStatus.FLUSHED)
-_SRD_SEND = int(defs.PktOpcode.SRD_SEND)
-# Number of a device and cycle of its output.
-Where: TypeAlias = tuple[int, int]
 
 
 def _flushed_before(owed: Sequence[bytes], at: int) -> bool:
@@ -87,13 +80,13 @@ class Scoreboard:
     """
 
     def __init__(self, models: Predictors, moderation: int = 0) -> None:
-        self._models, self.predictors, self.memories = models, models.devices, models.memories
+        self.predictors, self.memories = models.devices, models.memories
+        self._transport = models.transport
         self.moderation = moderation
         self._event_times: Counter[int] = Counter()
         self.compared: Counter[str] = Counter()
         self.listeners: list[Callable[[str, Any], object]] = []
         self._admin_interrupts: Counter[int] = Counter()
-        self._next_psn: Counter[tuple[int, int]] = Counter()
         self._comparisons = {
             DmaWrite: lambda one: self.write(one.device, one.cycle, one.address, one.data),
             PayloadRun: lambda one: self.payload_writes(
@@ -297,31 +290,7 @@ class Scoreboard:
 
     def packet(self, device: int, cycle: int, packet: bytes) -> None:
         """Compares a packet that left a device."""
-        where = device, cycle
-        route = route_of(packet)
-        owed = self.predictors[device].packets.get(route)
-        if not owed:
-            raise differs(
-                where, f"packet {packet[:64].hex()} is not due",
-                Named("packet", "none", route_text(route)),
-            )  # fmt: skip
-        wanted = owed.popleft()
-        if not same_packet(packet, wanted):
-            raise differs(
-                where, f"packet\n  expected {wanted.hex()}\n  got      {packet.hex()}",
-                packet_field(wanted, packet),
-            )  # fmt: skip
-        if route.opcode == _SRD_SEND:
-            (psn,) = psn_of(packet)
-            node = route.dst_node
-            due = self._next_psn[device, node]
-            if psn != due:
-                raise differs(
-                    where, f"psn {psn}, not {due}, to {node}",
-                    Named("psn of efa_pkt_hdr", str(due), str(psn)),
-                )  # fmt: skip
-            self._next_psn[device, node] = due + 1 & 0xFFFFFFFF
-        self.compared["packets"] += 1
+        self.compared[self._transport.compare((device, cycle), packet)] += 1
         if self.listeners:
             self._report("packet", packet)
 
@@ -330,8 +299,6 @@ class Scoreboard:
         if one.kind == RESET and defs.EVENTS.reset.unpack(one.data).step == DRAINED:
             device = one.device
             self._admin_interrupts[device] = self.predictors[device].interrupts[ADMIN_VECTOR]
-            for to in [to for to in self._next_psn if to[0] == device]:
-                del self._next_psn[to]
         if self.listeners:
             self._report("event", one)
 
@@ -425,15 +392,10 @@ class Scoreboard:
                 for entry in due
             ),
             *(f"asynchronous event {entry[:24].hex()}" for entry in predictor.async_events),
-            *(
-                f"packet {packet[:32].hex()}"
-                for due in predictor.packets.values()
-                for packet in due
-            ),
             *(f"register response at {address:#x}" for address, *_ in predictor.register_responses),
             *(f"{len(piece.data)} bytes at {piece.address:#x}" for piece in predictor.payload),
             *("reset that the device has not begun" for _ in list(predictor.waiting)[:1]),
-            *(f"packet on its way: {key}" for key in self._models.in_flight(number)),
+            *self._transport.outstanding(number),
         ]
         wanted, got = predictor.interrupts[ADMIN_VECTOR], self._admin_interrupts[number]
         # Moderated messages merge; software detects a missing last one.

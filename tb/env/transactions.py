@@ -6,6 +6,7 @@
 | HostStore, PinChange, AsyncRequest | input | predictor |
 | MemoryWrite, MemoryFault | host memory, written by the CPU | predictor |
 | Packet | network output of one device, input of another | predictor, scoreboard |
+| Arrival | network input of a device with the reliable transport | predictor |
 | Event | ev_* report | predictor, scoreboard, coverage |
 | DmaWrite, PayloadRun, Message | output to the host | scoreboard |
 """
@@ -68,6 +69,14 @@ class Packet(NamedTuple):
     data: bytes
 
 
+class Arrival(NamedTuple):
+    """A packet that a device has accepted from the fabric, well formed or not."""
+
+    cycle: int
+    device: int
+    data: bytes
+
+
 class Event(NamedTuple):
     """An ev_* report of a device: kind (defs.Ev) and data."""
 
@@ -106,5 +115,5 @@ class Message(NamedTuple):
     address: int | None = None
 
 
-PREDICTED = {HostStore, PinChange, AsyncRequest, MemoryWrite, MemoryFault, Packet, Event}
+PREDICTED = {HostStore, PinChange, AsyncRequest, MemoryWrite, MemoryFault, Packet, Arrival, Event}
 COMPARED = {Packet, Event, DmaWrite, PayloadRun, Message}

@@ -22,6 +22,7 @@ from cocotb.triggers import ValueChange
 from efa_cosim.layouts.defs import Perf, PerfStream
 from tb.lib.requests import *  # noqa: F403 - benches build accesses and conditions with these
 from tb.lib.requests import (
+    ARRIVALS,
     BYTES,
     CONDITION,
     EVENT,
@@ -387,6 +388,10 @@ class Native:
     def packets(self) -> tuple[np.ndarray, list[bytes]]:
         """Returns packets that left a device, their fates and their bytes."""
         return self._take_with_bytes(PACKETS, PACKET)
+
+    def arrivals(self) -> tuple[np.ndarray, list[bytes]]:
+        """Returns packets that a device has accepted (knob arrive_log), and their bytes."""
+        return self._take_with_bytes(ARRIVALS, PACKET)
 
     def loads(self) -> np.ndarray:
         return self._take(LOADS, LOAD)

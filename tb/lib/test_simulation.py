@@ -8,7 +8,7 @@ import time
 import pytest
 
 from efa_cosim.boundary.backend import BackendUnavailable
-from tb.lib import host, simulation
+from tb.lib import backends, simulation
 from tb.lib.simulation import Simulation, _end_group, brief
 
 
@@ -39,9 +39,9 @@ def test_opening_a_device_shows_its_build(tmp_path, monkeypatch, capsys):
     program.write_text(f"#!/bin/sh\necho '{line}'\nsleep 1\necho 'no compiler' >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setattr(simulation.sys, "executable", str(program))
-    monkeypatch.setattr(host, "simulator_missing", lambda _: None)
+    monkeypatch.setattr(backends, "simulator_missing", lambda _: None)
     with pytest.raises(BackendUnavailable, match="no compiler"):
-        host.open_simulator("verilator")
+        backends.open_simulator("verilator")
     assert capsys.readouterr().err == line + "\n"
 
 

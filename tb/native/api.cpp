@@ -91,6 +91,7 @@ u64 efa_log(u32 which, void **at) {
         case 4: return give(bench().loads, at);
         case 6: return give(bench().pins, at);
         case 7: return give(bench().inputs, at);
+        case 8: return give(bench().arrivals, at);
         default: *at = bench().bytes.data(); return bench().bytes.size();
     }
 }
@@ -104,10 +105,12 @@ void efa_log_clear(u32 which) {
         case 4: bench().loads.clear(); break;
         case 6: bench().pins.clear(); break;
         case 7: bench().inputs.clear(); break;
+        case 8: bench().arrivals.clear(); break;
         default: break;
     }
-    // Writes and packets share the payload bytes, which are cleared when both logs are empty.
-    if (bench().writes.size() == 0 && bench().packets.size() == 0) bench().bytes.clear();
+    // These logs share the payload bytes, which are cleared when all of them are empty.
+    if (bench().writes.size() == 0 && bench().packets.size() == 0 && bench().arrivals.size() == 0)
+        bench().bytes.clear();
 }
 
 u64 efa_log_total(u32 which) {

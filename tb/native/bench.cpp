@@ -26,7 +26,7 @@ void Bench::start(int count, u64 seed) {
     waiting_ = wakes_ = false;
     conditions_.clear(), bytes.clear(), errors.clear();
     events.restart(), writes.restart(), interrupts.restart(), packets.restart(), loads.restart();
-    pins.restart(), inputs.restart();
+    pins.restart(), inputs.restart(), arrivals.restart();
     std::memset(events_seen, 0, sizeof events_seen);
     digest.clear();
     for (int device = 0; device < kMaxDevices; device++) {

@@ -55,11 +55,12 @@ class Bench {
     PerfCounters perf_counters[kMaxDevices];
     Fabric fabric;
     Digest digest;
-    std::vector<u8> bytes;  // payload of write and packet records
+    std::vector<u8> bytes;  // payload of write, packet and arrival records
     Log<EventRecord> events;
     Log<WriteRecord> writes;
     Log<InterruptRecord> interrupts;
     Log<PacketRecord> packets;
+    Log<PacketRecord> arrivals;  // packets that a device has accepted (knob arrive_log)
     Log<LoadRecord> loads;
     Log<PinRecord> pins;
     Log<InputRecord> inputs;

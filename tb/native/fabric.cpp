@@ -89,7 +89,7 @@ void Fabric::route(int device, const std::vector<u8> &packet) {
             bench_.fail(device, "packet of %zu bytes has %lu as payload length", packet.size(),
                         length);
         record.dst_node = field(packet, EFA_PKT_HDR__DST_NODE__LSB, EFA_PKT_HDR__DST_NODE__WIDTH);
-        for (int other = 0; other < bench_.devices; other++)
+        for (int other = 0; other < bench_.devices && !knobs.net_far; other++)
             if (bench_.host[other]->knobs.node == record.dst_node) target = other;
     }
     u64 due = bench_.cycle + rng.between(knobs.net_latency_min, knobs.net_latency_max);
@@ -155,7 +155,10 @@ void Fabric::arrive(int device, const Shown &seen, Driven &drive) {
         bench_.digest.word(0x200 + device);
         bench_.shake(kPinIn, device, first_bytes(drive.net_data),
                      u64(drive.net_last) << 1 | side.first);
-        if (drive.net_last) side.busy = false;
+        if (drive.net_last) {
+            side.busy = false;
+            accepted(device, side.entering);
+        }
     }
     if (drive.net_valid) return;
     if (!side.busy) {
@@ -175,6 +178,13 @@ void Fabric::arrive(int device, const Shown &seen, Driven &drive) {
     drive.net_keep = count == 64 ? ~u64(0) : (u64(1) << count) - 1;
     drive.net_last = count == left;
     drive.net_valid = drive.net_new = true;
+}
+
+void Fabric::accepted(int device, const std::vector<u8> &packet) {
+    const Knobs &knobs = bench_.host[device]->knobs;
+    if (knobs.arrive_log)
+        bench_.arrivals.add({bench_.cycle, bench_.store_bytes(packet.data(), packet.size()),
+                             u32(packet.size()), u32(device), kDelivered, u32(knobs.node)});
 }
 
 bool Fabric::quiet() const {

@@ -23,6 +23,7 @@ class Fabric {
    private:
     void leave(int device, const Shown &seen, Driven &drive);
     void arrive(int device, const Shown &seen, Driven &drive);
+    void accepted(int device, const std::vector<u8> &packet);
     void route(int device, const std::vector<u8> &packet);
     void queue(int device, u64 due, const std::vector<u8> &packet);
     void respond(int device, u64 due, const std::vector<u8> &packet);

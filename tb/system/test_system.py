@@ -11,7 +11,7 @@ AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress",
          "collisions", "wires")  # fmt: skip
 BUILDS = [(area, {}) for area in AREAS]
 BUILDS += [("pair", {"DEVICES": 2}), ("large", LARGE), ("wide", LARGE),
-           ("sq_host", {"SQ_HOST": 1})]  # fmt: skip
+           ("sq_host", {"SQ_HOST": 1}), ("reliable", {"DEVICES": 2, "RELIABLE": 1})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("area", "params"), BUILDS, ids=[area for area, _ in BUILDS])

@@ -1,0 +1,508 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares and delivers the packets of decision 0009: lost, duplicated, reordered, sent again.
+
+The models speak decision 0002. They differ from the devices in the following, which is done here:
+
+- All transmissions of a packet are equal apart from path, behind and incarnation; the first one is
+  compared with the packet of the model of the sender. Once an acknowledgement has shown a packet to
+  its sender, the host may write its buffer again, while the payload for another transmission is
+  read: that payload is free, as the receiver drops the packet.
+- A device accepts a packet by the rules of the receiver (efa_cosim.transport.receiver). The model
+  receives each packet that these rules execute, once, and its acknowledgement is the outcome.
+- A packet of a message that has ended need not be sent.
+- The model of the sender receives this acknowledgement when an acknowledgement that the device
+  accepts shows the packet. Each acknowledgement that leaves a device shows nothing but outcomes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from efa_cosim.device.admin import MAX_RNR_RETRY
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.fields import PktHdrFields, SrdAckFields, SrdHdrFields
+from efa_cosim.transport.endpoint import Endpoint
+from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK, number_distance, psn_distance
+from tb.env.difference import Where, differs, not_due
+from tb.env.direct_transport import reported_route
+from tb.env.predictor import Route, route_of
+from tb.lib.failure import Named, field_of
+
+if TYPE_CHECKING:
+    from tb.env.predictor import Predictor
+    from tb.env.transactions import Arrival, Event, Packet
+
+_ACK, _SEND = int(defs.PktOpcode.SRD_ACK), int(defs.PktOpcode.SRD_SEND)
+_RNR, _ABORT = defs.IoCompStatus.REMOTE_ERROR_RNR, int(defs.IoCompStatus.REMOTE_ERROR_ABORT)
+_MISMATCH = int(defs.IoCompStatus.REMOTE_ERROR_FEATURE_MISMATCH)
+# Causes of acknowledgements that the sender finds, after the report of the arrival.
+BY_SENDER = (defs.TransportAnomaly.SESSION, defs.TransportAnomaly.PSN)
+_WINDOW = 1 << defs.TRANSPORT.psn_window_w
+_PATHS = 1 << defs.TRANSPORT.paths_w
+_QUIET_CYCLES = defs.TRANSPORT.quiet_ticks * defs.TRANSPORT.tick_cycles
+_NODES = 1 << defs.LIMITS.node_w
+_HEADER = defs.SrdHdr.SIZE
+
+
+def same_transmission(packet: bytes, other: bytes) -> bool:
+    """True for equal packets apart from path, behind and incarnation."""
+    return packet[_HEADER:] == other[_HEADER:] and _packet_of(packet) == _packet_of(other)
+
+
+def _packet_of(packet: bytes) -> SrdHdrFields:
+    """Returns the header without what differs between transmissions."""
+    return SrdHdrFields.read(packet)._replace(path=0, behind=0, incarnation=0)
+
+
+def _content_of(packet: bytes) -> SrdHdrFields:
+    """Returns the header without the fields that the device chooses."""
+    return _packet_of(packet)._replace(psn=0, session=0)
+
+
+def _field(expected: bytes, found: bytes, without: Callable[[bytes], SrdHdrFields]) -> Named:
+    """Returns the first field in which two packets differ; `without` clears those that may."""
+    due, got = without(expected), without(found)
+    for name, one, other in zip(SrdHdrFields._fields, due, got, strict=True):
+        if one != other:
+            return Named(f"{name} of efa_srd_hdr", str(one), str(other))
+    return field_of(defs.SrdHdr, expected, expected[:_HEADER] + found[_HEADER:])
+
+
+@dataclass(slots=True)
+class Sent:
+    """A packet that a device has sent.
+
+    - `first`: its first transmission
+    - `model`: the packet of the model
+    """
+
+    first: bytes
+    model: bytes
+
+
+@dataclass(slots=True)
+class Session:
+    """The packets of a session by PSN; `next` is the PSN after the newest one, `open` are those
+    that no acknowledgement has shown to the sender."""
+
+    number: int
+    next: int = 0
+    over: bool = False
+    sent: dict[int, Sent] = field(default_factory=dict)
+    open: dict[int, Sent] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """Statuses of the executed packets of a session by PSN.
+
+    - `oldest`: the newest lowest unresolved PSN that the sender has shown to the receiver
+    - `accepted`: all PSNs before are accepted or before `oldest`
+    """
+
+    oldest: int
+    accepted: int
+    status: dict[int, int] = field(default_factory=dict)
+
+    def all_before(self) -> int:
+        """Returns the first PSN that may not be shown as accepted."""
+        if psn_distance(self.oldest, self.accepted) > 0:
+            self.accepted = self.oldest
+        while self.status.get(self.accepted) == 0:
+            self.accepted = self.accepted + 1 & PSN_MASK
+        return self.accepted
+
+
+class Peer:
+    """The sender of one device to one node: what acknowledgements have shown to it."""
+
+    def __init__(self, resolve: Callable[[Sent, int], None]) -> None:
+        self._resolve = resolve
+        self.sessions: dict[int, Session] = {}
+        self.current: Session | None = None
+        self.incarnation = 0
+
+    def acknowledge(self, ack: SrdAckFields) -> defs.TransportAnomaly | None:
+        """Gives new outcomes to the model, by the rules of the sender."""
+        session = self.current
+        if session is None or ack.session != session.number or session.over:
+            newest = 0 if session is None else session.number
+            new = session is None or number_distance(ack.session, newest) > 0
+            return defs.TransportAnomaly.SESSION if new else None
+        bits = accepted_bits(ack)
+        if (psn_distance(ack.psn, session.next) > 0 or not bits <= session.sent.keys()
+                or (ack.status and psn_distance(ack.refused_psn, session.next) >= 0)):
+            return defs.TransportAnomaly.PSN
+        distance = number_distance(ack.incarnation, self.incarnation) if self.incarnation else 0
+        if distance < 0:
+            return None
+        if distance > 0 or ack.status == _ABORT:
+            session.over = True
+            for psn in list(session.open):
+                self._resolve(session.open.pop(psn), _ABORT)
+        elif ack.status and ack.refused_psn in session.open:
+            outcomes = dict.fromkeys(self._shown(session, ack, bits), 0)
+            outcomes.setdefault(ack.refused_psn, ack.status)
+            self._end(session, outcomes)
+        else:
+            self._end(session, dict.fromkeys(self._shown(session, ack, bits), 0))
+        self.incarnation = ack.incarnation
+        return None
+
+    @staticmethod
+    def _shown(session: Session, ack: SrdAckFields, bits: set[int]) -> list[int]:
+        """Returns the open PSNs that an acknowledgement shows as accepted."""
+        return [psn for psn in session.open if psn_distance(psn, ack.psn) < 0 or psn in bits]
+
+    def _end(self, session: Session, outcomes: dict[int, int]) -> None:
+        for psn, status in outcomes.items():
+            self._resolve(session.open.pop(psn), status)
+
+
+def accepted_bits(ack: SrdAckFields) -> set[int]:
+    """Returns the PSNs whose bit is set."""
+    bits = int.from_bytes(ack.bitmap, "little")
+    return {ack.bitmap_psn + at & PSN_MASK for at in range(8 * BITMAP_BYTES) if bits >> at & 1}
+
+
+class _Clock:
+    """Stands in for a network: the receiver rules need its time only."""
+
+    now = 0
+
+    def attach(self, node: int, receive: Callable[[bytes], object]) -> None:
+        """The transport passes the packets."""
+
+    def send(self, packet: bytes) -> None:
+        """The device sends its packets itself."""
+
+    def reset(self, node: int) -> None:
+        """The transport begins with a new receiver."""
+
+    def at(self, cycle: int, function: Callable[[], object]) -> Any:
+        """Never calls: the receiver rules have no timer."""
+
+
+class _Receiver(Endpoint):
+    """Accepts the packets for a device by the rules of the decision, and sends nothing.
+
+    `replies` are those without state of the receiver: ABORT, and those of the quiet time.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.incarnation = 0  # until an acknowledgement of the device shows it
+        self.replies: set[SrdAckFields] = set()
+
+    def begin_quiet(self, now: int) -> None:
+        """Begins the time after a reset."""
+        self._quiet_until = now + _QUIET_CYCLES
+
+    def reply(self, packet: bytes) -> None:
+        """Takes note of a reply without state; the outcomes have all others."""
+        ack = SrdAckFields.read(packet)
+        if ack.status in (0, _ABORT):
+            self.replies.add(ack._replace(incarnation=0))
+
+
+class ReliableTransport:
+    """Compares and delivers the packets of devices with the reliable transport."""
+
+    def __init__(self, devices: Sequence[Predictor]) -> None:
+        self._devices = devices
+        self._clock = _Clock()
+        self._receivers = [self._receiver(device) for device in range(len(devices))]
+        # Accepted packets that the device has not reported, by opcode, sender and receiver.
+        self._unreported: list[Counter[tuple[int, ...]]] = [Counter() for _ in devices]
+        self._outcomes: list[dict[tuple[int, int], Outcomes]] = [{} for _ in devices]
+        # Packets of the models that were refused by RNR and are sent again.
+        self._again: list[defaultdict[Route, deque[bytes]]] = [defaultdict(deque) for _ in devices]
+        self._retries: list[Counter[int]] = [Counter() for _ in devices]
+        self._by_node = {one.device.node_id: d for d, one in enumerate(devices)}
+
+    def _receiver(self, device: int) -> _Receiver:
+        return _Receiver(
+            self._clock, self._devices[device].device.node_id, _NODES,
+            lambda packet: self._execute(device, packet),
+            datagram=self._devices[device].device.receive,
+            anomaly=lambda cause, packet: self._malformed(device, cause, packet),
+        )  # fmt: skip
+
+    def _peer(self, device: int, node: int) -> Peer:
+        peers: dict[int, Any] = self._receivers[device].senders
+        if node not in peers:
+            peers[node] = Peer(lambda sent, status: self._resolve(device, sent, status))
+        return peers[node]
+
+    # Packets that leave a device.
+
+    def departs(self, one: Packet) -> None:
+        """Does nothing: the comparison finds the packet of the model."""
+
+    def compare(self, where: Where, packet: bytes) -> str:
+        """Compares a packet by its kind."""
+        if packet[0] == _ACK:
+            self._check_acknowledgement(where, packet)
+            return "acknowledgements"
+        if packet[0] != _SEND:
+            self._due(where, packet)
+            return "packets"
+        head = SrdHdrFields.read(packet)
+        self._check_header(where, head)
+        peer = self._peer(where[0], head.dst_node)
+        session = peer.sessions.get(head.session)
+        if session is None:
+            self._check_session(where, peer, head)
+            session = peer.current = peer.sessions[head.session] = Session(head.session)
+        sent = session.sent.get(head.psn)
+        if sent is not None:
+            if head.psn not in session.open:
+                packet = packet[:_HEADER] + sent.first[_HEADER : len(packet)]
+            if not same_transmission(packet, sent.first):
+                raise differs(
+                    where, f"transmission of PSN {head.psn} again\n"
+                    f"  expected {sent.first.hex()}\n  got      {packet.hex()}",
+                    _field(sent.first, packet, _packet_of),
+                )  # fmt: skip
+            return "retransmissions"
+        # The PSN of a cancelled message may be left out.
+        if psn_distance(head.psn, session.next) < 0:
+            raise differs(
+                where, f"new packet with PSN {head.psn}, after {session.next - 1}",
+                Named("psn of efa_srd_hdr", f"{session.next} or later", str(head.psn)),
+            )  # fmt: skip
+        sent = Sent(packet, self._due(where, packet))
+        session.sent[head.psn] = session.open[head.psn] = sent
+        session.next = head.psn + 1 & PSN_MASK
+        return "packets"
+
+    def _due(self, where: Where, packet: bytes) -> bytes:
+        """Returns the packet of the model that a device sends for the first time."""
+        route = route_of(packet)
+        again, owed = self._again[where[0]][route], self._devices[where[0]].packets.get(route)
+        # The back-off after RNR doubles for each message on its own, so its order is free.
+        for wanted in again:
+            if self._equal(wanted, packet):
+                again.remove(wanted)
+                return wanted
+        while owed:
+            wanted = owed.popleft()
+            if self._equal(wanted, packet):
+                return wanted
+            if self._is_open(where[0], wanted):
+                owed.appendleft(wanted)
+                break
+        if not owed:
+            raise not_due(where, packet)
+        raise differs(
+            where, f"packet\n  expected {owed[0].hex()}\n  got      {packet.hex()}",
+            _field(owed[0], packet, _content_of),
+        )  # fmt: skip
+
+    def _is_open(self, device: int, packet: bytes) -> bool:
+        """False for a packet of a message that has ended: the device need not send it."""
+        messages = self._devices[device].device.datapath.sends.messages
+        return packet[0] != _SEND or PktHdrFields.read(packet).msg_id in messages
+
+    @staticmethod
+    def _equal(wanted: bytes, packet: bytes) -> bool:
+        return wanted[_HEADER:] == packet[_HEADER:] and _content_of(wanted) == _content_of(packet)
+
+    def _check_header(self, where: Where, head: SrdHdrFields) -> None:
+        """Checks the fields of a data packet that the model does not have."""
+        target = self._by_node.get(head.dst_node)
+        known = {0} if target is None else {0, self._receivers[target].incarnation}
+        for name, good, expected in (
+            ("session", head.session != 0, "a number"),
+            ("status", head.status == 0, "0"),
+            ("path", head.path < _PATHS, f"below {_PATHS}"),
+            ("behind", head.behind < _WINDOW, f"below {_WINDOW}"),
+            ("incarnation", head.incarnation in known, f"one of {known}"),
+        ):
+            if not good:
+                found = getattr(head, name)
+                raise differs(
+                    where, f"{name} {found} of PSN {head.psn} to node {head.dst_node}",
+                    Named(f"{name} of efa_srd_hdr", expected, str(found)),
+                )  # fmt: skip
+
+    def _check_session(self, where: Where, peer: Peer, head: SrdHdrFields) -> None:
+        """Checks that a session is newer than the one before, which is over."""
+        before = peer.current
+        if before is None:
+            return
+        if not before.over or number_distance(head.session, before.number) < 0:
+            raise differs(
+                where, f"session {head.session} to node {head.dst_node}, after {before.number}",
+                Named("session of efa_srd_hdr", str(before.number), str(head.session)),
+            )  # fmt: skip
+
+    # Acknowledgements that leave a device.
+
+    def _check_acknowledgement(self, where: Where, packet: bytes) -> None:
+        """Checks the fields of an acknowledgement and that it shows nothing but outcomes."""
+        receiver = self._receivers[where[0]]
+        if len(packet) != defs.SrdAck.SIZE:
+            raise self._lie(where, "length", defs.SrdAck.SIZE, f"{len(packet)} bytes")
+        ack = SrdAckFields.read(packet)
+        for name, wanted in (("src_node", receiver.node), ("length", BITMAP_BYTES), ("flags", 0),
+                             ("reserved", 0)):  # fmt: skip
+            if getattr(ack, name) != wanted:
+                raise self._lie(where, name, wanted, getattr(ack, name))
+        if not ack.incarnation or receiver.incarnation not in (0, ack.incarnation):
+            raise self._lie(
+                where, "incarnation", receiver.incarnation or "a number", ack.incarnation
+            )
+        receiver.incarnation = ack.incarnation
+        if ack._replace(incarnation=0) in receiver.replies:
+            return
+        outcomes = self._outcomes[where[0]].get((ack.dst_node, ack.session))
+        if outcomes is None:
+            raise self._lie(where, "session", "one of an accepted packet", ack.session)
+        self._check_truth(where, ack, outcomes)
+        if ack.status:
+            self._check_refusal(where, ack, outcomes)
+
+    def _check_truth(self, where: Where, ack: SrdAckFields, outcomes: Outcomes) -> None:
+        before = outcomes.all_before()
+        if psn_distance(ack.psn, before) > 0:
+            raise self._lie(
+                where, "psn", f"up to {before}, which is not accepted", ack.psn,
+            )  # fmt: skip
+        for psn in accepted_bits(ack):
+            status = outcomes.status.get(psn)
+            if status != 0:
+                state = "not executed" if status is None else f"refused with {status}"
+                raise self._lie(where, "bitmap", f"PSN {psn}, which is {state}, as not accepted",
+                                "accepted")  # fmt: skip
+
+    def _check_refusal(self, where: Where, ack: SrdAckFields, outcomes: Outcomes) -> None:
+        status = outcomes.status.get(ack.refused_psn)
+        if status != ack.status:
+            raise self._lie(where, "status", f"{status} for PSN {ack.refused_psn}", ack.status)
+
+    def _lie(self, where: Where, name: str, expected: object, found: object) -> Exception:
+        return differs(
+            where, f"acknowledgement with {name} {found}",
+            Named(f"{name} of efa_srd_ack", str(expected), str(found)),
+        )  # fmt: skip
+
+    # Packets that a device accepts.
+
+    def arrives(self, one: Arrival) -> None:
+        """Executes a packet if the rules of the receiver pass it, or takes an acknowledgement."""
+        device, packet = one.device, one.data
+        predictor = self._devices[device]
+        if predictor.resetting or predictor.device.in_reset:
+            return
+        self._clock.now = one.cycle
+        self._unreported[device][_reported(packet)] += 1
+        self._receivers[device].receive(packet)
+        self._show_oldest(device, packet)
+
+    def _show_oldest(self, device: int, packet: bytes) -> None:
+        """Takes the oldest PSN that a packet has shown to the receiver."""
+        if len(packet) >= _HEADER and packet[0] != _ACK:
+            head = SrdHdrFields.read(packet)
+            peer = self._receivers[device].receivers.get(head.src_node)
+            outcomes = self._outcomes[device].get((head.src_node, head.session))
+            if peer is not None and outcomes is not None and peer.session == head.session:
+                outcomes.oldest = peer.oldest
+
+    def _malformed(self, device: int, cause: defs.TransportAnomaly, packet: bytes) -> None:
+        """The device reports an anomaly instead of a received packet, or afterwards."""
+        if packet[:1] != bytes((_ACK,)) or cause not in BY_SENDER:
+            self._unreported[device][_reported(packet)] -= 1
+
+    def reported(self, one: Event) -> None:
+        """Takes the report of an accepted packet."""
+        self._unreported[one.device][reported_route(one)] -= 1
+
+    def _execute(self, device: int, packet: bytes) -> int | None:
+        """Gives a packet to the model; returns its outcome. RDMA of a peer is refused."""
+        head = SrdHdrFields.read(packet)
+        status = self._executed(device, packet, head) if head.opcode == _SEND else _MISMATCH
+        if status is not None:
+            key, oldest = (head.src_node, head.session), head.psn - head.behind & PSN_MASK
+            outcomes = self._outcomes[device].setdefault(key, Outcomes(oldest, oldest))
+            outcomes.status[head.psn] = status
+        return status
+
+    def _executed(self, device: int, packet: bytes, head: SrdHdrFields) -> int | None:
+        """Returns the status of the acknowledgement of the model, None without one."""
+        predictor = self._devices[device]
+        sent = self._sent(head)
+        if sent is not None and same_transmission(packet, sent.first):
+            predictor.device.receive(sent.model)
+        else:
+            # No device has sent this packet: its message has no id.
+            bare = PktHdrFields.read(packet)._replace(psn=0, msg_id=0, path=0, reserved=0)
+            predictor.device.receive(PktHdrFields.pack(**bare._asdict()) + packet[_HEADER:])
+        route = Route(_ACK, head.dst_qpn, head.src_qpn, head.dst_node, head.src_node)
+        acks = predictor.packets.pop(route, None)
+        return PktHdrFields.read(acks[0]).status if acks else None
+
+    def _sent(self, head: SrdHdrFields) -> Sent | None:
+        source = self._by_node.get(head.src_node)
+        if source is None:
+            return None
+        session = self._peer(source, head.dst_node).sessions.get(head.session)
+        return None if session is None else session.sent.get(head.psn)
+
+    def _resolve(self, device: int, sent: Sent, status: int) -> None:
+        """Gives an outcome to the model of the sender, or the packet again after RNR."""
+        predictor, head = self._devices[device], PktHdrFields.read(sent.model)
+        message = predictor.device.datapath.sends.messages.get(head.msg_id)
+        if message is None:
+            return
+        retries = message.qp.rnr_retry
+        if status == _RNR and self._retries[device][head.msg_id] < retries:
+            self._retries[device][head.msg_id] += retries != MAX_RNR_RETRY
+            self._again[device][route_of(sent.model)].append(sent.model)
+            return
+        predictor.device.receive(PktHdrFields.pack(
+            opcode=_ACK, src_qpn=head.dst_qpn, dst_qpn=head.src_qpn, psn=head.psn,
+            msg_id=head.msg_id, src_node=head.dst_node, dst_node=head.src_node, status=status,
+        ))  # fmt: skip
+
+    # Resets and the end.
+
+    def drained(self, device: int, cycle: int) -> None:
+        """Forgets sessions and outcomes of a device; its quiet time begins."""
+        self._receivers[device] = self._receiver(device)
+        self._receivers[device].begin_quiet(cycle)
+        self._outcomes[device].clear()
+        self._unreported[device].clear()
+        self._again[device].clear()
+
+    def done(self, device: int, cycle: int) -> None:
+        """Begins the quiet time again: a device counts it from the end of the reset."""
+        self._receivers[device].begin_quiet(cycle)
+
+    def outstanding(self, device: int) -> list[str]:
+        """Returns texts of unreported arrivals, and of packets without an acknowledgement."""
+        owed = [
+            f"report of {count} packets of opcode, sender and receiver {route}"
+            for route, count in self._unreported[device].items() if count
+        ]  # fmt: skip
+        peers: dict[int, Any] = self._receivers[device].senders
+        for node, peer in peers.items():
+            owed += [
+                f"acknowledgement of PSN {psn} of session {session.number} to node {node}"
+                for session in peer.sessions.values() for psn, sent in session.open.items()
+                if self._is_open(device, sent.model)
+            ]  # fmt: skip
+        queues = *self._devices[device].packets.values(), *self._again[device].values()
+        return owed + [
+            f"packet {packet[:_HEADER].hex()}"
+            for packets in queues for packet in packets if self._is_open(device, packet)
+        ]  # fmt: skip
+
+
+def _reported(packet: bytes) -> tuple[int, ...]:
+    """Returns opcode, sender and receiver of a packet, as the device reports them."""
+    route = route_of(packet) if len(packet) >= _HEADER else Route(0, 0, 0, 0, 0)
+    return route.opcode, route.src_qpn, route.dst_qpn

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests two devices with the reliable transport (scenarios: tb/scenarios/reliable.py).
+
+The build has RELIABLE=1. A share of packets is of 65536.
+"""
+
+from typing import Any
+
+import cocotb
+import pyuvm
+
+from tb.env.nic_env import ROUGH, NicTest
+from tb.env.raced import race
+from tb.scenarios import reliable
+
+LOSS_1 = {"net_loss": 655}
+LOSS_10 = {"net_loss": 6554}
+DUPLICATES = {"net_dup": 65536, "net_reorder_max": 4000}
+REORDERING = {"net_reorder": 20000, "net_reorder_max": 3000}
+EVERYTHING = {"net_loss": 3000, "net_dup": 12000, **REORDERING}
+
+
+class Exchange(NicTest):
+    """Base of the tests: messages of 0 to 8,192 bytes in both directions."""
+
+    work = staticmethod(reliable.exchange)
+    profile = "recorded"
+    least = 500
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class ReliableDevicesExchange(Exchange):
+    """reliable.exchange"""
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class ReliableDevicesExchangeOnRoughHosts(Exchange):
+    """reliable.exchange.rough"""
+
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class OnePercentIsLost(Exchange):
+    """reliable.loss"""
+
+    knobs = LOSS_1
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class TenPercentAreLost(Exchange):
+    """reliable.loss.much"""
+
+    knobs = LOSS_10
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class EveryPacketComesTwice(Exchange):
+    """reliable.duplicates"""
+
+    knobs = DUPLICATES
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class PacketsAreReordered(Exchange):
+    """reliable.reordering"""
+
+    knobs = REORDERING
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class PacketsAreLostDuplicatedAndReordered(Exchange):
+    """reliable.everything"""
+
+    knobs = EVERYTHING
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class PacketsAreLostDuplicatedAndReorderedOnRoughHosts(Exchange):
+    """reliable.everything.rough"""
+
+    knobs = ROUGH | EVERYTHING
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class MessagesWaitForTheirReceives(NicTest):
+    """reliable.rnr"""
+
+    work = staticmethod(reliable.not_ready)
+    profile = "recorded"
+    least = 200
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class MessagesWaitForTheirReceivesUnderLoss(MessagesWaitForTheirReceives):
+    """reliable.rnr.loss"""
+
+    knobs = EVERYTHING
+
+
+@cocotb.test(timeout_time=200, timeout_unit="ms")
+async def objects_end_on_a_clean_fabric(dut: Any) -> None:
+    """reliable.endings"""
+    await race(dut, reliable.endings, devices=2)
+
+
+@cocotb.test(timeout_time=200, timeout_unit="ms")
+async def objects_end_while_packets_are_lost(dut: Any) -> None:
+    """reliable.endings.loss"""
+    await race(dut, reliable.endings, devices=2, **LOSS_10)
+
+
+@cocotb.test(timeout_time=200, timeout_unit="ms")
+async def objects_end_while_everything_happens(dut: Any) -> None:
+    """reliable.endings.everything"""
+    await race(dut, reliable.endings, devices=2, **ROUGH | EVERYTHING)
+
+
+@cocotb.test(timeout_time=200, timeout_unit="ms")
+async def a_peer_resets_on_a_clean_fabric(dut: Any) -> None:
+    """reliable.reset"""
+    await race(dut, reliable.peer_resets, devices=2)
+
+
+@cocotb.test(timeout_time=200, timeout_unit="ms")
+async def a_peer_resets_while_everything_happens(dut: Any) -> None:
+    """reliable.reset.everything"""
+    await race(dut, reliable.peer_resets, devices=2, **ROUGH | EVERYTHING)
