@@ -100,6 +100,9 @@ system: $(STAMP) simulators ## [long] the whole device, all areas or TEST=area
 icarus: $(STAMP) simulators ## [long] unit benches, the whole device and golden cycles on Icarus, long tests included
 	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/unit tb/system tb/perf/test_golden.py
 
+peer-fuzz: $(STAMP) ## [long] an untrusted node beside two devices: PACKETS=1000000 SIM=verilator|icarus; reports/peer_fuzz
+	$(BIN)/python -m tb.peer_fuzz --packets $(or $(PACKETS),1000000) --sim $(or $(SIM),verilator) --seed $(or $(SEED),1)
+
 isolation-fuzz: $(STAMP) ## [long] an untrusted tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/isolation_fuzz
 	$(BIN)/python -m tb.isolation_fuzz --stores $(or $(STORES),1000000) --backend $(or $(BACKEND),model) --seed $(or $(SEED),1)
 

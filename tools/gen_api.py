@@ -62,7 +62,7 @@ PAGE = (
         Entry("efa_cosim.backends:backend_names"),
         Entry("efa_cosim.backends.model:open_model"),
         Entry("efa_cosim.backends.model:ModelBackend", ("*",)),
-        Entry("tb.lib.host:open_simulator"),
+        Entry("tb.lib.backends:open_simulator"),
         Entry("efa_cosim.boundary.backend:BackendUnavailable"),
     )),
     Section("Device, host memory and fabric", "See `examples/fault.py`.", (

@@ -6,8 +6,9 @@ Inside a cocotb test, blocking software runs through the bridge (tb/lib/bridge.p
     backends = in_simulation(native)            # a backend for each device
     await bridge(software)(backends[0])
 
-Outside, `open_simulator("verilator")` starts a simulation that serves this process over a socket.
-Host memory is mapped from the simulator, so that a memory access needs no message.
+Outside, `open_simulator("verilator")` (tb/lib/backends.py) starts a simulation that serves this
+process over a socket. Host memory is mapped from the simulator, so that a memory access needs no
+message.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import os
 import socket
 import tempfile
 from collections.abc import Callable, Iterable
-from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,12 +30,11 @@ from efa_cosim.boundary.backend import (
     BackendUnavailable,
     DeviceTimeout,
     msix_table_stores,
-    profile_strap,
 )
+from efa_cosim.layouts.defs import TRANSPORT
 from tb.lib import requests as host
 from tb.lib.bridge import resume
 from tb.lib.simulation import Simulation
-from tb.simulators import simulator_missing
 
 if TYPE_CHECKING:
     from efa_cosim.boundary.backend import Store, Word
@@ -50,15 +49,22 @@ MOST_PATIENCE = 64
 # the expected word arrives, and a device that waits for the host in a reset is never idle.
 LOOK_CYCLES = 40_000
 # A host without any access in flight for this long sees no further activity. This time exceeds the
-# device's completion timeout, which is its slowest own action.
+# device's completion timeout, which is its slowest own action, and with the reliable transport the
+# timeouts of four losses in a row before a first measurement.
 DEAD_CYCLES = 100_000
+RELIABLE_DEAD_CYCLES = 8 * TRANSPORT.rto_initial * TRANSPORT.tick_cycles + DEAD_CYCLES
 # Upper bound of each wait. Traffic of the longest test ends well before this. A device that never
 # becomes idle must fail with a reason before the simulator's own limit ends the test.
 WAIT_CYCLES = 1_000_000
 
 
 class RtlBackend(Backend):
-    """Drives one simulated device. `link` carries accesses, logs and time; see Link."""
+    """Drives one simulated device. `link` carries accesses, logs and time; see Link.
+
+    `dead_cycles`: time after which an idle device has nothing more to do.
+    """
+
+    dead_cycles = DEAD_CYCLES
 
     def __init__(
         self, link: Link, name: str, device: int = 0, node_id: int = 1, record: bool = False
@@ -114,7 +120,7 @@ class RtlBackend(Backend):
     def _wait_out_silence(self, condition: Callable[[], object], left: int) -> None:
         """Waits with nothing in flight: only a timer of the device can still lead to activity."""
         news = host.writes_are(self.link.writes_seen() + 1)
-        if self.link.run([news, host.idle(DEAD_CYCLES)], left) == 1 and not condition():
+        if self.link.run([news, host.idle(self.dead_cycles)], left) == 1 and not condition():
             raise DeviceTimeout("the device is idle and the condition does not hold")
 
     def settle(self) -> None:
@@ -410,39 +416,3 @@ class OuterLink(Link):
         if self._connection is not None:
             self._connection.close()
         self._simulation.end()
-
-
-def open_simulator(
-    sim: str,
-    profile: str = "default",
-    record: bool = False,
-    nodes: int = 1,
-    node_id: int = 1,
-    seed: int = 1,
-    params: dict[str, int] | None = None,
-    waves: bool = False,
-    **knobs: int,
-) -> Any:
-    """Opens a simulated device for software of this process; returns a list for several nodes.
-
-    `waves` writes the waves of the run and prints their path at the end; this build is a separate
-    one.
-    """
-    reason = simulator_missing(sim)
-    if reason is not None:
-        raise BackendUnavailable(reason)
-    knobs = {"profile": profile_strap(profile), **knobs}
-    params = {**({"DEVICES": nodes} if nodes > 1 else {}), **(params or {})}
-    link = OuterLink(
-        sim, seed, params, nodes, [{"node": node_id + d, **knobs} for d in range(nodes)], waves
-    )
-    link.record = record
-    backends = [RtlBackend(link, sim, d, node_id + d, record) for d in range(nodes)]
-    for backend in backends:
-        backend.sq_host = bool(params.get("SQ_HOST"))
-    return backends[0] if nodes == 1 else backends
-
-
-# Entry points of efa_cosim.backends.
-open_verilator = partial(open_simulator, "verilator")
-open_icarus = partial(open_simulator, "icarus")

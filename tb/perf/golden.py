@@ -16,7 +16,8 @@ import yaml  # type: ignore[import-untyped]
 
 from efa_cosim.jobs.files import atomic_write
 from efa_cosim.jobs.progress import Progress
-from tb.lib.host import RtlBackend, open_simulator
+from tb.lib.backends import open_simulator
+from tb.lib.host import RtlBackend
 from tb.perf.queues import Device
 from tb.perf.scenarios import SCENARIOS, Cycles, Scenario
 from tb.simulators import ROOT, SIMULATORS

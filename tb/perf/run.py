@@ -22,7 +22,8 @@ from efa_cosim.jobs.progress import Progress
 from efa_cosim.layouts import defs
 from efa_cosim.measure.origin import origin
 from efa_cosim.measure.record import Mismatch, stamped
-from tb.lib.host import RtlBackend, open_simulator
+from tb.lib.backends import open_simulator
+from tb.lib.host import RtlBackend
 from tb.perf import curves
 from tb.perf.queues import DMA_LATENCY, REQUEST_BYTES, Device, PerfError
 from tb.perf.records import built, of_row

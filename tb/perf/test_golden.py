@@ -3,7 +3,7 @@
 
 import pytest
 
-from tb.lib.host import open_simulator
+from tb.lib.backends import open_simulator
 from tb.perf import golden
 
 ACCEPT = "`make golden` writes the new counts for review, if they are meant"

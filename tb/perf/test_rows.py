@@ -16,7 +16,7 @@ from efa_cosim.layouts import defs
 from efa_cosim.measure import record
 from efa_cosim.measure.record import stamped
 from tb.lib import requests as host
-from tb.lib.host import open_simulator
+from tb.lib.backends import open_simulator
 from tb.perf import page, rates, rows, run, work
 from tb.perf.latencies import doorbell_to_flit
 from tb.perf.observe import steady

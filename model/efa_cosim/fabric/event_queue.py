@@ -49,6 +49,15 @@ class EventQueue:
     def __len__(self) -> int:
         return len(self._heap) - self.cancelled
 
+    @property
+    def next_cycle(self) -> int | None:
+        """The cycle of the next event, None without one."""
+        heap = self._heap
+        while heap and heap[0][2] is None and heap[0][3].function is None:
+            heappop(heap)
+            self.cancelled -= 1
+        return heap[0][0] if heap else None
+
     def push(self, cycle: int, function: Callable[[Any], object], argument: object) -> None:
         """Adds the call function(argument) in a cycle from `now` on."""
         heappush(self._heap, (cycle, next(self._numbers), function, argument))

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connects simulated devices and devices of the reference model by one `Network` of a fabric file.
+
+The simulation stops for each packet that leaves a device and for each event of the network, so a
+packet takes the cycles that the fabric file says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from efa_cosim.fabric.description import FabricDescription
+from efa_cosim.fabric.network import Network
+from tb.lib import requests as host
+from tb.lib.host import IDLE_CYCLES, RELIABLE_DEAD_CYCLES, OuterLink
+
+_IDLE = host.idle()[0]
+# Devices of one simulation (kMaxDevices of tb/native/pins.h).
+MOST_SIMULATED = 2
+
+
+class SimulatedNetwork(Network):
+    """A network whose time is that of a simulation: `run` runs both.
+
+    `link` carries the packets of the simulated devices; set by FabricLink.
+    """
+
+    link: FabricLink
+
+    def run(self, until: int | None = None, limit: int | None = None) -> int:
+        """Runs simulation and network up to cycle `until`, without `until` until something happens.
+
+        Ends early if nothing is on its way. Returns 0 if nothing has happened, else 1; `limit` is
+        not used.
+        """
+        before = self.link.activity
+        if until is None:
+            step = 1 if not self.idle else RELIABLE_DEAD_CYCLES
+            self.link.run([host.writes_are(self.link.writes_seen() + 1)], step)
+            if not self.idle:
+                return 1
+        else:
+            self.link.run([host.idle(IDLE_CYCLES)], until - self.now)
+        return int(not self.idle or self.link.activity != before)
+
+    def follow(self, cycle: int) -> None:
+        """Executes the events up to and with a cycle of the simulation."""
+        super().run(cycle)
+
+    @property
+    def next_cycle(self) -> int | None:
+        """The cycle of the next event, None without one."""
+        return self._events.next_cycle
+
+
+class FabricLink(OuterLink):
+    """A link whose devices are nodes of a network; `run` moves the packets of both.
+
+    - `nodes`: their numbers in the network, in the order of the devices
+    - `network`: carries their packets
+    - `knobs`: of each device
+
+    The other parameters are those of OuterLink.
+    """
+
+    def __init__(
+        self,
+        sim: str,
+        seed: int,
+        params: dict[str, int],
+        nodes: Sequence[int],
+        network: SimulatedNetwork,
+        knobs: dict[str, int],
+        waves: bool = False,
+    ) -> None:
+        self.nodes, self.network = nodes, network
+        self._sent = [0] * len(nodes)
+        self._seen: list[tuple[Any, bytes]] = []
+        own = [{**knobs, "node": node, "net_far": 1} for node in nodes]
+        super().__init__(sim, seed, params, len(nodes), own, waves)
+        network.link = self
+        for device, node in enumerate(nodes):
+            network.attach(node, partial(self._deliver, device))
+        network.follow(self.cycle)
+
+    @property
+    def activity(self) -> tuple[int, int]:
+        """Writes to hosts, and packets that have left the simulated devices."""
+        return self.writes_seen(), sum(self._sent)
+
+    def run(self, until: Iterable[host.Condition], cycles: int) -> int:
+        """Runs simulation and network; an idle condition holds only while the network is idle."""
+        conditions = list(until)
+        end = self.cycle + cycles
+        while True:
+            active = [place for place, one in enumerate(conditions)
+                      if one[0] != _IDLE or self.network.idle]  # fmt: skip
+            packets = [host.packets_are(count + 1, device)
+                       for device, count in enumerate(self._sent)]  # fmt: skip
+            step, following = end - self.cycle, self.network.next_cycle
+            if following is not None:
+                step = min(step, max(following - self.cycle, 1))
+            woken = super().run([*(conditions[place] for place in active), *packets], step)
+            self._carry()
+            if 0 <= woken < len(active):
+                place = active[woken]
+                if conditions[place][0] != _IDLE or self.network.idle:
+                    return place
+            if self.cycle >= end:
+                return -1
+
+    def log(self, kind: str) -> Any:
+        """Returns log records of the simulation; its packets are those that `run` has carried."""
+        if kind != "packets":
+            return super().log(kind)
+        seen, self._seen = self._seen, []
+        return [record for record, _ in seen], [content for _, content in seen]
+
+    def _carry(self) -> None:
+        """Gives the packets that have left a device to the network, each in its cycle."""
+        records, contents = super().log("packets")
+        for place in np.argsort(records["cycle"], kind="stable"):
+            record, content = records[place], contents[place]
+            self._sent[record["device"]] += 1
+            if self.record:
+                self._seen.append((record, content))
+            self.network.follow(max(int(record["cycle"]), self.network.now))
+            self.network.send(content)
+        self.network.follow(max(self.cycle, self.network.now))
+
+    def _deliver(self, device: int, packet: bytes) -> None:
+        self.call("inject", device, [packet], 0)
+
+
+def chosen_nodes(description: FabricDescription, simulated: Sequence[int] | None) -> list[int]:
+    """Returns the numbers of the nodes to simulate; the other ones are of the reference model.
+
+    - `simulated`: these numbers; None: the nodes that the fabric file gives another backend than
+      `model`, all nodes if it gives none
+
+    Raises ValueError for a node that the fabric does not have, and for more nodes than a simulation
+    holds.
+    """
+    numbers = [node.number for node in description.nodes]
+    named = [node.number for node in description.nodes if node.backend != "model"]
+    chosen = named or numbers if simulated is None else list(simulated)
+    for number in chosen:
+        if number not in numbers:
+            raise ValueError(f"no node {number} in the fabric: expected one of {numbers}")
+    if not 1 <= len(set(chosen)) == len(chosen) <= MOST_SIMULATED:
+        raise ValueError(
+            f"{len(chosen)} simulated nodes: name 1 to {MOST_SIMULATED} different ones with "
+            f"`simulated`, the others are of the reference model")
+    return chosen

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs an untrusted node beside two devices that exchange messages (make peer-fuzz).
+
+    python -m tb.peer_fuzz --packets 1000000 --sim verilator --seed 7
+
+Writes reports/peer_fuzz/summary.json. Exit status 1 if the node affected the devices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import struct
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from efa_cosim.backends import open_backend
+from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
+from efa_cosim.fabric.description import parse_fabric
+from efa_cosim.host.admin_queue import DriverError
+from efa_cosim.host.completion_queue import VerbsError
+from efa_cosim.jobs.progress import Progress
+from efa_cosim.layouts import defs
+from efa_cosim.layouts.wire import precompiled
+from tb.scenarios.untrusted_peer import untrusted_peer
+from tb.simulators import ROOT
+
+OUT = ROOT / "reports/peer_fuzz/summary.json"
+FOUND = (AssertionError, DeviceTimeout, DriverError, VerbsError, RuntimeError)
+FABRIC = "seed: {seed}\nnodes: [1, 2, 3]\npaths: {{count: 8, default: {{latency: 40}}}}\n"
+VICTIMS, UNTRUSTED = [1, 2], 3
+_TARGET = precompiled(defs.SrdHdr, "dst_node")
+
+
+class Tap:
+    """Sees the packets to the untrusted node."""
+
+    def __init__(self) -> None:
+        self._packets: list[bytes] = []
+
+    def sent(self, _now: int, packet: bytes) -> None:
+        if _TARGET.unpack_from(packet)[0] == UNTRUSTED:
+            self._packets.append(packet)
+
+    def delivered(self, _now: int, _packet: bytes) -> None:
+        """Only packets that leave a device are of interest."""
+
+    def reset(self, _now: int, _node: int) -> None:
+        """Resets are of no interest."""
+
+    def take(self) -> list[bytes]:
+        """Returns the packets since the last call."""
+        packets, self._packets = self._packets, []
+        return packets
+
+
+def fuzz(
+    sim: str, seed: int, packets: int, progress: Callable[[int, int], object] = lambda _a, _b: None
+) -> dict[str, Any]:
+    """Returns the result of a run: verdict, seconds, and the counts or the reason.
+
+    `sim` is a simulator; both victims are simulated. Raises BackendUnavailable.
+    """
+    tap, started = Tap(), time.monotonic()
+    result: dict[str, Any] = {"simulator": sim, "seed": seed}
+    devices = open_backend(sim, fabric=parse_fabric(FABRIC.format(seed=seed)), simulated=VICTIMS,
+                           model=False, observer=tap)  # fmt: skip
+    assert isinstance(devices, list)
+    # A simulated device has a link, here that of a fabric.
+    network = devices[0].link.network  # type: ignore[attr-defined]
+    shorter = 0
+
+    def send(packet: bytes) -> None:
+        nonlocal shorter
+        try:
+            network.send(packet)
+        except (ValueError, struct.error):
+            # The fabric cannot route a packet without a header.
+            shorter += 1
+
+    try:
+        done = untrusted_peer(devices, random.Random(seed), UNTRUSTED, send, tap.take, packets,
+                            progress=progress)  # fmt: skip
+        result |= {"verdict": "passed", **done, "without_header": shorter,
+                   "cycles": devices[0].cycles}  # fmt: skip
+        devices[0].close()
+    except FOUND as error:
+        result |= {"verdict": "failed", "reason": f"{type(error).__name__}: {error}"}
+        devices[0].abort()
+    return result | {"seconds": round(time.monotonic() - started, 1)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--packets", type=int, default=1_000_000, help="default: %(default)s")
+    parser.add_argument("--sim", choices=("verilator", "icarus"), default="verilator")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    if options.packets < 1:
+        parser.error("--packets is at least 1")
+    try:
+        with Progress("untrusted packets", options.packets) as progress:
+            result = fuzz(options.sim, options.seed, options.packets, progress.at)
+    except BackendUnavailable as error:
+        print(f"peer-fuzz: {error}", file=sys.stderr)
+        return 2
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps(result, indent=2) + "\n")
+    print(", ".join(f"{name}: {value}" for name, value in result.items()))
+    return int(result["verdict"] != "passed")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests simulated devices on a fabric file, beside devices of the reference model."""
+
+from random import Random
+
+import pytest
+
+from efa_cosim.backends import open_backend
+from efa_cosim.fabric.description import parse_fabric
+from efa_cosim.host.queue_pair import RdmaWr
+from efa_cosim.layouts.defs import IoCompStatus
+from tb.lib.fabric_link import chosen_nodes
+from tb.peer_fuzz import fuzz
+from tb.scenarios import reliable
+
+FEATURE_MISMATCH = IoCompStatus.REMOTE_ERROR_FEATURE_MISMATCH
+FAULTS = """
+seed: 5
+nodes: [{node: 4, backend: verilator}, {node: 7, backend: verilator}, 9]
+paths:
+  count: 8
+  default: {latency: 100, loss: 0.03, reorder: {probability: 0.05, depth: 8, delay: 3000}}
+  overrides:
+    - {path: 2, down: [{from: 0, to: 10000000}]}
+    - {path: 5, duplicate: {probability: 0.2, delay: 500}}
+"""
+
+
+@pytest.mark.parametrize("pair", [(0, 1), (1, 2)], ids=["two simulated", "simulated and model"])
+def test_messages_arrive_once_over_a_fabric_with_faults(pair, sim, unless_long):
+    unless_long("fabric")
+    devices = open_backend(sim, fabric=parse_fabric(FAULTS), profile="recorded")
+    try:
+        names = [device.name for device in devices]
+        assert names == [sim, sim, "model"]
+        assert [device.node_id for device in devices] == [4, 7, 9]
+        reliable.exchange([devices[place] for place in pair], Random(3), rounds=2)
+        lost = sum(one.lost for one in devices[0].link.network.path_counters())
+        assert lost > 0
+    finally:
+        devices[0].close()
+
+
+def test_rdma_of_a_model_to_a_simulated_device_is_refused(sim, unless_long):
+    unless_long("fabric")
+    devices = open_backend(sim, fabric=parse_fabric(FAULTS), profile="recorded")
+    with devices[0]:
+        near, far = (reliable.Node(devices[place]) for place in (2, 0))
+        a, b = reliable.Endpoint(near), reliable.Endpoint(far)
+        target = {**a.towards(b), "remote_addr": b.buffer.addr, "r_key": b.buffer.r_key}
+        for size in (0, 8, 20_000):
+            a.qp.post_write(RdmaWr(**target, sges=[a.sge(0, size)] if size else [], wr_id=size))
+            done = a.cq.wait_for(1, **reliable.PATIENCE)
+            assert (done["wr_id"][0], done["status"][0]) == (size, FEATURE_MISMATCH)
+
+
+def test_the_fabric_gives_a_packet_its_cycles(sim, unless_long):
+    unless_long("fabric")
+    found = []
+    for latency in (500, 1700):
+        text = f"nodes: [1, 2]\npaths: {{count: 8, default: {{latency: {latency}}}}}\n"
+        devices = open_backend(sim, fabric=parse_fabric(text))
+        with devices[0]:
+            out, into = reliable.streams(
+                [reliable.Node(device) for device in devices], Random(1))  # fmt: skip
+            out.post_receives()
+            # The first packet finds the peer in the quiet time after its reset.
+            for slot in range(2):
+                out.send(slot)
+                begin = devices[0].cycles
+                reliable.poll_sends(out, into)
+            found.append(devices[0].cycles - begin)
+    # There and back.
+    assert abs(found[1] - found[0] - 2 * (1700 - 500)) <= 8
+
+
+def test_an_untrusted_node_harms_nobody(sim, unless_long):
+    unless_long("fabric")
+    result = fuzz(sim, seed=1, packets=3000)
+    assert result["verdict"] == "passed", result
+    assert result["sends_the_peer_ended"] > 0
+
+
+def test_the_nodes_to_simulate_must_exist_and_fit():
+    mixed = parse_fabric("nodes: [1, {node: 2, backend: verilator}, 3]\npaths: {count: 8}\n")
+    assert chosen_nodes(mixed, None) == [2]
+    description = parse_fabric("nodes: [1, 2, 3]\npaths: {count: 8}\n")
+    assert chosen_nodes(description, [3, 1]) == [3, 1]
+    with pytest.raises(ValueError, match="no node 4 in the fabric: expected one of"):
+        chosen_nodes(description, [4])
+    for wrong in (None, [], [1, 1]):
+        with pytest.raises(ValueError, match="simulated nodes: name 1 to 2 different ones"):
+            chosen_nodes(description, wrong)
