@@ -40,8 +40,8 @@ def open_backend(name: str, **options: Any) -> Backend | list[Backend]:
     - `profile`: attributes that the device reports, `default`, `recorded` (those of the device of
       the recorded sessions) or `cosim` (more page translations, long timeouts)
     - `interface`: minor interface version that the device reports, default that of the profile
-    - `fabric`: of the model only: a fabric file with paths, loss and other faults (docs/fabric.md);
-      its nodes are the devices
+    - `fabric`: a fabric file with paths, loss and other faults (docs/fabric.md); its nodes are the
+      devices
     - `record`: keep DMA writes and packets for `writes()` and `packets()`, default False
 
     The options of the simulators besides these:
