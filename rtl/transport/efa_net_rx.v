@@ -63,6 +63,7 @@ module efa_net_rx #(
   localparam [16:0] LAST_OF_HEADER = `EFA_PKT_HDR__BYTES - 1;
   localparam LINES = 1 << LINE_W;
   localparam SLOTS = 1 << SLOT_W;
+  localparam [15:0] MAX_RDMA = `EFA_LIMITS__MAX_MTU + `EFA_PKT_RDMA__BYTES;
   localparam [3:0] NO_FAULT = 4'd0;
   localparam [15:0] ACK_LENGTH = RELIABLE != 0 ? `EFA_SRD_ACK__BYTES - `EFA_SRD_HDR__BYTES : 16'd0;
   localparam PKT_LOG2 = 6;
@@ -92,6 +93,7 @@ module efa_net_rx #(
   wire stranger;
   wire false_field;
   wire ours = header[`EFA_PKT_HDR__DST_NODE] == s_cfg_node_id && !stranger;
+  wire [15:0] longest = is_rdma ? MAX_RDMA : `EFA_LIMITS__MAX_MTU;
   wire [16:0] last_byte = {1'b0, length} + LAST_OF_HEADER;
   wire [10:0] last_index = last_byte[16:6];
   wire [8:0] index = inside_q ? index_q : 9'd0;
@@ -99,7 +101,7 @@ module efa_net_rx #(
   wire [63:0] tail_keep = ~({64{1'b1}} << 1 << last_byte[5:0]);
   wire keep_fits = at_end ? s_net_keep == tail_keep : &s_net_keep;
   wire fits = s_net_last == at_end && keep_fits
-      && length <= `EFA_LIMITS__MAX_MTU && !(is_ack && length != ACK_LENGTH);
+      && length <= longest && !(is_ack && length != ACK_LENGTH);
   wire bad = (inside_q && bad_q) || away || !known || !ours || !fits || false_field;
   wire [3:0] why = inside_q && bad_q ? why_q : !known ? `EFA_ANOMALY_NET__OPCODE
       : !ours ? `EFA_ANOMALY_NET__NODE : !fits ? `EFA_ANOMALY_NET__LENGTH : `EFA_ANOMALY_NET__ACK;

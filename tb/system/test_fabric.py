@@ -14,15 +14,17 @@ from tb.peer_fuzz import fuzz
 from tb.scenarios import reliable
 
 FEATURE_MISMATCH = IoCompStatus.REMOTE_ERROR_FEATURE_MISMATCH
-FAULTS = """
+NODES = "nodes: [{node: 4, backend: verilator}, {node: 7, backend: verilator}, 9]\n"
+CLEAN = f"{NODES}paths: {{count: 8}}\n"
+FAULTS = f"""
 seed: 5
-nodes: [{node: 4, backend: verilator}, {node: 7, backend: verilator}, 9]
-paths:
+{NODES}paths:
   count: 8
-  default: {latency: 100, loss: 0.03, reorder: {probability: 0.05, depth: 8, delay: 3000}}
+  default: {{latency: 100, loss: 0.03, reorder: {{probability: 0.05, depth: 8, delay: 3000}}}}
   overrides:
-    - {path: 2, down: [{from: 0, to: 10000000}]}
-    - {path: 5, duplicate: {probability: 0.2, delay: 500}}
+    # Set-up ends before; a packet that is lost before the first measurement waits 262,144 cycles.
+    - {{path: 2, down: [{{from: 35000, to: 10000000}}]}}
+    - {{path: 5, duplicate: {{probability: 0.2, delay: 500}}}}
 """
 
 
@@ -43,15 +45,18 @@ def test_messages_arrive_once_over_a_fabric_with_faults(pair, sim, unless_long):
 
 def test_rdma_of_a_model_to_a_simulated_device_is_refused(sim, unless_long):
     unless_long("fabric")
-    devices = open_backend(sim, fabric=parse_fabric(FAULTS), profile="recorded")
+    devices = open_backend(sim, fabric=parse_fabric(CLEAN), profile="recorded")
     with devices[0]:
         near, far = (reliable.Node(devices[place]) for place in (2, 0))
         a, b = reliable.Endpoint(near), reliable.Endpoint(far)
         target = {**a.towards(b), "remote_addr": b.buffer.addr, "r_key": b.buffer.r_key}
+        begin = devices[0].cycles
         for size in (0, 8, 20_000):
             a.qp.post_write(RdmaWr(**target, sges=[a.sge(0, size)] if size else [], wr_id=size))
             done = a.cq.wait_for(1, **reliable.PATIENCE)
             assert (done["wr_id"][0], done["status"][0]) == (size, FEATURE_MISMATCH)
+        # Each packet was refused at once: none was sent until the peer counts as dead.
+        assert devices[0].cycles - begin < 20_000
 
 
 def test_the_fabric_gives_a_packet_its_cycles(sim, unless_long):

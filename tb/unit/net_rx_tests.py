@@ -16,6 +16,7 @@ from efa_cosim.layouts.defs import (
     AnomalyNet,
     PktHdr,
     PktOpcode,
+    PktRdma,
     SrdHdr,
 )
 from efa_cosim.transport.packets import BITMAP_BYTES
@@ -39,6 +40,7 @@ NODES = 1 << LIMITS.node_w
 WINDOW = 1 << TRANSPORT.psn_window_w
 CHECKED = {"path": 8, "status": 8, "flags": 8, "session": 16, "incarnation": 16, "behind": 16}
 LINES = timing("efa_net_rx", "line").depth
+RDMA = [PktOpcode.RDMA_WRITE, PktOpcode.READ_REQUEST, PktOpcode.READ_RESPONSE]
 
 
 class Bench:
@@ -67,7 +69,7 @@ class Bench:
         # Opcodes that differ from a known one in a single bit.
         known = [PktOpcode.UD_SEND, PktOpcode.SRD_SEND, PktOpcode.SRD_ACK]
         if self.reliable:
-            known += [PktOpcode.RDMA_WRITE, PktOpcode.READ_REQUEST, PktOpcode.READ_RESPONSE]
+            known += RDMA
         unknown = {code ^ 1 << bit for code in known for bit in range(8)} - set(known)
         self.unknown = itertools.cycle(self.rng.sample(sorted(unknown), len(unknown)))
 
@@ -665,3 +667,25 @@ async def false_packets_across_a_reset(dut):
         await bench.drained()
         assert not bench.anomaly.beats
         await bench.complete()
+
+
+@cocotb.test()
+async def longest_packets(dut):
+    """transport.net_rx.longest: The longest packet of each kind is stored, one byte more is
+    dropped. RDMA packets have a header of their own beside the payload."""
+    bench = Bench(dut)
+    await bench.start()
+    longest = dict.fromkeys((PktOpcode.UD_SEND, PktOpcode.SRD_SEND), LIMITS.max_mtu)
+    if bench.reliable:
+        longest |= dict.fromkeys(RDMA, LIMITS.max_mtu + PktRdma.SIZE)
+    for opcode, size in longest.items():
+        header = bench.header(size + 1, opcode=opcode)
+        bench.net.post(*bench.flits(bytes(header.pack()) + bench.rng.randbytes(size + 1)))
+        bench.send(size, opcode=opcode)
+        beat = (await bench.pkt.take(1))[0]
+        await bench.free(await bench.check(beat))
+        await bench.drained()
+        causes = [EVENTS.anomaly_net.unpack(one["data"]).what for one in bench.anomaly.beats]
+        assert causes == [AnomalyNet.LENGTH]
+        bench.anomaly.beats.clear()
+    await bench.complete()
