@@ -11,7 +11,6 @@ that fails to load are failures here, although each of them exits with 0 elsewhe
 """
 
 import ast
-import contextlib
 import fcntl
 import hashlib
 import importlib.util
@@ -25,6 +24,7 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from efa_cosim.jobs.files import newest_first
 from tb import code_coverage
 from tb.lib.failure import five_lines, named
 from tb.results import note
@@ -137,14 +137,10 @@ def _digest(sim: str, sources: list[Path], options: list[str]) -> str:
 
 
 def _prune(folder: Path, prefix: str, keep: Path) -> None:
-    times = {}
-    for path in folder.glob(prefix + "-*"):
-        # Another process may remove builds at the same time.
-        with contextlib.suppress(FileNotFoundError):
-            if path.is_dir() and path != keep:
-                times[path] = path.stat().st_mtime
-    for path in sorted(times, key=times.__getitem__, reverse=True)[CACHED_BUILDS - 1 :]:
-        if time.time() - times[path] > 3600:
+    builds = newest_first(
+        path for path in folder.glob(prefix + "-*") if path.is_dir() and path != keep)
+    for path, changed in [*builds.items()][CACHED_BUILDS - 1 :]:
+        if time.time() - changed > 3600:
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes files atomically."""
+"""Writes files atomically, and sorts paths by age."""
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -20,3 +21,15 @@ def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:
         with contextlib.suppress(OSError):
             part.unlink()
         raise
+
+
+def newest_first(paths: Iterable[Path]) -> dict[Path, float]:
+    """Returns the times of the last change (seconds) by path, the newest first.
+
+    A path that another process removes meanwhile is left out.
+    """
+    times = {}
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            times[path] = path.stat().st_mtime
+    return dict(sorted(times.items(), key=lambda one: one[1], reverse=True))

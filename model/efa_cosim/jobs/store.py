@@ -7,7 +7,6 @@ it already has. Only the process that wants the results writes them, so each cou
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import shutil
@@ -15,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from efa_cosim.jobs.files import atomic_write
+from efa_cosim.jobs.files import atomic_write, newest_first
 from efa_cosim.jobs.job import Job
 
 CACHED_TREES = 6
@@ -64,11 +63,6 @@ def keep(folder: Path, tree: str, job: Job, result: Any) -> None:
 
 
 def _prune(newest: Path) -> None:
-    times = {}
-    for tree in newest.parent.iterdir():
-        # Another process may remove trees at the same time.
-        with contextlib.suppress(FileNotFoundError):
-            times[tree] = tree.stat().st_mtime
-    for tree in sorted(times, key=times.__getitem__, reverse=True)[CACHED_TREES:]:
+    for tree in [*newest_first(newest.parent.iterdir())][CACHED_TREES:]:
         if tree != newest:
             shutil.rmtree(tree, ignore_errors=True)
