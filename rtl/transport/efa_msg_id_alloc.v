@@ -76,7 +76,6 @@ module efa_msg_id_alloc #(
   wire [COLS-1:0] release_col = A_COL << s_release_place[COL_W-1:0];
   wire [N-1:0] used_d;
 
-  // Index of the first set bit, bit by bit.
   wire [COL_W-1:0] col_found;
   wire [ROW_W-1:0] row_found;
 
@@ -90,17 +89,21 @@ module efa_msg_id_alloc #(
       assign used_d[place*COLS+:COLS] = (cols | (give_row[place] ? give_col : {COLS{1'b0}}))
           & ~(release_row[place] ? release_col : {COLS{1'b0}});
     end
-    for (place = 0; place < COL_W; place = place + 1) begin : g_col_bit
-      localparam HALF = 1 << place;
-      wire [COLS-1:0] has = {COLS / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}};
-      assign col_found[place] = (first_col & has) != {COLS{1'b0}};
-    end
-    for (place = 0; place < ROW_W; place = place + 1) begin : g_row_bit
-      localparam HALF = 1 << place;
-      wire [ROWS-1:0] has = {ROWS / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}};
-      assign row_found[place] = (first_row & has) != {ROWS{1'b0}};
-    end
   endgenerate
+
+  efa_onehot_index #(
+      .INDEX_W(COL_W)
+  ) u_col (
+      .s_bits (first_col),
+      .m_index(col_found)
+  );
+
+  efa_onehot_index #(
+      .INDEX_W(ROW_W)
+  ) u_row (
+      .s_bits (first_row),
+      .m_index(row_found)
+  );
 
   assign m_next_free = ready_q;
   assign m_next_id = id_q;
