@@ -10,7 +10,6 @@ memory that belongs to no process.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import time
@@ -18,14 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 from efa_cosim.backends import backend_names, open_backend
-from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
+from efa_cosim.boundary.backend import DeviceTimeout
 from efa_cosim.host.admin_queue import DriverError
 from efa_cosim.host.completion_queue import VerbsError
-from efa_cosim.jobs.progress import Progress
+from tb.fuzz_command import run_fuzz
 from tb.scenarios.untrusted_tenant import Intrusion, TenantKnobs, untrusted_tenant
-from tb.simulators import ROOT
 
-OUT = ROOT / "reports/isolation_fuzz/summary.json"
 FOUND = (Intrusion, DeviceTimeout, DriverError, VerbsError, RuntimeError)
 
 
@@ -63,17 +60,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.stores < 1 or options.queues < 1:
         parser.error("--stores and --queues are at least 1")
-    try:
-        with Progress("tenant stores", options.stores) as progress:
-            result = fuzz(options.backend, options.seed, options.stores, options.queues,
-                          progress.at)
-    except BackendUnavailable as error:
-        print(f"isolation-fuzz: {error}", file=sys.stderr)
-        return 2
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps(result, indent=2) + "\n")
-    print(", ".join(f"{name}: {value}" for name, value in result.items()))
-    return int(result["verdict"] != "passed")
+    return run_fuzz("isolation_fuzz", "tenant stores", options.stores,
+                    lambda show: fuzz(options.backend, options.seed, options.stores,
+                                      options.queues, show))  # fmt: skip
 
 
 if __name__ == "__main__":

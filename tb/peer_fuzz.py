@@ -9,7 +9,6 @@ Writes reports/peer_fuzz/summary.json. Exit status 1 if the node affected the de
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import struct
 import sys
@@ -18,17 +17,15 @@ from collections.abc import Callable
 from typing import Any
 
 from efa_cosim.backends import open_backend
-from efa_cosim.boundary.backend import BackendUnavailable, DeviceTimeout
+from efa_cosim.boundary.backend import DeviceTimeout
 from efa_cosim.fabric.description import parse_fabric
 from efa_cosim.host.admin_queue import DriverError
 from efa_cosim.host.completion_queue import VerbsError
-from efa_cosim.jobs.progress import Progress
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.wire import precompiled
+from tb.fuzz_command import run_fuzz
 from tb.scenarios.untrusted_peer import untrusted_peer
-from tb.simulators import ROOT
 
-OUT = ROOT / "reports/peer_fuzz/summary.json"
 FOUND = (AssertionError, DeviceTimeout, DriverError, VerbsError, RuntimeError)
 FABRIC = "seed: {seed}\nnodes: [1, 2, 3]\npaths: {{count: 8, default: {{latency: 40}}}}\n"
 VICTIMS, UNTRUSTED = [1, 2], 3
@@ -101,16 +98,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.packets < 1:
         parser.error("--packets is at least 1")
-    try:
-        with Progress("untrusted packets", options.packets) as progress:
-            result = fuzz(options.sim, options.seed, options.packets, progress.at)
-    except BackendUnavailable as error:
-        print(f"peer-fuzz: {error}", file=sys.stderr)
-        return 2
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps(result, indent=2) + "\n")
-    print(", ".join(f"{name}: {value}" for name, value in result.items()))
-    return int(result["verdict"] != "passed")
+    return run_fuzz("peer_fuzz", "untrusted packets", options.packets,
+                    lambda show: fuzz(options.sim, options.seed, options.packets,
+                                      show))  # fmt: skip
 
 
 if __name__ == "__main__":

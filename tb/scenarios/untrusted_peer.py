@@ -13,6 +13,7 @@ from efa_cosim.host.endpoints import QKEY, SRD, Endpoint, Node, create_all_handl
 from efa_cosim.host.queue_pair import SendWr
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
+from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK
 from efa_cosim.transport.sender import REFUSALS
 from tb.scenarios.reliable import poll, poll_sends, streams
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from random import Random
 
 OPCODE, STATUS = defs.PktOpcode, defs.IoCompStatus
-BITMAP_BYTES = defs.SrdAck.SIZE - defs.SrdHdr.SIZE
 MOST_PAYLOAD = 4096
 CANARY_BYTES = 1 << 16
 # Messages of each victim in a batch; packets of the victims that the untrusted node remembers.
@@ -108,7 +108,7 @@ class UntrustedNode:
         """Returns an acknowledgement of a packet, or of others near it, true or not."""
         rng = self.rng
         data = SrdHdrFields.read(packet)
-        psn = data.psn + rng.choice((0, 0, 1, 1, 2, 200)) & 0xFFFF_FFFF
+        psn = data.psn + rng.choice((0, 0, 1, 1, 2, 200)) & PSN_MASK
         status = rng.choice((0, 0, 0, *sorted(REFUSALS)))
         return SrdAckFields.pack(
             opcode=OPCODE.SRD_ACK, flags=0, length=BITMAP_BYTES,
