@@ -125,28 +125,27 @@ class HostOutputMonitor(LogMonitor):
         ]
 
 
+def _with_bytes(kind: type[Packet | Arrival], records: Any, data: list[bytes]) -> list[Any]:
+    """Returns a transaction for each record of a packet and its bytes."""
+    return [
+        kind(cycle, device, content)
+        for cycle, device, content
+        in zip(records["cycle"].tolist(), records["device"].tolist(), data, strict=True)
+    ]
+
+
 class PacketMonitor(LogMonitor):
     """Publishes packets that leave a device, in the cycle of their last flit."""
 
     def batch(self) -> list[Any]:
-        records, data = self.native.packets()
-        return [
-            Packet(cycle, device, content)
-            for cycle, device, content
-            in zip(records["cycle"].tolist(), records["device"].tolist(), data, strict=True)
-        ]
+        return _with_bytes(Packet, *self.native.packets())
 
 
 class ArrivalMonitor(LogMonitor):
     """Publishes packets that a device accepts, in the cycle of their last flit."""
 
     def batch(self) -> list[Any]:
-        records, data = self.native.arrivals()
-        return [
-            Arrival(cycle, device, content)
-            for cycle, device, content
-            in zip(records["cycle"].tolist(), records["device"].tolist(), data, strict=True)
-        ]
+        return _with_bytes(Arrival, *self.native.arrivals())
 
 
 class EventMonitor(LogMonitor):

@@ -33,7 +33,6 @@ from tb.env.reliable_transport import ReliableTransport
 from tb.env.scoreboard import Scoreboard
 from tb.env.shown import KINDS, ShownEvents
 from tb.lib.bridge import bridge
-from tb.lib.host import RELIABLE_DEAD_CYCLES
 from tb.lib.native import PCIE_SIZES, Native, drawn_sizes
 
 # All disturbances at once: random latency, split and interleaved completions, stalls on all
@@ -209,7 +208,8 @@ class NicTest(uvm_test):
 
     def build_phase(self) -> None:
         params = json.loads(os.environ.get("EFA_PARAMS", "{}"))
-        self.limits, self.reliable = limits_of(params), bool(params.get("RELIABLE"))
+        self.params, self.limits = params, limits_of(params)
+        reliable = bool(params.get("RELIABLE"))
         self.native = Native(cocotb.top)
         self.native.start(int(cocotb.RANDOM_SEED), params.get("DEVICES", 1))
         sizes = self.sizes or drawn_sizes(int(cocotb.RANDOM_SEED), type(self).__name__)
@@ -219,11 +219,11 @@ class NicTest(uvm_test):
         for device, node in enumerate(self.nodes):
             pins = {"node": node, "profile": profile_strap(self.profile), "version": self.interface,
                     "moderation": self.moderation, "mps": mps, "mrrs": mrrs,
-                    "in_log": 1, "arrive_log": int(self.reliable)}  # fmt: skip
+                    "in_log": 1, "arrive_log": int(reliable)}  # fmt: skip
             self.native.knobs(device, **pins | self.knobs)
         self.straps: dict[str, Any] = {"interface": self.interface}
         memories = [self.native.memory(d) for d in range(self.native.devices)]
-        transport = ReliableTransport if self.reliable else DirectTransport
+        transport = ReliableTransport if reliable else DirectTransport
         models = Predictors(
             memories, self.profile, self.nodes, self.limits, transport, **self.straps
         )
@@ -247,9 +247,7 @@ class NicTest(uvm_test):
         )
         for backend in backends:
             backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
-            backend.sq_host = bool(self.limits.get("sq_host"))
-            if self.reliable:
-                backend.dead_cycles = RELIABLE_DEAD_CYCLES
+            backend.built_with(self.params)
         self.logger.info(f"store buffer {backends[0].store_buffer}")
         seed = int(cocotb.RANDOM_SEED)
         own = type(self).sequence

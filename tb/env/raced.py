@@ -17,7 +17,7 @@ import cocotb
 
 from tb.env.iommu import IommuDriver, LiveMemory
 from tb.lib.bridge import bridge
-from tb.lib.host import RELIABLE_DEAD_CYCLES, InnerLink, RtlBackend
+from tb.lib.host import InnerLink, RtlBackend
 from tb.lib.native import PCIE_SIZES, Native, drawn_sizes
 
 if TYPE_CHECKING:
@@ -88,7 +88,6 @@ async def race(
     params = json.loads(os.environ.get("EFA_PARAMS", "{}"))
     for backend in backends:
         backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
-        if params.get("RELIABLE"):
-            backend.dead_cycles = RELIABLE_DEAD_CYCLES
+        backend.built_with(params)
     await bridge(work)(backends, random.Random(seed))
     native.check()

@@ -10,10 +10,10 @@ from typing import Any
 
 from efa_cosim.backends.model import ModelBackend
 from efa_cosim.boundary.backend import Backend, BackendUnavailable, profile_strap
-from efa_cosim.fabric.description import FabricDescription, read_fabric
+from efa_cosim.fabric.description import MOST_PATHS, FabricDescription, read_fabric
 from efa_cosim.fabric.network import Observer
 from tb.lib.fabric_link import FabricLink, SimulatedNetwork, chosen_nodes
-from tb.lib.host import RELIABLE_DEAD_CYCLES, OuterLink, RtlBackend
+from tb.lib.host import OuterLink, RtlBackend
 from tb.simulators import simulator_missing
 
 
@@ -50,59 +50,38 @@ def open_simulator(
     if reason is not None:
         raise BackendUnavailable(reason)
     knobs = {"profile": profile_strap(profile), **knobs}
-    params = params or {}
+    network = None
+    numbers: Sequence[int] = range(node_id, node_id + nodes)
+    build: dict[str, int] = {}
     if fabric is not None:
         if not isinstance(fabric, FabricDescription):
             fabric = read_fabric(fabric)
-        return _open_fabric(sim, fabric, simulated, model, profile, record, seed, params,
-                            observer, knobs, waves)  # fmt: skip
-    params = {**({"DEVICES": nodes} if nodes > 1 else {}), **params}
-    link = OuterLink(
-        sim, seed, params, nodes, [{"node": node_id + d, **knobs} for d in range(nodes)], waves
-    )
-    backends = _devices(link, sim, range(node_id, node_id + nodes), record, params)
-    return backends[0] if nodes == 1 else backends
-
-
-def _devices(
-    link: OuterLink, sim: str, numbers: Sequence[int], record: bool, params: dict[str, int]
-) -> list[RtlBackend]:
+        numbers = chosen_nodes(fabric, simulated)
+        network = SimulatedNetwork(fabric, observer)
+        build = {"RELIABLE": 1}
+        if fabric.paths < MOST_PATHS:
+            build["PATHS"] = (1 << fabric.paths) - 1
+    if len(numbers) > 1:
+        build = {"DEVICES": len(numbers), **build}
+    build |= params or {}
+    own = [{"node": number, **knobs} for number in numbers]
+    link = (OuterLink(sim, seed, build, own, waves) if network is None
+            else FabricLink(sim, seed, build, own, network, waves))  # fmt: skip
     link.record = record
-    backends = [RtlBackend(link, sim, d, number, record) for d, number in enumerate(numbers)]
-    for backend in backends:
-        backend.sq_host = bool(params.get("SQ_HOST"))
-        if params.get("RELIABLE"):
-            backend.dead_cycles = RELIABLE_DEAD_CYCLES
-    return backends
-
-
-def _open_fabric(
-    sim: str,
-    description: FabricDescription,
-    simulated: Sequence[int] | None,
-    model: bool,
-    profile: str,
-    record: bool,
-    seed: int,
-    params: dict[str, int],
-    observer: Observer | None,
-    knobs: dict[str, int],
-    waves: bool,
-) -> list[Backend]:
-    chosen = chosen_nodes(description, simulated)
-    paths = (1 << description.paths) - 1
-    build = {"RELIABLE": 1, **({"PATHS": paths} if paths != 0xFF else {}), **params}
-    if len(chosen) > 1:
-        build = {"DEVICES": len(chosen), **build}
-    network = SimulatedNetwork(description, observer)
-    link = FabricLink(sim, seed, build, chosen, network, knobs, waves)
-    devices: dict[int, Backend] = {
-        backend.node_id: backend for backend in _devices(link, sim, chosen, record, build)}
-    for node in description.nodes:
-        if model and node.number not in devices:
-            devices[node.number] = ModelBackend(
-                node_id=node.number, profile=profile, fabric=network, record=record)
-    return [devices[node.number] for node in description.nodes if node.number in devices]
+    backends = {number: RtlBackend(link, sim, device, number, record)
+                for device, number in enumerate(numbers)}  # fmt: skip
+    for backend in backends.values():
+        backend.built_with(build)
+    if network is None:
+        return backends[node_id] if nodes == 1 else list(backends.values())
+    found: list[Backend] = []
+    for node in network.description.nodes:
+        if node.number in backends:
+            found.append(backends[node.number])
+        elif model:
+            found.append(ModelBackend(
+                node_id=node.number, profile=profile, fabric=network, record=record))
+    return found
 
 
 # Entry points of efa_cosim.backends.

@@ -60,11 +60,8 @@ class SimulatedNetwork(Network):
 class FabricLink(OuterLink):
     """A link whose devices are nodes of a network; `run` moves the packets of both.
 
-    - `nodes`: their numbers in the network, in the order of the devices
-    - `network`: carries their packets
-    - `knobs`: of each device
-
-    The other parameters are those of OuterLink.
+    `network` carries their packets; the other parameters are those of OuterLink, with the number
+    of each node among the knobs.
     """
 
     def __init__(
@@ -72,19 +69,17 @@ class FabricLink(OuterLink):
         sim: str,
         seed: int,
         params: dict[str, int],
-        nodes: Sequence[int],
+        knobs: list[dict[str, int]],
         network: SimulatedNetwork,
-        knobs: dict[str, int],
         waves: bool = False,
     ) -> None:
-        self.nodes, self.network = nodes, network
-        self._sent = [0] * len(nodes)
+        self.network = network
+        self._sent = [0] * len(knobs)
         self._seen: list[tuple[Any, bytes]] = []
-        own = [{**knobs, "node": node, "net_far": 1} for node in nodes]
-        super().__init__(sim, seed, params, len(nodes), own, waves)
+        super().__init__(sim, seed, params, [{**one, "net_far": 1} for one in knobs], waves)
         network.link = self
-        for device, node in enumerate(nodes):
-            network.attach(node, partial(self._deliver, device))
+        for device, one in enumerate(knobs):
+            network.attach(one["node"], partial(self._deliver, device))
         network.follow(self.cycle)
 
     @property

@@ -18,7 +18,7 @@ import mmap
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +77,11 @@ class RtlBackend(Backend):
         self.memory = link.memory(device)
         self._loads = 0
         self._set_up_msix()
+
+    def built_with(self, params: Mapping[str, int]) -> None:
+        """Takes the parameters of the build that software has to know."""
+        self.sq_host = bool(params.get("SQ_HOST"))
+        self.dead_cycles = RELIABLE_DEAD_CYCLES if params.get("RELIABLE") else DEAD_CYCLES
 
     def _set_up_msix(self) -> None:
         self.stores(msix_table_stores())
@@ -317,18 +322,20 @@ class MappedMemory:
 
 
 class OuterLink(Link):
-    """Drives a simulation in another process, served by tb/system/serve_tests.py."""
+    """Drives a simulation in another process, served by tb/system/serve_tests.py.
+
+    `knobs` are those of each device.
+    """
 
     def __init__(
         self,
         sim: str,
         seed: int,
         params: dict[str, int],
-        devices: int,
         knobs: list[dict[str, int]],
         waves: bool = False,
     ) -> None:
-        super().__init__(devices)
+        super().__init__(len(knobs))
         self._connection: Any = None
         with tempfile.TemporaryDirectory(prefix="efa-", ignore_cleanup_errors=True) as folder:
             address = str(Path(folder) / "socket")
@@ -338,7 +345,7 @@ class OuterLink(Link):
                 self._simulation = Simulation(sim, seed, params, address, waves)
                 try:
                     self._connection = self._accept(listener)
-                    self.restart(seed, devices, knobs)
+                    self.restart(seed, knobs)
                 except BaseException:
                     self.abort()
                     raise
@@ -375,9 +382,9 @@ class OuterLink(Link):
             raise AssertionError(result)
         return result
 
-    def restart(self, seed: int, devices: int, knobs: list[dict[str, int]]) -> None:
+    def restart(self, seed: int, knobs: list[dict[str, int]]) -> None:
         """Does a power-on reset with fresh memory; earlier backends become invalid."""
-        self._cycle, self._activity = self.call("start", seed, devices, knobs)
+        self._cycle, self._activity = self.call("start", seed, len(knobs), knobs)
 
     def post(self, device: int, requests: Iterable[bytes] | np.ndarray) -> None:
         self.call("post", device, host.batch(requests))

@@ -128,7 +128,7 @@ class Device:
         knobs = {"mps": size, "mrrs": size, "rd_latency_min": dma_latency - 1,
                  "rd_latency_max": dma_latency - 1,
                  "net_peer": PEER, "node": NODE, "pin_mask": 0x3F, **knobs}  # fmt: skip
-        self.link.restart(seed, 1, [knobs])
+        self.link.restart(seed, [knobs])
         self.backend = RtlBackend(self.link, backend.name, 0, NODE)
         self.memory = self.backend.memory
         self.driver = Driver(self.backend, seed=seed).probe()
