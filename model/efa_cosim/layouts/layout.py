@@ -358,10 +358,14 @@ class BitLayout(Generic[_Fields]):
         """The number; fields not given are 0."""
         number = 0
         for name, value in values.items():
-            if name not in self.fields:
-                raise TypeError(f"{self.name} has no field {name}")
-            lsb, width, _ = self.fields[name]
-            number |= checked(f"{self.name}.{name}", value, width) << lsb
+            try:
+                lsb, width, _ = self.fields[name]
+            except KeyError:
+                raise TypeError(f"{self.name} has no field {name}") from None
+            part = as_int(value)
+            if part < 0 or part >> width:
+                checked(f"{self.name}.{name}", value, width)
+            number |= part << lsb
         return number
 
     def unpack(self, number: int) -> _Fields:
