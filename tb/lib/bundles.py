@@ -38,11 +38,17 @@ class Slice:
         return self._width
 
     @property
+    def place(self) -> tuple[Any, int, int]:
+        """Returns the port and the first and last bit of this slice in it."""
+        return self._port, self._lsb, self._lsb + self._width - 1
+
+    @property
     def value(self) -> Logic | LogicArray:
         bits = str(self._port.value)
         end = len(bits) - self._lsb
         found = bits[end - self._width : end]
-        return Logic(found) if self._width == 1 else LogicArray(found)
+        # LogicArray(found) would check each bit of what the simulator gave.
+        return Logic(found) if self._width == 1 else LogicArray._from_handle(found, False)
 
     @value.setter
     def value(self, value: SupportsInt) -> None:

@@ -15,13 +15,18 @@ has no unknown bit.
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
 from cocotb.simtime import get_sim_time
 from cocotb.triggers import ClockCycles, Event, RisingEdge, SimTimeoutError, Timer, with_timeout
+
+from tb.lib import fast_values
+from tb.lib.bundles import Slice
+
+fast_values.install()
 
 PERIOD_NS = 4
 MOST_CYCLES = 600_000  # twice the longest unit test
@@ -121,6 +126,23 @@ def _payload(dut: Any, prefix: str, fields: list[str] | None) -> dict[str, Any]:
             and handle._name not in (start + "valid", start + "ready")
         ]
     return {name: getattr(dut, f"{prefix}_{name}") for name in sorted(fields)}
+
+
+def _ports(signals: Iterable[Any]) -> list[tuple[Any, slice]]:
+    """Returns the ports behind signals, with the place of their bits in the text of a value.
+
+    Fields that are adjacent in a port are one entry, so that each port is read once.
+    """
+    found: list[tuple[Any, slice]] = []
+    fields = [signal.place if isinstance(signal, Slice) else (signal, 0, len(signal) - 1)
+              for signal in signals]  # fmt: skip
+    for port, lsb, msb in sorted(fields, key=lambda field: (field[0]._path, -field[1])):
+        width = len(port)
+        bits = slice(width - 1 - msb, width - lsb)
+        if found and found[-1][0] is port and found[-1][1].stop == bits.start:
+            bits = slice(found.pop()[1].start, bits.stop)
+        found.append((port, bits))
+    return found
 
 
 class StreamDriver:
@@ -224,6 +246,7 @@ class StreamMonitor:
         self.beats: deque[dict[str, int]] = deque()
         self.consumed = 0
         self.on_beat = on_beat
+        self._ports = _ports(self.payload.values())
         self._pause = pauses(stalls, prefix)
         self._arrived = Event()
         if self.ready is not None:
@@ -239,7 +262,7 @@ class StreamMonitor:
         return beat
 
     def _raw(self) -> list[str]:
-        return [str(signal.value) for signal in self.payload.values()]
+        return [str(port.value)[bits] for port, bits in self._ports]
 
     async def _watch(self) -> None:
         edge = RisingEdge(self.dut.clk)

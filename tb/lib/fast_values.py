@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes reads and writes of signals cheaper, with the values and errors of cocotb.
+
+Unit benches spend most of their time in cocotb's Python code for the value of a signal: comparing a
+one-bit signal with 1 makes two Logic objects. The functions below replace methods of cocotb with
+equal ones that handle the usual case first and leave every other case to the original.
+
+    install()    # once per process; tb/lib/stream.py does it
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from cocotb import handle
+from cocotb.types import Logic, LogicArray, Range
+
+# Classes whose methods are replaced: for mypy, assignments to methods are errors.
+_Logic: Any = Logic
+_Array: Any = LogicArray
+_handle: Any = handle
+
+_BITS = {0: "0", 1: "1"}  # keys also match False and True
+_REPR: dict[object, int] = {text: Logic(text)._repr for text in "UuXxZzWwLlHh-"}
+_REPR |= {number: Logic(number)._repr for number in _BITS}
+_REPR |= {text: Logic(text)._repr for text in _BITS.values()}
+_LOGIC = {text: Logic(text) for text in "01XZUWLH-"}
+
+_find = _handle.HierarchyObject.__getattr__
+_set_bit = _handle.LogicObject._set_value
+_set_bits = _handle._LogicArrayObjectBase._set_value
+_get_int = _Array._get_int
+_is_resolvable = _Array.is_resolvable.fget
+_read_bits = _handle._LogicArrayObjectBase.get
+_write = _handle.ValueObjectBase.value.fset
+
+
+def _equal(self: Logic, other: object) -> bool:
+    """Compares without a Logic object of the other value."""
+    if isinstance(other, Logic):
+        return self._repr == other._repr
+    if isinstance(other, int | str):
+        return _REPR.get(other) == self._repr
+    return NotImplemented
+
+
+def _read_bit(self: Any) -> Logic:
+    bits = self._handle.get_signal_val_binstr()
+    try:
+        return _LOGIC[bits]
+    except KeyError:
+        return Logic(bits)
+
+
+def _write_bit(self: Any, value: Any, action: Any) -> None:
+    if type(value) in (int, bool) and value in _BITS:
+        handle._schedule_write(self, self._handle.set_signal_val_binstr, action, _BITS[value])
+    else:
+        _set_bit(self, value, action)
+
+
+def _write_bits(self: Any, value: Any, action: Any) -> None:
+    """Counts the elements of a port once: their number does not change."""
+    if type(value) is int and 0 <= value <= self._max_val:
+        width = self.__dict__.get("_efa_width") or self.__dict__.setdefault("_efa_width", len(self))
+        if width > 32:
+            text = f"{value:0{width}b}"
+            handle._schedule_write(self, self._handle.set_signal_val_binstr, action, text)
+            return
+    _set_bits(self, value, action)
+
+
+def _child(self: Any, name: str) -> Any:
+    """Finds a child once; later reads find it without a call."""
+    found = _find(self, name)
+    if not name.startswith("_"):
+        self.__dict__[name] = found
+    return found
+
+
+@cache
+def _range(width: int) -> Range:
+    return Range(width - 1, "downto", 0)
+
+
+def _from_handle(cls: type[LogicArray], value: str, warn_indexing: bool) -> LogicArray:
+    """Shares the ranges, which are immutable."""
+    self = cls.__new__(cls)
+    self._value_as_array = None
+    self._value_as_int = None
+    self._value_as_str = value
+    self._range = _range(len(value))
+    self._warn_indexing = warn_indexing
+    return self
+
+
+def _to_int(self: LogicArray) -> int:
+    text = self._value_as_str
+    if self._value_as_int is None and text and not text.strip("01"):
+        self._value_as_int = int(text, 2)
+    return _get_int(self)
+
+
+def _resolvable(self: LogicArray) -> bool:
+    text = self._value_as_str
+    return not text.strip("01LH") if text is not None else _is_resolvable(self)
+
+
+def install() -> None:
+    """Replaces the methods of cocotb."""
+    _Logic.__eq__ = _equal
+    _handle.LogicObject.get = _read_bit
+    _handle.LogicObject.value = property(_read_bit, _write)
+    _handle._LogicArrayObjectBase.value = property(_read_bits, _write)
+    _handle.LogicObject._set_value = _write_bit
+    _handle._LogicArrayObjectBase._set_value = _write_bits
+    _handle.HierarchyObject.__getattr__ = _child
+    _Array._from_handle = classmethod(_from_handle)
+    _Array._get_int = _to_int
+    _Array.is_resolvable = property(_resolvable)
