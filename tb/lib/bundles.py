@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self, SupportsInt
 
-from cocotb.types import Logic, LogicArray
-
 from efa_cosim.layouts.defs import EV_ENGINES, INTERNAL, Table
+from tb.lib.fast_values import bits_of, reader
 
 if TYPE_CHECKING:
+    from cocotb.types import Logic, LogicArray
+
     from efa_cosim.layouts.layout import BitLayout
 
 # Driven value of each port, by path: objects of this module that share a port share its bits.
@@ -33,6 +34,8 @@ class Slice:
 
     def __init__(self, port: Any, name: str, lsb: int, width: int) -> None:
         self._port, self._name, self._lsb, self._width = port, name, lsb, width
+        end = len(port) - lsb
+        self._text, self._bits = reader(port), slice(end - width, end)
 
     def __len__(self) -> int:
         return self._width
@@ -44,11 +47,7 @@ class Slice:
 
     @property
     def value(self) -> Logic | LogicArray:
-        bits = str(self._port.value)
-        end = len(bits) - self._lsb
-        found = bits[end - self._width : end]
-        # LogicArray(found) would check each bit of what the simulator gave.
-        return Logic(found) if self._width == 1 else LogicArray._from_handle(found, False)
+        return bits_of(self._text()[self._bits])
 
     @value.setter
     def value(self, value: SupportsInt) -> None:

@@ -10,6 +10,7 @@ equal ones that handle the usual case first and leave every other case to the or
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -51,6 +52,22 @@ def _read_bit(self: Any) -> Logic:
         return _LOGIC[bits]
     except KeyError:
         return Logic(bits)
+
+
+def reader(port: Any) -> Callable[[], str]:
+    """Returns the function that returns the bits of a port as text."""
+    own = getattr(port, "_handle", None)
+    return own.get_signal_val_binstr if own is not None else lambda: str(port.value)
+
+
+def bits_of(text: str) -> Logic | LogicArray:
+    """Returns the value of well-formed text: a Logic for one bit."""
+    return _LOGIC[text] if len(text) == 1 else _from_handle(LogicArray, text, False)
+
+
+def _write_now(_: Any, write: Callable[[int, Any], None], action: Any, value: Any) -> None:
+    """Spares the property of the enum."""
+    write(action._value_, value)
 
 
 def _write_bit(self: Any, value: Any, action: Any) -> None:
@@ -116,6 +133,8 @@ def install() -> None:
     _handle.LogicObject._set_value = _write_bit
     _handle._LogicArrayObjectBase._set_value = _write_bits
     _handle.HierarchyObject.__getattr__ = _child
+    if _handle._trust_inertial:
+        _handle._schedule_write = _write_now
     _Array._from_handle = classmethod(_from_handle)
     _Array._get_int = _to_int
     _Array.is_resolvable = property(_resolvable)

@@ -25,6 +25,7 @@ from cocotb.triggers import ClockCycles, Event, RisingEdge, SimTimeoutError, Tim
 
 from tb.lib import fast_values
 from tb.lib.bundles import Slice
+from tb.lib.fast_values import reader
 
 fast_values.install()
 
@@ -246,7 +247,7 @@ class StreamMonitor:
         self.beats: deque[dict[str, int]] = deque()
         self.consumed = 0
         self.on_beat = on_beat
-        self._ports = _ports(self.payload.values())
+        self._ports = [(reader(port), bits) for port, bits in _ports(self.payload.values())]
         self._pause = pauses(stalls, prefix)
         self._arrived = Event()
         if self.ready is not None:
@@ -262,7 +263,7 @@ class StreamMonitor:
         return beat
 
     def _raw(self) -> list[str]:
-        return [str(port.value)[bits] for port, bits in self._ports]
+        return [text()[bits] for text, bits in self._ports]
 
     async def _watch(self) -> None:
         edge = RisingEdge(self.dut.clk)
