@@ -318,11 +318,9 @@ def repeat_line(kind: str, name: str, sim: str, seed: int, params: dict, test: s
 
 
 UNIT_BUILD = {
-    # Verilator draws unknowns at random, so a missing reset shows here too. One C++ file compiles
-    # with less processor time than several, which need two precompiled headers of the design.
+    # Verilator draws unknowns at random, so a missing reset shows here too.
     "verilator": [
         "-O3", "--x-assign", "unique", "--x-initial", "unique", "--assert", "-Wno-fatal",
-        "--output-split", "0",
     ],
     "icarus": ["-g2005", "-Wall"],
 }  # fmt: skip
@@ -352,7 +350,9 @@ def run_unit(
         control = OUT / "control" / f"{top}.vlt"
         write_once(control, f'`verilator_config\npublic_flat_rw -module "{top}" -var "*"\n')
         files = [control, *files]
-        build_args += waves_flags() if waves else []
+        # One C++ file compiles with less processor time than several, which need two precompiled
+        # headers of the design.
+        build_args += ["--output-split", "0", *(waves_flags() if waves else [])]
         more, flags = counting(top, files[1:])
         files, build_args = [*more, *files], build_args + flags
     folder = build(sim, top, files, params, build_args, waves)
