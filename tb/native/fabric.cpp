@@ -125,6 +125,14 @@ void Fabric::queue(int device, u64 due, const std::vector<u8> &packet) {
 // The peer acknowledges every SRD send at once and drops all other packets.
 void Fabric::respond(int device, u64 due, const std::vector<u8> &packet) {
     if (packet[0] != EFA_PKT_OPCODE__SRD_SEND) return;
+    due = std::max(due, side_[device].last_due);
+    side_[device].last_due = due;
+    queue(device, due, bench_.host[device]->knobs.net_reliable ? shown(device, packet)
+                                                               : acknowledged(packet));
+}
+
+// Acknowledges one packet of decision 0002.
+std::vector<u8> Fabric::acknowledged(const std::vector<u8> &packet) const {
     // Sequence number, message id and path are returned unchanged; most other fields are zero.
     std::vector<u8> back(packet.begin(), packet.begin() + EFA_PKT_HDR__BYTES);
     auto clear = [&](unsigned lsb, unsigned width) { std::memset(&back[lsb / 8], 0, width / 8); };
@@ -138,9 +146,35 @@ void Fabric::respond(int device, u64 due, const std::vector<u8> &packet) {
     move(EFA_PKT_HDR__DST_QPN__LSB, EFA_PKT_HDR__SRC_QPN__LSB);
     move(EFA_PKT_HDR__SRC_NODE__LSB, EFA_PKT_HDR__DST_NODE__LSB);
     move(EFA_PKT_HDR__DST_NODE__LSB, EFA_PKT_HDR__SRC_NODE__LSB);
-    due = std::max(due, side_[device].last_due);
-    side_[device].last_due = due;
-    queue(device, due, back);
+    return back;
+}
+
+// Acknowledges all packets of the session up to this one (decision 0009): none gets lost on the way
+// to the peer, so they come in the order of their PSNs.
+std::vector<u8> Fabric::shown(int device, const std::vector<u8> &packet) {
+    Side &side = side_[device];
+    auto read = [&](unsigned lsb, unsigned width) { return field(packet, lsb, width); };
+    u64 session = read(EFA_SRD_HDR__SESSION__LSB, EFA_SRD_HDR__SESSION__WIDTH);
+    u32 next = u32(read(EFA_SRD_HDR__PSN__LSB, EFA_SRD_HDR__PSN__WIDTH)) + 1;
+    if (session != side.session || int32_t(next - side.next_psn) > 0) side.next_psn = next;
+    side.session = session;
+    std::vector<u8> back(EFA_SRD_ACK__BYTES);
+    auto write = [&](unsigned lsb, unsigned width, u64 value) {
+        std::memcpy(&back[lsb / 8], &value, width / 8);
+    };
+    write(EFA_SRD_ACK__OPCODE__LSB, EFA_SRD_ACK__OPCODE__WIDTH, EFA_PKT_OPCODE__SRD_ACK);
+    write(EFA_SRD_ACK__LENGTH__LSB, EFA_SRD_ACK__LENGTH__WIDTH, EFA_SRD_ACK__BITMAP__WIDTH / 8);
+    write(EFA_SRD_ACK__PSN__LSB, EFA_SRD_ACK__PSN__WIDTH, side.next_psn);
+    write(EFA_SRD_ACK__BITMAP_PSN__LSB, EFA_SRD_ACK__BITMAP_PSN__WIDTH, side.next_psn);
+    write(EFA_SRD_ACK__SESSION__LSB, EFA_SRD_ACK__SESSION__WIDTH, session);
+    write(EFA_SRD_ACK__INCARNATION__LSB, EFA_SRD_ACK__INCARNATION__WIDTH, 1);
+    write(EFA_SRD_ACK__SRC_NODE__LSB, EFA_SRD_ACK__SRC_NODE__WIDTH,
+          read(EFA_SRD_HDR__DST_NODE__LSB, EFA_SRD_HDR__DST_NODE__WIDTH));
+    write(EFA_SRD_ACK__DST_NODE__LSB, EFA_SRD_ACK__DST_NODE__WIDTH,
+          read(EFA_SRD_HDR__SRC_NODE__LSB, EFA_SRD_HDR__SRC_NODE__WIDTH));
+    write(EFA_SRD_ACK__PATH__LSB, EFA_SRD_ACK__PATH__WIDTH,
+          read(EFA_SRD_HDR__PATH__LSB, EFA_SRD_HDR__PATH__WIDTH));
+    return back;
 }
 
 void Fabric::inject(int device, const u8 *from, u64 len, u64 delay) {
