@@ -49,8 +49,6 @@ module fv_peer_list #(
   reg look2_q;
   reg [NODE_W-1:0] look1_node_q;
   reg [NODE_W-1:0] look2_node_q;
-  reg popped_q;  // a pop in the cycle before
-  reg [NODE_W-1:0] popped_node_q;
   reg passed_q;  // another context left while me waited
 
   wire [CTX_W-1:0] place = push_id[CTX_W-1:0];
@@ -64,13 +62,11 @@ module fv_peer_list #(
     began_q <= 1'b1;
     look1_node_q <= look_node;
     look2_node_q <= look1_node_q;
-    popped_node_q <= look2_node_q;
     if (rst) begin
       inside_q <= {CONTEXTS{1'b0}};
       first_q <= 1'b0;
       look1_q <= 1'b0;
       look2_q <= 1'b0;
-      popped_q <= 1'b0;
       passed_q <= 1'b0;
       since_q <= 4'd0;
     end else begin
@@ -78,7 +74,6 @@ module fv_peer_list #(
       if (push_valid) inside_q[place] <= 1'b1;
       look1_q <= look_valid;
       look2_q <= look1_q;
-      popped_q <= pop;
       since_q <= push_me ? 4'd0 : since_q == 4'd15 ? since_q : since_q + 4'd1;
       if (push_me) begin
         node_q <= push_node;
@@ -94,7 +89,7 @@ module fv_peer_list #(
     if (!began_q) a_begin : assume (rst);
     a_initialized : assume (init_done || !(push_valid || look_valid));
     a_free : assume (!push_valid || !inside_q[place]);
-    a_turn : assume (!pop || (look2_q && found && !(popped_q && popped_node_q == look2_node_q)));
+    a_turn : assume (!pop || (look2_q && found));
     if (began_q && !rst) begin
       p_once : assert (!pop_me || (in_me && node_q == look2_node_q));
       p_id : assert (!pop_me || id[CTX_W] == high_q);

@@ -43,6 +43,7 @@ module efa_transport_engine #(
     output wire m_send_valid,
     input wire m_send_ready,
     output wire [`EFA_SRD_SEND__W-1:0] m_send_data,
+    output wire m_send_now,
     input wire s_gone_valid,
     output wire s_gone_ready,
     input wire [`EFA_SRD_GONE__W-1:0] s_gone_data,
@@ -149,6 +150,7 @@ module efa_transport_engine #(
           .m_send_valid(m_send_valid),
           .m_send_ready(m_send_ready),
           .m_send_data(m_send_data),
+          .m_send_now(m_send_now),
           .s_ack_valid(s_ack_rx_valid),
           .s_ack_ready(s_ack_rx_ready),
           .s_ack_data(s_ack_rx_data),
@@ -235,6 +237,7 @@ module efa_transport_engine #(
       assign m_popped_index = {`EFA_LIMITS__MSG_W + 1{1'b0}};
       assign m_send_valid = 1'b0;
       assign m_send_data = {`EFA_SRD_SEND__W{1'b0}};
+      assign m_send_now = 1'b0;
       assign s_gone_ready = 1'b0;
       assign m_incarnation = 16'd0;
       wire unused_packets = &{1'b0, s_post_valid, s_post_data, m_send_ready, s_gone_valid, s_gone_data};

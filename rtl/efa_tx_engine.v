@@ -140,6 +140,7 @@ module efa_tx_engine #(
   wire send_valid;
   wire send_ready;
   wire [`EFA_SRD_SEND__W-1:0] send_data;
+  wire send_now;
   wire gone_valid;
   wire gone_ready;
   wire [`EFA_SRD_GONE__W-1:0] gone_data;
@@ -299,6 +300,7 @@ module efa_tx_engine #(
           .s_send_valid(send_valid),
           .s_send_ready(send_ready),
           .s_send_data(send_data),
+          .s_send_now(send_now),
           .s_item_valid(other_valid),
           .s_item_ready(other_ready),
           .s_item_data(other_data),
@@ -329,7 +331,7 @@ module efa_tx_engine #(
       assign gone_valid = 1'b0;
       assign gone_data = {`EFA_SRD_GONE__W{1'b0}};
       wire unused_transport = &{1'b0, post_ready, popped_valid, popped_index, send_valid, send_data,
-                                gone_ready};
+                                send_now, gone_ready};
     end
   endgenerate
 
@@ -436,6 +438,7 @@ module efa_tx_engine #(
       .m_send_valid(send_valid),
       .m_send_ready(send_ready),
       .m_send_data(send_data),
+      .m_send_now(send_now),
       .s_gone_valid(gone_valid),
       .s_gone_ready(gone_ready),
       .s_gone_data(gone_data),

@@ -5,14 +5,16 @@
 //       context that was found leaves
 // Out   m_found: the list had a context; m_id: the first one
 // Time  one push per cycle, in the list one cycle later; m_found and m_id 2 cycles after
-//       s_look_node; s_pop in that cycle, and no pop of the same list in the cycle before; after rst
-//       an initialisation of one cycle per peer
+//       s_look_node; s_pop in that cycle, one look and one pop per cycle, also of the same list; after
+//       rst an initialisation of one cycle per peer
 //
 // Two words for each peer, each with one owner: pushed contexts (count, last one, first one since
 // the list was empty) and popped contexts (count, next one). A context has one link, and is in one
 // list only. A list that got its last push in the cycle of a look may still be found empty.
 //
-// l1 has the words of the peer of s_look_node, l2 the first context and its link.
+// l1 has the words of the peer of s_look_node, l2 the first context and its link. A look that follows
+// one at the same list does not see the pop of that one in its words: its first context is the link of
+// the popped one. Without a pop, it has the same first context.
 `default_nettype none
 `include "efa_check.vh"
 
@@ -50,6 +52,9 @@ module efa_peer_list #(
   reg l2_found_q;
   reg [CTX_W-1:0] l2_first_q;
   reg [COUNT_W-1:0] l2_popped_q;
+  reg l2_stays_q;  // the first context is that of the look before
+  reg [CTX_W-1:0] last_link_q;  // of the look before
+  reg [HIGH_W-1:0] last_high_q;
 
   wire initializing = !init_q[NODE_W];
 
@@ -72,15 +77,26 @@ module efa_peer_list #(
   wire [CTX_W-1:0] l1_next;
   assign {l1_count, l1_known, l1_next} = l1_popped;
   wire [CTX_W-1:0] l1_first = l1_known ? l1_next : l1_pushed[CTX_W-1:0];
+  wire [COUNT_W-1:0] l1_pushed_count = l1_pushed[PUSHED_W-1-:COUNT_W];
+  wire l1_follows = l2_found_q && l1_node_q == l2_node_q;
 
   // l2: a pop. A context that is pushed now is the next one of a list with one context.
   wire [PUSHED_W-1:0] l2_pushed;
-  wire [CTX_W-1:0] l2_link;
-  wire [HIGH_W-1:0] l2_high;
+  wire [CTX_W-1:0] read_link;
+  wire [HIGH_W-1:0] read_high;
+  wire [CTX_W-1:0] l2_link = l2_stays_q ? last_link_q : read_link;
+  wire [HIGH_W-1:0] l2_high = l2_stays_q ? last_high_q : read_high;
   wire [COUNT_W-1:0] l2_after = l2_popped_q + ONE;
   wire more = l2_pushed[PUSHED_W-1-:COUNT_W] != l2_after;
   wire joins = p1_valid_q && p1_node_q == l2_node_q;
   wire [POPPED_W-1:0] popped_d = {l2_after, more || joins, more ? l2_link : p1_place};
+  wire link_written = p1_valid_q && !p1_empty && p1_last == l2_first_q;
+
+  // s_pop arrives late, so what follows a pop is read in any case.
+  wire l1_pops = l1_follows && s_pop;
+  wire found_after_pop = l1_pushed_count != l2_after;
+  wire found = l1_pushed_count != l1_count;
+  wire [CTX_W-1:0] read_at = l1_follows ? l2_link : l1_first;
 
   wire write_popped = initializing || s_pop;
   wire [NODE_W-1:0] popped_node = initializing ? init_q[NODE_W-1:0] : l2_node_q;
@@ -127,8 +143,8 @@ module efa_peer_list #(
       .wr_en(p1_valid_q && !p1_empty),
       .wr_addr(p1_last),
       .wr_data(p1_place),
-      .rd_addr(l1_first),
-      .rd_data(l2_link)
+      .rd_addr(read_at),
+      .rd_data(read_link)
   );
 
   efa_ram_fwd #(
@@ -139,8 +155,8 @@ module efa_peer_list #(
       .wr_en(p1_valid_q),
       .wr_addr(p1_place),
       .wr_data(p1_id_q[31:CTX_W]),
-      .rd_addr(l1_first),
-      .rd_data(l2_high)
+      .rd_addr(read_at),
+      .rd_data(read_high)
   );
 
   always @(posedge clk) begin
@@ -151,7 +167,7 @@ module efa_peer_list #(
     end else begin
       if (initializing) init_q <= init_q + ONE_NODE;
       p1_valid_q <= s_push_valid;
-      l2_found_q <= !initializing && l1_pushed[PUSHED_W-1-:COUNT_W] != l1_count;
+      l2_found_q <= !initializing && (l1_pops ? found_after_pop : found);
     end
   end
 
@@ -160,8 +176,11 @@ module efa_peer_list #(
     p1_id_q <= s_push_id;
     l1_node_q <= s_look_node;
     l2_node_q <= l1_node_q;
-    l2_first_q <= l1_first;
-    l2_popped_q <= l1_count;
+    l2_first_q <= l1_pops ? l2_link : l1_first;
+    l2_popped_q <= l1_pops ? l2_after : l1_count;
+    l2_stays_q <= l1_follows && !s_pop;
+    last_link_q <= link_written ? p1_place : l2_link;
+    last_high_q <= l2_high;
   end
 
   wire unused_bits = &{1'b0, p1_popped, l1_pushed, l2_pushed};

@@ -5,9 +5,11 @@
 // In    s_post: packets to send; s_ack: acknowledgements as flits, with a valid header; s_gone:
 //       transmissions that were not made; s_ended: contexts whose messages have ended; s_purge: some
 //       have ended unsent; s_cfg_paths: paths that exist, constant from rst on
-// Out   m_send: transmissions; m_popped_*: a context has left the posted ones; m_note: outcomes of packets, ends of sessions; m_incarnation: number of
-//       this device since the last reset; m_anomaly_*: an acknowledgement that no correct peer sends
-// Time  transmission 4 cycles after its post, one in 2 cycles; note 12 cycles after its
+// Out   m_send: transmissions, with m_send_now: that of the packet posted in the cycle before;
+//       m_popped_*: a context has left the posted ones; m_note: outcomes of packets, ends of sessions;
+//       m_incarnation: number of this device since the last reset; m_anomaly_*: an acknowledgement that
+//       no correct peer sends
+// Time  transmission 1 cycle after its post, one per cycle; note 12 cycles after its
 //       acknowledgement; after rst an initialisation of one cycle per peer
 `default_nettype none
 `include "efa_defs.vh"
@@ -42,6 +44,7 @@ module efa_srd_sender #(
     output wire m_send_valid,
     input wire m_send_ready,
     output wire [`EFA_SRD_SEND__W-1:0] m_send_data,
+    output wire m_send_now,
     input wire s_ack_valid,
     output wire s_ack_ready,
     input wire [`EFA_SRD_ACK__BITS-1:0] s_ack_data,
@@ -63,6 +66,7 @@ module efa_srd_sender #(
   wire [23:0] ticks;
   wire wake_valid;
   wire [NODE_W-1:0] wake_node;
+  wire wake_request;
   wire [NODE_W-1:0] limits_addr;
   wire [`EFA_TX_LIMITS__W-1:0] limits_data;
   wire flush_valid;
@@ -147,11 +151,13 @@ module efa_srd_sender #(
       .s_ticks(ticks),
       .s_wake_valid(wake_valid),
       .s_wake_node(wake_node),
+      .s_wake_request(wake_request),
       .limits_rd_addr(limits_addr),
       .limits_rd_data(limits_data),
       .m_send_valid(m_send_valid),
       .m_send_ready(m_send_ready),
       .m_send_data(m_send_data),
+      .m_send_now(m_send_now),
       .m_flush_valid(flush_valid),
       .m_flush_ready(flush_ready),
       .m_flush_data(flush_data),
@@ -213,6 +219,7 @@ module efa_srd_sender #(
       .limits_rd_data(limits_data),
       .m_wake_valid(wake_valid),
       .m_wake_node(wake_node),
+      .m_wake_request(wake_request),
       .m_begin_valid(begin_valid),
       .m_begin_node(begin_node),
       .m_set_valid(set_valid),

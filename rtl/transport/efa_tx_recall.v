@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_tx_recall - reads the WQE of each transmission back and merges transmissions with other items.
 //
-// In    s_send: transmissions; s_sent_*: the WQE of a new context; s_item: items without a context;
+// In    s_send: transmissions, with s_send_now: that of the context whose WQE came in the cycle before;
+//       s_sent_*: the WQE of a new context; s_item: items without a context;
 //       s_ctx_used: contexts of sends that have not ended; s_ah_gen: generations of address handles;
 //       halted_rd_data: the QP of halted_rd_addr is halted, one cycle later
 // Out   m_item: items to check; m_gone: transmissions that are not made, because their send has ended,
 //       its QP is halted, or its address handle is destroyed
-// Time  m_item 3 cycles after s_send, 1 after s_item; one per cycle; m_gone 3 cycles
+// Time  m_item 3 cycles after s_send, 1 after s_item; in the cycle of s_send with s_send_now, if nothing
+//       waits here and the transmission is made; one per cycle; m_gone 3 cycles
 //
 // Order: an item that leaves by m_item is ahead of all that is accepted later. A transmission is made
-// if it may be made one cycle before m_item at the latest, so none follows a fence that its QP caused.
+// if it may be made in the cycle of m_item at the latest, so none follows a fence that its QP caused.
 //
-// b1 has read the WQE, b2 knows whether it is sent, o is the output.
+// b1 has read the WQE, b2 knows whether it is sent, o is the output. c has the WQE of the cycle before. A
+// transmission with s_send_now that does not leave from there is not accepted.
 `default_nettype none
 `include "efa_defs.vh"
+`include "efa_check.vh"
 
 module efa_tx_recall #(
     parameter QPN_W = 6,
@@ -26,6 +30,7 @@ module efa_tx_recall #(
     input wire s_send_valid,
     output wire s_send_ready,
     input wire [`EFA_SRD_SEND__W-1:0] s_send_data,
+    input wire s_send_now,
     input wire s_item_valid,
     output wire s_item_ready,
     input wire [`EFA_WQE_IN__W-1:0] s_item_data,
@@ -43,6 +48,9 @@ module efa_tx_recall #(
 
   localparam AH_W = `EFA_LIMITS__AH_W;
 
+  reg c_valid_q;
+  reg c_looked_q;  // halted_rd_data is of its QP
+  reg [`EFA_WQE_SENT__W-1:0] c_sent_q;
   reg b1_valid_q;
   reg [`EFA_SRD_SEND__W-1:0] b1_send_q;
   reg b1_old_q;  // its context is that of another send now
@@ -58,6 +66,10 @@ module efa_tx_recall #(
   wire [`EFA_WQE_SENT__W-1:0] b1_sent;
   wire [31:0] s_id = s_send_data[`EFA_SRD_SEND__ID];
   wire [31:0] sent_id = s_sent_data[`EFA_WQE_SENT__ID];
+  wire [11:0] sent_qpn = s_sent_data[`EFA_WQE_SENT__QPN];
+  wire [895:0] c_entry = c_sent_q[`EFA_WQE_SENT__ENTRY];
+  wire [15:0] c_ah = c_entry[`EFA_IO_TX_WQE__META__AH];
+  wire [31:0] c_id = c_sent_q[`EFA_WQE_SENT__ID];
   wire [11:0] b1_qpn = b1_sent[`EFA_WQE_SENT__QPN];
   wire [11:0] b2_qpn = b2_sent_q[`EFA_WQE_SENT__QPN];
   wire [895:0] b2_entry = b2_sent_q[`EFA_WQE_SENT__ENTRY];
@@ -76,34 +88,43 @@ module efa_tx_recall #(
   wire b2_free = !b2_valid_q || sends || ends;
   wire b1_free = !b1_valid_q || b2_free;
 
+  // A transmission that does not wait.
+  wire none_waits = !b1_valid_q && !b2_valid_q;
+  wire c_may = c_valid_q && c_looked_q && s_ctx_used[c_id[CTX_W-1:0]]
+      && s_ah_gen[{c_ah[AH_W-1:0], 2'b00}+:4] == c_sent_q[`EFA_WQE_SENT__AH_GEN] && !halted_rd_data;
+  wire c_goes = c_may && none_waits && !o_valid_q && !s_item_valid;
+  wire c_leaves = s_send_valid && s_send_now && c_goes;
+
+  wire [`EFA_WQE_SENT__W-1:0] sent = none_waits ? c_sent_q : b2_sent_q;
+  wire [`EFA_SRD_SEND__W-1:0] send = none_waits ? s_send_data : b2_send_q;
   reg [`EFA_WQE_IN__W-1:0] item;
   reg [`EFA_SRD_GONE__W-1:0] gone;
   always @* begin
     item = {`EFA_WQE_IN__W{1'b0}};
-    item[`EFA_WQE_IN__QPN] = b2_sent_q[`EFA_WQE_SENT__QPN];
-    item[`EFA_WQE_IN__MSG] = b2_sent_q[`EFA_WQE_SENT__MSG];
+    item[`EFA_WQE_IN__QPN] = sent[`EFA_WQE_SENT__QPN];
+    item[`EFA_WQE_IN__MSG] = sent[`EFA_WQE_SENT__MSG];
     item[`EFA_WQE_IN__SRD] = 1'b1;
-    item[`EFA_WQE_IN__PD] = b2_sent_q[`EFA_WQE_SENT__PD];
-    item[`EFA_WQE_IN__QP_NUM] = b2_sent_q[`EFA_WQE_SENT__QP_NUM];
-    item[`EFA_WQE_IN__SCQN] = b2_sent_q[`EFA_WQE_SENT__SCQN];
-    item[`EFA_WQE_IN__SSUB] = b2_sent_q[`EFA_WQE_SENT__SSUB];
-    item[`EFA_WQE_IN__WQE128] = b2_sent_q[`EFA_WQE_SENT__WQE128];
-    item[`EFA_WQE_IN__REQ_ID] = b2_sent_q[`EFA_WQE_SENT__REQ_ID];
-    item[`EFA_WQE_IN__OP_TYPE] = b2_sent_q[`EFA_WQE_SENT__OP_TYPE];
-    item[`EFA_WQE_IN__REQ_ID_EX] = b2_sent_q[`EFA_WQE_SENT__REQ_ID_EX];
-    item[`EFA_WQE_IN__ENTRY] = b2_entry;
+    item[`EFA_WQE_IN__PD] = sent[`EFA_WQE_SENT__PD];
+    item[`EFA_WQE_IN__QP_NUM] = sent[`EFA_WQE_SENT__QP_NUM];
+    item[`EFA_WQE_IN__SCQN] = sent[`EFA_WQE_SENT__SCQN];
+    item[`EFA_WQE_IN__SSUB] = sent[`EFA_WQE_SENT__SSUB];
+    item[`EFA_WQE_IN__WQE128] = sent[`EFA_WQE_SENT__WQE128];
+    item[`EFA_WQE_IN__REQ_ID] = sent[`EFA_WQE_SENT__REQ_ID];
+    item[`EFA_WQE_IN__OP_TYPE] = sent[`EFA_WQE_SENT__OP_TYPE];
+    item[`EFA_WQE_IN__REQ_ID_EX] = sent[`EFA_WQE_SENT__REQ_ID_EX];
+    item[`EFA_WQE_IN__ENTRY] = sent[`EFA_WQE_SENT__ENTRY];
     item[`EFA_WQE_IN__SENT] = 1'b1;
-    item[`EFA_WQE_IN__SEND] = b2_send_q;
+    item[`EFA_WQE_IN__SEND] = send;
     gone[`EFA_SRD_GONE__NODE] = b2_send_q[`EFA_SRD_SEND__NODE];
     gone[`EFA_SRD_GONE__SESSION] = b2_send_q[`EFA_SRD_SEND__SESSION];
     gone[`EFA_SRD_GONE__PSN] = b2_send_q[`EFA_SRD_SEND__PSN];
   end
 
-  assign s_send_ready = b1_free;
+  assign s_send_ready = s_send_now ? c_goes : b1_free;
   assign s_item_ready = grant[0];
-  assign halted_rd_addr = b2_free ? b1_qpn[QPN_W-1:0] : b2_qpn[QPN_W-1:0];
-  assign m_item_valid = o_valid_q;
-  assign m_item_data = o_item_q;
+  assign halted_rd_addr = none_waits ? sent_qpn[QPN_W-1:0] : b2_free ? b1_qpn[QPN_W-1:0] : b2_qpn[QPN_W-1:0];
+  assign m_item_valid = o_valid_q || c_leaves;
+  assign m_item_data = o_valid_q ? o_item_q : item;
   assign m_gone_valid = gone_valid_q;
   assign m_gone_data = gone_q;
 
@@ -132,19 +153,23 @@ module efa_tx_recall #(
 
   always @(posedge clk) begin
     if (rst) begin
+      c_valid_q <= 1'b0;
       b1_valid_q <= 1'b0;
       b2_valid_q <= 1'b0;
       o_valid_q <= 1'b0;
       gone_valid_q <= 1'b0;
     end else begin
-      if (b1_free) b1_valid_q <= s_send_valid;
+      c_valid_q <= s_sent_valid;
+      if (b1_free) b1_valid_q <= s_send_valid && !s_send_now;
       if (b2_free) b2_valid_q <= b1_valid_q;
-      if (o_free) o_valid_q <= grant != 2'b00;
+      if (o_free) o_valid_q <= grant != 2'b00 || (c_leaves && !m_item_ready);
       if (gone_free) gone_valid_q <= b2_valid_q && !may;
     end
   end
 
   always @(posedge clk) begin
+    c_looked_q <= none_waits;
+    c_sent_q <= s_sent_data;
     if (b1_free) b1_send_q <= s_send_data;
     b1_old_q <= b1_free ? s_sent_valid && sent_id[CTX_W-1:0] == s_id[CTX_W-1:0] : b1_old;
     b2_old_q <= b2_free ? b1_old : b2_old_q || (s_sent_valid && sent_id[CTX_W-1:0] == b2_id[CTX_W-1:0]);
@@ -152,11 +177,14 @@ module efa_tx_recall #(
       b2_send_q <= b1_send_q;
       b2_sent_q <= b1_sent;
     end
-    if (o_free) o_item_q <= grant[1] ? item : s_item_data;
+    if (o_free) o_item_q <= grant[0] ? s_item_data : item;
     if (gone_free) gone_q <= gone;
   end
 
-  wire unused_bits = &{1'b0, s_id, sent_id, b1_sent, b1_id, b1_qpn, b2_qpn, b2_ah, b2_id};
+  wire unused_bits = &{1'b0, s_id, sent_id, b1_sent, b1_id, b1_qpn, b2_qpn, b2_ah, b2_id,
+                       sent_qpn, c_ah, c_id};
+
+  `EFA_CHECK(!c_leaves || s_send_data[`EFA_SRD_SEND__ID] == c_id, "transmission of another context")
 
 endmodule
 

@@ -7,7 +7,8 @@
 //       last number of a session; s_ticks: the time; s_cfg_paths: paths that exist
 // Out   m_note: outcomes of packets, ends of sessions; m_anomaly_*: an acknowledgement that no
 //       correct peer sends; limits_rd_data: what a peer may send, one cycle after its address;
-//       m_wake_*: its limits have changed; m_begin_*: a look begins; m_set_*: when to look next
+//       m_wake_*: its limits have changed, with m_wake_request: by more than room for new packets;
+//       m_begin_*: a look begins; m_set_*: when to look next
 // Time  first note 9 cycles after s_ack, one per cycle; an acknowledgement takes 20 cycles and one
 //       for each packet that it resolves, a search for losses one for each packet in flight; after
 //       rst an initialisation of one cycle per peer
@@ -58,6 +59,7 @@ module efa_tx_resolve #(
     output wire [`EFA_TX_LIMITS__W-1:0] limits_rd_data,
     output wire m_wake_valid,
     output wire [NODE_W-1:0] m_wake_node,
+    output wire m_wake_request,
     output wire m_begin_valid,
     output wire [NODE_W-1:0] m_begin_node,
     output wire m_set_valid,
@@ -432,6 +434,7 @@ module efa_tx_resolve #(
   assign record_rd_addr = {node_q, record_slot};
   assign m_wake_valid = store;
   assign m_wake_node = node_q;
+  assign m_wake_request = mode != MODE_NORMAL || !again_none || requests_state[`EFA_TX_REQUESTS__PROBE];
   assign m_begin_valid = begins;
   assign m_begin_node = event_node;
   assign m_set_valid = store && state_q != ST_END_HOLD;

@@ -2,15 +2,18 @@
 // efa_tx_space - gives the packets of each peer their PSNs and paths, and sends them.
 //
 // In    s_post: packets to send; limits_rd_data: what the peer of limits_rd_addr may send;
-//       s_wake_*: the limits of a peer have changed; s_number: next number of a session; s_ticks:
+//       s_wake_*: the limits of a peer have changed, with s_wake_request: something else than new
+//       packets may be due; s_number: next number of a session; s_ticks:
 //       the time; s_ended: contexts whose messages have ended; s_purge: some have ended unsent
-// Out   m_send: transmissions; m_popped_*: a context has left the posted ones; m_flush: notes of posted packets that leave unsent; m_number_take;
+// Out   m_send: transmissions, with m_send_now: that of the packet posted in the cycle before;
+//       m_popped_*: a context has left the posted ones; m_flush: notes of posted packets that leave
+//       unsent; m_number_take;
 //       m_sent_*: a peer has sent a packet; with m_sent_request: one that was requested, or its
 //       session is forgotten; space_rd_data, record_rd_data: numbers of a peer, and its transmission
 //       of a slot
-// Time  transmission 4 cycles after s_post on an idle sender, one in 2 cycles; space_rd_data and
-//       record_rd_data follow their addresses by one cycle; after rst an initialisation of one
-//       cycle per peer
+// Time  transmission 1 cycle after s_post on an idle sender, one per cycle, also to one peer;
+//       space_rd_data and record_rd_data follow their addresses by one cycle; after rst an
+//       initialisation of one cycle per peer
 //
 // Peers take turns. A turn sends one packet, in this order: a probe, a retransmission, a packet
 // after RNR, a new one. A turn without a packet ends the turns of its peer until a post or new
@@ -18,8 +21,12 @@
 // of the cycle before; these only become wider in a session, and a stored mode other than NORMAL
 // holds from the next cycle on.
 //
+// A new packet of a peer without posted ones does not wait for a turn, if t1 is free: it is decided one
+// cycle after its post. If it may not leave, it joins the list of its peer in that cycle. All other
+// packets join one cycle after their post, too, so they keep their order.
+//
 // t0 chooses the peer, t1 reads its numbers and limits, t2 decides. A turn waits in t1 until the
-// output is free.
+// output has space.
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
@@ -46,11 +53,13 @@ module efa_tx_space #(
     input wire [23:0] s_ticks,
     input wire s_wake_valid,
     input wire [NODE_W-1:0] s_wake_node,
+    input wire s_wake_request,
     output wire [NODE_W-1:0] limits_rd_addr,
     input wire [`EFA_TX_LIMITS__W-1:0] limits_rd_data,
     output wire m_send_valid,
     input wire m_send_ready,
     output wire [`EFA_SRD_SEND__W-1:0] m_send_data,
+    output wire m_send_now,
     output wire m_flush_valid,
     input wire m_flush_ready,
     output wire [`EFA_SRD_NOTE__W-1:0] m_flush_data,
@@ -72,6 +81,9 @@ module efa_tx_space #(
 
   reg [NODE_W:0] init_q;
   reg [NODES-1:0] wake_q;
+  reg [NODES-1:0] empty_q;  // peers without posted packets
+  reg p_valid_q;
+  reg [`EFA_SRD_POST__W-1:0] p_data_q;
   reg t1_valid_q;
   reg t2_valid_q;
   reg [NODE_W-1:0] t1_node_q;
@@ -79,8 +91,7 @@ module efa_tx_space #(
   // A cause to look again has come since the choice of the peer.
   reg t1_woken_q;
   reg t2_woken_q;
-  reg send_valid_q;
-  reg [`EFA_SRD_SEND__W-1:0] send_q;
+  reg t2_direct_q;  // the packet of p, not one of the lists
   reg flush_valid_q;
   reg [`EFA_SRD_NOTE__W-1:0] flush_q;
 
@@ -90,15 +101,30 @@ module efa_tx_space #(
   wire [15:0] post_node = s_post_data[`EFA_SRD_POST__NODE];
   wire post_again = s_post_data[`EFA_SRD_POST__AGAIN];
 
+  // p: the packet of the cycle before.
+  wire [15:0] p_node = p_data_q[`EFA_SRD_POST__NODE];
+  wire p_again = p_data_q[`EFA_SRD_POST__AGAIN];
+  wire [31:0] p_id = p_data_q[`EFA_SRD_POST__ID];
+  wire [NODES-1:0] p_bit = {{NODES - 1{1'b0}}, p_valid_q} << p_node[NODE_W-1:0];
+
+  // Transmissions that wait for the output. One more has space, also behind that of t2.
+  wire queue_valid;
+  wire queue_ready;
+  wire [2:0] queued;
+  wire [`EFA_SRD_SEND__W-1:0] queue_data;
+  wire space_left = !queued[2] && !(queued[1:0] == 2'd3 && t2_valid_q);
+
   // t0
+  wire t1_stays = t1_valid_q && !space_left;
   wire [NODES-1:0] grant;
   wire [NODE_W-1:0] granted;
-  wire begin_turn = !t1_valid_q && grant != {NODES{1'b0}};
-  wire [NODE_W-1:0] look_node = t1_valid_q ? t1_node_q : granted;
+  wire begin_turn = grant != {NODES{1'b0}};
+  wire [NODE_W-1:0] look_node = t1_stays ? t1_node_q : granted;
 
   // t1
-  wire output_free = (!send_valid_q || m_send_ready) && (!flush_valid_q || m_flush_ready);
-  wire decide = t1_valid_q && output_free;
+  wire decide = t1_valid_q && space_left;
+  wire direct = post && !post_again && !t1_valid_q && space_left;
+  wire [NODE_W-1:0] read_node = t1_valid_q ? t1_node_q : post_node[NODE_W-1:0];
 
   // t2
   wire [SPACE_W-1:0] space;
@@ -113,29 +139,33 @@ module efa_tx_space #(
   wire [127:0] path_settled = limits_rd_data[`EFA_TX_LIMITS__PATH_SETTLED];
   wire [7:0] usable = limits_rd_data[`EFA_TX_LIMITS__USABLE];
   wire [2:0] probe_path = limits_rd_data[`EFA_TX_LIMITS__PROBE_PATH];
-  wire [1:0] found;  // 0: after RNR, 1: new
+  wire [1:0] listed;  // 0: after RNR, 1: new
   wire [63:0] ids;
+  wire [1:0] found = t2_direct_q ? 2'b10 : listed;
+  wire t2_goes = t2_valid_q && (!t2_direct_q || empty_q[t2_node_q]);
 
   wire [31:0] outstanding = next - oldest;
   wire [15:0] in_flight = sent - settled;
   wire in_window = outstanding[31:WINDOW_W] == {32 - WINDOW_W{1'b0}};
   wire may = in_flight < limits_rd_data[`EFA_TX_LIMITS__WINDOW];
-  wire normal = t2_valid_q && mode == `EFA_TX_MODE__NORMAL;
-  wire ends = t2_valid_q && session != 16'd0;
+  wire normal = t2_goes && mode == `EFA_TX_MODE__NORMAL;
+  wire ends = t2_valid_q && !t2_direct_q && session != 16'd0;
   wire flush = ends && mode == `EFA_TX_MODE__FLUSH;
+  wire flushes = flush && found != 2'b00 && (!flush_valid_q || m_flush_ready);
   wire forget = (ends && mode == `EFA_TX_MODE__FORGET) || (flush && found == 2'b00);
 
   wire probes = normal && limits_rd_data[`EFA_TX_LIMITS__PROBE]
       && limits_rd_data[`EFA_TX_LIMITS__PROBE_TURN] != space[`EFA_TX_SPACE__PROBE];
   wire repeats = normal && !probes && may && limits_rd_data[`EFA_TX_LIMITS__AGAIN]
       && limits_rd_data[`EFA_TX_LIMITS__AGAIN_TURN] != space[`EFA_TX_SPACE__AGAIN];
-  wire [31:0] first_id = found[0] ? ids[31:0] : ids[63:32];
+  wire [31:0] first_id = t2_direct_q ? p_id : listed[0] ? ids[31:0] : ids[63:32];
   wire ended = s_ended[first_id[CTX_W-1:0]];
   wire takes = normal && !probes && !repeats && found != 2'b00;
   wire begins = takes && !ended && may && in_window && !limits_rd_data[`EFA_TX_LIMITS__WAITS];
   wire sends = probes || repeats || begins;
-  wire leaves = begins || (takes && ended) || (flush && found != 2'b00);
-  wire [1:0] pop = {leaves && !found[0], leaves && found[0]};
+  wire leaves = begins || (takes && ended) || flushes;
+  wire [1:0] pop = {leaves && !t2_direct_q && !listed[0], leaves && !t2_direct_q && listed[0]};
+  wire push = p_valid_q && !(t2_direct_q && leaves);
   wire take_number = begins && session == 16'd0;
 
   wire [2:0] chosen;
@@ -197,13 +227,19 @@ module efa_tx_space #(
   wire [NODE_W-1:0] write_node = initializing ? init_q[NODE_W-1:0] : t2_node_q;
   wire [SPACE_W-1:0] write_space = sends && !initializing ? space_d : first_space;
 
-  // A cause to look again: a post, or new limits.
-  wire [NODES-1:0] post_wakes = post ? {{NODES - 1{1'b0}}, 1'b1} << post_node[NODE_W-1:0] : {NODES{1'b0}};
-  wire [NODES-1:0] limits_wake = s_wake_valid ? {{NODES - 1{1'b0}}, 1'b1} << s_wake_node : {NODES{1'b0}};
-  wire look_woken = (post && post_node[NODE_W-1:0] == look_node)
-      || (s_wake_valid && s_wake_node == look_node) || s_purge || (t1_valid_q && t1_woken_q);
-  wire idle = t2_valid_q && !sends && !leaves && !t2_woken_q;
-  wire [NODES-1:0] sleeps = idle ? {{NODES - 1{1'b0}}, 1'b1} << t2_node_q : {NODES{1'b0}};
+  // A cause to look again: a packet joins a list, or new limits that matter.
+  wire [NODES-1:0] pushes = push ? p_bit : {NODES{1'b0}};
+  wire wake = s_wake_valid && (s_wake_request || !empty_q[s_wake_node]);
+  wire [NODES-1:0] limits_wake = {{NODES - 1{1'b0}}, wake} << s_wake_node;
+  wire [NODES-1:0] causes = p_bit | limits_wake;
+  wire t0_woken = s_purge || (causes & grant) != {NODES{1'b0}};
+  wire t1_woken = s_purge || t1_woken_q || causes[t1_node_q];
+  wire t2_turn = t2_valid_q && !t2_direct_q;
+  wire idle = t2_turn && !sends && !leaves && !(flush && found != 2'b00) && !t2_woken_q;
+  wire [NODES-1:0] sleeps = {{NODES - 1{1'b0}}, idle} << t2_node_q;
+  wire [NODES-1:0] empties = {{NODES - 1{1'b0}}, idle && listed == 2'b00} << t2_node_q;
+
+  wire now = begins && t2_direct_q && !queue_valid;
 
   wire [1:0] list_init;
   assign m_init_done = !initializing && list_init == 2'b11;
@@ -211,9 +247,10 @@ module efa_tx_space #(
   assign m_popped_valid = leaves;
   assign m_popped_index = first_id[CTX_W-1:0];
   assign m_number_take = take_number;
-  assign limits_rd_addr = t1_node_q;
-  assign m_send_valid = send_valid_q;
-  assign m_send_data = send_q;
+  assign limits_rd_addr = read_node;
+  assign m_send_valid = queue_valid || now;
+  assign m_send_data = queue_valid ? queue_data : send_d;
+  assign m_send_now = !queue_valid;
   assign m_flush_valid = flush_valid_q;
   assign m_flush_data = flush_q;
   assign m_sent_valid = sends || forget;
@@ -225,7 +262,7 @@ module efa_tx_space #(
   ) u_turns (
       .clk(clk),
       .rst(rst),
-      .s_request(t1_valid_q ? {NODES{1'b0}} : wake_q),
+      .s_request(t1_stays ? {NODES{1'b0}} : wake_q),
       .s_hold(1'b0),
       .m_grant(grant)
   );
@@ -248,16 +285,31 @@ module efa_tx_space #(
           .clk(clk),
           .rst(rst),
           .m_init_done(list_init[place]),
-          .s_push_valid(post && post_again != NEW),
-          .s_push_node(post_node[NODE_W-1:0]),
-          .s_push_id(s_post_data[`EFA_SRD_POST__ID]),
+          .s_push_valid(push && p_again != NEW),
+          .s_push_node(p_node[NODE_W-1:0]),
+          .s_push_id(p_id),
           .s_look_node(look_node),
-          .m_found(found[place]),
+          .m_found(listed[place]),
           .m_id(ids[32*place+:32]),
           .s_pop(pop[place])
       );
     end
   endgenerate
+
+  efa_fifo #(
+      .WIDTH(`EFA_SRD_SEND__W),
+      .DEPTH_LOG2(2)
+  ) u_sends (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(sends && !(now && m_send_ready)),
+      .s_ready(queue_ready),
+      .s_data(send_d),
+      .m_valid(queue_valid),
+      .m_ready(m_send_ready),
+      .m_data(queue_data),
+      .m_level(queued)
+  );
 
   efa_path_choose #(
       .PATHS_W(`EFA_TRANSPORT__PATHS_W)
@@ -278,7 +330,7 @@ module efa_tx_space #(
       .wr_en(write),
       .wr_addr(write_node),
       .wr_data(write_space),
-      .rd_addr({space_rd_addr, t1_node_q}),
+      .rd_addr({space_rd_addr, read_node}),
       .rd_data({space_rd_data, space})
   );
 
@@ -299,32 +351,36 @@ module efa_tx_space #(
     if (rst) begin
       init_q <= {NODE_W + 1{1'b0}};
       wake_q <= {NODES{1'b0}};
+      empty_q <= {NODES{1'b1}};
+      p_valid_q <= 1'b0;
       t1_valid_q <= 1'b0;
       t2_valid_q <= 1'b0;
-      send_valid_q <= 1'b0;
       flush_valid_q <= 1'b0;
     end else begin
       if (initializing) init_q <= init_q + ONE_NODE;
-      wake_q <= (wake_q & ~sleeps) | post_wakes | limits_wake | {NODES{s_purge}};
-      t1_valid_q <= begin_turn || (t1_valid_q && !decide);
-      t2_valid_q <= decide;
-      send_valid_q <= sends || (send_valid_q && !m_send_ready);
-      flush_valid_q <= (flush && leaves) || (flush_valid_q && !m_flush_ready);
+      wake_q <= (wake_q & ~sleeps) | pushes | limits_wake | {NODES{s_purge}};
+      empty_q <= (empty_q | empties) & ~pushes;
+      p_valid_q <= post;
+      t1_valid_q <= begin_turn || t1_stays;
+      t2_valid_q <= decide || direct;
+      flush_valid_q <= flushes || (flush_valid_q && !m_flush_ready);
     end
   end
 
   always @(posedge clk) begin
+    p_data_q <= s_post_data;
     t1_node_q <= look_node;
-    t2_node_q <= t1_node_q;
-    t1_woken_q <= look_woken;
-    t2_woken_q <= look_woken;
-    if (sends) send_q <= send_d;
-    if (flush && leaves) flush_q <= flush_d;
+    t2_node_q <= read_node;
+    t1_woken_q <= t1_stays ? t1_woken : t0_woken;
+    t2_woken_q <= t1_woken;
+    t2_direct_q <= direct;
+    if (flushes) flush_q <= flush_d;
   end
 
-  wire unused_bits = &{1'b0, s_post_data[`EFA_SRD_POST__RNR_RETRY], post_node, behind[31:16], outstanding};
+  wire unused_bits = &{1'b0, p_data_q, post_node, p_node, behind[31:16], outstanding};
 
   `EFA_CHECK(!(s_post_valid && post_node >= NODES), "packet to a peer that does not exist")
+  `EFA_CHECK(!sends || queue_ready, "transmission without space")
   `EFA_CHECK(!t2_valid_q || !sends || behind[31:WINDOW_W] == {32 - WINDOW_W{1'b0}},
              "packet beyond the window")
   `EFA_CHECK(!t2_valid_q || !sends || usable != 8'd0, "no usable path")

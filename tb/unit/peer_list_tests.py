@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests efa_peer_list: a list of message contexts for each peer."""
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
+from itertools import islice
 from typing import NamedTuple
 
 import cocotb
@@ -13,11 +14,12 @@ from tb.lib.waits import drive, high, until, zero
 
 
 class Look(NamedTuple):
-    """A look at the list of `node` that has `first`; `pushed` comes in the same cycle."""
+    """A look at the list of `node`: `pushed` contexts have been pushed before, and `more` in the
+    same cycle."""
 
     node: int
-    first: int | None
-    pushed: int | None
+    pushed: int
+    more: int
 
 
 class RefModel:
@@ -30,7 +32,8 @@ class RefModel:
 
     def clear(self):
         self.lists, self.free = defaultdict(deque), list(range(self.contexts))
-        self.looks, self.popped = deque([None, None]), None
+        self.looks = deque([None, None])
+        self.pushed, self.popped = Counter(), Counter()
 
     async def start(self):
         zero(self.dut, "s_push_valid", "s_push_node", "s_push_id", "s_look_node", "s_pop")
@@ -45,25 +48,26 @@ class RefModel:
 
     async def step(self, look=0, push=None, pop=True):
         """Looks at a list, pushes a context to node `push`, and pops the one that was found two
-        cycles ago. A look that began before a pop of its list is not used."""
+        cycles ago."""
         dut, seen = self.dut, self.looks.popleft()
-        usable = seen is not None and seen.node != self.popped
-        pops = pop and usable and seen.first is not None
+        waits = 0 if seen is None else seen.pushed - self.popped[seen.node]
+        pops = pop and waits > 0
         pushed = None if push is None else self.context()
         drive(dut, s_look_node=look, s_pop=int(pops), s_push_valid=int(push is not None),
               s_push_node=push or 0, s_push_id=pushed or 0)  # fmt: skip
         await RisingEdge(dut.clk)
-        if usable:
-            allowed = {seen.first} if seen.first is not None else {None, seen.pushed}
+        if seen is not None:
+            waiting = self.lists[seen.node]
+            allowed = {waiting[0]} if waits else {None, *islice(waiting, seen.more)}
             found = int(dut.m_id.value) if dut.m_found.value == 1 else None
             assert found in allowed, f"list of {seen.node}: found {found}, not {allowed}"
-        self.popped = seen.node if pops else None
         if pops:
+            self.popped[seen.node] += 1
             self.free.append(self.lists[seen.node].popleft() % self.contexts)
-        first = self.lists[look][0] if self.lists[look] else None
-        self.looks.append(Look(look, first, pushed if push == look else None))
+        self.looks.append(Look(look, self.pushed[look], int(push == look)))
         if push is not None:
             self.lists[push].append(pushed)
+            self.pushed[push] += 1
 
     async def drain(self):
         """Pops all contexts."""
@@ -71,21 +75,20 @@ class RefModel:
             await self.step()
         while any(self.lists.values()):
             node = self.rng.choice([node for node, one in self.lists.items() if one])
-            for _ in range(3):
-                await self.step(node)
+            await self.step(node)
 
 
 @cocotb.test()
 async def one_list_with_all_contexts(dut):
-    """transport.peer_list.full: A list holds all contexts and returns them in order, one in two
-    cycles; then the list of another peer does."""
+    """transport.peer_list.full: A list holds all contexts and returns them in order, one per cycle;
+    then the list of another peer does."""
     ref = RefModel(dut, rng_for("full"))
     await ref.start()
     for node in (0, ref.nodes - 1, 1):
         count = min(ref.contexts, 300)
         for _ in range(count):
             await ref.step(push=node, pop=False)
-        for _ in range(2 * count + 4):
+        for _ in range(count + 4):
             await ref.step(node)
         assert len(ref.free) == ref.contexts
 

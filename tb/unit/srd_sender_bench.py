@@ -423,6 +423,8 @@ class Bench:
         return self.port_free - self.network.now > PORT_FLITS or self._reading()
 
     def _send(self, beat):
+        # Its packet may have been posted in the cycle before.
+        self._take_posts()
         self.rules.sent(beat)
         job = self.active.get(beat["id"])
         now = self.network.now
@@ -515,15 +517,19 @@ class Bench:
                 self._feed()
             self.network.run(self.cycle)
 
-    def _inputs(self):
-        """Gives the handshakes of the inputs to the rules."""
-        rules = self.rules
+    def _take_posts(self):
+        """Gives the handshakes of posts to the rules."""
         while self.posts.sent > self.seen[0]:
             self.seen[0] += 1
             index = self.given[0][0].id % self.contexts
             assert index not in self.posted
             self.posted.add(index)
-            rules.posted(*self.given.popleft())
+            self.rules.posted(*self.given.popleft())
+
+    def _inputs(self):
+        """Gives the handshakes of the inputs to the rules."""
+        rules = self.rules
+        self._take_posts()
         while self.acks.sent > self.seen[1]:
             self.seen[1] += 1
             packet = self.acks_given.popleft()

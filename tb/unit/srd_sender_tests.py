@@ -208,7 +208,7 @@ async def each_subset_of_paths(dut):
 async def cancelled_messages(dut):
     """transport.srd_sender.gone: A transmission that is not made resolves its PSN, also one in the
     middle and several at once: its window is free, no outcome follows, others are not affected."""
-    bench = Bench(dut, "gone", paths=4, run=100)
+    bench = Bench(dut, "gone", paths=4, run=100, stalls=0.5)
     await bench.start()
     rng = bench.rng
     nodes = rng.sample(range(bench.nodes), 3)
@@ -479,6 +479,31 @@ async def rate(dut, peers):
     if bench.window >= 64:
         wanted = timing(MODULE, name).interval
         assert found <= 1.02 * wanted, f"a packet in {found:.2f} cycles, expected {wanted}"
+
+
+@cocotb.test()
+@cocotb.parametrize(peers=[1, 2, 5], waits=[False, True])
+async def packets_leave_back_to_back(dut, peers, waits):
+    """transport.srd_sender.back_to_back: With open windows, packets leave in the specified number
+    of cycles, as they are posted or after they have waited, also to one peer."""
+    held = Held()
+    bench = Bench(dut, f"back to back {peers} {waits}", paths=2, read=0, run=0, size=32,
+                  stalls=held)  # fmt: skip
+    await bench.start()
+    nodes = list(bench.peers)[: min(peers, bench.nodes)]
+    most = min(bench.window // 2, TRANSPORT.cwnd_initial)
+    for _ in range(4):
+        bench.rules.transmissions.clear()
+        held.on = waits
+        for at in range(most * len(nodes)):
+            bench.post(nodes[at % len(nodes)])
+        if waits:
+            await bench.cycles(most * len(nodes) + 20)
+        held.on = False
+        await bench.finish(after=100)
+        at = [cycle for cycle, *_ in bench.rules.transmissions]
+        steps = [after - before for before, after in zip(at, at[1:], strict=False)]
+        assert set(steps) == {timing(MODULE, "packet").interval}, steps
 
 
 @cocotb.test()

@@ -2,7 +2,7 @@
 """Tests efa_tx_recall: each transmission gets its WQE back or is reported as not made, and merges
 with the other items."""
 
-from collections import deque
+from collections import Counter, deque
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -18,6 +18,7 @@ from tb.lib.stream import (
     reset,
     rng_for,
 )
+from tb.lib.timing import timing
 from tb.lib.waits import until, zero
 from tb.unit.data_bench import Moments, consumed
 from tb.unit.queue_bench import Table
@@ -47,7 +48,7 @@ class Bench:
         self.past = deque(maxlen=600)
         self.made, self.gone, self.other = [], [], 0
         self.fresh = True  # the output of this cycle was not there before
-        zero(dut, "s_sent_valid", "s_ctx_used")
+        zero(dut, "s_sent_valid", "s_ctx_used", "s_send_now")
         self._drive()
         Table(dut, "halted_rd_addr", "halted_rd_data", lambda qpn: int(qpn in self.down))
         self.send_in = StreamDriver(dut, "s_send", gaps, ["data"])
@@ -109,6 +110,23 @@ class Bench:
         self.items.append(data)
         self.item_in.post({"data": data})
 
+    async def send_now(self, taken_id):
+        """Gives the transmission of a context that was stored in the cycle before, and nothing else
+        meanwhile. If it does not leave at once, it waits like any other one. Returns True if it
+        does."""
+        dut = self.dut
+        fields = dont_care(INTERNAL.srd_send, self.rng, id=taken_id)
+        self.sends.append(fields)
+        dut.s_send_data.value = INTERNAL.srd_send.pack(**fields)
+        dut.s_send_valid.value = dut.s_send_now.value = 1
+        await RisingEdge(dut.clk)
+        at_once = dut.s_send_ready.value == 1
+        dut.s_send_now.value = 0
+        while dut.s_send_ready.value != 1:
+            await RisingEdge(dut.clk)
+        dut.s_send_valid.value = 0
+        return at_once
+
     def _may(self, fields, stored, past):
         """Returns True if a transmission may be made by this state."""
         used, gens, down = past
@@ -127,6 +145,15 @@ class Bench:
                 for queue in (self.sends, self.items, self.flying, self.waiting, self.past):
                     queue.clear()
                 continue
+            state = int(dut.s_ctx_used.value), int(dut.s_ah_gen.value), ahead
+            accepts = dut.s_send_valid.value == 1 and dut.s_send_ready.value == 1
+            now = accepts and dut.s_send_now.value == 1
+            if now:
+                fields = self.sends.popleft()
+                assert not self.flying, "a transmission overtakes another one"
+                assert dut.m_item_valid.value == 1 and not seen["m_item"]
+                self.past.append(state)
+                self.flying.append((fields, cycle(), self.stored[fields["id"] % self.contexts]))
             if dut.m_gone_valid.value == 1 and not seen["m_gone"]:
                 self._left(None)
             if dut.m_item_valid.value == 1 and not seen["m_item"]:
@@ -134,13 +161,14 @@ class Bench:
             for name in seen:
                 valid, ready = getattr(dut, name + "_valid"), getattr(dut, name + "_ready")
                 seen[name] = valid.value == 1 and ready.value == 0
-            if dut.s_send_valid.value == 1 and dut.s_send_ready.value == 1:
+            if accepts and not now:
                 fields = self.sends.popleft()
                 stored = self.stored[fields["id"] % self.contexts]
                 self.flying.append((fields, cycle(), stored))
             if dut.s_item_valid.value == 1 and dut.s_item_ready.value == 1:
                 self.waiting.append(self.items.popleft())
-            self.past.append((int(dut.s_ctx_used.value), int(dut.s_ah_gen.value), ahead))
+            if not now:
+                self.past.append(state)
             # A lookup returns what was known one cycle before.
             ahead = set(self.down)
 
@@ -295,6 +323,36 @@ async def causes_come_at_any_time(dut, pace):
 
 
 @cocotb.test()
+@cocotb.parametrize(stalls=[0.0, 0.3, 0.8])
+async def new_contexts_leave_at_once(dut, stalls):
+    """transport.tx_recall.now: The transmission of a new context leaves at once only if nothing
+    waits and it may be made, with its own WQE; else it waits like all others."""
+    bench = Bench(dut, stalls)
+    await bench.start()
+    rng, counts = bench.rng, Counter()
+    for turn in range(400):
+        place = turn % bench.contexts
+        bench.release(place)
+        before = rng.randrange(4)
+        if before == 0 and bench.stored:
+            bench.send(bench.stored[rng.choice(sorted(bench.stored))]["id"])
+            await consumed(bench.send_in)
+        elif before == 1:
+            bench.item()
+        bench.down = {rng.randrange(4)} if rng.random() < 0.5 else set()
+        taken_id = await bench.store(place, qpn=rng.randrange(4), ah=rng.randrange(4))
+        if rng.random() < 0.1:
+            bench.release(place)
+        if rng.random() < 0.1:
+            bench.destroy(rng.randrange(4))
+        counts[await bench.send_now(taken_id)] += 1
+        for _ in range(rng.choice((0, 0, 8, 24))):
+            await RisingEdge(dut.clk)
+    await bench.settle()
+    assert min(counts.values()) > 20, counts
+
+
+@cocotb.test()
 async def none_follows_a_fence(dut):
     """transport.tx_recall.fence: Once a QP is halted and a fence has left, no transmission of the
     QP leaves behind the fence."""
@@ -389,6 +447,12 @@ async def cycles(dut):
         bench.send(good)
     await bench.settle()
     moments.hold("efa_tx_recall", "send", "s_send", "m_gone")
+    for place in range(8):
+        moments.clear()
+        assert await bench.send_now(await bench.store(place))
+        await bench.settle()
+        found = moments.latency("s_send", "m_item")
+        assert found == timing("efa_tx_recall", "now").latency, found
 
 
 @cocotb.test()
