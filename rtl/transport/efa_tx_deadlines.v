@@ -4,7 +4,8 @@
 // In    s_load, s_state: another peer; s_clear: a new session; s_ticks: the time; s_in_flight, s_lossy,
 //       s_longest, s_timeout: of the peer. Events: s_resolved: a packet is resolved; s_expire: a
 //       timeout; s_end_look: the timer starts or stops; s_search: decide on a search, with s_restart:
-//       the timer restarts; s_age_look: the ages are being checked; s_walk: a walk begins;
+//       the timer restarts; s_show: the timer restarts in a walk, with s_all_later: all packets in
+//       flight were sent in s_later_ticks at the earliest; s_age_look: the ages are being checked; s_walk: a walk begins;
 //       s_young, s_young_ticks: it has met a packet whose age is to be checked at that time;
 //       s_probe_wanted, s_probe_due, s_probe_ticks: of the next probe
 // Out   m_state; m_timer_over, m_age_over: the time has come; m_backs_off, m_last: the next timeout is
@@ -31,6 +32,9 @@ module efa_tx_deadlines #(
     input wire s_end_look,
     input wire s_search,
     input wire s_restart,
+    input wire s_show,
+    input wire s_all_later,
+    input wire [23:0] s_later_ticks,
     input wire s_age_look,
     input wire s_walk,
     input wire s_young,
@@ -81,6 +85,8 @@ module efa_tx_deadlines #(
   wire pause_over = search_left == 24'd0 || search_left > pause;
   wire searches = s_search && !none_in_flight && (s_lossy ? pause_over : !aging);
 
+  wire [23:0] later_age_ticks = s_later_ticks + s_longest + {2'd0, s_longest[23:2]} + 24'd1;
+  wire [23:0] later = age_ticks - later_age_ticks;
   wire [23:0] earlier = s_young_ticks - age_ticks;
 
   always @* begin
@@ -94,9 +100,12 @@ module efa_tx_deadlines #(
       state_d[`EFA_TX_DEADLINES__TIMEOUTS] = timeouts + 8'd1;
       state_d[`EFA_TX_DEADLINES__TIMER_TICKS] = s_ticks + (s_timeout << backoff_more);
     end
-    if (s_restart) begin
+    if (s_restart || s_show) begin
       state_d[`EFA_TX_DEADLINES__TIMER] = 1'b1;
       state_d[`EFA_TX_DEADLINES__TIMER_TICKS] = s_ticks + s_timeout;
+    end
+    if (s_show && s_all_later && aging && !s_lossy && later[23]) begin
+      state_d[`EFA_TX_DEADLINES__AGE_TICKS] = later_age_ticks;
     end
     if (s_age_look || searches) begin
       state_d[`EFA_TX_DEADLINES__AGE] = 1'b0;
@@ -143,7 +152,7 @@ module efa_tx_deadlines #(
     first_q <= s_walk || (first_q && !s_young);
   end
 
-  wire unused_bits = &{1'b0, earlier, s_longest};
+  wire unused_bits = &{1'b0, earlier, later, s_longest};
 
 endmodule
 

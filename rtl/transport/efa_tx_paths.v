@@ -9,7 +9,7 @@
 //       s_cfg_paths: paths that exist
 // Out   m_state; m_newest: newest order number of s_path; m_unusable: a path is not usable;
 //       m_probe_due, m_probe_path: the next probe; m_busy: a search, no s_load
-// Time  one cycle; a search of 8 cycles after s_find, if the best path has become slower or unusable
+// Time  one cycle; a search of 3 cycles after s_find, if the best path has become slower or unusable
 `default_nettype none
 `include "efa_defs.vh"
 
@@ -65,7 +65,9 @@ module efa_tx_paths #(
   reg [26:0] best_time8_q;
   reg stale_q;  // the best path may be another one
   reg finds_q;
-  reg [2:0] place_q;
+  reg [1:0] round_q;
+  reg [107:0] first_times8_q;  // the best ones of the search, 0: none
+  reg [11:0] first_places_q;
 
   // The path of this cycle.
   wire usable = usable_q[s_path];
@@ -105,10 +107,32 @@ module efa_tx_paths #(
   wire [2:0] probe_path = first_probe_q + first_place;
   wire [23:0] probe_left = next_probe_q - s_ticks;
 
-  // The search: one path per cycle.
-  wire [26:0] place_time8 = times8_q[27*place_q+:27];
-  wire better = usable_q[place_q] && place_time8 != 27'd0
-      && (best_time8_q == 27'd0 || place_time8 < best_time8_q);
+  // The search: rounds of 8, 4 and 2 paths, each of two neighbours. Equal times: the first one.
+  reg [215:0] rivals8;
+  reg [23:0] rivals;
+  reg [107:0] winners8;
+  reg [11:0] winners;
+  integer one;
+  always @* begin
+    for (one = 0; one < 8; one = one + 1) begin
+      rivals8[27*one+:27] = usable_q[one] ? times8_q[27*one+:27] : 27'd0;
+      rivals[3*one+:3] = one[2:0];
+    end
+    if (round_q != 2'd0) begin
+      rivals8 = {108'd0, first_times8_q};
+      rivals = {12'd0, first_places_q};
+    end
+    for (one = 0; one < 4; one = one + 1) begin
+      if (rivals8[54*one+:27] == 27'd0
+          || (rivals8[54*one+27+:27] != 27'd0 && rivals8[54*one+27+:27] < rivals8[54*one+:27])) begin
+        winners8[27*one+:27] = rivals8[54*one+27+:27];
+        winners[3*one+:3] = rivals[6*one+3+:3];
+      end else begin
+        winners8[27*one+:27] = rivals8[54*one+:27];
+        winners[3*one+:3] = rivals[6*one+:3];
+      end
+    end
+  end
 
   assign m_state[`EFA_TX_PATHS__USABLE] = usable_q;
   assign m_state[`EFA_TX_PATHS__SETTLED] = settled_q;
@@ -137,13 +161,15 @@ module efa_tx_paths #(
 
   always @(posedge clk) begin
     if (rst) finds_q <= 1'b0;
-    else finds_q <= begin_search || (finds_q && place_q != 3'd7);
+    else finds_q <= begin_search || (finds_q && round_q != 2'd2);
   end
 
   always @(posedge clk) begin
     if (begin_search) stale_q <= 1'b0;
     else if (changes) stale_q <= 1'b1;
-    place_q <= begin_search ? 3'd0 : place_q + 3'd1;
+    round_q <= begin_search ? 2'd0 : round_q + 2'd1;
+    first_times8_q <= winners8;
+    first_places_q <= winners;
     if (s_settle) settled_q[16*s_path+:16] <= settled_q[16*s_path+:16] + 16'd1;
     if (is_newer) newest_q[16*s_path+:16] <= s_order;
     if (timed) times8_q[27*s_path+:27] <= time8_d;
@@ -171,10 +197,9 @@ module efa_tx_paths #(
       best_q <= s_path;
       best_time8_q <= time8_d;
     end
-    if (begin_search) best_time8_q <= 27'd0;
-    if (finds_q && better) begin
-      best_q <= place_q;
-      best_time8_q <= place_time8;
+    if (finds_q && round_q == 2'd2) begin
+      best_time8_q <= winners8[26:0];
+      if (winners8[26:0] != 27'd0) best_q <= winners[2:0];
     end
     if (s_clear) begin
       stale_q <= 1'b0;

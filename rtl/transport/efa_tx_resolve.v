@@ -9,12 +9,16 @@
 //       correct peer sends; limits_rd_data: what a peer may send, one cycle after its address;
 //       m_wake_*: its limits have changed, with m_wake_request: by more than room for new packets;
 //       m_begin_*: a look begins; m_set_*: when to look next
-// Time  first note 9 cycles after s_ack, one per cycle; an acknowledgement takes 20 cycles and one
-//       for each packet that it resolves, a search for losses one for each packet in flight; after
-//       rst an initialisation of one cycle per peer
+// Time  first note 9 cycles after s_ack, one per cycle; an acknowledgement takes 10 to 15 cycles and one
+//       for each packet that it resolves, one that joins only those; a search for losses one for each
+//       packet in flight; after rst an initialisation of one cycle per peer
 //
 // One peer is in work at a time, with its state in registers. A walk passes over slots: w0 finds a
 // slot, w1 has its record.
+//
+// While the packets of an acknowledgement are resolved, later acknowledgements of the same peer join
+// the walk: they only add slots. This ends with the first one that may do more, and when another event
+// waits. Limits and times follow every 2^SHOW_W cycles.
 //
 // A session ends in steps: the limits hold its packets back; the packets that are not resolved end;
 // efa_tx_space ends the posted ones, if the peer is dead, and forgets its numbers; the next look
@@ -82,6 +86,9 @@ module efa_tx_resolve #(
   localparam [31:0] FIRST_PSN = 32'd0 - PSNS;
   localparam [NODE_W:0] ONE_NODE = 1;
 
+  localparam SHOW_W = 3;
+  localparam [WINDOW_W-1:0] A_SLOT = 1;
+
   localparam [4:0] ST_INIT = 5'd0;
   localparam [4:0] ST_IDLE = 5'd1;
   localparam [4:0] ST_LOAD = 5'd2;
@@ -118,6 +125,11 @@ module efa_tx_resolve #(
   localparam [31:0] LOST = `EFA_TX_SLOTS__LOST;
   localparam [31:0] UNRESOLVED = `EFA_TX_SLOTS__UNRESOLVED;
 
+  localparam [2:0] JOIN_NONE = 3'd0;
+  localparam [2:0] JOIN_TAKEN = 3'd1;
+  localparam [2:0] JOIN_SHOWN = 3'd4;
+  localparam [2:0] A_JOIN_STEP = 3'd1;
+
   localparam [2:0] WALK_RESOLVE = 3'd0;
   localparam [2:0] WALK_LOSS = 3'd1;
   localparam [2:0] WALK_TIMEOUT = 3'd2;
@@ -138,6 +150,14 @@ module efa_tx_resolve #(
   reg [2:0] walk_d;
   reg w1_valid_q;
   reg [WINDOW_W-1:0] w1_slot_q;
+  reg more_q;  // an acknowledgement that may join the walk waits
+  reg [2:0] join_q;
+  reg [SHOW_W-1:0] show_q;
+  reg sets_q;
+  // The walk has resolved all packets up to a slot, and none of them or behind was sent again.
+  reg in_order_q;
+  reg [WINDOW_W-1:0] in_order_slot_q;
+  reg [23:0] last_ticks_q;
   reg refuses_q;  // the acknowledgement refuses a packet that is not resolved
   reg resolved_q;  // a packet was resolved in this look
   reg [`EFA_TX_SELF__W-1:0] self_q;
@@ -177,7 +197,8 @@ module efa_tx_resolve #(
   // The choice of an event, round robin.
   wire [2:0] grant;
   wire idle = state_q == ST_IDLE;
-  wire begins = idle && grant != 3'd0;
+  wire chooses;
+  wire begins = chooses && grant != 3'd0;
   wire [15:0] ack_node = s_ack_data[`EFA_TX_ACK__NODE];
   wire [15:0] gone_node = s_gone_data[`EFA_SRD_GONE__NODE];
   wire [NODE_W-1:0] event_node = grant[0] ? ack_node[NODE_W-1:0]
@@ -214,6 +235,7 @@ module efa_tx_resolve #(
   wire any_again;
   wire last_in_flight;
   wire unresolved;
+  wire any_resolved;
   wire pace_busy;
   wire measure_busy;
   wire note_free = !note_valid_q || m_note_ready;
@@ -221,7 +243,10 @@ module efa_tx_resolve #(
   wire w1_does = walks && w1_valid_q && note_free && !pace_busy;
   wire w1_stops;
   wire w0_steps = walks && found && (!w1_valid_q || w1_does) && !w1_stops;
-  wire walk_over = walks && (!w1_valid_q || w1_does) && (!found || w1_stops);
+  wire resolving = walks && walk_q == WALK_RESOLVE;
+  wire joins = resolving && join_q == JOIN_NONE && more_q && !refuses_q && !s_gone_valid && !s_look_valid;
+  wire joined = join_q == JOIN_SHOWN;
+  wire walk_over = walks && (!w1_valid_q || w1_does) && (!found || w1_stops) && join_q == JOIN_NONE && !joins;
   wire [31:0] record_id = record_rd_data[`EFA_TX_RECORD__ID];
   wire [2:0] record_path = record_rd_data[`EFA_TX_RECORD__PATH];
   wire [23:0] record_ticks = record_rd_data[`EFA_TX_RECORD__TICKS];
@@ -264,6 +289,11 @@ module efa_tx_resolve #(
   wire request_probe = state_q == ST_REQUEST && !request_again && !requests_state[`EFA_TX_REQUESTS__PROBE]
       && probe_due && !none_in_flight && unresolved;
   wire [WINDOW_W-1:0] lost_at = found_slot - oldest[WINDOW_W-1:0];
+
+  // One that may join the walk over those before: all that it does is to show accepted packets.
+  wire more = s_ack_valid && ack_node[NODE_W-1:0] == node_q && s_ack_data[`EFA_TX_ACK__STATUS] == 8'd0
+      && s_ack_data[`EFA_TX_ACK__SESSION] == session && s_ack_data[`EFA_TX_ACK__INCARNATION] == incarnation
+      && !lossy && !any_lost && !unusable;
 
   wire [23:0] longest;
   wire timer_over;
@@ -327,9 +357,9 @@ module efa_tx_resolve #(
               : walk_q == WALK_END ? ST_END_FORGET : ST_REQUEST;
         end
       end
-      // Waits until oldest has moved.
+      // Waits for the last resolved packet. Oldest has moved two cycles later.
       ST_ADVANCE: begin
-        if (count_q == 2'd1) state_d = ST_SEARCH;
+        state_d = ST_SEARCH;
       end
       // Restarts the timer, and decides whether packets may be lost.
       ST_SEARCH: begin
@@ -348,10 +378,10 @@ module efa_tx_resolve #(
       ST_PROBE: begin
         if (count_q == 2'd2) state_d = ST_STORE;
       end
-      // Waits until each part of the state is final.
+      // Waits until each part of the state is final, then for an event, too.
       ST_STORE: begin
         if (!measure_busy) begin
-          state_d = canceled ? ST_LOAD : ST_IDLE;
+          state_d = canceled || begins ? ST_LOAD : ST_IDLE;
         end
       end
       // Waits as in ST_STORE, and stores limits that hold all packets back.
@@ -419,25 +449,27 @@ module efa_tx_resolve #(
   // What is stored.
   wire store = (state_q == ST_STORE || state_q == ST_END_HOLD || state_q == ST_END_FORGET)
       && !measure_busy;
+  assign chooses = idle || (state_q == ST_STORE && store && !canceled);
   wire write = state_q == ST_INIT ? !init_q[NODE_W] && count_q == 2'd3 : store;
   wire [NODE_W-1:0] write_node = state_q == ST_INIT ? init_q[NODE_W-1:0] : node_q;
+  wire show = resolving && &show_q;
   wire [1:0] mode = state_q == ST_END_HOLD ? MODE_HOLD : ending == 8'd0 ? MODE_NORMAL
       : ending == ABORT ? MODE_FORGET : MODE_FLUSH;
   wire probing = unusable && !requests_state[`EFA_TX_REQUESTS__PROBE] && !none_in_flight;
 
   assign m_init_done = state_q != ST_INIT;
-  assign s_ack_ready = idle && grant[0];
-  assign s_gone_ready = idle && grant[1];
-  assign s_look_ready = idle && grant[2];
+  assign s_ack_ready = (chooses && grant[0]) || joins;
+  assign s_gone_ready = chooses && grant[1];
+  assign s_look_ready = chooses && grant[2];
   assign s_flush_ready = note_free && !note_own;
-  assign space_rd_addr = idle ? event_node : node_q;
+  assign space_rd_addr = chooses ? event_node : node_q;
   assign record_rd_addr = {node_q, record_slot};
-  assign m_wake_valid = store;
+  assign m_wake_valid = store || show;
   assign m_wake_node = node_q;
   assign m_wake_request = mode != MODE_NORMAL || !again_none || requests_state[`EFA_TX_REQUESTS__PROBE];
   assign m_begin_valid = begins;
   assign m_begin_node = event_node;
-  assign m_set_valid = store && state_q != ST_END_HOLD;
+  assign m_set_valid = (store && state_q != ST_END_HOLD) || sets_q;
   assign m_set_armed = next_armed && ending == 8'd0;
   assign m_set_node = node_q;
   assign m_anomaly_valid = anomaly_q;
@@ -450,7 +482,7 @@ module efa_tx_resolve #(
   ) u_events (
       .clk(clk),
       .rst(rst),
-      .s_request(idle ? {s_look_valid, s_gone_valid, s_ack_valid} : 3'd0),
+      .s_request(chooses ? {s_look_valid, s_gone_valid, s_ack_valid} : 3'd0),
       .s_hold(1'b0),
       .m_grant(grant)
   );
@@ -472,7 +504,7 @@ module efa_tx_resolve #(
       .NODE_W(NODE_W)
   ) u_limits (
       .clk(clk),
-      .s_write(write),
+      .s_write(write || show),
       .s_node(write_node),
       .s_mode(mode),
       .s_status(ending),
@@ -526,13 +558,15 @@ module efa_tx_resolve #(
       .s_begin(walk_begins),
       .s_begin_slots(walk_slots),
       .s_given(ack_slots),
+      .s_add(joined && !ack_past),
+      .s_holds(w1_valid_q),
       .s_step(w0_steps),
       .s_slot(slot),
       .s_resolve(resolves || gone_here),
       .s_lose(loses),
       .s_again((state_q == ST_AGAIN && count_q == 2'd1) || (state_q == ST_PROBE && count_q == 2'd0)),
       .s_sent(again_sent),
-      .s_advance(state_q == ST_ADVANCE && count_q == 2'd0),
+      .s_advance(resolving || state_q == ST_ADVANCE),
       .m_state(window_state),
       .m_oldest(oldest),
       .m_found(found),
@@ -543,7 +577,8 @@ module efa_tx_resolve #(
       .m_any_lost(any_lost),
       .m_any_again(any_again),
       .m_last_in_flight(last_in_flight),
-      .m_unresolved(unresolved)
+      .m_unresolved(unresolved),
+      .m_any_resolved(any_resolved)
   );
 
   efa_tx_measure #(
@@ -634,6 +669,9 @@ module efa_tx_resolve #(
       .s_end_look(state_q == ST_REQUEST),
       .s_search(state_q == ST_SEARCH),
       .s_restart(state_q == ST_SEARCH && resolved_q),
+      .s_show(show && resolved_q),
+      .s_all_later(in_order_q),
+      .s_later_ticks(last_ticks_q),
       .s_age_look(age_look),
       .s_walk(walk_begins),
       .s_young(checks && !loss_lost && loss_young),
@@ -657,6 +695,8 @@ module efa_tx_resolve #(
       init_q <= {NODE_W + 1{1'b0}};
       count_q <= 2'd0;
       w1_valid_q <= 1'b0;
+      join_q <= JOIN_NONE;
+      sets_q <= 1'b0;
       note_valid_q <= 1'b0;
       anomaly_q <= 1'b0;
     end else begin
@@ -666,7 +706,11 @@ module efa_tx_resolve #(
       if (state_q == ST_INIT && write) init_q <= init_q + ONE_NODE;
       w1_valid_q <= w0_steps || (w1_valid_q && walks && !w1_does);
       note_valid_q <= note_own || note_flush || (note_valid_q && !m_note_ready);
-      anomaly_q <= state_q == ST_ACK && ack_anomaly;
+      anomaly_q <= (state_q == ST_ACK || joined) && ack_anomaly;
+      sets_q <= show && resolved_q;
+      if (joins) join_q <= JOIN_TAKEN;
+      else if (joined) join_q <= JOIN_NONE;
+      else if (join_q != JOIN_NONE) join_q <= join_q + A_JOIN_STEP;
     end
   end
 
@@ -676,13 +720,23 @@ module efa_tx_resolve #(
     if (begins) begin
       event_q <= grant[0] ? EVENT_ACK : grant[1] ? EVENT_GONE : EVENT_LOOK;
       node_q <= event_node;
-      ack_q <= s_ack_data;
       gone_q <= s_gone_data;
     end
+    if (begins || joins) ack_q <= s_ack_data;
+    more_q <= more;
+    show_q <= show_q + {{SHOW_W - 1{1'b0}}, 1'b1};
+    if (state_q == ST_ACK) begin
+      in_order_q <= !any_resolved && !any_again;
+      in_order_slot_q <= oldest[WINDOW_W-1:0];
+    end else if (resolves) begin
+      in_order_q <= in_order_q && w1_slot_q == in_order_slot_q && !slot_again;
+      in_order_slot_q <= in_order_slot_q + A_SLOT;
+      last_ticks_q <= record_ticks;
+    end
     // A canceled retransmission needs another look at the peer.
-    if (state_q == ST_STORE) event_q <= EVENT_LOOK;
-    if (state_q == ST_STORE || idle) reload_q <= !idle;
-    if (state_q == ST_LOAD || state_q == ST_END_LOAD) space_q <= space_rd_data;
+    if (state_q == ST_STORE && !begins) event_q <= EVENT_LOOK;
+    if (state_q == ST_STORE || idle) reload_q <= !idle && (canceled || event_node == node_q);
+    if (state_q == ST_LOAD || state_q == ST_END_LOAD || joins) space_q <= space_rd_data;
     if (w0_steps) w1_slot_q <= found_slot;
     refuses_q <= state_q == ST_ACK ? ack_refuses : refuses_q;
     resolved_q <= resolves || (resolved_q && state_q != ST_LOAD);

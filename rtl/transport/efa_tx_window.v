@@ -2,11 +2,13 @@
 // efa_tx_window - holds which packets of the peer in work are resolved, lost or sent again.
 //
 // In    s_load, s_state: another peer; s_clear, s_first: a new session; s_next: its next PSN;
-//       s_begin, s_begin_slots, s_given: a walk over slots; s_step: the walk passes m_slot;
+//       s_begin, s_begin_slots, s_given: a walk over slots; s_add: it also passes those of s_given, but
+//       not s_slot again with s_holds; s_step: the walk passes m_slot;
 //       s_slot and what happens to it: s_resolve; s_lose; s_again: it is being sent again; s_sent:
 //       its retransmission is in flight; s_advance: oldest moves over resolved PSNs
 // Out   m_state; m_found, m_slot: next slot of the walk, from oldest on; m_slot_*: state of s_slot;
-//       m_last_in_flight: the packet before s_next is in flight; m_unresolved: a PSN is not resolved
+//       m_last_in_flight: the packet before s_next is in flight; m_unresolved: a PSN is not resolved;
+//       m_any_resolved: one after oldest is
 // Time  one cycle, s_advance two
 //
 // The bit of a PSN has the slot of the PSN modulo the window. Bits of PSNs before oldest, and from
@@ -28,6 +30,8 @@ module efa_tx_window #(
     input wire s_begin,
     input wire [1:0] s_begin_slots,
     input wire [(1<<WINDOW_W)-1:0] s_given,
+    input wire s_add,
+    input wire s_holds,
     input wire s_step,
     input wire [WINDOW_W-1:0] s_slot,
     input wire s_resolve,
@@ -45,7 +49,8 @@ module efa_tx_window #(
     output wire m_any_lost,
     output wire m_any_again,
     output wire m_last_in_flight,
-    output wire m_unresolved
+    output wire m_unresolved,
+    output wire m_any_resolved
 );
 
   localparam WINDOW = 1 << WINDOW_W;
@@ -68,7 +73,8 @@ module efa_tx_window #(
       : s_begin_slots == IN_FLIGHT[1:0] ? open & ~lost_q
       : s_begin_slots == LOST[1:0] ? lost_q : open;
   wire [WINDOW-1:0] here = A_SLOT << s_slot;
-  wire [WINDOW-1:0] stepped = A_SLOT << m_slot;
+  wire [WINDOW-1:0] stepped = s_step ? A_SLOT << m_slot : {WINDOW{1'b0}};
+  wire [WINDOW-1:0] added = s_add ? s_given & open & ~(s_holds ? here : {WINDOW{1'b0}}) : {WINDOW{1'b0}};
   wire [WINDOW_W-1:0] last_slot = s_next[WINDOW_W-1:0] - A_SLOT[WINDOW_W-1:0];
 
   // The first PSN that is not resolved, s_next if there is none.
@@ -88,6 +94,7 @@ module efa_tx_window #(
   assign m_any_again = (again_q & open) != {WINDOW{1'b0}};
   assign m_last_in_flight = open[last_slot] && !lost_q[last_slot];
   assign m_unresolved = open_found;
+  assign m_any_resolved = resolved_q != {WINDOW{1'b0}};
 
   efa_psn_range #(
       .WINDOW_W(WINDOW_W)
@@ -131,7 +138,7 @@ module efa_tx_window #(
   always @(posedge clk) begin
     target_q <= target;
     if (s_begin) todo_q <= begin_todo;
-    else if (s_step) todo_q <= todo_q & ~stepped;
+    else todo_q <= (todo_q | added) & ~stepped;
     if (moves_q) oldest_q <= target_q;
     resolved_q <= (resolved_q | (s_resolve ? here : {WINDOW{1'b0}})) & keep;
     lost_q <= (s_lose ? lost_q | here : s_resolve || s_sent ? lost_q & ~here : lost_q) & keep;

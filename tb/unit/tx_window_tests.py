@@ -10,8 +10,8 @@ from tb.lib.stream import clock_and_reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, zero
 
-EVENTS = ("s_load", "s_clear", "s_begin", "s_step", "s_resolve", "s_lose", "s_again", "s_sent",
-          "s_advance")  # fmt: skip
+EVENTS = ("s_load", "s_clear", "s_begin", "s_add", "s_holds", "s_step", "s_resolve", "s_lose",
+          "s_again", "s_sent", "s_advance")  # fmt: skip
 STARTS = (0, 7, PSN_MASK, PSN_MASK - 4, (1 << 31) - 3)
 
 
@@ -61,9 +61,10 @@ class RefModel:
         dut = self.dut
         slot = self.oldest if psn is None else psn
         raised = {f"s_{name}": 1 for name in events}
-        given = {f"s_{name}": value for name, value in events.items() if name == "begin"}
         drive(dut, s_next=self.next, s_slot=slot % self.window, **raised)
-        if given:
+        if "add" in events:
+            drive(dut, s_given=self.slots(events["add"]))
+        if "begin" in events:
             which, psns = events["begin"]
             drive(dut, s_begin_slots=which, s_given=self.slots(psns))
         if "load" in events:
@@ -83,6 +84,7 @@ class RefModel:
         last = self.next - 1 & PSN_MASK
         assert dut.m_last_in_flight.value == (last in opens and last not in self.lost)
         assert dut.m_unresolved.value == bool(opens)
+        assert dut.m_any_resolved.value == bool(self.resolved)
         if self.todo is not None:
             assert dut.m_found.value == bool(self.todo)
             if self.todo:
@@ -90,12 +92,18 @@ class RefModel:
         self._apply(psn, events, opens)
 
     def _apply(self, psn, events, opens):
+        first = self.todo[0] if self.todo else None
         if self.moves is not None:
             self.oldest, self.moves = self.moves, None
             for psns in (self.resolved, self.lost, self.again):
                 psns.intersection_update(self.sent)
+        if "add" in events:
+            self.todo += [one for one in opens if one in events["add"] and one not in self.todo
+                          and not ("holds" in events and one == psn)]  # fmt: skip
         if "step" in events:
-            self.todo = self.todo[1:]
+            self.todo.remove(first)
+        if self.todo is not None:
+            self.todo.sort(key=self._place)
         if "begin" in events:
             which, psns = events["begin"]
             self.todo = [one for one in opens if {
@@ -119,6 +127,9 @@ class RefModel:
             self.next = other.next
             self.resolved, self.lost, self.again = (
                 set(other.resolved), set(other.lost), set(other.again))  # fmt: skip
+
+    def _place(self, psn):
+        return psn - self.oldest & PSN_MASK
 
     async def advance(self):
         await self.step(advance=1)
@@ -198,7 +209,7 @@ async def walks(dut):
 @cocotb.test()
 async def random_events(dut):
     """transport.tx_window.random: Random packets of several peers in turn, several events in a
-    cycle."""
+    cycle; slots join walks, and oldest moves meanwhile."""
     ref = RefModel(dut, "random")
     await ref.start()
     rng, peers = ref.rng, [RefModel(dut, "other") for _ in range(3)]
@@ -210,7 +221,7 @@ async def random_events(dut):
         events = {}
         kind = rng.random()
         if psn in ref.open:
-            if kind < 0.5:
+            if kind < 0.5 and psn not in (ref.todo or ()):
                 events["resolve"] = 1
             elif psn in ref.lost:
                 events["sent"] = 1
@@ -218,13 +229,15 @@ async def random_events(dut):
                 events["lose"] = 1
             if rng.random() < 0.2:
                 events["again"] = 1
-        if ref.moves is not None:
-            events = {}
         if ref.todo and kind > 0.2:
             events["step"] = 1
         elif kind > 0.7:
             events["begin"] = rng.choice(list(TxSlots)), ref.open[::2]
-        if ref.moves is None and not ref.todo and rng.random() < 0.3:
+        if ref.todo is not None and "begin" not in events and rng.random() < 0.2:
+            events["add"] = rng.sample(ref.open, len(ref.open) // 3)
+            if rng.random() < 0.5:
+                events["holds"] = 1
+        if rng.random() < 0.3:
             events["advance"] = 1
         await ref.step(psn, **events)
         if ref.moves is None and not ref.todo and rng.random() < 0.03:
