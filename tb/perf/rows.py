@@ -136,10 +136,27 @@ SQ_HOST_ROWS = (
     Row("sq-host-64", f"{_OPTION}: 64-byte sends from host memory, 16 QPs", MESSAGES, 0.4, 1 / 2,
         "two flits each", memory_sends(16, 64, 16)),
 )  # fmt: skip
-ALL_ROWS = (*ROWS, *LARGE_ROWS, *SQ_HOST_ROWS)
+
+# The build option RELIABLE: SRD by the reliable transport, to a peer that acknowledges each packet.
+_RELIABLE = "option RELIABLE"
+RELIABLE_CYCLES = 2  # maximum, in addition to the time without the option
+# Targets: those rates that the build without the option reaches. What waits for the first, narrow
+# windows leaves later, faster than the host stores: one flit each is the limit.
+_RATES = {"inline-db1": 0.49, "inline-db16": 0.94, "inline-1qp": 0.84, "memory-64": 0.49,
+          "both-64": 0.33}  # fmt: skip
+RELIABLE_ROWS = (
+    *(Row(f"reliable-{key}", f"{_RELIABLE}: {_of(key).what}", _of(key).unit, target, 1.0,
+          "one flit each at least", _of(key).measure) for key, target in _RATES.items()),
+    Row("reliable-flit", f"{_RELIABLE}: doorbell store to first flit, inline, idle device", CYCLES,
+        FLIT_CYCLES + RELIABLE_CYCLES, None, "pipeline depth", doorbell_to_flit(INLINE), False),
+    Row("reliable-flit-memory", f"{_RELIABLE}: doorbell store to first flit, payload by DMA, "
+        "beyond one round trip", CYCLES, 18 + RELIABLE_CYCLES, None, "pipeline depth",
+        doorbell_to_flit(64), False),
+)  # fmt: skip
+ALL_ROWS = (*ROWS, *LARGE_ROWS, *SQ_HOST_ROWS, *RELIABLE_ROWS)
 PARAMETERS: dict[str, dict[str, int]]
 PARAMETERS = {"default": {}, "large": {"QPN_W": LARGE_QPN_W, "LLQ_AW": 22},
-              "sq_host": {"SQ_HOST": 1}}  # fmt: skip
+              "sq_host": {"SQ_HOST": 1}, "reliable": {"RELIABLE": 1}}  # fmt: skip
 
 
 def llq_bytes(build: str) -> int:

@@ -27,7 +27,17 @@ from tb.lib.host import RtlBackend
 from tb.perf import curves
 from tb.perf.queues import DMA_LATENCY, REQUEST_BYTES, Device, PerfError
 from tb.perf.records import built, of_row
-from tb.perf.rows import ALL_ROWS, KEPT, LARGE_ROWS, PARAMETERS, ROWS, SQ_HOST_ROWS, Row, llq_bytes
+from tb.perf.rows import (
+    ALL_ROWS,
+    KEPT,
+    LARGE_ROWS,
+    PARAMETERS,
+    RELIABLE_ROWS,
+    ROWS,
+    SQ_HOST_ROWS,
+    Row,
+    llq_bytes,
+)
 from tb.perf.work import Measured
 from tb.simulators import ROOT, SIMULATORS, simulator_missing
 
@@ -77,6 +87,7 @@ class Source:
         self._options: dict[str, Any] = {"sim": sim, "seed": seed, "params": PARAMETERS[build]}
         self._seed, self._llq_bytes = seed, llq_bytes(build)
         self._sq_host = bool(PARAMETERS[build].get("SQ_HOST"))
+        self._knobs = {"net_reliable": PARAMETERS[build].get("RELIABLE", 0)}
         self._backend: RtlBackend | None = None
         self._reason: BackendUnavailable | None = None
 
@@ -90,7 +101,8 @@ class Source:
             except BackendUnavailable as error:
                 self._reason = error
                 raise
-        return Device(self._backend, self._seed, self._llq_bytes, sq_host=self._sq_host, **knobs)
+        return Device(self._backend, self._seed, self._llq_bytes, sq_host=self._sq_host,
+                      **self._knobs | knobs)
 
     def renew(self) -> None:
         """Ends the simulation; the next device starts a new one."""
@@ -162,7 +174,7 @@ def chosen(patterns: Sequence[str]) -> dict[str, list[Row]]:
     large = matching(LARGE_ROWS)
     wanted = {row.key for row in matching(ROWS)} | {row.base for row in large}
     return {"default": [row for row in ROWS if row.key in wanted], "large": large,
-            "sq_host": matching(SQ_HOST_ROWS)}  # fmt: skip
+            "sq_host": matching(SQ_HOST_ROWS), "reliable": matching(RELIABLE_ROWS)}  # fmt: skip
 
 
 class AllMeasured(NamedTuple):
