@@ -21,14 +21,14 @@ module fv_keys #(
     input wire [9:0] s_pd,
     input wire [63:0] s_addr,
     input wire [31:0] s_len,
-    input wire s_write,
+    input wire [1:0] s_access,
     input wire [USER_W-1:0] s_user,
     input wire m_ready
 );
 
   localparam MR_W = `EFA_LIMITS__MR_W;
   localparam MRC_W = `EFA_MRC__W;
-  localparam REQ_META_W = 24 + 10 + 64 + 32 + 1 + USER_W;
+  localparam REQ_META_W = 24 + 10 + 64 + 32 + 2 + USER_W;
 
   wire init_done;
   wire s_ready;
@@ -54,7 +54,7 @@ module fv_keys #(
       .s_pd(s_pd),
       .s_addr(s_addr),
       .s_len(s_len),
-      .s_write(s_write),
+      .s_access(s_access),
       .s_user(s_user),
       .m_valid(m_valid),
       .m_ready(m_ready),
@@ -76,7 +76,7 @@ module fv_keys #(
   (* probe = "u_dut.s1_pd_q" *) wire [9:0] s1_pd;
   (* probe = "u_dut.s1_addr_q" *) wire [63:0] s1_addr;
   (* probe = "u_dut.s1_len_q" *) wire [31:0] s1_len;
-  (* probe = "u_dut.s1_write_q" *) wire s1_write;
+  (* probe = "u_dut.s1_access_q" *) wire [1:0] s1_access;
   (* probe = "u_dut.s1_user_q" *) wire [USER_W-1:0] s1_user;
 
   (* probe = "u_dut.s2_valid_q" *) wire s2_valid;
@@ -115,19 +115,29 @@ module fv_keys #(
   wire [9:0] pd;
   wire [63:0] addr;
   wire [31:0] len;
-  wire writes;
+  wire [1:0] access;
   wire [USER_W-1:0] user;
-  assign {key, pd, addr, len, writes, user} = request;
+  assign {key, pd, addr, len, access, user} = request;
   wire moves = !completed || m_ready;
 
   wire [23:0] key2;
   wire [9:0] pd2;
   wire [63:0] addr2;
   wire [31:0] len2;
-  wire writes2;
+  wire [1:0] access2;
   wire [USER_W-1:0] user2;
-  assign {key2, pd2, addr2, len2, writes2, user2} = request2_q;
+  assign {key2, pd2, addr2, len2, access2, user2} = request2_q;
 
+  // Permitted kinds of access, in the order of efa_mr_access.
+  wire [3:0] rights = {
+    mr[`EFA_MRC__REMOTE_WRITE], mr[`EFA_MRC__REMOTE_READ], mr[`EFA_MRC__LOCAL_WRITE], 1'b1
+  };
+  wire [3:0] rights2 = {
+    mr2_q[`EFA_MRC__REMOTE_WRITE],
+    mr2_q[`EFA_MRC__REMOTE_READ],
+    mr2_q[`EFA_MRC__LOCAL_WRITE],
+    1'b1
+  };
   wire [63:0] iova = mr[`EFA_MRC__IOVA];
   wire [63:0] first_page = iova & ({64{1'b1}} << mr[`EFA_MRC__SHIFT]);
   wire [63:0] first_page2 = mr2_q[`EFA_MRC__IOVA] & ({64{1'b1}} << mr2_q[`EFA_MRC__SHIFT]);
@@ -144,7 +154,7 @@ module fv_keys #(
     else if (moves) there_q <= {there_q[1:0], s_valid};
     if (moves) begin
       mine_q <= {mine_q[1:0], s_key[MR_W-1:0] == me};
-      request1_q <= {s_key, s_pd, s_addr, s_len, s_write, s_user};
+      request1_q <= {s_key, s_pd, s_addr, s_len, s_access, s_user};
       request2_q <= request1_q;
       request3_q <= request2_q;
       mr1_q  <= mr_q;
@@ -172,7 +182,7 @@ module fv_keys #(
           || mr1_q[`EFA_MRC__IOVA] <= -mr1_q[`EFA_MRC__LENGTH]));
       h_first :
       assert (s1_valid == there_q[0] && (!there_q[0] || (request1_q == {
-        s1_key, s1_pd, s1_addr, s1_len, s1_write, s1_user
+        s1_key, s1_pd, s1_addr, s1_len, s1_access, s1_user
       } && mine_q[0] == (s1_key[MR_W-1:0] == me) && (!mine_q[0] || region == mr1_q))));
       h_second :
       assert (s2_valid == there_q[1] && (!there_q[1] || (s2_addr == addr2 && s2_len == len2
@@ -180,7 +190,7 @@ module fv_keys #(
           && (!mine_q[1] || (s2_mtt == mr2_q[`EFA_MRC__MTT] && s2_shift == mr2_q[`EFA_MRC__SHIFT]
           && s2_phys == mr2_q[`EFA_MRC__PHYS]
           && s2_allowed == (mr2_q[`EFA_MRC__LIVE] && key2 == {4'd0, mr2_q[`EFA_MRC__KEY]}
-          && pd2 == mr2_q[`EFA_MRC__PD] && (mr2_q[`EFA_MRC__LOCAL_WRITE] || !writes2))
+          && pd2 == mr2_q[`EFA_MRC__PD] && rights2[access2])
           && s2_long == (mr2_q[`EFA_MRC__LENGTH] < {32'd0, len2})
           && s2_distance == addr2 - mr2_q[`EFA_MRC__IOVA] && s2_offset == addr2 - first_page2
           && s2_space == mr2_q[`EFA_MRC__LENGTH] - {32'd0, len2}
@@ -190,7 +200,7 @@ module fv_keys #(
       p_key :
       assert (!(completed && about_me && m_ok && len != 32'd0) || (mr[`EFA_MRC__LIVE]
           && key == {4'd0, mr[`EFA_MRC__KEY]} && pd == mr[`EFA_MRC__PD]
-          && (mr[`EFA_MRC__LOCAL_WRITE] || !writes)));
+          && rights[access]));
       p_where :
       assert (!(completed && about_me) || (m_loc[`EFA_MR_LOC__MTT] == mr[`EFA_MRC__MTT]
           && m_loc[`EFA_MR_LOC__SHIFT] == mr[`EFA_MRC__SHIFT]

@@ -43,6 +43,8 @@ module fv_rx_retire #(
   wire st_drop_valid;
   wire st_rx_valid;
   wire [15:0] st_rx_bytes;
+  wire st_write_valid;
+  wire [15:0] st_write_bytes;
   wire ev_rx_data_done_valid;
   wire [63:0] ev_rx_data_done_data;
 
@@ -77,6 +79,8 @@ module fv_rx_retire #(
       .st_drop_valid(st_drop_valid),
       .st_rx_valid(st_rx_valid),
       .st_rx_bytes(st_rx_bytes),
+      .st_write_valid(st_write_valid),
+      .st_write_bytes(st_write_bytes),
       .ev_rx_data_done_valid(ev_rx_data_done_valid),
       .ev_rx_data_done_data(ev_rx_data_done_data)
   );

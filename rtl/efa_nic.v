@@ -156,7 +156,7 @@ module efa_nic #(
   wire ack_rx_ready;
   wire [ACK_RX_W-1:0] ack_rx_data;
   wire [`EFA_STAT__COUNT-1:0] st_valid;
-  wire [16*(`EFA_STAT__RX+1)-1:0] st_bytes;
+  wire [16*(`EFA_STAT__WRITE+1)-1:0] st_bytes;
   wire [3:0] stat_index;
   wire [63:0] stat_value;
 
@@ -388,6 +388,7 @@ module efa_nic #(
       .MTT_W(MTT_W)
   ) u_rx_engine (
       .s_cfg_incarnation(incarnation),
+      .s_cfg_profile(s_cfg_profile),
       .clk(clk),
       .qpc_rd_addr(qpc_addr[4*QPN_W+:2*QPN_W]),
       .qpc_rd_data(qpc_data[4*`EFA_QPC__W+:2*`EFA_QPC__W]),
@@ -434,7 +435,7 @@ module efa_nic #(
       .m_ack_rx_ready(ack_rx_ready),
       .m_ack_rx_data(ack_rx_data),
       .m_st_valid(st_valid[`EFA_STAT__QKEY:`EFA_STAT__RX]),
-      .m_st_bytes(st_bytes[16*`EFA_STAT__RX+:16]),
+      .m_st_bytes(st_bytes[16*`EFA_STAT__RX+:32]),
       .ev_valid(ev_valid[`EFA_EV__RX_VALID]),
       .ev_data(ev_data[`EFA_EV__RX_DATA])
   );

@@ -4,7 +4,7 @@
 //
 // In    s_net: packets; s_rqdb: doorbells; s_table, s_queue_op, s_drain from admin; s_qpchg:
 //       changed QP states; s_rd_cpl: receive WQE read completions; s_rxdone: receive CQEs written;
-//       RELIABLE: s_cfg_incarnation
+//       RELIABLE: s_cfg_incarnation, s_cfg_profile
 // Out   m_wr_rx: payload; m_cpl: completions; m_ack_tx, m_ack_rx: acknowledgements to send and
 //       received; m_rd_rq: receive WQE reads; m_qperr: QPs in error; m_st: statistics
 // Time  see efa_net_rx, efa_rx_accept, efa_rx_scatter
@@ -26,6 +26,7 @@ module efa_rx_engine #(
     input wire rst_por,
     input wire [15:0] s_cfg_node_id,
     input wire [15:0] s_cfg_incarnation,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire s_net_valid,
     output wire s_net_ready,
     input wire [`EFA_FLIT__W-1:0] s_net_data,
@@ -67,7 +68,7 @@ module efa_rx_engine #(
     input wire m_ack_rx_ready,
     output wire [ACK_RX_W-1:0] m_ack_rx_data,
     output wire [`EFA_STAT__QKEY:`EFA_STAT__RX] m_st_valid,
-    output wire [15:0] m_st_bytes,
+    output wire [2*16-1:0] m_st_bytes,
     output wire [`EFA_EV__RX_VALID] ev_valid,
     output wire [`EFA_EV__RX_DATA] ev_data
 );
@@ -235,10 +236,12 @@ module efa_rx_engine #(
   assign qpc_rd_addr[0+:QPN_W] = claim_next_qpn;
 
   efa_rx_accept #(
-      .QPN_W(QPN_W)
+      .QPN_W(QPN_W),
+      .RELIABLE(RELIABLE)
   ) u_accept (
       .clk(clk),
       .rst(rst),
+      .s_cfg_profile(s_cfg_profile),
       .s_open(m_init_done),
       .m_init_done(accept_init_done),
       .s_pkt_valid(pass_valid),
@@ -249,6 +252,9 @@ module efa_rx_engine #(
       .s_ah_valid(s_table_valid[`EFA_TABLE__AH]),
       .s_ah_index(s_table_data[`EFA_TABLE_WR__AH_INDEX]),
       .s_ah_data(s_table_data[`EFA_TABLE_WR__AH_DATA]),
+      .s_mr_valid(s_table_valid[`EFA_TABLE__MR]),
+      .s_mr_index(s_table_data[`EFA_TABLE_WR__MR_INDEX]),
+      .s_mr_data(s_table_data[`EFA_TABLE_WR__MR_DATA]),
       .m_claim_valid(claim_valid),
       .m_claim_ready(claim_ready),
       .m_claim_data(claim),
@@ -490,7 +496,9 @@ module efa_rx_engine #(
       .s_drops({drop_validated, drop_in}),
       .st_drop_valid(m_st_valid[`EFA_STAT__DROP]),
       .st_rx_valid(m_st_valid[`EFA_STAT__RX]),
-      .st_rx_bytes(m_st_bytes),
+      .st_rx_bytes(m_st_bytes[15:0]),
+      .st_write_valid(m_st_valid[`EFA_STAT__WRITE]),
+      .st_write_bytes(m_st_bytes[31:16]),
       .ev_rx_data_done_valid(ev_valid[`EFA_EV__RX_DATA_DONE]),
       .ev_rx_data_done_data(ev_data[64*`EFA_EV__RX_DATA_DONE+:64])
   );

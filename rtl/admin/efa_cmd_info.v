@@ -3,8 +3,8 @@
 //
 // In    s_cmd; s_line: lines of the host information buffer; stat_rd_data
 // Out   m_rsp; m_line: reads of that buffer; stat_rd_addr; m_groups: enabled asynchronous events
-// Time  2 cycles; statistics 9 (basic) or 7; host information 7 when each line comes one cycle
-//       after its request
+// Time  2 cycles; statistics 9 (basic) or 7 (messages, RDMA writes); host information 7 when each
+//       line comes one cycle after its request
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_admin.vh"
@@ -52,6 +52,7 @@ module efa_cmd_info #(
   localparam GROUPS_W = $clog2(GROUPS_ANY + 1);
   localparam [3:0] STAT_BASIC = 4'd0;
   localparam [3:0] STAT_MESSAGES = 4'd6;
+  localparam [3:0] STAT_WRITES = 4'd10;
   localparam STAT_MOST = 6;
 
   localparam [2:0] ST_IDLE = 3'd0;
@@ -92,6 +93,7 @@ module efa_cmd_info #(
   wire [7:0] stats_type = cmd_q[`EFA_ADMIN_AQ_GET_STATS_CMD__TYPE];
   wire stats_basic = stats_type == `EFA_ADMIN_GET_STATS_TYPE__BASIC;
   wire stats_messages = stats_type == `EFA_ADMIN_GET_STATS_TYPE__MESSAGES;
+  wire stats_writes = stats_type == `EFA_ADMIN_GET_STATS_TYPE__RDMA_WRITE;
   wire [2:0] stats_count = stats_basic ? STAT_MOST[2:0] : 3'd4;
 
   wire known;
@@ -149,7 +151,7 @@ module efa_cmd_info #(
       ST_VALIDATE: begin
         state_d  = ST_RSP;
         body_d   = get ? feature_body : {BODY_W{1'b0}};
-        index_d  = stats_basic ? STAT_BASIC : STAT_MESSAGES;
+        index_d  = stats_basic ? STAT_BASIC : stats_messages ? STAT_MESSAGES : STAT_WRITES;
         step_d   = 3'd0;
         addr_d   = cmd_q[`EFA_ADMIN_SET_FEATURE_CMD__CONTROL_BUFFER__ADDRESS];
         left_d   = HOST_INFO_BYTES[7:0];
@@ -159,7 +161,7 @@ module efa_cmd_info #(
         end else if (!set) begin
           if (cmd_q[`EFA_ADMIN_AQ_GET_STATS_CMD__SCOPE] == `EFA_ADMIN_GET_STATS_SCOPE__ALL) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
-            if (stats_basic || stats_messages) state_d = ST_STATS;
+            if (stats_basic || stats_messages || stats_writes) state_d = ST_STATS;
           end
         end else if (feature == `EFA_ADMIN_AQ_FEATURE_ID__AENQ_CONFIG) begin
           if ((wanted & ~supported) == 32'd0) begin

@@ -347,6 +347,7 @@ module efa_cmd_qp #(
           qpc_d[`EFA_QPC__WQE128] = wqe128;
           qpc_d[`EFA_QPC__LONG_ID] = long_requested;
           qpc_d[`EFA_QPC__RNR_RETRY] = srd_requested && rnr_capable ? 3'd7 : 3'd0;
+          qpc_d[`EFA_QPC__UNSOLICITED] = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__UNSOLICITED_WRITE_RECV];
           qpc_d[`EFA_QPC__RQ_LIVE] = rq_requested;
           qpc_d[`EFA_QPC__RQ_BASE] = rq_requested ? rq_base[63:6] : 58'd0;
           qpc_d[`EFA_QPC__RQ_LOG] = rq_requested ? rq_log : 4'd0;

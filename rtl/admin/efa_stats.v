@@ -3,7 +3,8 @@
 //
 // In    s_st: events of efa_stat, one per cycle each, with the bytes of a message; stat_rd_addr
 // Out   stat_rd_data: the counter of that index (0 tx_bytes, 1 tx_pkts, 2 rx_bytes, 3 rx_pkts,
-//       4 rx_drops, 5 qkey_viol, 6 send_bytes, 7 send_wrs, 8 recv_bytes, 9 recv_wrs, else 0)
+//       4 rx_drops, 5 qkey_viol, 6 send_bytes, 7 send_wrs, 8 recv_bytes, 9 recv_wrs,
+//       13 write_recv_bytes, else 0)
 // Time  stat_rd_data one cycle after stat_rd_addr; every event of every cycle is counted
 `default_nettype none
 `include "efa_defs.vh"
@@ -13,17 +14,17 @@ module efa_stats #(
 ) (
     input wire clk,
     input wire [`EFA_STAT__COUNT-1:0] s_st_valid,
-    input wire [16*(`EFA_STAT__RX+1)-1:0] s_st_bytes,
+    input wire [16*(`EFA_STAT__WRITE+1)-1:0] s_st_bytes,
     input wire [3:0] stat_rd_addr,
     output wire [63:0] stat_rd_data,
     input wire rst
 );
 
-  localparam PAIRS = `EFA_STAT__RX + 1;
+  localparam PAIRS = `EFA_STAT__WRITE + 1;
   localparam [31:0] LEFT = COUNT_LEFT;
   localparam [63:0] FIRST = 64'd0 - {32'd0, LEFT};
 
-  // Pairs of a packet counter and its byte counter: transmit, send, receive.
+  // Pairs of a packet counter and its byte counter: transmit, send, receive, write of a peer.
   wire [64*PAIRS-1:0] bytes;
   wire [64*PAIRS-1:0] count;
 
@@ -61,13 +62,16 @@ module efa_stats #(
     case (stat_rd_addr)
       4'd0: value_q <= bytes[63:0];
       4'd1: value_q <= count[63:0];
-      // A delivered packet and a completed receive are one event in this device.
-      4'd2, 4'd8: value_q <= bytes[191:128];
-      4'd3, 4'd9: value_q <= count[191:128];
+      // A delivered packet is a completed receive or part of a write.
+      4'd2: value_q <= bytes[191:128] + bytes[255:192];
+      4'd3: value_q <= count[191:128] + count[255:192];
       4'd4: value_q <= drops_q;
       4'd5: value_q <= qkey_q;
       4'd6: value_q <= bytes[127:64];
       4'd7: value_q <= count[127:64];
+      4'd8: value_q <= bytes[191:128];
+      4'd9: value_q <= count[191:128];
+      4'd13: value_q <= bytes[255:192];
       default: value_q <= 64'd0;
     endcase
   end

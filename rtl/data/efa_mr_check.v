@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_mr_check - validates an access by key, protection domain, permission and range.
 //
-// In    s access to validate; s_mr_* regions as they are created and destroyed (held here in a
+// In    s access to validate, of kind efa_mr_access; s_mr_* regions as they are created and destroyed (held here in a
 //       copy)
 // Out   m check result, and the location of the bytes
 // Time  latency 3 cycles, with EARLY 2 (the result is then combinational from the last stage); one
@@ -26,7 +26,7 @@ module efa_mr_check #(
     input wire [9:0] s_pd,
     input wire [63:0] s_addr,
     input wire [31:0] s_len,
-    input wire s_write,
+    input wire [1:0] s_access,
     input wire [USER_W-1:0] s_user,
     output wire m_valid,
     input wire m_ready,
@@ -50,7 +50,7 @@ module efa_mr_check #(
   reg [9:0] s1_pd_q;
   reg [63:0] s1_addr_q;
   reg [31:0] s1_len_q;
-  reg s1_write_q;
+  reg [1:0] s1_access_q;
   reg [USER_W-1:0] s1_user_q;
 
   // s2: differences
@@ -77,8 +77,17 @@ module efa_mr_check #(
   wire [64:0] distance = less64(s1_addr_q, iova);
   wire [64:0] length_left = less64(region[`EFA_MRC__LENGTH], {32'd0, s1_len_q});
   wire [64:0] offset = less64(s1_addr_q, first_page);
+  reg permitted;
+  always @* begin
+    case (s1_access_q)
+      `EFA_MR_ACCESS__READ_W2: permitted = 1'b1;
+      `EFA_MR_ACCESS__LOCAL_WRITE_W2: permitted = region[`EFA_MRC__LOCAL_WRITE];
+      `EFA_MR_ACCESS__REMOTE_READ_W2: permitted = region[`EFA_MRC__REMOTE_READ];
+      default: permitted = region[`EFA_MRC__REMOTE_WRITE];
+    endcase
+  end
   wire allowed = region[`EFA_MRC__LIVE] && s1_key_q == {4'd0, region[`EFA_MRC__KEY]}
-      && region[`EFA_MRC__PD] == s1_pd_q && (region[`EFA_MRC__LOCAL_WRITE] || !s1_write_q);
+      && region[`EFA_MRC__PD] == s1_pd_q && permitted;
   // A region ends at 2^64 at most. An address before its region therefore has a distance, modulo
   // 2^64, that exceeds the remaining length of the region.
   wire s2_ok = s2_none_q || (s2_allowed_q && !s2_long_q && s2_distance_q <= s2_space_q);
@@ -150,7 +159,7 @@ module efa_mr_check #(
       s1_pd_q <= s_pd;
       s1_addr_q <= s_addr;
       s1_len_q <= s_len;
-      s1_write_q <= s_write;
+      s1_access_q <= s_access;
       s1_user_q <= s_user;
 
       s2_allowed_q <= allowed;
@@ -168,7 +177,6 @@ module efa_mr_check #(
     end
   end
 
-  wire unused_rights = &{1'b0, region[`EFA_MRC__REMOTE_WRITE], region[`EFA_MRC__REMOTE_READ]};
   wire unused_borrow = &{1'b0, distance[64], offset[64]};
 
   wire [63:0] mr_iova = s_mr_data[`EFA_MRC__IOVA];

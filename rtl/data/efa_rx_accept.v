@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rx_accept - validates stored packets, claims a receive WQE for each and makes its job.
 //
-// In    s_pkt stored packets; qpc_rd_data QP contexts; s_ah_* address handles as they are created
-//       and destroyed; s_rsp the response to the claim of a packet; s_arrived: a descriptor read is
-//       done
+// In    s_pkt stored packets; qpc_rd_data QP contexts; s_ah_* address handles and s_mr_* regions as
+//       they are created and destroyed; s_rsp the response to the claim of a packet; s_arrived: a
+//       descriptor read is done
 // Out   m_claim the claim of a packet; qpc_rd_addr the QP whose packet may claim in the next cycle;
 //       m_job validated packets, in the order of each QP, with the buffers that are checked next
 //       (m_job_check); m_claim_done: a job leaves, so its claim is final; m_err a QP whose receive
 //       WQE has no last descriptor
-// Time  3 cycles per packet, one packet per cycle while claims are completed; a packet whose
+// Time  3 cycles per packet, one packet per cycle while claims are completed, RDMA writes as
+//       efa_rx_validate says; a packet whose
 //       descriptors are pending waits in a list, with the later packets of its QP; after
 //       rst an initialisation of 256 cycles, or 2^QPN_W if that is more; no packet is accepted
 //       before s_open
@@ -19,11 +20,13 @@
 `include "efa_defs.vh"
 
 module efa_rx_accept #(
-    parameter QPN_W = 6
+    parameter QPN_W = 6,
+    parameter RELIABLE = 0
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_open,
+    input wire clk,
+    input wire rst,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
+    input wire s_open,
     output wire m_init_done,
 
     input wire s_pkt_valid,
@@ -34,6 +37,9 @@ module efa_rx_accept #(
     input wire s_ah_valid,
     input wire [`EFA_LIMITS__AH_W-1:0] s_ah_index,
     input wire [`EFA_AHC__W-1:0] s_ah_data,
+    input wire s_mr_valid,
+    input wire [`EFA_LIMITS__MR_W-1:0] s_mr_index,
+    input wire [`EFA_MRC__W-1:0] s_mr_data,
 
     output wire m_claim_valid,
     input wire m_claim_ready,
@@ -92,10 +98,12 @@ module efa_rx_accept #(
   );
 
   efa_rx_validate #(
-      .QPN_W(QPN_W)
+      .QPN_W(QPN_W),
+      .RELIABLE(RELIABLE)
   ) u_validate (
       .clk(clk),
       .rst(rst),
+      .s_cfg_profile(s_cfg_profile),
       .s_open(s_open),
       .m_init_done(validate_init),
       .s_pkt_valid(pkt_valid),
@@ -107,6 +115,9 @@ module efa_rx_accept #(
       .s_ah_valid(s_ah_valid),
       .s_ah_index(s_ah_index),
       .s_ah_data(s_ah_data),
+      .s_mr_valid(s_mr_valid),
+      .s_mr_index(s_mr_index),
+      .s_mr_data(s_mr_data),
       .m_claim_valid(m_claim_valid),
       .m_claim_ready(m_claim_ready),
       .m_claim_data(m_claim_data),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rx_mr_check - validates the buffers of a receive WQE before any byte is written.
+// efa_rx_mr_check - validates the buffers of a receive WQE before any byte is written; RDMA writes
+// are validated before (efa_rx_validate).
 //
 // In    s_job jobs; s_job_check the buffers to validate; s_mr_* the regions
 // Out   m_retire every job in order, with the location of its buffers or with an error status;
@@ -41,9 +42,9 @@ module efa_rx_mr_check (
   localparam LOC_W = `EFA_MR_LOC__W;
   localparam JOBS_LOG2 = 3;
   localparam LOCS_LOG2 = JOBS_LOG2 + 1;
-  // Jobs are stored without the locations of their buffers, which end below this field.
+  // Jobs are stored without the location of the second buffer, which ends below this field.
   localparam ABOVE = `EFA_RX_JOB__COMPLETE;
-  localparam BELOW = ABOVE - 2 * LOC_W;
+  localparam BELOW = ABOVE - LOC_W;
 
   // ---- one request per buffer; the job enters its queue with the last request ----
   reg requested_first_q;
@@ -83,7 +84,7 @@ module efa_rx_mr_check (
       .s_pd(s_job_check[`EFA_RX_CHECK__PD]),
       .s_addr({desc[`EFA_IO_RX_DESC__BUF_ADDR_HI], desc[`EFA_IO_RX_DESC__BUF_ADDR_LO]}),
       .s_len({16'd0, desc[`EFA_IO_RX_DESC__LENGTH]}),
-      .s_write(1'b1),
+      .s_access(`EFA_MR_ACCESS__LOCAL_WRITE_W2),
       .s_user(second),
       .m_valid(status_valid),
       .m_ready(1'b1),
@@ -98,11 +99,11 @@ module efa_rx_mr_check (
   wire job_ready;
   wire [RX_JOB_W-ABOVE-1:0] job_above;
   wire [BELOW-1:0] job_below;
-  wire [RX_JOB_W-1:0] job = {job_above, {2 * LOC_W{1'b0}}, job_below};
+  wire [RX_JOB_W-1:0] job = {job_above, {LOC_W{1'b0}}, job_below};
   wire [1:0] job_req;
   wire [JOBS_LOG2:0] line_level;
   efa_fifo #(
-      .WIDTH(RX_JOB_W - 2 * LOC_W + 2),
+      .WIDTH(RX_JOB_W - LOC_W + 2),
       .DEPTH_LOG2(JOBS_LOG2)
   ) u_line (
       .clk(clk),
@@ -160,7 +161,8 @@ module efa_rx_mr_check (
     end
     checked = job;
     checked[`EFA_RX_JOB__WRITE] = job[`EFA_RX_JOB__WRITE] && !refused;
-    checked[`EFA_RX_JOB__SGE0_LOC] = have_first_q ? first_q : loc;
+    // An RDMA write brings the location of its region.
+    if (!job[`EFA_RX_JOB__RDMA]) checked[`EFA_RX_JOB__SGE0_LOC] = have_first_q ? first_q : loc;
     checked[`EFA_RX_JOB__SGE1_LOC] = loc;
     checked[`EFA_RX_JOB__CPL] = cpl;
     checked[`EFA_RX_JOB__ACK_TX] = ack_tx;

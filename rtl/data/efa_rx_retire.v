@@ -50,6 +50,8 @@ module efa_rx_retire #(
     output wire st_drop_valid,
     output wire st_rx_valid,
     output wire [15:0] st_rx_bytes,
+    output wire st_write_valid,
+    output wire [15:0] st_write_bytes,
     output wire ev_rx_data_done_valid,
     output wire [63:0] ev_rx_data_done_data
 );
@@ -166,8 +168,11 @@ module efa_rx_retire #(
     end
   end
 
-  assign st_rx_valid = m_done_valid && cpl[`EFA_CPL__STATUS] == `EFA_IO_COMP_STATUS__OK;
+  wire rdma = s_job_data[`EFA_RX_JOB__RDMA];
+  assign st_rx_valid = m_done_valid && !rdma && cpl[`EFA_CPL__STATUS] == `EFA_IO_COMP_STATUS__OK;
   assign st_rx_bytes = length;
+  assign st_write_valid = end_of_job && rdma;
+  assign st_write_bytes = length;
 
   reg [63:0] ev_data;
   always @* begin

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rx_scatter - writes the bytes of a packet into the buffers of its receive WQE.
+// efa_rx_scatter - writes the bytes of a packet into the buffers of its receive WQE, or those of an
+// RDMA write to their place.
 //
 // In    s_job jobs that write, in order; s_win_data 64 bytes of the packet buffer
 // Out   m_win_pos byte position to read; m_wr host writes, GRH first for datagrams; m_done: the
@@ -40,6 +41,7 @@ module efa_rx_scatter #(
 
   localparam POS_W = LINE_W + 6;
   localparam HDR_BYTES = `EFA_PKT_HDR__BYTES;
+  localparam RDMA_BYTES = `EFA_PKT_HDR__BYTES + `EFA_PKT_RDMA__BYTES;
   localparam GRH_BYTES = `EFA_LIMITS__GRH_BYTES;
   localparam USER_W = 1 + 1 + POS_W + 16;
 
@@ -48,6 +50,7 @@ module efa_rx_scatter #(
   reg [`EFA_RX_JOB__W-1:0] job_q;
   reg second_q;
   reg [15:0] used_q;  // bytes of this buffer already assigned
+  reg [31:0] place_q;  // of the next byte behind the location of this buffer
   reg [5:0] grh_left_q;
   reg [15:0] left_q;
   reg [POS_W-1:0] pos_q;
@@ -64,7 +67,7 @@ module efa_rx_scatter #(
   reg [`EFA_MR_LOC__W-1:0] translate_loc;
   always @* begin
     translate_loc = buffer;
-    translate_loc[`EFA_MR_LOC__START] = buffer_start + {48'd0, used_q};
+    translate_loc[`EFA_MR_LOC__START] = buffer_start + {32'd0, place_q};
   end
   wire [15:0] src_node;
   wire [`EFA_CPL__W-1:0] cpl = job_q[`EFA_RX_JOB__CPL];
@@ -110,21 +113,25 @@ module efa_rx_scatter #(
 
   wire [`EFA_RX_JOB__W-1:0] new_job = s_job_data;
   wire [15:0] new_line = new_job[`EFA_RX_JOB__LINE];
+  wire [POS_W-1:0] new_header = new_job[`EFA_RX_JOB__RDMA] ? RDMA_BYTES[POS_W-1:0] : HDR_BYTES[POS_W-1:0];
   always @(posedge clk) begin
     if (s_job_valid && s_job_ready) begin
       job_q <= s_job_data;
       second_q <= 1'b0;
       used_q <= 16'd0;
+      place_q <= new_job[`EFA_RX_JOB__OFFSET];
       grh_left_q <= new_job[`EFA_RX_JOB__GRH] ? GRH_BYTES[5:0] : 6'd0;
       left_q <= new_job[`EFA_RX_JOB__LENGTH];
       pos_q <= new_job[`EFA_RX_JOB__GRH] ? {POS_W{1'b0}}
-          : {new_line[LINE_W-1:0], 6'd0} + HDR_BYTES[POS_W-1:0];
+          : {new_line[LINE_W-1:0], 6'd0} + new_header;
     end else if (next_buffer) begin
       second_q <= 1'b1;
-      used_q   <= 16'd0;
+      used_q <= 16'd0;
+      place_q <= 32'd0;
     end else if (step) begin
       used_q <= used_q + part;
-      pos_q  <= pos_q + part[POS_W-1:0];
+      place_q <= place_q + {16'd0, part};
+      pos_q <= pos_q + part[POS_W-1:0];
       if (from_grh) begin
         grh_left_q <= grh_left_q - part[5:0];
         if (part == wanted) begin

@@ -2,26 +2,34 @@
 // efa_rx_validate - validates received packets against QP state and claims a receive WQE for each.
 //
 // In    s_pkt a stored packet; qpc_rd_data the context of its QP; blocked_rd_data: an earlier
-//       packet of the QP is parked; s_rsp the response of efa_rq_pop; s_ah_* address handles as
-//       they are created and destroyed
+//       packet of the QP is parked; s_rsp the response of efa_rq_pop; s_ah_* address handles and,
+//       with RELIABLE, s_mr_* regions as they are created and destroyed; s_cfg_profile says whether
+//       the device executes RDMA writes
 // Out   qpc_rd_addr the QP whose packet may claim in the next cycle; m_claim the claim of each
 //       packet, which follows the context until it is accepted; m_job the job of the packet,
 //       provided that the buffers of m_job_check are valid; m_claim_done: a job leaves; m_step: a
 //       claim is accepted; m_end the packet whose response is accepted, m_end_parked: it waits
 //       for its descriptors; m_empty: no packet is between s_pkt and m_end; m_err a QP whose
 //       receive WQE has no last descriptor
-// Time  3 cycles per packet, one packet per cycle while claims are completed; no packet is validated
-//       while a WQE without last descriptor is being reported, until its QP context shows ERR
+// Time  3 cycles per packet, one packet per cycle while claims are completed; an RDMA write 6, one
+//       every 5; no packet is validated while a WQE without last descriptor is being reported,
+//       until its QP context shows ERR
+//
+// An RDMA write looks up its peer and its region before it claims: a refused one consumes no receive
+// WQE. Its look-up waits until stage 2 is empty, whose packet uses the same row of address handles.
+// A region that goes later stays in place until the packet has left (drain of efa_rx_retire).
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_rx_validate #(
-    parameter QPN_W = 6
+    parameter QPN_W = 6,
+    parameter RELIABLE = 0
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_open,
+    input wire clk,
+    input wire rst,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
+    input wire s_open,
     output wire m_init_done,
 
     input wire s_pkt_valid,
@@ -33,6 +41,9 @@ module efa_rx_validate #(
     input wire s_ah_valid,
     input wire [`EFA_LIMITS__AH_W-1:0] s_ah_index,
     input wire [`EFA_AHC__W-1:0] s_ah_data,
+    input wire s_mr_valid,
+    input wire [`EFA_LIMITS__MR_W-1:0] s_mr_index,
+    input wire [`EFA_MRC__W-1:0] s_mr_data,
 
     output wire m_claim_valid,
     input wire m_claim_ready,
@@ -61,6 +72,8 @@ module efa_rx_validate #(
 );
 
   localparam HDR_W = `EFA_PKT_HDR__BITS;
+  localparam RDMA_W = `EFA_PKT_RDMA__BITS;
+  localparam LOC_W = `EFA_MR_LOC__W;
   localparam PKT_W = `EFA_RX_PKT__W;
   localparam NODE_W = `EFA_LIMITS__NODE_W;
   localparam PD_W = `EFA_LIMITS__PD_W;
@@ -72,6 +85,10 @@ module efa_rx_validate #(
   localparam [LANES-1:0] ONE_LANE = 1;
   localparam [15:0] GRH_BYTES = `EFA_LIMITS__GRH_BYTES;
   localparam [15:0] NO_AH = `EFA_LIMITS__RESERVED_AH;
+  localparam [15:0] RDMA_BYTES = `EFA_PKT_RDMA__BYTES;
+  localparam [7:0] OK = `EFA_IO_COMP_STATUS__OK;
+
+  `include "efa_admin_fn.vh"
 
   // ---- stage 1: its QP context; the packet stalls here for claims or an error report ----
   reg valid1_q;
@@ -81,11 +98,16 @@ module efa_rx_validate #(
   wire [HDR_W-1:0] header1 = pkt1_q[`EFA_RX_PKT__HEADER];
   wire [7:0] opcode1 = header1[`EFA_PKT_HDR__OPCODE];
   wire srd1 = opcode1 != `EFA_PKT_OPCODE__UD_SEND;
-  wire rdma1 = srd1 && opcode1 != `EFA_PKT_OPCODE__SRD_SEND;  // is refused
+  wire rdma1 = srd1 && opcode1 != `EFA_PKT_OPCODE__SRD_SEND;
+  // All other RDMA packets are refused.
+  wire write1 = RELIABLE != 0 && opcode1 == `EFA_PKT_OPCODE__RDMA_WRITE && capable(
+      s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_WRITE
+  );
   wire [15:0] length1 = header1[`EFA_PKT_HDR__LENGTH];
   wire [15:0] src_node1 = header1[`EFA_PKT_HDR__SRC_NODE];
   wire [15:0] dst_qpn1 = header1[`EFA_PKT_HDR__DST_QPN];
-  wire [16:0] need1 = {1'b0, length1} + (srd1 ? 17'd0 : {1'b0, GRH_BYTES});
+  // No byte of a write is placed in buffers of a receive WQE.
+  wire [16:0] need1 = write1 ? 17'd0 : {1'b0, length1} + (srd1 ? 17'd0 : {1'b0, GRH_BYTES});
   wire [HDR_W-1:0] header0 = s_pkt_data[`EFA_RX_PKT__HEADER];
   wire [15:0] dst_qpn0 = header0[`EFA_PKT_HDR__DST_QPN];
   wire [2:0] qp_state = qpc_rd_data[`EFA_QPC__STATE];
@@ -97,13 +119,18 @@ module efa_rx_validate #(
   wire there = qpc_rd_data[`EFA_QPC__LIVE] && qpc_rd_data[`EFA_QPC__QP_NUM] == dst_qpn1
       && qpc_rd_data[`EFA_QPC__SRD] == srd1 && can_receive;
   wire key_fits = qpc_rd_data[`EFA_QPC__QKEY] == header1[`EFA_PKT_HDR__QKEY];
+  wire cut1 = length1 < RDMA_BYTES;  // a write without its whole RDMA header
+  wire quiet1 = write1 && !(header1[`EFA_PKT_HDR__HAS_IMM] && !qpc_rd_data[`EFA_QPC__UNSOLICITED]);
 
   // ---- stage 2: the receive WQE that it claimed ----
   reg valid2_q;
   reg [PKT_W-1:0] pkt2_q;
   reg blocked2_q;
   reg srd2_q;
-  reg rdma2_q;
+  reg write2_q;  // an RDMA write that is executed
+  reg quiet2_q;  // it needs no receive WQE
+  reg [7:0] refusal2_q;
+  reg [LOC_W-1:0] loc2_q;
   reg wrong_key2_q;
   reg [16:0] need2_q;
   reg [9:0] pd2_q;
@@ -112,6 +139,9 @@ module efa_rx_validate #(
   wire [HDR_W-1:0] header2 = pkt2_q[`EFA_RX_PKT__HEADER];
   wire [15:0] src_node2 = header2[`EFA_PKT_HDR__SRC_NODE];
   wire [15:0] dst_qpn2 = header2[`EFA_PKT_HDR__DST_QPN];
+  wire [RDMA_W-1:0] rdma2 = pkt2_q[`EFA_RX_PKT__RDMA];
+  wire [31:0] total2 = rdma2[`EFA_PKT_RDMA__TOTAL];
+  wire [15:0] payload2 = header2[`EFA_PKT_HDR__LENGTH] - (write2_q ? RDMA_BYTES : 16'd0);
   wire skipped = s_rsp_data[`EFA_RX_CLAIM_RSP__SKIPPED];
   wire failed = s_rsp_data[`EFA_RX_CLAIM_RSP__FAILED];
   wire none = s_rsp_data[`EFA_RX_CLAIM_RSP__NONE];
@@ -151,7 +181,13 @@ module efa_rx_validate #(
   wire [PEER_W-1:0] known = row[PEER_W*src_node2[LANE_W-1:0]+:PEER_W];
   wire near = src_node2[15:NODE_W] == {(16 - NODE_W) {1'b0}};
   wire [15:0] ah = known[AH_W] && near ? {{(16 - AH_W) {1'b0}}, known[AH_W-1:0]} : NO_AH;
-  assign m_init_done = !initializing;
+  wire asks1;  // an RDMA write begins its look-up
+  wire holds1;
+  wire peer1;
+  wire region1;
+  wire [LOC_W-1:0] loc1;
+  wire regions_init;
+  assign m_init_done = !initializing && regions_init;
   efa_ram_be #(
       .WIDTH(LANES * PEER_W),
       .ADDR_W(ROW_W),
@@ -162,19 +198,99 @@ module efa_rx_validate #(
       .wr_lanes(initializing ? {LANES{1'b1}} : ONE_LANE << ah_node[LANE_W-1:0]),
       .wr_addr(initializing ? init_q[ROW_W-1:0] : {ah_pd[PD_W-1:0], ah_node[NODE_W-1:LANE_W]}),
       .wr_data(initializing ? {LANES * PEER_W{1'b0}} : {LANES{s_ah_data[`EFA_AHC__LIVE], s_ah_index}}),
-      .rd_en(step),
+      .rd_en((step && !write1) || asks1),
       .rd_addr({qp_pd[PD_W-1:0], src_node1[NODE_W-1:LANE_W]}),
       .rd_data(row)
   );
 
+  generate
+    if (RELIABLE != 0) begin : g_writes
+      wire [RDMA_W-1:0] rdma = pkt1_q[`EFA_RX_PKT__RDMA];
+      wire [31:0] rkey = rdma[`EFA_PKT_RDMA__RKEY];
+      wire [31:0] total = rdma[`EFA_PKT_RDMA__TOTAL];
+      wire [15:0] payload = length1 - RDMA_BYTES;
+      wire [32:0] last = {1'b0, rdma[`EFA_PKT_RDMA__OFFSET]} + {17'd0, payload};
+      wire beyond = last > {1'b0, total};
+      // An operation without bytes needs no key.
+      wire long_key = rkey[31:24] != 8'd0 && total != 32'd0;
+      wire near1 = src_node1[15:NODE_W] == {(16 - NODE_W) {1'b0}};
+      wire [PEER_W-1:0] known1 = row[PEER_W*src_node1[LANE_W-1:0]+:PEER_W];
+      wire checks = valid1_q && write1 && !cut1 && !blocked_rd_data && there && key_fits;
+      wire looked;
+      wire ready;
+      wire covered;
+      wire wrong;
+      wire [31:0] length;
+      reg asked_q;
+      reg peer_q;
+      assign asks1 = checks && !asked_q && !valid2_q;
+      assign holds1 = (checks || asked_q) && !looked;
+      assign peer1 = peer_q;
+      assign region1 = covered && !wrong;
+      efa_mr_check #(
+          .USER_W(1)
+      ) u_region (
+          .clk(clk),
+          .rst(rst),
+          .m_init_done(regions_init),
+          .s_mr_valid(s_mr_valid),
+          .s_mr_index(s_mr_index),
+          .s_mr_data(s_mr_data),
+          .s_valid(asks1),
+          .s_ready(ready),
+          .s_key(rkey[23:0]),
+          .s_pd(qp_pd),
+          .s_addr(rdma[`EFA_PKT_RDMA__REMOTE_ADDR]),
+          .s_len(total),
+          .s_access(`EFA_MR_ACCESS__REMOTE_WRITE_W2),
+          .s_user(beyond || long_key),
+          .m_valid(looked),
+          .m_ready(step),
+          .m_ok(covered),
+          .m_loc(loc1),
+          .m_len(length),
+          .m_user(wrong)
+      );
+
+      always @(posedge clk) begin
+        peer_q  <= near1 && known1[AH_W];
+        asked_q <= !rst && !step && (asked_q || asks1);
+      end
+
+      wire unused_bits = &{1'b0, rdma, known1, ready, length};
+
+      `EFA_CHECK(!(asks1 && !ready), "efa_rx_validate: look-up not accepted at once")
+    end else begin : g_sends
+      assign asks1 = 1'b0;
+      assign holds1 = 1'b0;
+      assign peer1 = 1'b0;
+      assign region1 = 1'b0;
+      assign loc1 = {LOC_W{1'b0}};
+      assign regions_init = 1'b1;
+      wire unused_regions = &{1'b0, s_mr_valid, s_mr_index, s_mr_data};
+    end
+  endgenerate
+
+  reg [7:0] refusal1;  // of an RDMA packet
+  always @* begin
+    refusal1 = OK;
+    if (rdma1) begin
+      if (!write1) refusal1 = `EFA_IO_COMP_STATUS__REMOTE_ERROR_FEATURE_MISMATCH;
+      else if (cut1) refusal1 = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_STATUS;
+      else if (!(there && key_fits)) refusal1 = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_DEST_QPN;
+      else if (!peer1) refusal1 = `EFA_IO_COMP_STATUS__REMOTE_ERROR_UNKNOWN_PEER;
+      else if (!region1) refusal1 = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_ADDRESS;
+    end
+  end
+
   wire job_accepted = m_job_valid && m_job_ready;
   wire reports_next = job_valid_q && endless_q;
-  wire skip = blocked_rd_data || rdma1 || !(there && key_fits);
+  wire skip = blocked_rd_data || refusal1 != OK || quiet1 || !(there && key_fits);
   reg [`EFA_RX_CLAIM__W-1:0] claim;
   always @* begin
     claim = {`EFA_RX_CLAIM__W{1'b0}};
     claim[`EFA_RX_CLAIM__QPN] = {{(12 - QPN_W) {1'b0}}, dst_qpn1[QPN_W-1:0]};
-    claim[`EFA_RX_CLAIM__HOLD] = reporting || reports_next;
+    claim[`EFA_RX_CLAIM__HOLD] = reporting || reports_next || holds1;
     claim[`EFA_RX_CLAIM__SKIP] = skip;
     claim[`EFA_RX_CLAIM__BLOCKED] = blocked_rd_data;
     claim[`EFA_RX_CLAIM__NEED] = need1;
@@ -199,13 +315,16 @@ module efa_rx_validate #(
   assign m_err_cause = `EFA_QP_ERROR__NO_LAST;
 
   // Decision from the claim response.
-  wire good = !skipped && !failed && !none && complete && !short;
+  wire good = quiet2_q || (!skipped && !failed && !none && complete && !short);
   wire endless = !skipped && !failed && !none && !complete;
-  wire completes = good || endless;
+  wire executes = good && write2_q;
+  wire completes = endless || (good && (!write2_q || header2[`EFA_PKT_HDR__HAS_IMM]));
   reg [7:0] status;  // status of the acknowledgement
   always @* begin
-    if (rdma2_q) begin
-      status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_FEATURE_MISMATCH;
+    if (refusal2_q != OK) begin
+      status = refusal2_q;
+    end else if (quiet2_q) begin
+      status = OK;
     end else if (skipped || failed) begin
       status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_DEST_QPN;
     end else if (none) begin
@@ -216,7 +335,7 @@ module efa_rx_validate #(
       // A WQE that is too small stays for the next message.
       status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_LENGTH;
     end else begin
-      status = `EFA_IO_COMP_STATUS__OK;
+      status = OK;
     end
   end
 
@@ -226,8 +345,11 @@ module efa_rx_validate #(
       pkt2_q <= pkt1_q;
       blocked2_q <= blocked_rd_data;
       srd2_q <= srd1;
-      rdma2_q <= rdma1;
-      wrong_key2_q <= there && !key_fits && !rdma1 && !blocked_rd_data;
+      write2_q <= write1 && refusal1 == OK;
+      quiet2_q <= quiet1 && refusal1 == OK;
+      refusal2_q <= refusal1;
+      loc2_q <= loc1;
+      wrong_key2_q <= there && !key_fits && (!rdma1 || (write1 && !cut1)) && !blocked_rd_data;
       need2_q <= need1;
       pd2_q <= qp_pd;
       rcqn2_q <= qpc_rd_data[`EFA_QPC__RCQN];
@@ -269,13 +391,16 @@ module efa_rx_validate #(
     cpl[`EFA_CPL__QP_NUM] = dst_qpn2;
     cpl[`EFA_CPL__CQN] = rcqn2_q;
     cpl[`EFA_CPL__SUB] = rsub2_q;
-    cpl[`EFA_CPL__REQ_ID] = completes ? desc0[`EFA_IO_RX_DESC__REQ_ID] : 16'd0;
+    cpl[`EFA_CPL__REQ_ID] = completes && !quiet2_q ? desc0[`EFA_IO_RX_DESC__REQ_ID] : 16'd0;
     cpl[`EFA_CPL__STATUS] = endless ?
     `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR
     : `EFA_IO_COMP_STATUS__OK;
-    cpl[`EFA_CPL__OP_TYPE] = `EFA_IO_SEND_OP_TYPE__SEND_W3;
+    cpl[`EFA_CPL__OP_TYPE] = executes ? `EFA_IO_SEND_OP_TYPE__RDMA_WRITE_W3
+        : `EFA_IO_SEND_OP_TYPE__SEND_W3;
     cpl[`EFA_CPL__HAS_IMM] = header2[`EFA_PKT_HDR__HAS_IMM];
-    cpl[`EFA_CPL__LENGTH] = need2_q[15:0];
+    cpl[`EFA_CPL__LENGTH] = executes ? total2[15:0] : need2_q[15:0];
+    cpl[`EFA_CPL__LENGTH_HI] = executes ? total2[31:16] : 16'd0;
+    cpl[`EFA_CPL__UNSOLICITED] = quiet2_q;
     cpl[`EFA_CPL__AH] = ah;
     cpl[`EFA_CPL__SRC_QPN] = header2[`EFA_PKT_HDR__SRC_QPN];
     cpl[`EFA_CPL__IMM] = header2[`EFA_PKT_HDR__IMM];
@@ -290,15 +415,18 @@ module efa_rx_validate #(
     ack_tx[`EFA_ACK_TX__PATH] = header2[`EFA_PKT_HDR__PATH];
     job = {`EFA_RX_JOB__W{1'b0}};
     job[`EFA_RX_JOB__PACKET] = 1'b1;
-    job[`EFA_RX_JOB__WRITE] = good && need2_q != 17'd0;
+    job[`EFA_RX_JOB__WRITE] = good && (write2_q ? payload2 != 16'd0 : need2_q != 17'd0);
+    job[`EFA_RX_JOB__RDMA] = executes;
+    job[`EFA_RX_JOB__OFFSET] = write2_q ? rdma2[`EFA_PKT_RDMA__OFFSET] : 32'd0;
+    job[`EFA_RX_JOB__SGE0_LOC] = loc2_q;
     job[`EFA_RX_JOB__GRH] = !srd2_q;
-    job[`EFA_RX_JOB__LENGTH] = header2[`EFA_PKT_HDR__LENGTH];
+    job[`EFA_RX_JOB__LENGTH] = payload2;
     job[`EFA_RX_JOB__LINE] = {7'd0, pkt2_q[`EFA_RX_PKT__LINE]};
     job[`EFA_RX_JOB__SLOT] = {8'd0, pkt2_q[`EFA_RX_PKT__SLOT]};
-    job[`EFA_RX_JOB__SIZE0] = size0;
+    job[`EFA_RX_JOB__SIZE0] = write2_q ? payload2 : size0;
     job[`EFA_RX_JOB__SIZE1] = count[1] ? size1 : 16'd0;
     job[`EFA_RX_JOB__COMPLETE] = completes;
-    job[`EFA_RX_JOB__COUNT] = count;
+    job[`EFA_RX_JOB__COUNT] = quiet2_q ? 2'd0 : count;
     job[`EFA_RX_JOB__CPL] = cpl;
     job[`EFA_RX_JOB__ACK] = srd2_q;
     job[`EFA_RX_JOB__ACK_TX] = ack_tx;
@@ -312,7 +440,7 @@ module efa_rx_validate #(
   assign st_qkey_valid = job_accepted && wrong_key_q;
 
   wire unused_bits = &{1'b0, desc0, desc1, qpc_rd_data, ah_pd, ah_node, s_ah_data, dst_qpn0, header0,
-                       header1, header2, need2_q[16], src_node1, job_cpl, job_qpn};
+                       header1, header2, need2_q[16], src_node1, job_cpl, job_qpn, rdma2, s_cfg_profile};
 
 endmodule
 

@@ -211,7 +211,7 @@ module efa_wqe_check #(
         s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__BUF_ADDR_LO]
       }),
       .s_len(s_len0),
-      .s_write(1'b0),
+      .s_access(`EFA_MR_ACCESS__READ_W2),
       .s_user(1'b0),
       .m_valid(m_valid),
       .m_ready(m_ready),
@@ -240,7 +240,7 @@ module efa_wqe_check #(
         s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_LO]
       }),
       .s_len(s_len1),
-      .s_write(1'b0),
+      .s_access(`EFA_MR_ACCESS__READ_W2),
       .s_user(1'b0),
       .m_valid(second_valid),
       .m_ready(m_ready),

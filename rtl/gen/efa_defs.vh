@@ -505,6 +505,16 @@
 `define EFA_TX_REQUEST__OPEN 2'd1
 `define EFA_TX_REQUEST__CANCELED 2'd2
 
+// enum efa_mr_access
+`define EFA_MR_ACCESS__READ 32'd0
+`define EFA_MR_ACCESS__READ_W2 2'd0
+`define EFA_MR_ACCESS__LOCAL_WRITE 32'd1
+`define EFA_MR_ACCESS__LOCAL_WRITE_W2 2'd1
+`define EFA_MR_ACCESS__REMOTE_READ 32'd2
+`define EFA_MR_ACCESS__REMOTE_READ_W2 2'd2
+`define EFA_MR_ACCESS__REMOTE_WRITE 32'd3
+`define EFA_MR_ACCESS__REMOTE_WRITE_W2 2'd3
+
 // enum efa_dma_rd_client
 `define EFA_DMA_RD_CLIENT__ADM 32'd0
 `define EFA_DMA_RD_CLIENT__ADM_W3 3'd0
@@ -564,12 +574,14 @@
 `define EFA_STAT__SEND_W3 3'd1
 `define EFA_STAT__RX 32'd2
 `define EFA_STAT__RX_W3 3'd2
-`define EFA_STAT__DROP 32'd3
-`define EFA_STAT__DROP_W3 3'd3
-`define EFA_STAT__QKEY 32'd4
-`define EFA_STAT__QKEY_W3 3'd4
-`define EFA_STAT__COUNT 32'd5
-`define EFA_STAT__COUNT_W3 3'd5
+`define EFA_STAT__WRITE 32'd3
+`define EFA_STAT__WRITE_W3 3'd3
+`define EFA_STAT__DROP 32'd4
+`define EFA_STAT__DROP_W3 3'd4
+`define EFA_STAT__QKEY 32'd5
+`define EFA_STAT__QKEY_W3 3'd5
+`define EFA_STAT__COUNT 32'd6
+`define EFA_STAT__COUNT_W3 3'd6
 
 // enum efa_table
 `define EFA_TABLE__CQC 32'd0
@@ -2641,7 +2653,7 @@
 `define EFA_DMA_WR__ADDR 589:526
 
 // internal qpc
-`define EFA_QPC__W 191
+`define EFA_QPC__W 192
 `define EFA_QPC__LIVE 0
 `define EFA_QPC__STATE 3:1
 `define EFA_QPC__SRD 4
@@ -2658,9 +2670,10 @@
 `define EFA_QPC__WQE128 123
 `define EFA_QPC__LONG_ID 124
 `define EFA_QPC__RNR_RETRY 127:125
-`define EFA_QPC__RQ_LIVE 128
-`define EFA_QPC__RQ_BASE 186:129
-`define EFA_QPC__RQ_LOG 190:187
+`define EFA_QPC__UNSOLICITED 128
+`define EFA_QPC__RQ_LIVE 129
+`define EFA_QPC__RQ_BASE 187:130
+`define EFA_QPC__RQ_LOG 191:188
 
 // internal cqc
 `define EFA_CQC__W 86
@@ -2751,10 +2764,10 @@
 `define EFA_FLIT__LAST 576
 
 // internal qpc_admin
-`define EFA_QPC_ADMIN__W 204
+`define EFA_QPC_ADMIN__W 205
 `define EFA_QPC_ADMIN__WRITE 0
 `define EFA_QPC_ADMIN__QPN 12:1
-`define EFA_QPC_ADMIN__WDATA 203:13
+`define EFA_QPC_ADMIN__WDATA 204:13
 
 // internal qpchg
 `define EFA_QPCHG__W 15
@@ -2767,11 +2780,11 @@
 `define EFA_QPERR__CAUSE 15:12
 
 // internal queue_op
-`define EFA_QUEUE_OP__W 263
+`define EFA_QUEUE_OP__W 264
 `define EFA_QUEUE_OP__KIND 1:0
 `define EFA_QUEUE_OP__QPN 13:2
-`define EFA_QUEUE_OP__QPC 204:14
-`define EFA_QUEUE_OP__BASE 262:205
+`define EFA_QUEUE_OP__QPC 205:14
+`define EFA_QUEUE_OP__BASE 263:206
 
 // internal table_wr
 `define EFA_TABLE_WR__W 475
@@ -2926,10 +2939,11 @@
 `define EFA_SEND_CTX__AH_GEN 191:188
 
 // internal rx_pkt
-`define EFA_RX_PKT__W 273
+`define EFA_RX_PKT__W 529
 `define EFA_RX_PKT__HEADER 255:0
-`define EFA_RX_PKT__LINE 264:256
-`define EFA_RX_PKT__SLOT 272:265
+`define EFA_RX_PKT__RDMA 511:256
+`define EFA_RX_PKT__LINE 520:512
+`define EFA_RX_PKT__SLOT 528:521
 
 // internal rx_claim
 `define EFA_RX_CLAIM__W 32
@@ -2957,22 +2971,24 @@
 `define EFA_RX_CHECK__DESCS 267:12
 
 // internal rx_job
-`define EFA_RX_JOB__W 626
+`define EFA_RX_JOB__W 659
 `define EFA_RX_JOB__PACKET 0
 `define EFA_RX_JOB__WRITE 1
 `define EFA_RX_JOB__GRH 2
-`define EFA_RX_JOB__LENGTH 18:3
-`define EFA_RX_JOB__LINE 34:19
-`define EFA_RX_JOB__SLOT 50:35
-`define EFA_RX_JOB__SIZE0 66:51
-`define EFA_RX_JOB__SIZE1 82:67
-`define EFA_RX_JOB__SGE0_LOC 172:83
-`define EFA_RX_JOB__SGE1_LOC 262:173
-`define EFA_RX_JOB__COMPLETE 263
-`define EFA_RX_JOB__COUNT 265:264
-`define EFA_RX_JOB__CPL 496:266
-`define EFA_RX_JOB__ACK 497
-`define EFA_RX_JOB__ACK_TX 625:498
+`define EFA_RX_JOB__RDMA 3
+`define EFA_RX_JOB__OFFSET 35:4
+`define EFA_RX_JOB__LENGTH 51:36
+`define EFA_RX_JOB__LINE 67:52
+`define EFA_RX_JOB__SLOT 83:68
+`define EFA_RX_JOB__SIZE0 99:84
+`define EFA_RX_JOB__SIZE1 115:100
+`define EFA_RX_JOB__SGE0_LOC 205:116
+`define EFA_RX_JOB__SGE1_LOC 295:206
+`define EFA_RX_JOB__COMPLETE 296
+`define EFA_RX_JOB__COUNT 298:297
+`define EFA_RX_JOB__CPL 529:299
+`define EFA_RX_JOB__ACK 530
+`define EFA_RX_JOB__ACK_TX 658:531
 
 // internal srd_outcome
 `define EFA_SRD_OUTCOME__W 113

@@ -2,7 +2,7 @@
 // efa_net_rx - validates packets from the network by their header and stores them.
 //
 // In    s_net flits; s_win_pos a byte position to read; s_free slots of packets no longer needed
-// Out   m_pkt header, first line and slot of a stored packet; m_ack_rx acknowledgements, which are
+// Out   m_pkt header, RDMA header, first line and slot of a stored packet; m_ack_rx acknowledgements, which are
 //       not stored, with RELIABLE as flits; m_win_data 64 bytes from s_win_pos on; m_drop: a packet was malformed;
 //       m_stored: a packet is complete; m_released: its lines are free again, in arrival order
 // Time  one flit per cycle; m_pkt and m_ack_rx 1 cycle after the last flit; m_win_data 2 cycles
@@ -60,6 +60,7 @@ module efa_net_rx #(
   localparam LINE_W = 9;
   localparam SLOT_W = 8;
   localparam HDR_W = `EFA_PKT_HDR__BITS;
+  localparam RDMA_W = `EFA_PKT_RDMA__BITS;
   localparam [16:0] LAST_OF_HEADER = `EFA_PKT_HDR__BYTES - 1;
   localparam LINES = 1 << LINE_W;
   localparam SLOTS = 1 << SLOT_W;
@@ -77,6 +78,7 @@ module efa_net_rx #(
   reg bad_q;
   reg [3:0] why_q;
   reg [HDR_W-1:0] header_q;
+  reg [RDMA_W-1:0] rdma_q;
   reg [8:0] index_q;
 
   wire take = s_net_valid && s_net_ready;
@@ -85,7 +87,7 @@ module efa_net_rx #(
   wire [7:0] opcode = header[`EFA_PKT_HDR__OPCODE];
   wire [15:0] length = header[`EFA_PKT_HDR__LENGTH];
   wire is_ack = opcode == `EFA_PKT_OPCODE__SRD_ACK;
-  // The receiver refuses RDMA: without an outcome, the peer would send the packet again.
+  // The validation refuses what it does not execute: without an outcome, the peer sends it again.
   wire is_rdma = opcode == `EFA_PKT_OPCODE__RDMA_WRITE || opcode == `EFA_PKT_OPCODE__READ_REQUEST
       || opcode == `EFA_PKT_OPCODE__READ_RESPONSE;
   wire known = is_ack || opcode == `EFA_PKT_OPCODE__UD_SEND || opcode == `EFA_PKT_OPCODE__SRD_SEND
@@ -149,6 +151,7 @@ module efa_net_rx #(
 
   always @(posedge clk) begin
     if (first) header_q <= s_net_data[HDR_W-1:0];
+    if (first && RELIABLE != 0) rdma_q <= s_net_data[HDR_W+:RDMA_W];
     if (take) index_q <= index + 9'd1;
     if (rst_por) begin
       inside_q <= 1'b0;
@@ -194,6 +197,7 @@ module efa_net_rx #(
   localparam PKT_W = `EFA_RX_PKT__W;
   wire [PKT_W-1:0] pkt;
   assign pkt[`EFA_RX_PKT__HEADER] = header;
+  assign pkt[`EFA_RX_PKT__RDMA] = RELIABLE == 0 ? {RDMA_W{1'b0}} : inside_q ? rdma_q : s_net_data[HDR_W+:RDMA_W];
   assign pkt[`EFA_RX_PKT__LINE]   = start[LINE_W-1:0];
   assign pkt[`EFA_RX_PKT__SLOT]   = in_q[SLOT_W-1:0];
   wire rest_valid;

@@ -318,6 +318,10 @@
 #define EFA_TX_REQUEST__NONE 0u
 #define EFA_TX_REQUEST__OPEN 1u
 #define EFA_TX_REQUEST__CANCELED 2u
+#define EFA_MR_ACCESS__READ 0u
+#define EFA_MR_ACCESS__LOCAL_WRITE 1u
+#define EFA_MR_ACCESS__REMOTE_READ 2u
+#define EFA_MR_ACCESS__REMOTE_WRITE 3u
 #define EFA_DMA_RD_CLIENT__ADM 0u
 #define EFA_DMA_RD_CLIENT__RQ 1u
 #define EFA_DMA_RD_CLIENT__TX 2u
@@ -344,9 +348,10 @@
 #define EFA_STAT__TX 0u
 #define EFA_STAT__SEND 1u
 #define EFA_STAT__RX 2u
-#define EFA_STAT__DROP 3u
-#define EFA_STAT__QKEY 4u
-#define EFA_STAT__COUNT 5u
+#define EFA_STAT__WRITE 3u
+#define EFA_STAT__DROP 4u
+#define EFA_STAT__QKEY 5u
+#define EFA_STAT__COUNT 6u
 #define EFA_TABLE__CQC 0u
 #define EFA_TABLE__EQC 1u
 #define EFA_TABLE__MR 2u

@@ -6,16 +6,19 @@ from random import Random
 import pytest
 
 from efa_cosim.backends import open_backend
+from efa_cosim.backends.model import ModelBackend
 from efa_cosim.fabric.description import parse_fabric
 from efa_cosim.host.queue_pair import RdmaWr
 from efa_cosim.layouts.defs import IoCompStatus
 from tb.lib.fabric_link import chosen_nodes
 from tb.peer_fuzz import fuzz
-from tb.scenarios import reliable
+from tb.scenarios import rdma, reliable
 
 FEATURE_MISMATCH = IoCompStatus.REMOTE_ERROR_FEATURE_MISMATCH
 NODES = "nodes: [{node: 4, backend: verilator}, {node: 7, backend: verilator}, 9]\n"
-CLEAN = f"{NODES}paths: {{count: 8}}\n"
+CLEAN_PATHS = "{count: 8}"
+LOSSY_PATHS = """{count: 8, default: {
+  latency: 100, loss: 0.05, reorder: {probability: 0.1, depth: 8, delay: 3000}}}"""
 FAULTS = f"""
 seed: 5
 {NODES}paths:
@@ -43,20 +46,55 @@ def test_messages_arrive_once_over_a_fabric_with_faults(pair, sim, unless_long):
         devices[0].close()
 
 
-def test_rdma_of_a_model_to_a_simulated_device_is_refused(sim, unless_long):
+def open_pair(sim, paths, profile="recorded"):
+    """Opens a device of the model with RDMA, and a simulated one with a profile, the target."""
+    fabric = parse_fabric(f"seed: 5\nnodes: [9, 4]\npaths: {paths}\n")
+    [target] = open_backend(sim, fabric=fabric, simulated=[4], model=False, profile=profile)
+    return [ModelBackend(9, "recorded", fabric=target.link.network), target]
+
+
+@pytest.mark.parametrize("profile", ["default", "recorded"])
+def test_rdma_that_a_simulated_device_does_not_know_is_refused(profile, sim, unless_long):
     unless_long("fabric")
-    devices = open_backend(sim, fabric=parse_fabric(CLEAN), profile="recorded")
-    with devices[0]:
-        near, far = (reliable.Node(devices[place]) for place in (2, 0))
-        a, b = reliable.Endpoint(near), reliable.Endpoint(far)
+    devices = open_pair(sim, "{count: 8}", profile)
+    with devices[1]:
+        a, b = (reliable.Endpoint(reliable.Node(device)) for device in devices)
         target = {**a.towards(b), "remote_addr": b.buffer.addr, "r_key": b.buffer.r_key}
-        begin = devices[0].cycles
-        for size in (0, 8, 20_000):
-            a.qp.post_write(RdmaWr(**target, sges=[a.sge(0, size)] if size else [], wr_id=size))
-            done = a.cq.wait_for(1, **reliable.PATIENCE)
-            assert (done["wr_id"][0], done["status"][0]) == (size, FEATURE_MISMATCH)
+        begin = devices[1].cycles
+        posts = [a.qp.post_read] if profile == "recorded" else [a.qp.post_read, a.qp.post_write]
+        for post in posts:
+            for size in (0, 8, 20_000):
+                post(RdmaWr(**target, sges=[a.sge(0, size)] if size else [], wr_id=size))
+                done = a.cq.wait_for(1, **reliable.PATIENCE)
+                assert (done["wr_id"][0], done["status"][0]) == (size, FEATURE_MISMATCH)
         # Each packet was refused at once: none was sent until the peer counts as dead.
-        assert devices[0].cycles - begin < 20_000
+        assert devices[1].cycles - begin < 40_000
+
+
+@pytest.mark.parametrize("paths", [CLEAN_PATHS, LOSSY_PATHS], ids=["clean", "lossy"])
+def test_a_model_writes_memory_of_a_simulated_device(paths, sim, unless_long):
+    unless_long("fabric")
+    devices = open_pair(sim, paths)
+    with devices[1]:
+        rdma.write(devices, Random(3))
+
+
+@pytest.mark.parametrize("unsolicited", [False, True], ids=["receives", "unsolicited"])
+@pytest.mark.parametrize("paths", [CLEAN_PATHS, LOSSY_PATHS], ids=["clean", "lossy"])
+def test_a_write_with_immediate_completes_at_a_simulated_device(
+    paths, unsolicited, sim, unless_long
+):
+    unless_long("fabric")
+    devices = open_pair(sim, paths)
+    with devices[1]:
+        rdma.write_with_immediate(devices, Random(4), unsolicited)
+
+
+def test_a_simulated_device_refuses_wrong_writes(sim, unless_long):
+    unless_long("fabric")
+    devices = open_pair(sim, CLEAN_PATHS)
+    with devices[1]:
+        rdma.refusals(devices, Random(5))
 
 
 def test_the_fabric_gives_a_packet_its_cycles(sim, unless_long):

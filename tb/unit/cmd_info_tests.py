@@ -51,6 +51,10 @@ def host_info(addr, length=AdminHostInfo.SIZE, feature=Id.HOST_INFO):
     return command
 
 
+# First index and number of the counters of a kind of statistics.
+COUNTERS = {0: (0, 6), 1: (6, 4), 3: (10, 4)}
+
+
 def stats(kind, scope=0):
     command = AdminAqGetStatsCmd()
     command.image[16:18] = bytes((kind, scope))
@@ -143,14 +147,14 @@ async def host_information_is_read_whole(dut, slow):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def statistics_by_type(dut, slow):
-    """admin.cmd_info.statistics: basic and message counters have their positions; all other
+    """admin.cmd_info.statistics: basic, message and write counters have their positions; all other
     statistics are 0."""
     unit = Info(dut, slow)
     await unit.start()
     for kind in (*AdminGetStatsType, 5, 255, AdminGetStatsType.BASIC):
         status, response = await unit.run(stats(int(kind)), Code.GET_STATS, AdminAcqGetStatsResp)
         assert status == Status.SUCCESS
-        at, count = {0: (0, 6), 1: (6, 4)}.get(int(kind), (0, 0))
+        at, count = COUNTERS.get(int(kind), (0, 0))
         words = b"".join(value.to_bytes(8, "little") for value in unit.counters[at : at + count])
         assert response.pack()[8:] == words.ljust(48, b"\0"), kind
     await unit.refused(stats(0, 1), Code.GET_STATS, ILLEGAL)
@@ -220,10 +224,10 @@ async def any_request(dut, profile):
             assert starts == ([addr, *ends[:-1]] if read else [])
             assert not read or ends[-1] == addr + size
         else:
-            kind, scope = beside(rng.choice((0, 1)), 8), beside(0, 8, 0.15)
+            kind, scope = beside(rng.choice(list(COUNTERS)), 8), beside(0, 8, 0.15)
             status, reported = await unit.run(stats(kind, scope), Code.GET_STATS, AdminAcqEntry)
             assert status == (ILLEGAL if scope else Status.SUCCESS)
-            at, count = {0: (0, 6), 1: (6, 4)}.get(kind, (0, 0))
+            at, count = COUNTERS.get(kind, (0, 0))
             words = b"".join(value.to_bytes(8, "little") for value in unit.counters[at:][:count])
             assert scope or reported.pack()[8:] == words.ljust(56, b"\0"), kind
 
@@ -238,6 +242,7 @@ async def its_cycles(dut):
     for path, data in (
         ("short", entry(get(1), Code.GET_FEATURE)), ("short", entry(groups(2), Code.SET_FEATURE)),
         ("basic", entry(stats(0), Code.GET_STATS)), ("messages", entry(stats(1), Code.GET_STATS)),
+        ("writes", entry(stats(3), Code.GET_STATS)),
     ):  # fmt: skip
         cycles = await cycles_of(dut, data)
         assert cycles == timing("efa_cmd_info", path).latency, path

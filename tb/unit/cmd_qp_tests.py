@@ -282,6 +282,7 @@ async def any_pairs(dut, profile):
         fields = {"pd": pd, "uar": uar, "send_cq_idx": scqn, "recv_cq_idx": rcqn,
                   "qp_type": 1 + srd, "rq_base_addr": base, "depth": 1 << log,
                   "sq_base_addr": unit.sq, "stride": 64 << wide,
+                  "unsolicited_write_recv": profile & rng.getrandbits(1),
                   "rq": 0 if rq_log is None else 1 << rq_log}  # fmt: skip
         name, width = rng.choice((("pd", 16), ("uar", 16), ("send_cq_idx", 32),
                                   ("recv_cq_idx", 32)))  # fmt: skip
@@ -303,7 +304,8 @@ async def any_pairs(dut, profile):
         assert response.llq_descriptors_offset == page * LIMITS.llq_page_bytes
         reported = {"live": 1, "pd": pd, "uar": uar, "scqn": scqn, "rcqn": rcqn, "srd": srd,
                 "qp_num": number, "sq_log": log, "wqe128": wide, "sq_line": 64 * page,
-                "rsub": profile, "rnr_retry": 7 * (srd and profile)}  # fmt: skip
+                "rsub": profile, "rnr_retry": 7 * (srd and profile),
+                "unsolicited": fields["unsolicited_write_recv"]}  # fmt: skip
         if rq_log is not None:
             reported |= {"rq_live": 1, "rq_base": base >> 6, "rq_log": rq_log}
         assert unit.context(index) == unpack(pack(**reported))

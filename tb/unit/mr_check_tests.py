@@ -4,18 +4,23 @@
 import cocotb
 from cocotb.triggers import ClockCycles
 
-from efa_cosim.layouts.defs import INTERNAL, LIMITS
+from efa_cosim.layouts.defs import INTERNAL, LIMITS, MrAccess
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import high, pulse, until
 from tb.unit.data_bench import Moments
 
 TOP = 1 << 64
+# The permission that a kind of access needs.
+RIGHTS = {
+    MrAccess.READ: None, MrAccess.LOCAL_WRITE: "local_write",
+    MrAccess.REMOTE_READ: "remote_read", MrAccess.REMOTE_WRITE: "remote_write",
+}  # fmt: skip
 
 
 async def start(dut, stalls=0.0, gaps=0.0):
     dut.s_mr_valid.value = 0
-    source = StreamDriver(dut, "s", gaps, ["key", "pd", "addr", "len", "write", "user"])
+    source = StreamDriver(dut, "s", gaps, ["key", "pd", "addr", "len", "access", "user"])
     sink = StreamMonitor(dut, "m", stalls, ["ok", "loc", "len", "user"])
     await clock_and_reset(dut)
     await cleared(dut)
@@ -39,7 +44,8 @@ def allowed(regions, request):
     region = regions.get(request["key"] % (1 << LIMITS.mr_w))
     if region is None or region["key"] != request["key"] or region["pd"] != request["pd"]:
         return 0
-    if request["write"] and not region["local_write"]:
+    right = RIGHTS[request["access"]]
+    if right is not None and not region[right]:
         return 0
     inside = request["addr"] - region["iova"]
     return int(0 <= inside and inside + request["len"] <= region["length"])
@@ -60,7 +66,8 @@ async def statuses_match_the_rule(dut):
                              rng.randrange(1, 1 << rng.randrange(33, 64))))  # fmt: skip
         iova = rng.choice((0, TOP - length, rng.randrange(TOP - length)))
         regions[index] = {"live": 1, "key": rng.randrange(1, 1 << 12) << LIMITS.mr_w | index,
-                          "pd": rng.getrandbits(10), "local_write": rng.getrandbits(1),
+                          "pd": rng.getrandbits(10),
+                          **{right: rng.getrandbits(1) for right in filter(None, RIGHTS.values())},
                           "phys": rng.getrandbits(1), "shift": rng.randrange(12, 64),
                           "mtt": rng.getrandbits(16), "iova": iova, "length": length}  # fmt: skip
         await put(dut, rng, index, **regions[index])
@@ -74,7 +81,7 @@ async def statuses_match_the_rule(dut):
         key = region["key"] ^ (1 << rng.randrange(24) if wrong < 0.2 else 0)
         pd = region["pd"] ^ (1 << rng.randrange(10) if wrong > 0.9 else 0)
         requests.append({"key": key, "pd": pd, "addr": addr, "len": size,
-                     "write": rng.getrandbits(1), "user": user & 1})  # fmt: skip
+                     "access": rng.choice(list(RIGHTS)), "user": user & 1})  # fmt: skip
     source.post(*requests)
     good = 0
     for request in requests:
@@ -125,7 +132,7 @@ async def borrows_pass_every_byte(dut):
             addr = rng.choice((bytes_near(rng, region["iova"], 8), bytes_near(rng, last % TOP, 8),
                                near(rng, last))) % TOP  # fmt: skip
             requests.append({"key": region["key"], "pd": region["pd"], "addr": addr, "len": size,
-                         "write": 1, "user": user & 1})  # fmt: skip
+                         "access": MrAccess.LOCAL_WRITE, "user": user & 1})  # fmt: skip
         source.post(*requests)
         for request in requests:
             beat = (await sink.take(1))[0]

@@ -57,7 +57,7 @@ class Bench:
         self.net = StreamDriver(pins, "s_net", gaps, ["data", "keep", "last"])
         hold = stalls if stalls else hold
         packets = Bundles(pins, m_pkt=INTERNAL.rx_pkt)
-        self.pkt = StreamMonitor(packets, "m_pkt", hold, ["header", "line", "slot"])
+        self.pkt = StreamMonitor(packets, "m_pkt", hold, ["header", "rdma", "line", "slot"])
         self.ack_rx = StreamMonitor(pins, "m_ack_rx", hold, ["data"])
         self.anomaly = StreamMonitor(pins, "ev_anomaly_net", 0, ["data"])
         self.rx_first = StreamMonitor(pins, "ev_rx_first", 0, ["data"])
@@ -217,6 +217,8 @@ class Bench:
         """Checks the header and random payload windows of a stored packet; returns its slot."""
         raw = self.wanted.popleft()
         assert beat["header"] == int.from_bytes(raw[:32], "little")
+        if raw[0] in RDMA and len(raw) >= PktHdr.SIZE + PktRdma.SIZE:
+            assert beat["rdma"] == int.from_bytes(raw[32:64], "little")
         for _ in range(look):
             at = self.rng.randrange(len(raw))
             size = min(64, len(raw) - at)

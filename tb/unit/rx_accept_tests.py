@@ -26,8 +26,8 @@ from tb.unit.data_bench import Moments, Raw, RawMonitor
 
 STATUS = IoCompStatus
 NO_AH = LIMITS.reserved_ah
-INPUTS = ("s_open", "qpc_rd_data", "s_ah_valid", "m_claim_ready", "s_rsp_valid", "s_rsp_data",
-          "s_arrived")  # fmt: skip
+INPUTS = ("s_open", "qpc_rd_data", "s_ah_valid", "s_mr_valid", "s_cfg_profile", "m_claim_ready",
+          "s_rsp_valid", "s_rsp_data", "s_arrived")  # fmt: skip
 PACKET = timing("efa_rx_accept", "packet")
 # Some nodes lie outside the fabric.
 NODES = (0, 1, 17, 30, 63, 64, 64 + 17, 1 << 15)

@@ -27,7 +27,8 @@ class Bench:
             s_qpchg=INTERNAL.qpchg, m_qperr=INTERNAL.qperr, s_queue_op=INTERNAL.queue_op,
             s_net=INTERNAL.flit,
             s_rqdb=INTERNAL.rqdb,
-        ).events("rx").tables("s_table").lanes("m_st", ("rx", "drop", "qkey"), valid_only=True)
+        ).events("rx").tables("s_table").lanes(
+            "m_st", ("rx", "write", "drop", "qkey"), valid_only=True)  # fmt: skip
         self.pins = Ports(dut, rst="rst_por")
         self.latency = latency  # chance per cycle that a descriptor read completes
         self.reading = True  # read requests are accepted

@@ -81,12 +81,15 @@ class Bench:
         status = 0 if request else rng.choice((0, 1 << rng.randrange(8)))
         cpl, ack_tx = dont_care(INTERNAL.cpl, rng), dont_care(INTERNAL.ack_tx, rng, status=status)
         fields = {"write": int(request != 0 or rng.random() < 0.3), "complete": int(status == 0),
-                  **fields}  # fmt: skip
+                  "rdma": int(request == 0 and rng.random() < 0.5), **fields}  # fmt: skip
         fields = dont_care(INTERNAL.rx_job, rng, **fields)
         image = INTERNAL.rx_job.pack(
             **fields | {"cpl": INTERNAL.cpl.pack(**cpl), "ack_tx": INTERNAL.ack_tx.pack(**ack_tx)}
         )
-        del fields["sge0_loc"], fields["sge1_loc"]
+        # An RDMA write brings its location.
+        if not fields["rdma"]:
+            del fields["sge0_loc"]
+        del fields["sge1_loc"]
         self.jobs.post({"data": image, "req": request, "descs": both[0][0] | both[1][0] << 128,
                         "pd": self.domains[turn]})  # fmt: skip
         refused = any(request >> n & 1 and not both[n][1] for n in (0, 1))

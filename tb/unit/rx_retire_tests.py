@@ -32,15 +32,17 @@ class Bench:
         self.free = StreamMonitor(dut, "m_free", 0, ["slot"])
         self.done = StreamMonitor(dut, "m_done", 0, ["qpn", "count"])
         self.stat = StreamMonitor(dut, "st_rx", 0, ["bytes"])
+        self.written_stat = StreamMonitor(dut, "st_write", 0, ["bytes"])
         self.event = StreamMonitor(dut, "ev_rx_data_done", 0, ["data"])
         self.cancel()
 
     def cancel(self):
         self.cpls, self.acks, self.frees, self.dones, self.stats = deque(), deque(), [], [], []
-        self.events, self.posted, self.number = [], [], 0
+        self.events, self.posted, self.number, self.write_stats = [], [], 0, []
         self.writes = self.to_write = self.written = self.ended = self.entries = self.owed = 0
         self.reports, self.held, self.freed = True, False, 0
-        for monitor in (self.free, self.done, self.stat, self.event, self.rxc, self.ack_tx):
+        for monitor in (self.free, self.done, self.stat, self.written_stat, self.event, self.rxc,
+                        self.ack_tx):  # fmt: skip
             monitor.beats.clear()
 
     async def start(self):
@@ -57,7 +59,7 @@ class Bench:
         )
         ack_tx = INTERNAL.ack_tx.pack(**dont_care(INTERNAL.ack_tx, rng, dst_qpn=number))
         fields = {"packet": 1, "slot": rng.getrandbits(8), "write": 0, "complete": 0, "ack": 0,
-                  "length": rng.randrange(8929), "count": rng.randrange(1, 3),
+                  "rdma": 0, "length": rng.randrange(8929), "count": rng.randrange(1, 3),
                   **fields}  # fmt: skip
         self.jobs.post({"data": INTERNAL.rx_job.pack(cpl=cpl, ack_tx=ack_tx, **fields)})
         self.writes += fields["write"]
@@ -67,11 +69,13 @@ class Bench:
         if fields["complete"]:
             self.cpls.append((cpl, self.writes))
             self.dones.append({"qpn": qpn, "count": fields["count"]})
-            if status == OK:
+            if status == OK and not fields["rdma"]:
                 self.stats.append({"bytes": fields["length"]})
                 self.events.append((qpn, number))
         if fields["ack"]:
             self.acks.append((ack_tx, completes if fields["complete"] else 0, self.writes))
+        if fields["rdma"]:
+            self.write_stats.append({"bytes": fields["length"]})
         if fields["packet"]:
             self.frees.append({"slot": fields["slot"]})
 
@@ -79,6 +83,10 @@ class Bench:
         rng = self.rng
         if rng.random() < 0.2:
             self.job(packet=0, complete=1, length=0, status=IoCompStatus.FLUSHED)
+        elif rng.random() < 0.3:
+            # An RDMA write completes a receive only with an immediate, and perhaps without a WQE.
+            self.job(rdma=1, write=rng.getrandbits(1), complete=rng.getrandbits(1), ack=1,
+                     count=rng.randrange(3))  # fmt: skip
         else:
             complete = int(rng.random() < 0.7)
             self.job(write=rng.getrandbits(1), complete=complete, ack=rng.getrandbits(1),
@@ -137,6 +145,7 @@ class Bench:
         assert list(self.free.beats) == self.frees
         assert list(self.done.beats) == self.dones
         assert list(self.stat.beats) == self.stats
+        assert list(self.written_stat.beats) == self.write_stats
         reported = [EVENTS.rx_data_done.unpack(beat["data"]) for beat in self.event.beats]
         assert [(event.qpn, event.req_id) for event in reported] == self.events
 

@@ -14,7 +14,7 @@ from tb.lib.timing import timing
 from tb.lib.waits import until, zero
 from tb.unit.data_bench import Moments, Regions, consumed
 
-HEADER = 32
+HEADER, RDMA_HEADER = 32, 64
 
 
 class Bench:
@@ -70,6 +70,8 @@ class Bench:
                         packet=1,
                         write=1,
                         grh=grh,
+                        rdma=0,
+                        offset=0,
                         length=length,
                         line=self.line,
                         size0=first,
@@ -85,8 +87,37 @@ class Bench:
         assert len(where) >= len(data)
         self.line = (self.line + (length + 95) // 64) % (self.bytes // 64)
 
+    def write(self, length, begin=None):
+        """Posts an RDMA write and records where its bytes are written."""
+        rng = self.rng
+        payload = rng.randbytes(length)
+        for number, byte in enumerate(payload):
+            self.store[(64 * self.line + RDMA_HEADER + number) % self.bytes] = byte
+        region = rng.choice(list(self.regions.table.values()))
+        at = rng.choice((0, 1, 63, 4096 - length % 4096)) if begin is None else begin
+        start = (self.free + 63) // 64 * 64 + at
+        self.free = (start + length) % (1 << 16)
+        # The operation begins before these bytes, in a region without translation up to 4 GB.
+        offset = rng.choice((0, start, rng.randrange(start + 1)))
+        first = region["iova"] + start - offset
+        if region["phys"] and rng.random() < 0.5:
+            more = min(region["iova"], (1 << 32) - 1 - offset)
+            offset, first = offset + more, first - more
+        loc = self.regions.loc(region["key"], region["iova"] + start)
+        fields = dont_care(
+            INTERNAL.rx_job, rng, packet=1, write=1, grh=0, rdma=1, length=length, line=self.line,
+            size0=length, offset=offset,
+            sge0_loc=INTERNAL.mr_loc.pack(**self.regions.loc(region["key"], first)))  # fmt: skip
+        self.jobs.post({"data": INTERNAL.rx_job.pack(**fields)})
+        where = [self.regions.host(loc, number) for number in range(length)]
+        self.wanted.append(dict(zip(where, payload, strict=True)))
+        self.line = (self.line + (length + RDMA_HEADER + 63) // 64) % (self.bytes // 64)
+
     def random_job(self, largest):
         rng = self.rng
+        if rng.random() < 0.3:
+            self.write(rng.choice((1, 32, 64, 65, 4096, rng.randrange(1, largest))))
+            return
         grh = rng.getrandbits(1)
         length = rng.choice((0, 1, 32, 64, 65, rng.randrange(largest)))
         length += not (grh or length)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests efa_rx_validate: the order of refusals of decision 0001, and the WQE that a packet
-consumes."""
+"""Tests efa_rx_validate: the order of refusals of decisions 0001 and 0010, and the WQE that a
+packet consumes. With RELIABLE, RDMA writes are executed."""
 
 from collections import deque
 
@@ -16,19 +16,22 @@ from efa_cosim.layouts.defs import (
     IoSendOpType,
     PktHdr,
     PktOpcode,
+    PktRdma,
     QpError,
 )
 from tb.lib.bundles import Bundles
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import high, pulse, until, zero
-from tb.unit.data_bench import Moments, Raw, RawMonitor, consumed
+from tb.unit.data_bench import Moments, Raw, RawMonitor, Regions, consumed
 
 RDMA = (PktOpcode.RDMA_WRITE, PktOpcode.READ_REQUEST, PktOpcode.READ_RESPONSE)
 STATUS = IoCompStatus
 QKEY, GRH, NO_AH = 0xABCD, LIMITS.grh_bytes, LIMITS.reserved_ah
 STATES = AdminQpState
 TAKES = (STATES.RTR, STATES.RTS, STATES.SQD, STATES.SQE)
+RECORDED = 1  # strap of the profile that reports RDMA
+FIELDS = ["header", "rdma", "line", "slot"]
 
 
 class Claims:
@@ -100,8 +103,7 @@ class Claims:
         if self.leaves:
             qpn, skip, _, _ = self.second
             if self.parked:
-                bench.park(int(dut.m_end_header.value), int(dut.m_end_line.value),
-                           int(dut.m_end_slot.value))  # fmt: skip
+                bench.park({name: int(getattr(dut, f"m_end_{name}").value) for name in FIELDS})
             else:
                 bench.responses.append(None if skip else self.reported)
                 if self.reported and not skip and self.reported[0] in ("endless", "complete"):
@@ -161,9 +163,12 @@ class Bench:
             [],
         )
         self.ended, self.jobs_seen, self.parks, self.waited = 0, 0, parks, 0
-        zero(dut, "s_open", "s_ah_valid", "m_claim_ready", "s_rsp_valid", "s_rsp_data",
-             "blocked_rd_data", "qpc_rd_data")  # fmt: skip
-        self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "line", "slot"])
+        self.reliable = int(dut.RELIABLE.value)
+        self.profile = dut.s_cfg_profile.value = RECORDED if self.reliable else 0
+        self.regions, self.outcomes = Regions(self.rng), set()
+        zero(dut, "s_open", "s_ah_valid", "s_mr_valid", "m_claim_ready", "s_rsp_valid",
+             "s_rsp_data", "blocked_rd_data", "qpc_rd_data")  # fmt: skip
+        self.packets = StreamDriver(dut, "s_pkt", gaps, FIELDS)
         self.jobs = RawMonitor(dut, "m_job", stalls, ["data", "req", "descs", "pd"],
                                on_beat=self._job)  # fmt: skip
         self.errs = StreamMonitor(dut, "m_err", stalls or err_stalls, ["qpn", "cause"])
@@ -201,8 +206,11 @@ class Bench:
             descs |= int.from_bytes(desc.pack(), "little") << 128 * number
         self.rings[qpn].append((kind, len(sizes) if kind == "complete" else 2, descs, sizes))
 
-    def send(self, qpn, length, **fields):
-        """Sends a packet; its expected result follows from the rings at its claim."""
+    def send(self, qpn, length, rdma=None, **fields):
+        """Sends a packet; its expected result follows from the rings at its claim.
+
+        - `rdma`: fields of the RDMA header, of which the header shows `length` bytes behind
+        """
         rng = self.rng
         header = PktHdr(**{
             "opcode": PktOpcode.SRD_SEND, "length": length, "has_imm": rng.getrandbits(1),
@@ -211,24 +219,57 @@ class Bench:
             "src_node": rng.randrange(8), "dst_node": rng.getrandbits(16),
             "path": rng.getrandbits(8), **fields})  # fmt: skip
         line, slot = rng.getrandbits(9), rng.getrandbits(8)
-        raw = int.from_bytes(header.pack(), "little")
-        self.packets.post({"header": raw, "line": line, "slot": slot})
-        self.wanted.append((header, line, slot, raw))
+        second = PktRdma.unpack(rng.randbytes(PktRdma.SIZE))
+        for name, value in (rdma or {}).items():
+            setattr(second, name, value)
+        raw = {"header": int.from_bytes(header.pack(), "little"),
+               "rdma": int.from_bytes(second.pack(), "little"),
+               "line": line, "slot": slot}  # fmt: skip
+        self.packets.post(raw)
+        self.wanted.append((header, second, raw))
 
-    def _status(self, header, entry):
+    def writes(self, header):
+        """True for an RDMA write of a peer that the device knows."""
+        return header.opcode == PktOpcode.RDMA_WRITE and self.reliable and self.profile == RECORDED
+
+    def _refused(self, qp, header, rdma):
+        """Returns the status of a refused RDMA write behind the checks of its QP, else OK."""
+        if self.handles.get((qp["pd"], header.src_node)) is None:
+            return STATUS.REMOTE_ERROR_UNKNOWN_PEER
+        if rdma.offset + header.length - PktRdma.SIZE > rdma.total:
+            return STATUS.REMOTE_ERROR_BAD_ADDRESS
+        region = self.regions.table.get(rdma.rkey & 0xFF, {})
+        if not rdma.total or (
+            self.regions.allows(rdma.rkey, qp["pd"], rdma.remote_addr, rdma.total)
+            and region["remote_write"]
+        ):
+            return STATUS.OK
+        return STATUS.REMOTE_ERROR_BAD_ADDRESS
+
+    def _status(self, header, rdma, entry):
         """Returns (status, need) of a packet whose claim returned this WQE; None means skipped."""
         srd = header.opcode != PktOpcode.UD_SEND
         qpn = header.dst_qpn % 64
         qp = self.qps.get(qpn, {"live": 0})
         need = header.length + (0 if srd else GRH)
-        if header.opcode in RDMA:
+        write = self.writes(header)
+        if header.opcode in RDMA and not write:
             assert entry is None
             return STATUS.REMOTE_ERROR_FEATURE_MISMATCH, need
+        if write and header.length < PktRdma.SIZE:
+            assert entry is None
+            return STATUS.REMOTE_ERROR_BAD_STATUS, need
         there = (qp["live"] and qp["qp_num"] == header.dst_qpn and qp["srd"] == srd
                  and qp["state"] in TAKES)  # fmt: skip
         if there and qp["qkey"] != header.qkey:
             self.wrong_keys[0] += 1
-        assert (entry is None) == (not there or qp["qkey"] != header.qkey)
+        if write and there and qp["qkey"] == header.qkey:
+            status, need = self._refused(qp, header, rdma), 0
+            if status != STATUS.OK or not header.has_imm or qp["unsolicited"]:
+                assert entry is None, "a write claims without a reason"
+                return status, need
+        else:
+            assert (entry is None) == (not there or qp["qkey"] != header.qkey)
         if entry is None or entry[0] == "failed":
             return STATUS.REMOTE_ERROR_BAD_DEST_QPN, need
         if entry[0] == "none":
@@ -241,18 +282,27 @@ class Bench:
         return STATUS.OK, need
 
     def _job(self, beat):
-        header, line, slot, _ = self.wanted.popleft()
+        header, rdma, raw = self.wanted.popleft()
         qpn = header.dst_qpn % 64
         entry = self.responses.popleft()
         self.jobs_seen += 1
-        status, need = self._status(header, entry)
+        status, need = self._status(header, rdma, entry)
+        self.outcomes.add((header.opcode, status))
+        write = self.writes(header) and header.length >= PktRdma.SIZE
         srd = header.opcode != PktOpcode.UD_SEND
         job = Raw(INTERNAL.rx_job, beat["data"])
         ack_tx, cpl = Raw(INTERNAL.ack_tx, job.raw("ack_tx")), Raw(INTERNAL.cpl, job.raw("cpl"))
-        complete = status in (STATUS.OK, STATUS.REMOTE_ERROR_BAD_STATUS)
+        done = status == STATUS.OK
+        silent = write and not header.has_imm
+        complete = entry is not None and status == STATUS.REMOTE_ERROR_BAD_STATUS or (
+            done and not silent)  # fmt: skip
         assert ack_tx.status == status
         assert (job.packet, job.ack, job.complete) == (1, int(srd), int(complete))
-        assert (job.length, job.line, job.slot) == (header.length, line, slot)
+        assert (job.line, job.slot) == (raw["line"], raw["slot"])
+        assert job.rdma == int(write and done)
+        payload = header.length - (PktRdma.SIZE if write else 0)
+        if done:
+            assert job.length == payload
         assert (
             ack_tx.dst_node,
             ack_tx.dst_qpn,
@@ -268,9 +318,11 @@ class Bench:
             header.msg_id,
             header.path,
         )
-        assert job.write == int(status == STATUS.OK and need > 0)
+        assert job.write == int(done and (payload if write else need) > 0)
         assert cpl.qpn == qpn
-        if complete:
+        if write and done:
+            self._written(job, cpl, header, rdma, entry)
+        elif complete:
             kind, count, descs, sizes = entry
             qp = self.qps[qpn]
             first = IoRxDesc.unpack((descs & (1 << 128) - 1).to_bytes(16, "little"))
@@ -281,7 +333,7 @@ class Bench:
             wanted = STATUS.OK if kind == "complete" else STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
             assert cpl.status == wanted
             assert (cpl.unsolicited, cpl.length_hi, cpl.req_id_ex) == (0, 0, 0)
-        if status == STATUS.OK:
+        if done and not write:
             known = self.handles.get((qp["pd"], header.src_node))
             assert cpl.ah == (NO_AH if known is None else known)
             assert (cpl.has_imm, cpl.imm, cpl.src_qpn, cpl.src_node, cpl.length) == (
@@ -298,14 +350,36 @@ class Bench:
         else:
             assert int(beat["req"], 2) == 0
 
-    def park(self, raw, line, slot):
+    def _written(self, job, cpl, header, rdma, entry):
+        """Checks the job of an RDMA write that is executed."""
+        qp = self.qps[header.dst_qpn % 64]
+        assert (job.grh, job.offset) == (0, rdma.offset)
+        assert job.size0 == job.length
+        if rdma.total:
+            assert job.sge0_loc == INTERNAL.mr_loc.pack(
+                **self.regions.loc(rdma.rkey, rdma.remote_addr))  # fmt: skip
+        if not header.has_imm:
+            return
+        unsolicited = entry is None
+        assert job.count == (0 if unsolicited else entry[1])
+        first = None if unsolicited else entry[2] & (1 << 128) - 1
+        req_id = 0 if first is None else IoRxDesc.unpack(first.to_bytes(16, "little")).req_id
+        assert (cpl.rx, cpl.qp_num, cpl.cqn, cpl.sub, cpl.req_id, cpl.status, cpl.op_type) == (
+            1, header.dst_qpn, qp["rcqn"], qp["rsub"], req_id, STATUS.OK, IoSendOpType.RDMA_WRITE
+        )  # fmt: skip
+        assert cpl.length | cpl.length_hi << 16 == rdma.total
+        assert cpl.ah == self.handles[qp["pd"], header.src_node]
+        assert (cpl.unsolicited, cpl.has_imm, cpl.imm, cpl.src_qpn, cpl.req_id_ex) == (
+            int(unsolicited), 1, header.imm, header.src_qpn, 0)  # fmt: skip
+
+    def park(self, raw):
         """Models a parked packet: it is offered again behind the other packets."""
         # Packets before it that have not left yet are validated already.
-        found = next(n for n, one in enumerate(self.wanted) if one[1:] == (line, slot, raw))
+        found = next(n for n, one in enumerate(self.wanted) if one[-1] == raw)
         assert found <= 1
         self.wanted.append(self.wanted[found])
         del self.wanted[found]
-        self.packets.post({"header": raw, "line": line, "slot": slot})
+        self.packets.post(raw)
         self.waited += 1
 
     async def _keys(self):
@@ -370,6 +444,125 @@ async def statuses_match_the_rule(dut, pace):
         if kind in ("none", "failed") and bench.rings[qpn] and rng.random() < 0.7:
             bench.rings[qpn].popleft()
     assert bench.wanted_errs and bench.wrong_keys[1] > 3
+
+
+async def peers_and_regions(bench, domains):
+    """Creates handles and regions in each protection domain; the QPs are created before."""
+    rng = bench.rng
+    for number in range(40):
+        await bench.handle(number, rng.choice(domains), rng.randrange(8))
+    for index in rng.sample(range(256), 24):
+        phys = rng.getrandbits(1)
+        # A contiguous region has a length of more than 32 bits, so that all bits of `total` count.
+        bench.regions.make(
+            index, rng.choice(domains), 1 << rng.randrange(40, 60) if phys else 1 << 17,
+            phys=phys, shift=rng.randrange(12, 30), remote_write=int(rng.random() < 0.8),
+            remote_read=rng.getrandbits(1), local_write=rng.getrandbits(1))  # fmt: skip
+    await bench.regions.report(bench.dut, pages=False)
+
+
+def random_write(bench, qpn):
+    """Sends an RDMA write to a QP: most are right, the others have one wrong value."""
+    rng = bench.rng
+    qp = bench.qps[qpn]
+    regions = list(bench.regions.table.values())
+    own = [one for one in regions if one["pd"] == qp["pd"] and one["remote_write"]]
+    region = rng.choice(own or regions)
+    total = min(region["length"], rng.choice((0, 1, 8928, rng.getrandbits(16) + 1,
+                                              rng.getrandbits(32))))  # fmt: skip
+    size = min(total, rng.choice((0, 1, 32, 8928, rng.randrange(8929))))
+    offset = rng.choice((0, total - size, rng.randrange(total - size + 1)))
+    space = region["length"] - total
+    addr = region["iova"] + rng.choice((0, space, rng.randrange(space + 1)))
+    known = [node for (pd, node), index in bench.handles.items()
+             if pd == qp["pd"] and index is not None]  # fmt: skip
+    rdma = {"remote_addr": addr, "rkey": region["key"], "total": total, "offset": offset}
+    fields = {"src_node": rng.choice(known or [1])}
+    length = PktRdma.SIZE + size
+    fault = rng.randrange(22)
+    other = rng.choice(regions)
+    if fault == 0:
+        rdma["rkey"] ^= 1 << rng.randrange(32)
+    elif fault == 1:
+        rdma |= {"rkey": other["key"], "remote_addr": other["iova"]}
+    elif fault == 2:
+        rdma["remote_addr"] = region["iova"] + space + 1
+    elif fault == 3:
+        rdma["remote_addr"] = region["iova"] - 1
+    elif fault == 4:
+        rdma["offset"] = (offset + total - size + 1) % (1 << 32)
+    elif fault == 5:
+        rdma["offset"] = 0xFFFF_FFFF
+    elif fault == 6:
+        fields["src_node"] = rng.choice((64 + fields["src_node"], rng.randrange(8)))
+    elif fault == 7:
+        length = rng.randrange(PktRdma.SIZE)
+    elif fault == 8:
+        fields["qkey"] = QKEY ^ 1 << rng.randrange(32)
+    elif fault == 9:
+        fields["dst_qpn"] = (qpn + 0x440) ^ 64 << rng.randrange(10)
+    elif fault == 10:
+        fields["opcode"] = rng.choice(RDMA)
+    elif fault == 11:
+        fields["opcode"], length = PktOpcode.SRD_SEND, rng.randrange(8929)
+    bench.send(qpn, length, rdma, **{"opcode": PktOpcode.RDMA_WRITE, **fields})
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0, 0.0, 0.0), (0.5, 0.5, 0.3, 0.0), (0.1, 0.3, 0.3, 0.2)])
+async def writes_match_the_rule(dut, pace):
+    """data.rx_validate.write: RDMA writes with every wrong value give the status of decision 0010;
+    only a permitted one with an immediate claims, unless its QP has unsolicited receives."""
+    *pace, parks = pace
+    bench = Bench(dut, *pace, parks=parks)
+    await bench.start()
+    rng = bench.rng
+    for qpn in range(12):
+        state = STATES(qpn % 7) if qpn < 7 else STATES.RTS
+        bench.qp(qpn, state, int(qpn != 8), qpn % 3, unsolicited=qpn >> 2 & 1)
+    await peers_and_regions(bench, range(3))
+    for turn in range(700):
+        qpn = rng.choice((*range(12), 7, 9, 10, 11, 7, 9, 10, 11))
+        while len(bench.rings[qpn]) < 2:
+            random_entry(bench, qpn)
+        kind = bench.rings[qpn][0][0]
+        random_write(bench, qpn)
+        # The head of the ring must not move between the claim of a packet and its prediction.
+        await bench.settle()
+        if kind in ("none", "failed") and bench.rings[qpn] and rng.random() < 0.7:
+            bench.rings[qpn].popleft()
+        if turn == 600:
+            bench.profile = dut.s_cfg_profile.value = 0
+    mismatch = STATUS.REMOTE_ERROR_FEATURE_MISMATCH
+    assert {(code, mismatch) for code in RDMA} <= bench.outcomes
+    if bench.reliable:
+        found = {status for code, status in bench.outcomes if code == PktOpcode.RDMA_WRITE}
+        assert found == {
+            STATUS.OK, STATUS.REMOTE_ERROR_BAD_DEST_QPN, STATUS.REMOTE_ERROR_UNKNOWN_PEER,
+            STATUS.REMOTE_ERROR_BAD_ADDRESS, STATUS.REMOTE_ERROR_RNR, mismatch,
+            STATUS.REMOTE_ERROR_BAD_STATUS}  # fmt: skip
+
+
+@cocotb.test()
+async def writes_and_sends_follow_each_other(dut):
+    """data.rx_validate.mixed: Back-to-back writes and sends of several queues keep their order and
+    their fields, some of them parked."""
+    bench = Bench(dut, 0.1, 0.3, 0.2, parks=0.1)
+    await bench.start()
+    rng = bench.rng
+    for qpn in range(4):
+        bench.qp(qpn, pd=qpn % 2, unsolicited=qpn >> 1)
+        for _ in range(200):
+            bench.post(qpn, "complete", 9000)
+    await peers_and_regions(bench, range(2))
+    for _ in range(200):
+        qpn = rng.randrange(4)
+        if rng.random() < 0.4:
+            bench.send(qpn, rng.randrange(2000), src_node=rng.randrange(8))
+        else:
+            random_write(bench, qpn)
+    await bench.settle()
+    assert bench.ended == 200
 
 
 @cocotb.test()
@@ -580,6 +773,17 @@ async def cycles(dut):
         await bench.settle()
         moments.hold("efa_rx_validate", "packet", "s_pkt", "m_job")
         moments.clear()
+    if bench.reliable:
+        await peers_and_regions(bench, [3])
+        moments.clear()
+        region = next(one for one in bench.regions.table.values() if one["remote_write"])
+        node = next(node for (pd, node), index in bench.handles.items() if index is not None)
+        rdma = {"rkey": region["key"], "remote_addr": region["iova"], "total": 64, "offset": 0}
+        for _ in range(12):
+            bench.send(1, PktRdma.SIZE + 64, rdma, opcode=PktOpcode.RDMA_WRITE, has_imm=0,
+                       src_node=node)  # fmt: skip
+        await bench.settle()
+        moments.hold("efa_rx_validate", "write", "s_pkt", "m_job")
 
 
 @cocotb.test()

@@ -233,6 +233,15 @@ class TxRequest(IntEnum):
     CANCELED = 2
 
 
+class MrAccess(IntEnum):
+    """How efa_mr_check is to access a region."""
+
+    READ = 0
+    LOCAL_WRITE = 1
+    REMOTE_READ = 2
+    REMOTE_WRITE = 3
+
+
 class DmaRdClient(IntEnum):
     """Clients of host reads: lanes of the arrays s_rd and m_rd_cpl of efa_host."""
 
@@ -284,14 +293,15 @@ class Qop(IntEnum):
 
 
 class Stat(IntEnum):
-    """Events that efa_stats counts: bits of s_st_valid; the first three have bytes."""
+    """Events that efa_stats counts: bits of s_st_valid; the first four have bytes."""
 
     TX = 0
     SEND = 1
     RX = 2
-    DROP = 3
-    QKEY = 4
-    COUNT = 5
+    WRITE = 3
+    DROP = 4
+    QKEY = 5
+    COUNT = 6
 
 
 class Table(IntEnum):
@@ -2131,7 +2141,7 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "qpc",
-        191,
+        192,
         (
             ("live", 0, 1),
             ("state", 1, 3),
@@ -2149,9 +2159,10 @@ INTERNAL = layouts(
             ("wqe128", 123, 1),
             ("long_id", 124, 1),
             ("rnr_retry", 125, 3),
-            ("rq_live", 128, 1),
-            ("rq_base", 129, 58),
-            ("rq_log", 187, 4),
+            ("unsolicited", 128, 1),
+            ("rq_live", 129, 1),
+            ("rq_base", 130, 58),
+            ("rq_log", 188, 4),
         ),
     ),
     BitLayout(
@@ -2280,11 +2291,11 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "qpc_admin",
-        204,
+        205,
         (
             ("write", 0, 1),
             ("qpn", 1, 12),
-            ("wdata", 13, 191),
+            ("wdata", 13, 192),
         ),
     ),
     BitLayout(
@@ -2305,12 +2316,12 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "queue_op",
-        263,
+        264,
         (
             ("kind", 0, 2, Qop),
             ("qpn", 2, 12),
-            ("qpc", 14, 191),
-            ("base", 205, 58),
+            ("qpc", 14, 192),
+            ("base", 206, 58),
         ),
     ),
     BitLayout(
@@ -2500,11 +2511,12 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "rx_pkt",
-        273,
+        529,
         (
             ("header", 0, 256),
-            ("line", 256, 9),
-            ("slot", 265, 8),
+            ("rdma", 256, 256),
+            ("line", 512, 9),
+            ("slot", 521, 8),
         ),
     ),
     BitLayout(
@@ -2543,23 +2555,25 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "rx_job",
-        626,
+        659,
         (
             ("packet", 0, 1),
             ("write", 1, 1),
             ("grh", 2, 1),
-            ("length", 3, 16),
-            ("line", 19, 16),
-            ("slot", 35, 16),
-            ("size0", 51, 16),
-            ("size1", 67, 16),
-            ("sge0_loc", 83, 90),
-            ("sge1_loc", 173, 90),
-            ("complete", 263, 1),
-            ("count", 264, 2),
-            ("cpl", 266, 231),
-            ("ack", 497, 1),
-            ("ack_tx", 498, 128),
+            ("rdma", 3, 1),
+            ("offset", 4, 32),
+            ("length", 36, 16),
+            ("line", 52, 16),
+            ("slot", 68, 16),
+            ("size0", 84, 16),
+            ("size1", 100, 16),
+            ("sge0_loc", 116, 90),
+            ("sge1_loc", 206, 90),
+            ("complete", 296, 1),
+            ("count", 297, 2),
+            ("cpl", 299, 231),
+            ("ack", 530, 1),
+            ("ack_tx", 531, 128),
         ),
     ),
     BitLayout(

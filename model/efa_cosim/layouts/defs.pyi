@@ -176,6 +176,12 @@ class TxRequest(IntEnum):
     OPEN = 1
     CANCELED = 2
 
+class MrAccess(IntEnum):
+    READ = 0
+    LOCAL_WRITE = 1
+    REMOTE_READ = 2
+    REMOTE_WRITE = 3
+
 class DmaRdClient(IntEnum):
     ADM = 0
     RQ = 1
@@ -213,9 +219,10 @@ class Stat(IntEnum):
     TX = 0
     SEND = 1
     RX = 2
-    DROP = 3
-    QKEY = 4
-    COUNT = 5
+    WRITE = 3
+    DROP = 4
+    QKEY = 5
+    COUNT = 6
 
 class Table(IntEnum):
     CQC = 0
@@ -2287,6 +2294,7 @@ class _InternalQpc:
     wqe128: int
     long_id: int
     rnr_retry: int
+    unsolicited: int
     rq_live: int
     rq_base: int
     rq_log: int
@@ -2529,6 +2537,7 @@ class _InternalSendCtx:
 
 class _InternalRxPkt:
     header: int
+    rdma: int
     line: int
     slot: int
 
@@ -2558,6 +2567,8 @@ class _InternalRxJob:
     packet: int
     write: int
     grh: int
+    rdma: int
+    offset: int
     length: int
     line: int
     slot: int
