@@ -9,6 +9,7 @@ module fv_peer_list #(
     input wire push_valid,
     input wire [NODE_W-1:0] push_node,
     input wire [31:0] push_id,
+    input wire push_user,
     input wire look_valid,
     input wire [NODE_W-1:0] look_node,
     input wire pop
@@ -19,6 +20,7 @@ module fv_peer_list #(
   wire init_done;
   wire found;
   wire [31:0] id;
+  wire user;
 
   efa_peer_list #(
       .NODE_W(NODE_W),
@@ -30,9 +32,11 @@ module fv_peer_list #(
       .s_push_valid(push_valid),
       .s_push_node(push_node),
       .s_push_id(push_id),
+      .s_push_user(push_user),
       .s_look_node(look_node),
       .m_found(found),
       .m_id(id),
+      .m_user(user),
       .s_pop(pop)
   );
 
@@ -43,6 +47,7 @@ module fv_peer_list #(
   reg [CONTEXTS-1:0] inside_q;  // in a list
   reg [NODE_W-1:0] node_q;  // list of me
   reg high_q;  // lowest bit of the id of me above its place
+  reg user_q;  // user bit of me
   reg [3:0] since_q;  // cycles since the push of me, at most 15
   reg first_q;  // me was in the list of the other context before it
   reg look1_q;
@@ -78,6 +83,7 @@ module fv_peer_list #(
       if (push_me) begin
         node_q <= push_node;
         high_q <= push_id[CTX_W];
+        user_q <= push_user;
       end
       if (pop_me || push_me) first_q <= 1'b0;
       else if (push_other) first_q <= in_me && node_q == push_node;
@@ -93,10 +99,12 @@ module fv_peer_list #(
     if (began_q && !rst) begin
       p_once : assert (!pop_me || (in_me && node_q == look2_node_q));
       p_id : assert (!pop_me || id[CTX_W] == high_q);
+      p_user : assert (!pop_me || user == user_q);
       p_order : assert (!(pop && popped == other && other != me) || !first_q);
       p_found : assert (!(look2_q && in_me && node_q == look2_node_q && since_q >= 4'd3) || found);
       c_once : cover (pop_me && passed_q);
       c_id : cover (pop_me && id[CTX_W] && since_q == 4'd9);
+      c_user : cover (pop_me && user && since_q == 4'd9);
       c_order : cover (pop_me && first_q && passed_q);
       c_found : cover (look2_q && !found && inside_q != {CONTEXTS{1'b0}});
     end

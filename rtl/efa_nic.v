@@ -90,6 +90,19 @@ module efa_nic #(
 
   wire rst;
   wire [15:0] incarnation;
+  wire [(2<<`EFA_LIMITS__MSG_W)-1:0] ctx_used;
+  wire read_valid;
+  wire [`EFA_READ_CTX__W-1:0] read_data;
+  wire more_valid;
+  wire more_ready;
+  wire [`EFA_READ_MORE__W-1:0] more_data;
+  wire placed_valid;
+  wire placed_ready;
+  wire [`EFA_READ_PLACED__W-1:0] placed_data;
+  wire request_valid;
+  wire request_ready;
+  wire [`EFA_READ_JOB__W-1:0] request_data;
+  wire [(1<<`EFA_LIMITS__NODE_W)-1:0] full;
   wire acq_crc;
   wire ec_valid;
   wire ec_ready;
@@ -324,6 +337,19 @@ module efa_nic #(
       .MTT_W(MTT_W)
   ) u_tx_engine (
       .m_incarnation(incarnation),
+      .m_ctx_used(ctx_used),
+      .m_read_valid(read_valid),
+      .m_read_data(read_data),
+      .m_more_valid(more_valid),
+      .m_more_ready(more_ready),
+      .m_more_data(more_data),
+      .s_placed_valid(placed_valid),
+      .s_placed_ready(placed_ready),
+      .s_placed_data(placed_data),
+      .s_job_valid(request_valid),
+      .s_job_ready(request_ready),
+      .s_job_data(request_data),
+      .m_full(full),
       .m_sends_open(sends_open),
       .clk(clk),
       .qpc_rd_addr(qpc_addr[0+:4*QPN_W]),
@@ -388,6 +414,19 @@ module efa_nic #(
       .MTT_W(MTT_W)
   ) u_rx_engine (
       .s_cfg_incarnation(incarnation),
+      .s_ctx_used(ctx_used),
+      .s_read_valid(read_valid),
+      .s_read_data(read_data),
+      .s_more_valid(more_valid),
+      .s_more_ready(more_ready),
+      .s_more_data(more_data),
+      .m_placed_valid(placed_valid),
+      .m_placed_ready(placed_ready),
+      .m_placed_data(placed_data),
+      .m_request_valid(request_valid),
+      .m_request_ready(request_ready),
+      .m_request_data(request_data),
+      .s_full(full),
       .s_cfg_profile(s_cfg_profile),
       .clk(clk),
       .qpc_rd_addr(qpc_addr[4*QPN_W+:2*QPN_W]),

@@ -27,6 +27,19 @@ module efa_rx_engine #(
     input wire [15:0] s_cfg_node_id,
     input wire [15:0] s_cfg_incarnation,
     input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
+    input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] s_ctx_used,
+    input wire s_read_valid,
+    input wire [`EFA_READ_CTX__W-1:0] s_read_data,
+    input wire s_more_valid,
+    output wire s_more_ready,
+    input wire [`EFA_READ_MORE__W-1:0] s_more_data,
+    output wire m_placed_valid,
+    input wire m_placed_ready,
+    output wire [`EFA_READ_PLACED__W-1:0] m_placed_data,
+    output wire m_request_valid,
+    input wire m_request_ready,
+    output wire [`EFA_READ_JOB__W-1:0] m_request_data,
+    input wire [(1<<`EFA_LIMITS__NODE_W)-1:0] s_full,
     input wire s_net_valid,
     output wire s_net_ready,
     input wire [`EFA_FLIT__W-1:0] s_net_data,
@@ -101,6 +114,12 @@ module efa_rx_engine #(
   wire drop_in;
   wire drop_validated;
 
+  wire look_valid;
+  wire look_ready;
+  wire [`EFA_READ_LOOK__W-1:0] look_data;
+  wire found;
+  wire [`EFA_READ_CTX__W-1:0] found_read;
+
   efa_net_rx #(
       .RELIABLE(RELIABLE),
       .PATHS(PATHS)
@@ -110,6 +129,7 @@ module efa_rx_engine #(
       .rst(rst),
       .s_quiesce(s_quiesce),
       .s_cfg_node_id(s_cfg_node_id),
+      .s_full(s_full),
       .s_net_valid(s_net_valid),
       .s_net_ready(s_net_ready),
       .s_net_data(s_net_data[`EFA_FLIT__DATA]),
@@ -197,6 +217,22 @@ module efa_rx_engine #(
           .m_free_slot(free_slot)
       );
 
+      efa_read_table u_reads (
+          .clk(clk),
+          .rst(rst),
+          .s_ctx_valid(s_read_valid),
+          .s_ctx_data(s_read_data),
+          .s_more_valid(s_more_valid),
+          .s_more_ready(s_more_ready),
+          .s_more_data(s_more_data),
+          .s_ctx_used(s_ctx_used),
+          .s_look_valid(look_valid),
+          .s_look_ready(look_ready),
+          .s_look_data(look_data),
+          .m_found(found),
+          .m_read(found_read)
+      );
+
       wire unused_numbers = &{1'b0, numbers};
     end else begin : g_packets
       assign pass_valid = pkt_valid;
@@ -208,7 +244,12 @@ module efa_rx_engine #(
       assign m_ack_tx_valid = ack_valid;
       assign ack_ready = m_ack_tx_ready;
       assign m_ack_tx_data = ack;
-      wire unused_incarnation = &{1'b0, s_cfg_incarnation};
+      assign s_more_ready = 1'b0;
+      assign look_ready = 1'b0;
+      assign found = 1'b0;
+      assign found_read = {`EFA_READ_CTX__W{1'b0}};
+      wire unused_reads = &{1'b0, s_cfg_incarnation, s_ctx_used, s_read_valid, s_read_data, s_more_valid,
+                            s_more_data, look_valid, look_data};
     end
   endgenerate
 
@@ -267,6 +308,14 @@ module efa_rx_engine #(
       .m_job_ready(job_ready),
       .m_job_data(job),
       .m_job_check(job_check),
+      .m_look_valid(look_valid),
+      .m_look_ready(look_ready),
+      .m_look_data(look_data),
+      .s_found(found),
+      .s_found_read(found_read),
+      .m_request_valid(m_request_valid),
+      .m_request_ready(m_request_ready),
+      .m_request_data(m_request_data),
       .m_err_valid(accept_err_valid),
       .m_err_ready(accept_err_ready),
       .m_err_qpn(accept_err_qpn),
@@ -482,6 +531,9 @@ module efa_rx_engine #(
       .m_ack_tx_valid(ack_valid),
       .m_ack_tx_ready(ack_ready),
       .m_ack_tx_data(ack),
+      .m_placed_valid(m_placed_valid),
+      .m_placed_ready(m_placed_ready),
+      .m_placed_data(m_placed_data),
       .m_free_valid(retired_valid),
       .m_free_slot(retired_slot),
       .m_done_valid(done_valid),

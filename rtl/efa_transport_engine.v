@@ -47,6 +47,20 @@ module efa_transport_engine #(
     input wire s_gone_valid,
     output wire s_gone_ready,
     input wire [`EFA_SRD_GONE__W-1:0] s_gone_data,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
+    input wire response_rd_en,
+    input wire [`EFA_LIMITS__MSG_W:0] response_rd_addr,
+    output wire [`EFA_READ_RESPONSE__W-1:0] response_rd_data,
+    output wire m_more_valid,
+    input wire m_more_ready,
+    output wire [`EFA_READ_MORE__W-1:0] m_more_data,
+    input wire s_placed_valid,
+    output wire s_placed_ready,
+    input wire [`EFA_READ_PLACED__W-1:0] s_placed_data,
+    input wire s_job_valid,
+    output wire s_job_ready,
+    input wire [`EFA_READ_JOB__W-1:0] s_job_data,
+    output wire [(1<<`EFA_LIMITS__NODE_W)-1:0] m_full,
     output wire [15:0] m_incarnation,
     input wire psn_rd_en,
     input wire [`EFA_LIMITS__NODE_W-1:0] psn_rd_addr,
@@ -121,13 +135,31 @@ module efa_transport_engine #(
       wire note_valid;
       wire note_ready;
       wire [`EFA_SRD_NOTE__W-1:0] note_data;
+      wire packet_valid;
+      wire packet_ready;
+      wire [`EFA_SRD_POST__W-1:0] packet_data;
+      wire packet_popped;
+      wire [`EFA_LIMITS__MSG_W+1:0] packet_popped_index;
+      wire message_valid;
+      wire message_ready;
+      wire [`EFA_SRD_POST__W-1:0] message_data;
+      wire responses_valid;
+      wire [`EFA_SRD_POST__W-1:0] responses_data;
+      wire [1:0] post_grant;
+      wire responded_valid;
+      wire [`EFA_LIMITS__MSG_W:0] responded_index;
+      wire responder_init;
       wire outcome_valid;
       wire outcome_ready;
       wire [`EFA_SRD_NOTE__W-1:0] outcome_data;
+      wire merged_valid;
+      wire merged_ready;
+      wire [`EFA_SRD_NOTE__W-1:0] merged_data;
       wire gone_valid;
       wire gone_ready;
       wire [`EFA_SRD_GONE__W-1:0] gone_data;
       wire [(2<<`EFA_LIMITS__MSG_W)-1:0] rnr_held;
+      wire [(2<<`EFA_LIMITS__MSG_W)-1:0] long_held;
       wire rnr_init;
       wire sender_init;
       wire anomaly_valid;
@@ -140,13 +172,13 @@ module efa_transport_engine #(
           .m_init_done(sender_init),
           .s_cfg_paths(PATHS),
           .m_incarnation(m_incarnation),
-          .s_post_valid(post_valid),
-          .s_post_ready(post_ready),
-          .s_post_data(post_data),
+          .s_post_valid(packet_valid),
+          .s_post_ready(packet_ready),
+          .s_post_data(packet_data),
           .s_ended(~m_ctx_used),
           .s_purge(s_scan_ready || s_cancel_ready),
-          .m_popped_valid(m_popped_valid),
-          .m_popped_index(m_popped_index),
+          .m_popped_valid(packet_popped),
+          .m_popped_index(packet_popped_index),
           .m_send_valid(m_send_valid),
           .m_send_ready(m_send_ready),
           .m_send_data(m_send_data),
@@ -164,8 +196,10 @@ module efa_transport_engine #(
           .m_anomaly_cause(anomaly_cause)
       );
 
-      assign m_init_done = sender_init && rnr_init;
-      assign ctx_held = s_ctx_held | rnr_held;
+      assign m_init_done = sender_init && rnr_init && responder_init;
+      assign ctx_held = s_ctx_held | rnr_held | long_held;
+      assign m_popped_valid = packet_popped && !packet_popped_index[`EFA_LIMITS__MSG_W+1];
+      assign m_popped_index = packet_popped_index[`EFA_LIMITS__MSG_W:0];
 
       efa_tx_rnr u_rnr (
           .clk(clk),
@@ -204,12 +238,74 @@ module efa_transport_engine #(
           .m_done_valid(left_valid),
           .m_done_ready(left_ready),
           .m_done_msg(left_msg),
-          .m_ack_valid(ack_valid),
-          .m_ack_ready(ack_ready),
-          .m_ack_data(ack_data),
+          .m_note_valid(merged_valid),
+          .m_note_ready(merged_ready),
+          .m_note_data(merged_data),
           .m_gone_valid(gone_valid),
           .m_gone_ready(gone_ready),
           .m_gone_data(gone_data)
+      );
+
+      efa_tx_segment u_segment (
+          .clk(clk),
+          .rst(rst),
+          .s_post_valid(message_valid),
+          .s_post_ready(message_ready),
+          .s_post_data(message_data),
+          .s_popped_valid(packet_popped),
+          .s_popped_index(packet_popped_index),
+          .s_note_valid(merged_valid),
+          .s_note_ready(merged_ready),
+          .s_note_data(merged_data),
+          .s_placed_valid(s_placed_valid),
+          .s_placed_ready(s_placed_ready),
+          .s_placed_data(s_placed_data),
+          .s_ctx_used(m_ctx_used),
+          .m_post_valid(packet_valid),
+          .m_post_ready(packet_ready),
+          .m_post_data(packet_data),
+          .m_ctx_held(long_held),
+          .m_ack_valid(ack_valid),
+          .m_ack_ready(ack_ready),
+          .m_ack_data(ack_data),
+          .m_more_valid(m_more_valid),
+          .m_more_ready(m_more_ready),
+          .m_more_data(m_more_data),
+          .m_responded_valid(responded_valid),
+          .m_responded_index(responded_index)
+      );
+
+      efa_read_responder u_responder (
+          .clk(clk),
+          .rst(rst),
+          .m_init_done(responder_init),
+          .s_cfg_profile(s_cfg_profile),
+          .s_job_valid(s_job_valid),
+          .s_job_ready(s_job_ready),
+          .s_job_data(s_job_data),
+          .m_full(m_full),
+          .m_post_valid(responses_valid),
+          .m_post_ready(post_grant[1] && message_ready),
+          .m_post_data(responses_data),
+          .response_rd_en(response_rd_en),
+          .response_rd_addr(response_rd_addr),
+          .response_rd_data(response_rd_data),
+          .s_responded_valid(responded_valid),
+          .s_responded_index(responded_index)
+      );
+
+      assign message_valid = post_grant != 2'b00;
+      assign message_data = post_grant[1] ? responses_data : post_data;
+      assign post_ready = post_grant[0] && message_ready;
+
+      efa_arb #(
+          .N(2)
+      ) u_posts (
+          .clk(clk),
+          .rst(rst),
+          .s_request({responses_valid, post_valid}),
+          .s_hold(!message_ready),
+          .m_grant(post_grant)
       );
 
       assign psn_rd_data = 32'd0;
@@ -240,6 +336,14 @@ module efa_transport_engine #(
       assign m_send_now = 1'b0;
       assign s_gone_ready = 1'b0;
       assign m_incarnation = 16'd0;
+      assign response_rd_data = {`EFA_READ_RESPONSE__W{1'b0}};
+      assign m_more_valid = 1'b0;
+      assign m_more_data = {`EFA_READ_MORE__W{1'b0}};
+      assign s_placed_ready = 1'b0;
+      assign s_job_ready = 1'b0;
+      assign m_full = {1 << `EFA_LIMITS__NODE_W{1'b0}};
+      wire unused_rdma = &{1'b0, s_cfg_profile, response_rd_en, response_rd_addr, m_more_ready, s_placed_valid,
+                           s_placed_data, s_job_valid, s_job_data};
       wire unused_packets = &{1'b0, s_post_valid, s_post_data, m_send_ready, s_gone_valid, s_gone_data};
     end
   endgenerate

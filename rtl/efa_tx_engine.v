@@ -75,6 +75,19 @@ module efa_tx_engine #(
     output wire [`EFA_EV__TX_VALID] ev_valid,
     output wire [`EFA_EV__TX_DATA] ev_data,
     output wire [`EFA_LIMITS__MSG_W:0] m_sends_open,
+    output wire [(2<<`EFA_LIMITS__MSG_W)-1:0] m_ctx_used,
+    output wire m_read_valid,
+    output wire [`EFA_READ_CTX__W-1:0] m_read_data,
+    output wire m_more_valid,
+    input wire m_more_ready,
+    output wire [`EFA_READ_MORE__W-1:0] m_more_data,
+    input wire s_placed_valid,
+    output wire s_placed_ready,
+    input wire [`EFA_READ_PLACED__W-1:0] s_placed_data,
+    input wire s_job_valid,
+    output wire s_job_ready,
+    input wire [`EFA_READ_JOB__W-1:0] s_job_data,
+    output wire [(1<<`EFA_LIMITS__NODE_W)-1:0] m_full,
     output wire [15:0] m_incarnation
 );
 
@@ -99,7 +112,7 @@ module efa_tx_engine #(
   wire [`EFA_TX_MSG__W-1:0] checked_msg;
   wire [`EFA_SGE__W-1:0] checked_first;
   wire [`EFA_SGE__W-1:0] checked_second;
-  wire [639:0] checked_inline;
+  wire [767:0] checked_inline;
   wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_gen;
   wire ah_gone;
 
@@ -144,6 +157,9 @@ module efa_tx_engine #(
   wire gone_valid;
   wire gone_ready;
   wire [`EFA_SRD_GONE__W-1:0] gone_data;
+  wire response_rd_en;
+  wire [`EFA_LIMITS__MSG_W:0] response_rd_addr;
+  wire [`EFA_READ_RESPONSE__W-1:0] response_rd_data;
 
   // Between payload and transport.
   wire [(2<<`EFA_LIMITS__MSG_W)-1:0] ctx_held;
@@ -168,6 +184,7 @@ module efa_tx_engine #(
   wire [63:0] out_keep;
   wire [`EFA_TX_MSG__W-1:0] out_msg;
 
+  assign m_ctx_used = ctx_used;
   assign m_init_done = sq_init && route_init && check_init && tx_init && transport_init;
 
   efa_sq_engine #(
@@ -267,6 +284,7 @@ module efa_tx_engine #(
           .clk(clk),
           .rst(rst),
           .m_init_done(route_init),
+          .s_cfg_profile(s_cfg_profile),
           .s_ah_valid(s_table_valid[`EFA_TABLE__AH]),
           .s_ah_index(s_table_data[`EFA_TABLE_WR__AH_INDEX]),
           .s_ah_data(s_table_data[`EFA_TABLE_WR__AH_DATA]),
@@ -282,6 +300,8 @@ module efa_tx_engine #(
           .m_ctx_take(ctx_take),
           .m_ctx_msg(ctx_msg),
           .m_sent_data(sent_data),
+          .m_read_valid(m_read_valid),
+          .m_read_data(m_read_data),
           .m_post_valid(post_valid),
           .m_post_ready(post_ready),
           .m_post_data(post_data),
@@ -304,6 +324,9 @@ module efa_tx_engine #(
           .s_item_valid(other_valid),
           .s_item_ready(other_ready),
           .s_item_data(other_data),
+          .response_rd_en(response_rd_en),
+          .response_rd_addr(response_rd_addr),
+          .response_rd_data(response_rd_data),
           .s_ctx_used(ctx_used),
           .s_ah_gen(ah_gen),
           .halted_rd_addr(halted_addrs[QPN_W+:QPN_W]),
@@ -330,8 +353,12 @@ module efa_tx_engine #(
       assign send_ready = 1'b0;
       assign gone_valid = 1'b0;
       assign gone_data = {`EFA_SRD_GONE__W{1'b0}};
-      wire unused_transport = &{1'b0, post_ready, popped_valid, popped_index, send_valid, send_data,
-                                send_now, gone_ready};
+      assign m_read_valid = 1'b0;
+      assign m_read_data = {`EFA_READ_CTX__W{1'b0}};
+      assign response_rd_en = 1'b0;
+      assign response_rd_addr = {`EFA_LIMITS__MSG_W + 1{1'b0}};
+      wire unused_transport = &{1'b0, response_rd_data, post_ready, popped_valid, popped_index, send_valid,
+                                send_data, send_now, gone_ready};
     end
   endgenerate
 
@@ -442,6 +469,20 @@ module efa_tx_engine #(
       .s_gone_valid(gone_valid),
       .s_gone_ready(gone_ready),
       .s_gone_data(gone_data),
+      .s_cfg_profile(s_cfg_profile),
+      .response_rd_en(response_rd_en),
+      .response_rd_addr(response_rd_addr),
+      .response_rd_data(response_rd_data),
+      .m_more_valid(m_more_valid),
+      .m_more_ready(m_more_ready),
+      .m_more_data(m_more_data),
+      .s_placed_valid(s_placed_valid),
+      .s_placed_ready(s_placed_ready),
+      .s_placed_data(s_placed_data),
+      .s_job_valid(s_job_valid),
+      .s_job_ready(s_job_ready),
+      .s_job_data(s_job_data),
+      .m_full(m_full),
       .m_incarnation(m_incarnation),
       .psn_rd_en(psn_rd_en),
       .psn_rd_addr(psn_rd_addr),

@@ -122,6 +122,9 @@ rtl/admin/efa_cmd_mr.v
 rtl/queue/efa_rq.v
 rtl/transport/efa_ack_check.v
 rtl/transport/efa_tx_rnr.v
+rtl/transport/efa_tx_segment.v
+rtl/rdma/efa_read_responder.v
+rtl/rdma/efa_read_table.v
 rtl/transport/efa_tx_space.v
 rtl/data/efa_rx_accept.v
 rtl/data/efa_rx_scatter.v

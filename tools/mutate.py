@@ -68,7 +68,8 @@ RECORD = ROOT / "tb/mutation.json"
 RECORDED = ("state", "folder", "count", "seed", "mutants", "killed", "timeouts", "survived",
             "equivalent", "score", "listed")  # fmt: skip
 COUNT, SEED, GOAL = 200, 1, 95.0
-FOLDERS = ("rtl/admin", "rtl/common", "rtl/data", "rtl/host", "rtl/queue", "rtl/transport")
+FOLDERS = ("rtl/admin", "rtl/common", "rtl/data", "rtl/host", "rtl/queue", "rtl/rdma",
+           "rtl/transport")  # fmt: skip
 # The module checks streams and has no logic in a netlist.
 WATCHERS = ("efa_stream_check",)
 ENTRY = "mutate"

@@ -197,7 +197,8 @@ module efa_rx_mr_check (
   wire packet = job[`EFA_RX_JOB__PACKET];
   // A packet is validated when its write begins, or when it retires without one.
   wire gone = writes ? m_write_valid && m_write_ready : m_retire_valid && m_retire_ready;
-  assign m_drop = gone && packet && ack_tx[`EFA_ACK_TX__STATUS] != `EFA_IO_COMP_STATUS__OK;
+  assign m_drop = gone && packet
+      && (job[`EFA_RX_JOB__DROP] || ack_tx[`EFA_ACK_TX__STATUS] != `EFA_IO_COMP_STATUS__OK);
 
   reg [63:0] ev_data;
   always @* begin

@@ -33,6 +33,9 @@ module efa_rx_retire #(
     input wire m_ack_tx_ready,
     output wire [`EFA_ACK_TX__W-1:0] m_ack_tx_data,
 
+    output wire m_placed_valid,
+    input wire m_placed_ready,
+    output wire [`EFA_READ_PLACED__W-1:0] m_placed_data,
     output wire m_free_valid,
     output wire [SLOT_W-1:0] m_free_slot,
     output wire m_done_valid,
@@ -66,11 +69,30 @@ module efa_rx_retire #(
   wire acks = s_job_data[`EFA_RX_JOB__ACK];
   wire [15:0] length = s_job_data[`EFA_RX_JOB__LENGTH];
 
+  // Placed read responses.
+  wire [1:0] placed_level;
+  efa_fifo #(
+      .WIDTH(`EFA_READ_PLACED__W),
+      .DEPTH_LOG2(1)
+  ) u_placed (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(end_of_job && read),
+      .s_ready(placed_space),
+      .s_data(s_job_data[`EFA_RX_JOB__PLACED]),
+      .m_valid(m_placed_valid),
+      .m_ready(m_placed_ready),
+      .m_data(m_placed_data),
+      .m_level(placed_level)
+  );
+
   // Jobs whose data is out and which have not retired.
   reg [JOBS_LOG2:0] written_q;
   wire data_out = !writes || written_q != {(JOBS_LOG2 + 1) {1'b0}};
   wire pending_space;
-  wire ready = s_job_valid && data_out && pending_space;
+  wire read = s_job_data[`EFA_RX_JOB__READ];
+  wire placed_space;
+  wire ready = s_job_valid && data_out && pending_space && placed_space;
   assign m_rxc_valid = ready && completes;
   assign m_rxc_data  = cpl;
   assign s_job_ready = ready && (!completes || m_rxc_ready);
@@ -171,7 +193,7 @@ module efa_rx_retire #(
   wire rdma = s_job_data[`EFA_RX_JOB__RDMA];
   assign st_rx_valid = m_done_valid && !rdma && cpl[`EFA_CPL__STATUS] == `EFA_IO_COMP_STATUS__OK;
   assign st_rx_bytes = length;
-  assign st_write_valid = end_of_job && rdma;
+  assign st_write_valid = end_of_job && rdma && !read;
   assign st_write_bytes = length;
 
   reg [63:0] ev_data;
@@ -183,7 +205,7 @@ module efa_rx_retire #(
   assign ev_rx_data_done_valid = st_rx_valid;
   assign ev_rx_data_done_data  = ev_data;
 
-  wire unused_bits = &{1'b0, s_job_data, slot, pending_level};
+  wire unused_bits = &{1'b0, s_job_data, slot, pending_level, placed_level};
 
   `EFA_CHECK(written_q <= {1'b1, {JOBS_LOG2{1'b0}}} + 1'b1, "data of more jobs than are pending")
   `EFA_CHECK(!(&drops_q && &dropped_q), "overflow of the count of pending drops")

@@ -64,6 +64,14 @@ module efa_rx_validate #(
     output wire [`EFA_RX_JOB__W-1:0] m_job_data,
     output wire [`EFA_RX_CHECK__W-1:0] m_job_check,
 
+    output wire m_look_valid,
+    input wire m_look_ready,
+    output wire [`EFA_READ_LOOK__W-1:0] m_look_data,
+    input wire s_found,
+    input wire [`EFA_READ_CTX__W-1:0] s_found_read,
+    output wire m_request_valid,
+    input wire m_request_ready,
+    output wire [`EFA_READ_JOB__W-1:0] m_request_data,
     output wire m_err_valid,
     input wire m_err_ready,
     output wire [QPN_W-1:0] m_err_qpn,
@@ -86,6 +94,7 @@ module efa_rx_validate #(
   localparam [15:0] GRH_BYTES = `EFA_LIMITS__GRH_BYTES;
   localparam [15:0] NO_AH = `EFA_LIMITS__RESERVED_AH;
   localparam [15:0] RDMA_BYTES = `EFA_PKT_RDMA__BYTES;
+  localparam [31:0] REQUEST_MOST = 1 << 16;  // bytes of a read request
   localparam [7:0] OK = `EFA_IO_COMP_STATUS__OK;
 
   `include "efa_admin_fn.vh"
@@ -100,14 +109,17 @@ module efa_rx_validate #(
   wire srd1 = opcode1 != `EFA_PKT_OPCODE__UD_SEND;
   wire rdma1 = srd1 && opcode1 != `EFA_PKT_OPCODE__SRD_SEND;
   // All other RDMA packets are refused.
+  wire reads = RELIABLE != 0 && capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ);
+  wire request1 = reads && opcode1 == `EFA_PKT_OPCODE__READ_REQUEST;
+  wire response1 = reads && opcode1 == `EFA_PKT_OPCODE__READ_RESPONSE;
   wire write1 = RELIABLE != 0 && opcode1 == `EFA_PKT_OPCODE__RDMA_WRITE && capable(
       s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_WRITE
   );
   wire [15:0] length1 = header1[`EFA_PKT_HDR__LENGTH];
   wire [15:0] src_node1 = header1[`EFA_PKT_HDR__SRC_NODE];
   wire [15:0] dst_qpn1 = header1[`EFA_PKT_HDR__DST_QPN];
-  // No byte of a write is placed in buffers of a receive WQE.
-  wire [16:0] need1 = write1 ? 17'd0 : {1'b0, length1} + (srd1 ? 17'd0 : {1'b0, GRH_BYTES});
+  // No byte of an RDMA packet is placed in buffers of a receive WQE.
+  wire [16:0] need1 = rdma1 ? 17'd0 : {1'b0, length1} + (srd1 ? 17'd0 : {1'b0, GRH_BYTES});
   wire [HDR_W-1:0] header0 = s_pkt_data[`EFA_RX_PKT__HEADER];
   wire [15:0] dst_qpn0 = header0[`EFA_PKT_HDR__DST_QPN];
   wire [2:0] qp_state = qpc_rd_data[`EFA_QPC__STATE];
@@ -120,7 +132,8 @@ module efa_rx_validate #(
       && qpc_rd_data[`EFA_QPC__SRD] == srd1 && can_receive;
   wire key_fits = qpc_rd_data[`EFA_QPC__QKEY] == header1[`EFA_PKT_HDR__QKEY];
   wire cut1 = length1 < RDMA_BYTES;  // a write without its whole RDMA header
-  wire quiet1 = write1 && !(header1[`EFA_PKT_HDR__HAS_IMM] && !qpc_rd_data[`EFA_QPC__UNSOLICITED]);
+  wire quiet1 = request1 || response1
+      || (write1 && !(header1[`EFA_PKT_HDR__HAS_IMM] && !qpc_rd_data[`EFA_QPC__UNSOLICITED]));
 
   // ---- stage 2: the receive WQE that it claimed ----
   reg valid2_q;
@@ -129,6 +142,9 @@ module efa_rx_validate #(
   reg srd2_q;
   reg write2_q;  // an RDMA write that is executed
   reg quiet2_q;  // it needs no receive WQE
+  reg response2_q;  // a read response
+  reg found2_q;  // of a read in progress
+  reg [`EFA_READ_PLACED__W-1:0] placed2_q;
   reg [7:0] refusal2_q;
   reg [LOC_W-1:0] loc2_q;
   reg wrong_key2_q;
@@ -141,7 +157,9 @@ module efa_rx_validate #(
   wire [15:0] dst_qpn2 = header2[`EFA_PKT_HDR__DST_QPN];
   wire [RDMA_W-1:0] rdma2 = pkt2_q[`EFA_RX_PKT__RDMA];
   wire [31:0] total2 = rdma2[`EFA_PKT_RDMA__TOTAL];
-  wire [15:0] payload2 = header2[`EFA_PKT_HDR__LENGTH] - (write2_q ? RDMA_BYTES : 16'd0);
+  wire places2 = found2_q && placed2_q[`EFA_READ_PLACED__STATUS] == OK;
+  wire data2 = write2_q || places2;
+  wire [15:0] payload2 = header2[`EFA_PKT_HDR__LENGTH] - (data2 ? RDMA_BYTES : 16'd0);
   wire skipped = s_rsp_data[`EFA_RX_CLAIM_RSP__SKIPPED];
   wire failed = s_rsp_data[`EFA_RX_CLAIM_RSP__FAILED];
   wire none = s_rsp_data[`EFA_RX_CLAIM_RSP__NONE];
@@ -186,6 +204,8 @@ module efa_rx_validate #(
   wire peer1;
   wire region1;
   wire [LOC_W-1:0] loc1;
+  wire found1;
+  wire [`EFA_READ_PLACED__W-1:0] placed1;
   wire regions_init;
   assign m_init_done = !initializing && regions_init;
   efa_ram_be #(
@@ -198,7 +218,7 @@ module efa_rx_validate #(
       .wr_lanes(initializing ? {LANES{1'b1}} : ONE_LANE << ah_node[LANE_W-1:0]),
       .wr_addr(initializing ? init_q[ROW_W-1:0] : {ah_pd[PD_W-1:0], ah_node[NODE_W-1:LANE_W]}),
       .wr_data(initializing ? {LANES * PEER_W{1'b0}} : {LANES{s_ah_data[`EFA_AHC__LIVE], s_ah_index}}),
-      .rd_en((step && !write1) || asks1),
+      .rd_en((step && !rdma1) || asks1),
       .rd_addr({qp_pd[PD_W-1:0], src_node1[NODE_W-1:LANE_W]}),
       .rd_data(row)
   );
@@ -209,13 +229,26 @@ module efa_rx_validate #(
       wire [31:0] rkey = rdma[`EFA_PKT_RDMA__RKEY];
       wire [31:0] total = rdma[`EFA_PKT_RDMA__TOTAL];
       wire [15:0] payload = length1 - RDMA_BYTES;
-      wire [32:0] last = {1'b0, rdma[`EFA_PKT_RDMA__OFFSET]} + {17'd0, payload};
-      wire beyond = last > {1'b0, total};
+      wire [31:0] requested = rdma[`EFA_PKT_RDMA__COUNT];
+      wire [32:0] last = {1'b0, rdma[`EFA_PKT_RDMA__OFFSET]}
+          + (request1 ? {1'b0, requested} : {17'd0, payload});
+      wire wrong_request = requested > REQUEST_MOST || payload != 16'd0;
+      wire beyond = last > {1'b0, total} || (request1 && wrong_request);
       // An operation without bytes needs no key.
       wire long_key = rkey[31:24] != 8'd0 && total != 32'd0;
       wire near1 = src_node1[15:NODE_W] == {(16 - NODE_W) {1'b0}};
       wire [PEER_W-1:0] known1 = row[PEER_W*src_node1[LANE_W-1:0]+:PEER_W];
-      wire checks = valid1_q && write1 && !cut1 && !blocked_rd_data && there && key_fits;
+      wire checks = valid1_q && (write1 || request1) && !cut1 && !blocked_rd_data && there && key_fits;
+      // A response: its read, then the region of that. The read does not find it again, so no earlier
+      // packet of its QP may park any more.
+      wire finds = valid1_q && response1 && !cut1 && !blocked_rd_data;
+      reg looked_up_q;
+      reg found_q;
+      wire asks_region = finds && looked_up_q && found_q && !asked_q;
+      wire found_looked = looked_up_q && (!found_q || looked);
+      wire [31:0] found_id = s_found_read[`EFA_READ_CTX__ID];
+      wire [31:0] offset = rdma[`EFA_PKT_RDMA__OFFSET];
+      wire [7:0] sent_status = rdma[`EFA_PKT_RDMA__STATUS];
       wire looked;
       wire ready;
       wire covered;
@@ -224,9 +257,51 @@ module efa_rx_validate #(
       reg asked_q;
       reg peer_q;
       assign asks1 = checks && !asked_q && !valid2_q;
-      assign holds1 = (checks || asked_q) && !looked;
+      assign holds1 = response1 ? finds && !found_looked
+          : ((checks || asked_q) && !looked) || (request1 && request_q);
+      assign m_look_valid = finds && !looked_up_q && !valid2_q;
+      assign found1 = finds && found_q;
       assign peer1 = peer_q;
       assign region1 = covered && !wrong;
+      wire [1:0] access = response1 ? `EFA_MR_ACCESS__LOCAL_WRITE_W2
+          : request1 ? `EFA_MR_ACCESS__REMOTE_READ_W2 : `EFA_MR_ACCESS__REMOTE_WRITE_W2;
+
+      reg [`EFA_READ_LOOK__W-1:0] look;
+      reg [`EFA_READ_PLACED__W-1:0] placed;
+      reg [`EFA_READ_JOB__W-1:0] request;
+      always @* begin
+        look[`EFA_READ_LOOK__ID] = rdma[`EFA_PKT_RDMA__READ_ID];
+        look[`EFA_READ_LOOK__NODE] = src_node1;
+        look[`EFA_READ_LOOK__QP_NUM] = dst_qpn1;
+        look[`EFA_READ_LOOK__OFFSET] = offset;
+        look[`EFA_READ_LOOK__BYTES] = payload;
+        placed[`EFA_READ_PLACED__ID] = found_id;
+        placed[`EFA_READ_PLACED__SLOT] = offset[17:16];
+        placed[`EFA_READ_PLACED__BYTES] = payload;
+        placed[`EFA_READ_PLACED__STATUS] = sent_status != OK ? sent_status
+            : region1 ? OK : `EFA_IO_COMP_STATUS__LOCAL_ERROR_INVALID_LKEY;
+        request[`EFA_READ_JOB__NODE] = src_node1;
+        request[`EFA_READ_JOB__QPN] = {{(12 - QPN_W) {1'b0}}, dst_qpn1[QPN_W-1:0]};
+        request[`EFA_READ_JOB__QP_NUM] = dst_qpn1;
+        request[`EFA_READ_JOB__DST_QPN] = header1[`EFA_PKT_HDR__SRC_QPN];
+        request[`EFA_READ_JOB__PD] = qp_pd;
+        request[`EFA_READ_JOB__RKEY] = rkey[23:0];
+        request[`EFA_READ_JOB__ADDR] = rdma[`EFA_PKT_RDMA__REMOTE_ADDR];
+        request[`EFA_READ_JOB__TOTAL] = total;
+        request[`EFA_READ_JOB__OFFSET] = offset;
+        request[`EFA_READ_JOB__COUNT] = requested[16:0];
+        request[`EFA_READ_JOB__READ_ID] = rdma[`EFA_PKT_RDMA__READ_ID];
+      end
+      assign m_look_data = look;
+      assign placed1 = placed;
+
+      // An accepted read request that is not empty leaves for its responses.
+      reg request_q;
+      reg [`EFA_READ_JOB__W-1:0] request_data_q;
+      wire accepted = step && request1 && refusal1 == OK && !blocked_rd_data && requested != 32'd0;
+      assign m_request_valid = request_q;
+      assign m_request_data  = request_data_q;
+
       efa_mr_check #(
           .USER_W(1)
       ) u_region (
@@ -236,14 +311,14 @@ module efa_rx_validate #(
           .s_mr_valid(s_mr_valid),
           .s_mr_index(s_mr_index),
           .s_mr_data(s_mr_data),
-          .s_valid(asks1),
+          .s_valid(asks1 || asks_region),
           .s_ready(ready),
-          .s_key(rkey[23:0]),
-          .s_pd(qp_pd),
-          .s_addr(rdma[`EFA_PKT_RDMA__REMOTE_ADDR]),
-          .s_len(total),
-          .s_access(`EFA_MR_ACCESS__REMOTE_WRITE_W2),
-          .s_user(beyond || long_key),
+          .s_key(response1 ? s_found_read[`EFA_READ_CTX__LKEY] : rkey[23:0]),
+          .s_pd(response1 ? s_found_read[`EFA_READ_CTX__PD] : qp_pd),
+          .s_addr(response1 ? s_found_read[`EFA_READ_CTX__ADDR] : rdma[`EFA_PKT_RDMA__REMOTE_ADDR]),
+          .s_len(response1 ? s_found_read[`EFA_READ_CTX__TOTAL] : total),
+          .s_access(access),
+          .s_user(!response1 && (beyond || long_key)),
           .m_valid(looked),
           .m_ready(step),
           .m_ok(covered),
@@ -254,10 +329,14 @@ module efa_rx_validate #(
 
       always @(posedge clk) begin
         peer_q  <= near1 && known1[AH_W];
-        asked_q <= !rst && !step && (asked_q || asks1);
+        asked_q <= !rst && !step && (asked_q || asks1 || asks_region);
+        looked_up_q <= !rst && !step && (looked_up_q || (m_look_valid && m_look_ready));
+        if (m_look_valid && m_look_ready) found_q <= s_found;
+        request_q <= !rst && (accepted || (request_q && !m_request_ready));
+        if (accepted) request_data_q <= request;
       end
 
-      wire unused_bits = &{1'b0, rdma, known1, ready, length};
+      wire unused_bits = &{1'b0, rdma, known1, ready, length, s_found_read, found_id};
 
       `EFA_CHECK(!(asks1 && !ready), "efa_rx_validate: look-up not accepted at once")
     end else begin : g_sends
@@ -267,7 +346,14 @@ module efa_rx_validate #(
       assign region1 = 1'b0;
       assign loc1 = {LOC_W{1'b0}};
       assign regions_init = 1'b1;
-      wire unused_regions = &{1'b0, s_mr_valid, s_mr_index, s_mr_data};
+      assign found1 = 1'b0;
+      assign placed1 = {`EFA_READ_PLACED__W{1'b0}};
+      assign m_look_valid = 1'b0;
+      assign m_look_data = {`EFA_READ_LOOK__W{1'b0}};
+      assign m_request_valid = 1'b0;
+      assign m_request_data = {`EFA_READ_JOB__W{1'b0}};
+      wire unused_regions = &{1'b0, s_mr_valid, s_mr_index, s_mr_data, m_look_ready, s_found, s_found_read,
+                              m_request_ready};
     end
   endgenerate
 
@@ -275,7 +361,9 @@ module efa_rx_validate #(
   always @* begin
     refusal1 = OK;
     if (rdma1) begin
-      if (!write1) refusal1 = `EFA_IO_COMP_STATUS__REMOTE_ERROR_FEATURE_MISMATCH;
+      // A response that fits no read is dropped: its sender needs no outcome.
+      if (response1) refusal1 = OK;
+      else if (!write1 && !request1) refusal1 = `EFA_IO_COMP_STATUS__REMOTE_ERROR_FEATURE_MISMATCH;
       else if (cut1) refusal1 = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_STATUS;
       else if (!(there && key_fits)) refusal1 = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_DEST_QPN;
       else if (!peer1) refusal1 = `EFA_IO_COMP_STATUS__REMOTE_ERROR_UNKNOWN_PEER;
@@ -318,7 +406,8 @@ module efa_rx_validate #(
   wire good = quiet2_q || (!skipped && !failed && !none && complete && !short);
   wire endless = !skipped && !failed && !none && !complete;
   wire executes = good && write2_q;
-  wire completes = endless || (good && (!write2_q || header2[`EFA_PKT_HDR__HAS_IMM]));
+  wire has_imm2 = header2[`EFA_PKT_HDR__HAS_IMM];
+  wire completes = endless || (good && (quiet2_q ? write2_q && has_imm2 : !write2_q || has_imm2));
   reg [7:0] status;  // status of the acknowledgement
   always @* begin
     if (refusal2_q != OK) begin
@@ -347,9 +436,12 @@ module efa_rx_validate #(
       srd2_q <= srd1;
       write2_q <= write1 && refusal1 == OK;
       quiet2_q <= quiet1 && refusal1 == OK;
+      response2_q <= response1;
+      found2_q <= found1;
+      placed2_q <= placed1;
       refusal2_q <= refusal1;
       loc2_q <= loc1;
-      wrong_key2_q <= there && !key_fits && (!rdma1 || (write1 && !cut1)) && !blocked_rd_data;
+      wrong_key2_q <= there && !key_fits && (!rdma1 || ((write1 || request1) && !cut1)) && !blocked_rd_data;
       need2_q <= need1;
       pd2_q <= qp_pd;
       rcqn2_q <= qpc_rd_data[`EFA_QPC__RCQN];
@@ -415,15 +507,18 @@ module efa_rx_validate #(
     ack_tx[`EFA_ACK_TX__PATH] = header2[`EFA_PKT_HDR__PATH];
     job = {`EFA_RX_JOB__W{1'b0}};
     job[`EFA_RX_JOB__PACKET] = 1'b1;
-    job[`EFA_RX_JOB__WRITE] = good && (write2_q ? payload2 != 16'd0 : need2_q != 17'd0);
-    job[`EFA_RX_JOB__RDMA] = executes;
-    job[`EFA_RX_JOB__OFFSET] = write2_q ? rdma2[`EFA_PKT_RDMA__OFFSET] : 32'd0;
+    job[`EFA_RX_JOB__WRITE] = good && (data2 ? payload2 != 16'd0 : need2_q != 17'd0);
+    job[`EFA_RX_JOB__RDMA] = good && data2;
+    job[`EFA_RX_JOB__DROP] = response2_q && !places2;
+    job[`EFA_RX_JOB__READ] = found2_q;
+    job[`EFA_RX_JOB__PLACED] = placed2_q;
+    job[`EFA_RX_JOB__OFFSET] = data2 ? rdma2[`EFA_PKT_RDMA__OFFSET] : 32'd0;
     job[`EFA_RX_JOB__SGE0_LOC] = loc2_q;
     job[`EFA_RX_JOB__GRH] = !srd2_q;
     job[`EFA_RX_JOB__LENGTH] = payload2;
     job[`EFA_RX_JOB__LINE] = {7'd0, pkt2_q[`EFA_RX_PKT__LINE]};
     job[`EFA_RX_JOB__SLOT] = {8'd0, pkt2_q[`EFA_RX_PKT__SLOT]};
-    job[`EFA_RX_JOB__SIZE0] = write2_q ? payload2 : size0;
+    job[`EFA_RX_JOB__SIZE0] = data2 ? payload2 : size0;
     job[`EFA_RX_JOB__SIZE1] = count[1] ? size1 : 16'd0;
     job[`EFA_RX_JOB__COMPLETE] = completes;
     job[`EFA_RX_JOB__COUNT] = quiet2_q ? 2'd0 : count;

@@ -13,9 +13,10 @@
 //       message; one flit per cycle, messages back to back, also messages of one flit
 //
 // Flit i of a packet is line i of the message in the payload buffer. The payload starts after the
-// space for the header, so gathering is only a byte position.
+// space for the header, or for both headers of an RDMA packet, so gathering is only a byte position.
 //
-// RELIABLE: an SRD message is a transmission of a context, with its number. A failed read of a send
+// RELIABLE: an SRD message is a transmission of a context, with its number. A read response whose
+// payload cannot be read leaves without payload, and with a status. A failed read of a send
 // that has ended meanwhile is no error of its QP.
 `default_nettype none
 `include "efa_defs.vh"
@@ -39,7 +40,7 @@ module efa_tx #(
     input wire [`EFA_TX_MSG__W-1:0] s_msg,
     input wire [`EFA_SGE__W-1:0] s_first,
     input wire [`EFA_SGE__W-1:0] s_second,
-    input wire [639:0] s_inline,
+    input wire [767:0] s_inline,
     output wire m_rd_valid,
     input wire m_rd_ready,
     output wire [`EFA_DMA_RD__W-1:0] m_rd_data,
@@ -75,6 +76,7 @@ module efa_tx #(
   localparam NODE_W = `EFA_LIMITS__NODE_W;
   localparam HDR_BITS = `EFA_PKT_HDR__BITS;
   localparam [15:0] HDR = `EFA_PKT_HDR__BYTES;
+  localparam [15:0] RDMA_HDR = `EFA_PKT_HDR__BYTES + `EFA_PKT_RDMA__BYTES;
   localparam [SLOT_W-1:0] ONE_SLOT = 1;
   localparam [SLOT_W:0] ONE_LISTED = 1;
   localparam [LINE_W-1:0] ONE_LINE = 1;
@@ -91,7 +93,7 @@ module efa_tx #(
   // reads bypasses the list while the list is empty.
   reg l1_valid_q;
   reg l1_bypass_q;
-  reg [`EFA_TX_MSG__W+639:0] l1_item_q;
+  reg [`EFA_TX_MSG__W+767:0] l1_item_q;
   reg [SLOT_W-1:0] l1_slot_q;
   reg l1_ready_q;
   reg l1_failed_q;
@@ -108,13 +110,13 @@ module efa_tx #(
   reg l2_odd_q;  // the flit index is odd
   reg [31:0] l2_id_q;
   reg [`EFA_TX_MSG__W-1:0] l2_msg_q;
-  reg [639:0] l2_inline_q;
+  reg [767:0] l2_inline_q;
 
   wire slot_valid;
   wire [SLOT_W-1:0] slot_index;
   wire [7:0] slot_reads;
   wire [`EFA_TX_MSG__W-1:0] slot_msg;
-  wire [639:0] slot_inline;
+  wire [767:0] slot_inline;
   wire [(1<<SLOT_W)-1:0] ready;
   wire [(1<<SLOT_W)-1:0] failed;
   wire [511:0] line_data;
@@ -124,18 +126,23 @@ module efa_tx #(
   wire [SLOT_W-1:0] now_slot;
   wire alloc_idle;
 
-  wire [`EFA_TX_MSG__W+639:0] list_item;
+  wire [`EFA_TX_MSG__W+767:0] list_item;
   wire [`EFA_TX_MSG__W-1:0] msg;
-  wire [639:0] msg_inline;
+  wire [767:0] msg_inline;
   assign {msg_inline, msg} = l1_bypass_q ? l1_item_q : list_item;
   wire [15:0] length = msg[`EFA_TX_MSG__LENGTH];
   wire [1:0] kind = msg[`EFA_TX_MSG__KIND];
   wire srd = msg[`EFA_TX_MSG__SRD];
   wire [11:0] msg_qpn = msg[`EFA_TX_MSG__QPN];
   wire is_packet = kind == `EFA_TX_KIND__PACKET;
-  wire [15:0] last_byte = length + HDR - 16'd1;
-  wire [7:0] last_index = last_byte[13:6];
-  wire [7:0] flits = last_index + 8'd1;
+  wire rdma = msg[`EFA_TX_MSG__OP_TYPE] != `EFA_IO_SEND_OP_TYPE__SEND_W3;
+  wire response = msg[`EFA_TX_MSG__RESPONSE];
+  wire [15:0] last_byte = length + (rdma ? RDMA_HDR : HDR) - 16'd1;
+  // A response whose payload cannot be read has one flit.
+  wire hollow = response && l1_failed_q;
+  wire [7:0] full_index = last_byte[13:6];
+  wire [7:0] last_index = hollow ? 8'd0 : full_index;
+  wire [7:0] flits = full_index + 8'd1;
   wire [LINE_W-1:0] lines = is_packet && !msg[`EFA_TX_MSG__INLINED] ? {1'b0, flits} : {LINE_W{1'b0}};
 
   // A halted QP sends nothing more. A datagram ends here. An SRD send still gets its context, so
@@ -145,8 +152,8 @@ module efa_tx #(
   wire [31:0] send_id = send[`EFA_SRD_SEND__ID];
   wire open = s_ctx_used[send_id[`EFA_LIMITS__MSG_W:0]];
 
-  wire in_error = is_packet && !l1_begun_q && !l1_failed_q && halted_rd_data;
-  wire sends = is_packet && !l1_failed_q && !in_error;
+  wire in_error = is_packet && !response && !l1_begun_q && !l1_failed_q && halted_rd_data;
+  wire sends = is_packet && (!l1_failed_q || response) && !in_error;
   wire silent = in_error && srd && !sent;
   wire accepts_ctx = RELIABLE == 0 && is_packet && !l1_failed_q && srd && !l1_begun_q;
   wire last_flit = !sends || l1_flit_q == last_index;
@@ -169,7 +176,11 @@ module efa_tx #(
   reg [`EFA_TX_MSG__W-1:0] out_msg;
   always @* begin
     out_msg = msg;
-    if (is_packet && l1_failed_q) begin
+    if (is_packet && hollow) begin
+      out_msg[`EFA_TX_MSG__STATUS]  = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_ADDRESS;
+      out_msg[`EFA_TX_MSG__LENGTH]  = 16'd0;
+      out_msg[`EFA_TX_MSG__INLINED] = 1'b1;
+    end else if (is_packet && l1_failed_q) begin
       out_msg[`EFA_TX_MSG__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
     end else if (in_error) begin
       out_msg[`EFA_TX_MSG__STATUS] = `EFA_IO_COMP_STATUS__FLUSHED;
@@ -180,12 +191,22 @@ module efa_tx #(
   wire [`EFA_SRD_SEND__W-1:0] l2_send = l2_msg_q[`EFA_TX_MSG__SEND];
   wire [15:0] l1_node = msg[`EFA_TX_MSG__NODE];
 
+  wire l2_rdma = l2_msg_q[`EFA_TX_MSG__OP_TYPE] != `EFA_IO_SEND_OP_TYPE__SEND_W3;
+  wire l2_read = l2_msg_q[`EFA_TX_MSG__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__RDMA_READ_W3;
+  wire l2_response = l2_msg_q[`EFA_TX_MSG__RESPONSE];
+  wire [15:0] l2_length = l2_msg_q[`EFA_TX_MSG__LENGTH];
+  // The remote buffer stands in the WQE where inline bytes of a send do.
+  wire [`EFA_IO_REMOTE_MEM_ADDR__BITS-1:0] remote = l2_inline_q[`EFA_IO_REMOTE_MEM_ADDR__BITS-1:0];
+
   reg [HDR_BITS-1:0] header;
+  reg [`EFA_PKT_RDMA__BITS-1:0] rdma_header;
   always @* begin
     header = {HDR_BITS{1'b0}};
-    header[`EFA_PKT_HDR__OPCODE] = l2_srd ? `EFA_PKT_OPCODE__SRD_SEND : `EFA_PKT_OPCODE__UD_SEND;
+    header[`EFA_PKT_HDR__OPCODE] = l2_response ? `EFA_PKT_OPCODE__READ_RESPONSE
+        : l2_read ? `EFA_PKT_OPCODE__READ_REQUEST : l2_rdma ? `EFA_PKT_OPCODE__RDMA_WRITE
+        : l2_srd ? `EFA_PKT_OPCODE__SRD_SEND : `EFA_PKT_OPCODE__UD_SEND;
     header[`EFA_PKT_HDR__HAS_IMM] = l2_msg_q[`EFA_TX_MSG__HAS_IMM];
-    header[`EFA_PKT_HDR__LENGTH] = l2_msg_q[`EFA_TX_MSG__LENGTH];
+    header[`EFA_PKT_HDR__LENGTH] = l2_length + (l2_rdma ? RDMA_HDR - HDR : 16'd0);
     header[`EFA_PKT_HDR__SRC_QPN] = l2_msg_q[`EFA_TX_MSG__QP_NUM];
     header[`EFA_PKT_HDR__DST_QPN] = l2_msg_q[`EFA_TX_MSG__DST_QPN];
     header[`EFA_PKT_HDR__QKEY] = l2_msg_q[`EFA_TX_MSG__QKEY];
@@ -202,14 +223,31 @@ module efa_tx #(
       header[`EFA_PKT_HDR__PSN] = psn_rd_data;
       header[`EFA_PKT_HDR__MSG_ID] = l2_id_q;
     end
+    rdma_header = {`EFA_PKT_RDMA__BITS{1'b0}};
+    if (l2_response) begin
+      rdma_header[`EFA_PKT_RDMA__READ_ID] = remote[`EFA_IO_REMOTE_MEM_ADDR__BUF_ADDR_HI];
+      rdma_header[`EFA_PKT_RDMA__STATUS]  = l2_msg_q[`EFA_TX_MSG__STATUS];
+    end else begin
+      rdma_header[`EFA_PKT_RDMA__REMOTE_ADDR] = {
+        remote[`EFA_IO_REMOTE_MEM_ADDR__BUF_ADDR_HI], remote[`EFA_IO_REMOTE_MEM_ADDR__BUF_ADDR_LO]
+      };
+      rdma_header[`EFA_PKT_RDMA__RKEY]  = remote[`EFA_IO_REMOTE_MEM_ADDR__RKEY];
+      rdma_header[`EFA_PKT_RDMA__COUNT] = {15'd0, l2_msg_q[`EFA_TX_MSG__COUNT]};
+      if (l2_read) rdma_header[`EFA_PKT_RDMA__READ_ID] = l2_send[`EFA_SRD_SEND__ID];
+    end
+    rdma_header[`EFA_PKT_RDMA__TOTAL] = remote[`EFA_IO_REMOTE_MEM_ADDR__LENGTH];
+    rdma_header[`EFA_PKT_RDMA__OFFSET] = l2_msg_q[`EFA_TX_MSG__OFFSET];
   end
 
   wire l2_inlined = l2_msg_q[`EFA_TX_MSG__INLINED];
-  wire [511:0] body = !l2_inlined ? line_data
+  // Inline bytes of a write follow its remote buffer in the WQE. They are the second flit, which is odd,
+  // and the third one.
+  wire [511:0] inline_body = l2_rdma ? (l2_odd_q ? l2_inline_q[639:128] : {384'd0, l2_inline_q[767:640]})
       : l2_first_q ? {l2_inline_q[255:0], 256'd0} : {128'd0, l2_inline_q[639:256]};
-  wire [15:0] l2_length = l2_msg_q[`EFA_TX_MSG__LENGTH];
+  wire [511:0] plain_body = l2_inlined ? inline_body : line_data;
+  wire [511:0] body = l2_rdma && l2_first_q ? {rdma_header, {HDR_BITS{1'b0}}} : plain_body;
   // 64 at most in a last flit; other flits do not use it.
-  wire [6:0] l2_left = l2_length[6:0] + HDR[6:0] - {l2_odd_q, 6'd0};
+  wire [6:0] l2_left = l2_length[6:0] + (l2_rdma ? RDMA_HDR[6:0] : HDR[6:0]) - {l2_odd_q, 6'd0};
   wire [63:0] keep = l2_last_q ? ~(~{64{1'b0}} << l2_left) : {64{1'b1}};
 
   // Stale bytes of the payload buffer must not follow the end of a packet.
@@ -222,7 +260,7 @@ module efa_tx #(
   end
 
   assign halted_rd_addr = s_bypass ? s_qpn[QPN_W-1:0] : l0_go ? head_qpn : msg_qpn[QPN_W-1:0];
-  assign m_read_err_valid = l1_step && is_packet && l1_failed_q && (!sent || open);
+  assign m_read_err_valid = l1_step && is_packet && !response && l1_failed_q && (!sent || open);
   assign m_read_err_qpn = msg_qpn[QPN_W-1:0];
   // Messages that had a context reserved and end without one.
   assign m_unused_valid = l1_step && srd && !sent
@@ -303,7 +341,7 @@ module efa_tx #(
   );
 
   efa_ram #(
-      .WIDTH (`EFA_TX_MSG__W + 640),
+      .WIDTH (`EFA_TX_MSG__W + 768),
       .ADDR_W(SLOT_W)
   ) u_list (
       .clk(clk),
@@ -342,7 +380,7 @@ module efa_tx #(
       else if (l0_go && !slot_valid) listed_q <= listed_q - ONE_LISTED;
       if (l0_go || s_bypass || l1_end) l1_valid_q <= l0_go || s_bypass;
       if (l1_step) l1_begun_q <= !last_flit;
-      if (l1_end && !sends) line_q <= line_q + lines;
+      if (l1_end && (!sends || hollow)) line_q <= line_q + lines;
       else if (l1_step && lines != {LINE_W{1'b0}}) line_q <= line_q + ONE_LINE;
       if (l2_move) l2_valid_q <= l1_step && !silent;
     end

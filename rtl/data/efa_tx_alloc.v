@@ -27,12 +27,12 @@ module efa_tx_alloc #(
     input wire [`EFA_TX_MSG__W-1:0] s_msg,
     input wire [`EFA_SGE__W-1:0] s_first,
     input wire [`EFA_SGE__W-1:0] s_second,
-    input wire [639:0] s_inline,
+    input wire [767:0] s_inline,
     output wire m_slot_valid,
     output wire [SLOT_W-1:0] m_slot_index,
     output wire [7:0] m_slot_reads,
     output wire [`EFA_TX_MSG__W-1:0] m_slot_msg,
-    output wire [639:0] m_slot_inline,
+    output wire [767:0] m_slot_inline,
     input wire s_free_slot,
     input wire [LINE_W-1:0] s_free_lines,
     output wire m_rd_valid,
@@ -44,8 +44,11 @@ module efa_tx_alloc #(
 
   localparam POS_W = LINE_W + 6;
   localparam HDR = `EFA_PKT_HDR__BYTES;
+  localparam RDMA_HDR = HDR + `EFA_PKT_RDMA__BYTES;
   localparam [POS_W-1:0] HDR_POS = HDR;
+  localparam [POS_W-1:0] RDMA_HDR_POS = RDMA_HDR;
   localparam [15:0] ROUND_UP = HDR + 63;
+  localparam [15:0] RDMA_ROUND_UP = RDMA_HDR + 63;
   localparam REQ_META_W = `EFA_SGE__W + SLOT_W + POS_W;
   localparam [SLOT_W:0] ONE_SLOT = 1;
   localparam [SLOT_W:0] SLOTS = 1 << SLOT_W;
@@ -58,7 +61,7 @@ module efa_tx_alloc #(
   reg [`EFA_TX_MSG__W-1:0] r_msg_q;
   reg [`EFA_SGE__W-1:0] r_first_q;
   reg [`EFA_SGE__W-1:0] r_next_q;
-  reg [639:0] r_inline_q;
+  reg [767:0] r_inline_q;
   reg [LINE_W-1:0] r_lines_q;
   reg [7:0] r_reads_first_q;
   reg [7:0] r_reads_next_q;
@@ -89,7 +92,8 @@ module efa_tx_alloc #(
   wire [63:0] first_from = first_loc[`EFA_MR_LOC__START];
   wire [63:0] second_from = second_loc[`EFA_MR_LOC__START];
   wire gathers = s_msg[`EFA_TX_MSG__KIND] == `EFA_TX_KIND__PACKET && !s_msg[`EFA_TX_MSG__INLINED];
-  wire [15:0] s_lines = (s_msg[`EFA_TX_MSG__LENGTH] + ROUND_UP) >> 6;
+  wire s_rdma = s_msg[`EFA_TX_MSG__OP_TYPE] != `EFA_IO_SEND_OP_TYPE__SEND_W3;
+  wire [15:0] s_lines = (s_msg[`EFA_TX_MSG__LENGTH] + (s_rdma ? RDMA_ROUND_UP : ROUND_UP)) >> 6;
 
   wire r_gathers = r_lines_q != {LINE_W{1'b0}};
   wire has_first = r_first_q[`EFA_SGE__LEN] != 16'd0 && r_gathers;
@@ -106,10 +110,12 @@ module efa_tx_alloc #(
   wire req_valid = r_valid_q && r_gathers && (r_second_q || space);
   wire req_next = r_second_q || !has_first;
   wire [15:0] r_first_len = has_first ? r_first_q[`EFA_SGE__LEN] : 16'd0;
-  wire [POS_W-1:0] next_pos = {line_q, 6'd0} + HDR_POS + r_first_len[POS_W-1:0];
+  wire r_rdma = r_msg_q[`EFA_TX_MSG__OP_TYPE] != `EFA_IO_SEND_OP_TYPE__SEND_W3;
+  wire [POS_W-1:0] first_pos = {line_q, 6'd0} + (r_rdma ? RDMA_HDR_POS : HDR_POS);
+  wire [POS_W-1:0] next_pos = first_pos + r_first_len[POS_W-1:0];
   wire [SLOT_W-1:0] held_slot = r_second_q ? slot_q - ONE_SLOT[SLOT_W-1:0] : slot_q;
   wire [REQ_META_W-1:0] req_data = req_next ? {r_next_q, held_slot, next_pos}
-      : {r_first_q, slot_q, {line_q, 6'd0} + HDR_POS};
+      : {r_first_q, slot_q, first_pos};
 
   // A request bypasses an empty queue.
   wire queue_valid;

@@ -6,7 +6,9 @@
 // Out   m message (EFA_TX_MSG), its two buffers (EFA_SGE), its inline bytes
 // Time  2 cycles, one WQE per cycle, in order; all stages stall while m_ready is low
 //
-// The first failed check sets the status. Decision 0001 defines the order of the checks.
+// The first failed check sets the status. Decision 0001 defines the order of the checks, decision 0010
+// that of RDMA. An RDMA operation is checked as a whole; the message is one of its packets. A read
+// response is always sent: without payload, and with a status, if its region has gone.
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
@@ -33,16 +35,23 @@ module efa_wqe_check #(
     output wire [`EFA_TX_MSG__W-1:0] m_msg,
     output wire [`EFA_SGE__W-1:0] m_first,
     output wire [`EFA_SGE__W-1:0] m_second,
-    output wire [639:0] m_inline,
+    output wire [767:0] m_inline,
     output wire ev_check_valid,
     output wire [63:0] ev_check_data
 );
+
+  `include "efa_admin_fn.vh"
+  `include "efa_rdma_fn.vh"
+  `include "efa_sum_fn.vh"
 
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam [AH_W:0] ONE = 1;
   localparam [15:0] INLINE_64 = `EFA_LIMITS__INLINE_64;
   localparam [15:0] INLINE_128 = `EFA_LIMITS__INLINE_128;
   localparam [15:0] MAX_SGES = `EFA_LIMITS__MAX_SEND_SGES;
+  localparam [31:0] A_BYTE = 1;
+  localparam [4:0] REQUEST_LOG = 5'd16;
+  localparam [31:0] REQUEST = 1 << 16;  // bytes of a read request, but the last
 
   reg [AH_W:0] init_q;
   reg [`EFA_WQE_IN__W-1:0] k_item_q;
@@ -51,23 +60,31 @@ module efa_wqe_check #(
   reg [3:0] k_gen_q;  // generation of the handle, of the same cycle as the copy that was read
   reg [`EFA_TX_MSG__W-1:0] j_msg_q;
   reg j_nowhere_q;
-  reg [639:0] j_inline_q;
+  reg j_rdma_q;
+  reg [767:0] j_inline_q;
 
   wire initializing = !init_q[AH_W];
   wire move;
   wire [`EFA_AHC__W-1:0] handle;
 
   // k: a WQE, its handle and regions being read; j: validated except for its regions
-  wire [895:0] s_entry = s_item_data[`EFA_WQE_IN__ENTRY];
+  wire [1023:0] s_entry = s_item_data[`EFA_WQE_IN__ENTRY];
   wire [15:0] s_ah = s_entry[`EFA_IO_TX_WQE__META__AH];
   wire [9:0] s_pd = s_item_data[`EFA_WQE_IN__PD];
-  // Lengths of both buffers; 0 for an absent buffer.
+  wire s_response = RELIABLE != 0 && s_item_data[`EFA_WQE_IN__RESPONSE];
+  wire s_read = RELIABLE != 0
+      && s_entry[`EFA_IO_TX_WQE__META__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__RDMA_READ;
+  wire s_rdma = s_response || (RELIABLE != 0 && is_rdma(s_entry[`EFA_IO_TX_WQE__META__OP_TYPE]));
+  // Lengths of both buffers; 0 for an absent buffer. The first one of an RDMA operation is remote.
   wire [15:0] s_buffers = s_entry[`EFA_IO_TX_WQE__META__INLINE_MSG] ? 16'd0
       : s_entry[`EFA_IO_TX_WQE__META__LENGTH];
-  wire [31:0] s_len0 = s_buffers >= 16'd1 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH] : 32'd0;
-  wire [31:0] s_len1 = s_buffers >= 16'd2 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] : 32'd0;
+  wire [31:0] s_len0 = s_rdma || s_buffers >= 16'd1 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH] : 32'd0;
+  wire [31:0] s_len1 = s_buffers >= (s_rdma ? 16'd1 : 16'd2) ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] : 32'd0;
 
-  wire [895:0] entry = k_item_q[`EFA_WQE_IN__ENTRY];
+  wire [1:0] second_access = s_response ? `EFA_MR_ACCESS__REMOTE_READ_W2
+      : s_read ? `EFA_MR_ACCESS__LOCAL_WRITE_W2 : `EFA_MR_ACCESS__READ_W2;
+
+  wire [1023:0] entry = k_item_q[`EFA_WQE_IN__ENTRY];
   wire [15:0] ah = entry[`EFA_IO_TX_WQE__META__AH];
   wire [15:0] count = entry[`EFA_IO_TX_WQE__META__LENGTH];
   wire inlined = entry[`EFA_IO_TX_WQE__META__INLINE_MSG];
@@ -82,22 +99,52 @@ module efa_wqe_check #(
       && !entry[`EFA_IO_TX_WQE__META__META_EXTENSION] && !entry[`EFA_IO_TX_WQE__META__RESERVED25]
       && entry[`EFA_IO_TX_WQE__META__RESERVED29] == 3'd0;
   wire is_send = entry[`EFA_IO_TX_WQE__META__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__SEND;
-  wire [15:0] inline_most = k_item_q[`EFA_WQE_IN__WQE128] ? INLINE_128 : INLINE_64;
-  wire counted = count <= (inlined ? inline_most : MAX_SGES);
+  wire response = RELIABLE != 0 && k_item_q[`EFA_WQE_IN__RESPONSE];
+  wire is_write = RELIABLE != 0 && srd
+      && entry[`EFA_IO_TX_WQE__META__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__RDMA_WRITE
+      && capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_WRITE);
+  wire is_read = RELIABLE != 0 && srd
+      && entry[`EFA_IO_TX_WQE__META__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__RDMA_READ
+      && capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ);
+  wire executes = is_write || is_read;
+  wire [15:0] inline_most = k_item_q[`EFA_WQE_IN__WQE128] ? INLINE_128 : is_write ? 16'd0 : INLINE_64;
+  wire [15:0] most_sges = executes ? `EFA_PROFILE__MAX_WR_RDMA_SGES(16, s_cfg_profile) : MAX_SGES;
+  wire counted = count <= (inlined ? inline_most : most_sges) && !(is_read && inlined);
   wire handle_ok = ah >> AH_W == 16'd0 && handle[`EFA_AHC__LIVE] && handle[`EFA_AHC__PD] == pd;
-  wire fits = length <= `EFA_PROFILE__MTU(33, s_cfg_profile);
+  wire [31:0] local_length = inlined ? {16'd0, count} : k_len1_q;
+  wire fits = executes ? local_length == k_len0_q && k_len0_q <= `EFA_PROFILE__MAX_RDMA_SIZE(32, s_cfg_profile)
+      : length <= `EFA_PROFILE__MTU(33, s_cfg_profile);
 
+  // The packet of an RDMA operation.
+  wire [`EFA_SRD_SEND__W-1:0] send = k_item_q[`EFA_WQE_IN__SEND];
+  wire [3:0] unit_log = packet_log(s_cfg_profile);
+  wire [31:0] unit = A_BYTE << unit_log;
+  wire [31:0] part = {14'd0, send[`EFA_SRD_SEND__PART]};
+  // The last number of a part requests 0 bytes.
+  wire asks = is_read && &send[`EFA_SRD_SEND__PART];
+  wire [31:0] place = asks ? k_len0_q : part << (is_read ? REQUEST_LOG : {1'b0, unit_log});
+  // A response is a part of the bytes of its request, from the offset of the request on.
+  wire [31:0] base = response ? entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__RKEY] : 32'd0;
+  wire [31:0] whole = response ? entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__BUF_ADDR_LO] : k_len0_q;
+  wire [31:0] left = whole - place;
+  wire final_part = left <= unit;
+  wire [15:0] part_length = final_part ? left[15:0] : unit[15:0];
+  wire [15:0] bytes = is_read ? 16'd0 : is_write || response ? part_length : length[15:0];
+  wire [16:0] requested = left <= REQUEST ? left[16:0] : REQUEST[16:0];
+
+  wire sends_imm = has_imm && (is_send || (is_write && final_part));
   wire [3:0] op_type = k_item_q[`EFA_WQE_IN__OP_TYPE];
-  wire nowhere = srd && (!handle[`EFA_AHC__FABRIC] || (RELIABLE != 0 && !k_item_q[`EFA_WQE_IN__SENT]));
+  wire nowhere = srd && !response && (!handle[`EFA_AHC__FABRIC] || (RELIABLE != 0 && !k_item_q[`EFA_WQE_IN__SENT]));
 
   reg [7:0] status;
   always @* begin
     status = `EFA_IO_COMP_STATUS__OK;
-    if (k_item_q[`EFA_WQE_IN__FLUSH]) status = `EFA_IO_COMP_STATUS__FLUSHED;
+    if (response) status = `EFA_IO_COMP_STATUS__OK;
+    else if (k_item_q[`EFA_WQE_IN__FLUSH]) status = `EFA_IO_COMP_STATUS__FLUSHED;
     else if (k_item_q[`EFA_WQE_IN__INCOMPLETE])
       status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
     else if (!well_formed) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
-    else if (!is_send) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_UNSUPPORTED_OP;
+    else if (!is_send && !executes) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_UNSUPPORTED_OP;
     else if (!counted) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
     else if (!handle_ok) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_INVALID_AH;
     else if (!fits) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_BAD_LENGTH;
@@ -119,14 +166,18 @@ module efa_wqe_check #(
     request[`EFA_TX_MSG__REQ_ID_EX] = k_item_q[`EFA_WQE_IN__REQ_ID_EX];
     request[`EFA_TX_MSG__OP_TYPE] = op_type[2:0];
     request[`EFA_TX_MSG__DST_QPN] = entry[`EFA_IO_TX_WQE__META__DEST_QP_NUM];
-    request[`EFA_TX_MSG__NODE] = handle[`EFA_AHC__FABRIC] ? handle[`EFA_AHC__NODE] : 16'hffff;
+    request[`EFA_TX_MSG__NODE] = response ? send[`EFA_SRD_SEND__NODE]
+        : handle[`EFA_AHC__FABRIC] ? handle[`EFA_AHC__NODE] : 16'hffff;
     request[`EFA_TX_MSG__QKEY] = entry[`EFA_IO_TX_WQE__META__QKEY];
-    request[`EFA_TX_MSG__HAS_IMM] = has_imm;
-    request[`EFA_TX_MSG__IMM] = has_imm ? entry[`EFA_IO_TX_WQE__META__IMMEDIATE_DATA] : 32'd0;
+    request[`EFA_TX_MSG__HAS_IMM] = sends_imm;
+    request[`EFA_TX_MSG__IMM] = sends_imm ? entry[`EFA_IO_TX_WQE__META__IMMEDIATE_DATA] : 32'd0;
     // The length may be truncated only in a refused WQE, whose length is not used.
-    request[`EFA_TX_MSG__LENGTH] = length[15:0];
+    request[`EFA_TX_MSG__LENGTH] = bytes;
+    request[`EFA_TX_MSG__OFFSET] = executes || response ? base + place : 32'd0;
+    request[`EFA_TX_MSG__COUNT] = is_read ? requested : 17'd0;
+    request[`EFA_TX_MSG__RESPONSE] = response;
     // A message without bytes needs no gathering, like an inline message.
-    request[`EFA_TX_MSG__INLINED] = inlined || length[15:0] == 16'd0;
+    request[`EFA_TX_MSG__INLINED] = inlined || bytes == 16'd0;
     request[`EFA_TX_MSG__AH] = ah;
     request[`EFA_TX_MSG__AH_GEN] = k_gen_q;
     request[`EFA_TX_MSG__SENT] = k_item_q[`EFA_WQE_IN__SENT];
@@ -143,13 +194,28 @@ module efa_wqe_check #(
   wire second_user;
   wire [31:0] first_len;
   wire [31:0] second_len;
+  wire [`EFA_MR_LOC__W-1:0] second_loc;
   wire [`EFA_TX_MSG__W-1:0] checked = j_msg_q;
+  wire [64:0] part_start = sum64(second_loc[`EFA_MR_LOC__START], {32'd0, checked[`EFA_TX_MSG__OFFSET]}, 1'b0);
+
+  reg [`EFA_MR_LOC__W-1:0] part_loc;
+  always @* begin
+    part_loc = second_loc;
+    part_loc[`EFA_MR_LOC__START] = part_start[63:0];
+  end
 
   reg [`EFA_TX_MSG__W-1:0] msg;
   always @* begin
     msg = checked;
     if (checked[`EFA_TX_MSG__STATUS] == `EFA_IO_COMP_STATUS__OK) begin
-      if (!first_ok || !second_ok) begin
+      if (checked[`EFA_TX_MSG__RESPONSE]) begin
+        // The initiator learns that its region of this device has gone.
+        if (!second_ok) begin
+          msg[`EFA_TX_MSG__STATUS] = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_ADDRESS;
+          msg[`EFA_TX_MSG__LENGTH] = 16'd0;
+          msg[`EFA_TX_MSG__INLINED] = 1'b1;
+        end
+      end else if (!first_ok || !second_ok) begin
         msg[`EFA_TX_MSG__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_INVALID_LKEY;
       end else if (j_nowhere_q) begin
         msg[`EFA_TX_MSG__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_UNREACH_REMOTE;
@@ -157,7 +223,8 @@ module efa_wqe_check #(
     end
     if (checked[`EFA_TX_MSG__KIND] ==
         `EFA_TX_KIND__PACKET
-        && msg[`EFA_TX_MSG__STATUS] != `EFA_IO_COMP_STATUS__OK) begin
+        && !checked[`EFA_TX_MSG__RESPONSE] &&
+            msg[`EFA_TX_MSG__STATUS] != `EFA_IO_COMP_STATUS__OK) begin
       msg[`EFA_TX_MSG__KIND] = `EFA_TX_KIND__COMPLETION;
     end
   end
@@ -175,8 +242,10 @@ module efa_wqe_check #(
   assign m_msg = msg;
   assign m_inline = j_inline_q;
   assign m_first[`EFA_SGE__LEN] = first_len[15:0];
-  assign m_second[`EFA_SGE__LEN] = second_len[15:0];
-  assign ev_check_valid = m_valid && m_ready && msg[`EFA_TX_MSG__KIND] != `EFA_TX_KIND__BARRIER;
+  assign m_second[`EFA_SGE__LEN] = j_rdma_q ? checked[`EFA_TX_MSG__LENGTH] : second_len[15:0];
+  assign m_second[`EFA_SGE__LOC] = part_loc;
+  assign ev_check_valid = m_valid && m_ready && !msg[`EFA_TX_MSG__RESPONSE]
+      && msg[`EFA_TX_MSG__KIND] != `EFA_TX_KIND__BARRIER;
   assign ev_check_data = event_data;
 
   efa_ram #(
@@ -210,7 +279,7 @@ module efa_wqe_check #(
         s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__BUF_ADDR_HI],
         s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__BUF_ADDR_LO]
       }),
-      .s_len(s_len0),
+      .s_len(s_rdma ? 32'd0 : s_len0),
       .s_access(`EFA_MR_ACCESS__READ_W2),
       .s_user(1'b0),
       .m_valid(m_valid),
@@ -240,12 +309,12 @@ module efa_wqe_check #(
         s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_LO]
       }),
       .s_len(s_len1),
-      .s_access(`EFA_MR_ACCESS__READ_W2),
+      .s_access(second_access),
       .s_user(1'b0),
       .m_valid(second_valid),
       .m_ready(m_ready),
       .m_ok(second_ok),
-      .m_loc(m_second[`EFA_SGE__LOC]),
+      .m_loc(second_loc),
       .m_len(second_len),
       .m_user(second_user)
   );
@@ -266,11 +335,12 @@ module efa_wqe_check #(
       k_gen_q  <= s_ah_gen[{s_ah[AH_W-1:0], 2'b00}+:4];
       j_msg_q <= request;
       j_nowhere_q <= nowhere;
-      j_inline_q <= entry[895:256];
+      j_rdma_q <= is_write || response;
+      j_inline_q <= entry[1023:256];
     end
   end
 
-  wire unused_bits = &{1'b0, k_item_q[`EFA_WQE_IN__RNR_RETRY], s_ah, s_entry, entry, second_user,
+  wire unused_bits = &{1'b0, k_item_q[`EFA_WQE_IN__RNR_RETRY], send, part_start[64], s_ah, s_entry, entry, second_user,
                        first_user, op_type[3]};
   wire unused_lengths = &{1'b0, first_len[31:16], second_len[31:16]};
 

@@ -284,7 +284,7 @@ module efa_sq_sched #(
       if (s1_qpc_q[`EFA_QPC__LONG_ID]) begin
         item[`EFA_WQE_IN__REQ_ID_EX] = long_id & {{32{ids[1]}}, {16{ids[0]}}};
       end
-      item[`EFA_WQE_IN__ENTRY] = {line_rd_data[383:0], front};
+      item[`EFA_WQE_IN__ENTRY] = {line_rd_data, front};
     end
   end
 

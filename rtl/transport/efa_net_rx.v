@@ -23,6 +23,7 @@ module efa_net_rx #(
     input wire rst,
     input wire s_quiesce,
     input wire [15:0] s_cfg_node_id,
+    input wire [(1<<`EFA_LIMITS__NODE_W)-1:0] s_full,
 
     input wire s_net_valid,
     output wire s_net_ready,
@@ -104,9 +105,15 @@ module efa_net_rx #(
   wire keep_fits = at_end ? s_net_keep == tail_keep : &s_net_keep;
   wire fits = s_net_last == at_end && keep_fits
       && length <= longest && !(is_ack && length != ACK_LENGTH);
-  wire bad = (inside_q && bad_q) || away || !known || !ours || !fits || false_field;
+  // A read request that has no place is lost.
+  wire [15:0] src_node = header[`EFA_PKT_HDR__SRC_NODE];
+  wire no_place = RELIABLE != 0 && opcode == `EFA_PKT_OPCODE__READ_REQUEST
+      && s_full[src_node[`EFA_LIMITS__NODE_W-1:0]];
+  wire wrong = !known || !ours || !fits || false_field;
+  wire bad = (inside_q && bad_q) || away || wrong || no_place;
   wire [3:0] why = inside_q && bad_q ? why_q : !known ? `EFA_ANOMALY_NET__OPCODE
-      : !ours ? `EFA_ANOMALY_NET__NODE : !fits ? `EFA_ANOMALY_NET__LENGTH : `EFA_ANOMALY_NET__ACK;
+      : !ours ? `EFA_ANOMALY_NET__NODE : !fits ? `EFA_ANOMALY_NET__LENGTH
+      : false_field ? `EFA_ANOMALY_NET__ACK : NO_FAULT;
   wire ended = take && s_net_last;
   wire good_end = ended && !bad;
   wire store_end = good_end && !is_ack;
@@ -349,7 +356,7 @@ module efa_net_rx #(
   assign ev_anomaly_net_data = anomaly_data;
 
   wire unused_bits = &{1'b0, shifted[1023:512], pkt_level[0], ack_level[0], pkt_space, ack_space,
-                       front_level, win_next[0], start[LINE_W]};
+                       front_level, win_next[0], start[LINE_W], src_node};
 
   `EFA_CHECK(!(store_end && !pkt_space), "efa_net_rx: no space for a packet")
   `EFA_CHECK(used <= LINES[LINE_W:0] && slots <= SLOTS[SLOT_W:0],

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_peer_list - holds the message contexts that wait for each peer, in order, in linked lists.
 //
-// In    s_push_*: a context joins the list of a node; s_look_node: a list to look at; s_pop: the
-//       context that was found leaves
-// Out   m_found: the list had a context; m_id: the first one
-// Time  one push per cycle, in the list one cycle later; m_found and m_id 2 cycles after
+// In    s_push_*: a context joins the list of a node, with user bits; s_look_node: a list to look at;
+//       s_pop: the context that was found leaves
+// Out   m_found: the list had a context; m_id, m_user: the first one
+// Time  one push per cycle, in the list one cycle later; m_found, m_id and m_user 2 cycles after
 //       s_look_node; s_pop in that cycle, one look and one pop per cycle, also of the same list; after
 //       rst an initialisation of one cycle per peer
 //
@@ -20,24 +20,28 @@
 
 module efa_peer_list #(
     parameter NODE_W = 6,
-    parameter CTX_W  = 11
+    parameter CTX_W  = 11,
+    parameter ID_W   = 32,  // a context is the low CTX_W bits of its id
+    parameter USER_W = 1
 ) (
     input wire clk,
     input wire rst,
     output wire m_init_done,
     input wire s_push_valid,
     input wire [NODE_W-1:0] s_push_node,
-    input wire [31:0] s_push_id,
+    input wire [ID_W-1:0] s_push_id,
+    input wire [USER_W-1:0] s_push_user,
     input wire [NODE_W-1:0] s_look_node,
     output wire m_found,
-    output wire [31:0] m_id,
+    output wire [ID_W-1:0] m_id,
+    output wire [USER_W-1:0] m_user,
     input wire s_pop
 );
 
   localparam COUNT_W = CTX_W + 1;
   localparam PUSHED_W = COUNT_W + 2 * CTX_W;
   localparam POPPED_W = COUNT_W + 1 + CTX_W;
-  localparam HIGH_W = 32 - CTX_W;
+  localparam HIGH_W = ID_W - CTX_W;
   localparam [COUNT_W-1:0] ONE = 1;
   localparam [NODE_W:0] ONE_NODE = 1;
 
@@ -45,7 +49,8 @@ module efa_peer_list #(
 
   reg p1_valid_q;
   reg [NODE_W-1:0] p1_node_q;
-  reg [31:0] p1_id_q;
+  reg [ID_W-1:0] p1_id_q;
+  reg [USER_W-1:0] p1_user_q;
 
   reg [NODE_W-1:0] l1_node_q;
   reg [NODE_W-1:0] l2_node_q;
@@ -54,7 +59,7 @@ module efa_peer_list #(
   reg [COUNT_W-1:0] l2_popped_q;
   reg l2_stays_q;  // the first context is that of the look before
   reg [CTX_W-1:0] last_link_q;  // of the look before
-  reg [HIGH_W-1:0] last_high_q;
+  reg [HIGH_W+USER_W-1:0] last_rest_q;
 
   wire initializing = !init_q[NODE_W];
 
@@ -83,9 +88,9 @@ module efa_peer_list #(
   // l2: a pop. A context that is pushed now is the next one of a list with one context.
   wire [PUSHED_W-1:0] l2_pushed;
   wire [CTX_W-1:0] read_link;
-  wire [HIGH_W-1:0] read_high;
+  wire [HIGH_W+USER_W-1:0] read_rest;
   wire [CTX_W-1:0] l2_link = l2_stays_q ? last_link_q : read_link;
-  wire [HIGH_W-1:0] l2_high = l2_stays_q ? last_high_q : read_high;
+  wire [HIGH_W+USER_W-1:0] l2_rest = l2_stays_q ? last_rest_q : read_rest;
   wire [COUNT_W-1:0] l2_after = l2_popped_q + ONE;
   wire more = l2_pushed[PUSHED_W-1-:COUNT_W] != l2_after;
   wire joins = p1_valid_q && p1_node_q == l2_node_q;
@@ -107,7 +112,8 @@ module efa_peer_list #(
 
   assign m_init_done = !initializing;
   assign m_found = l2_found_q;
-  assign m_id = {l2_high, l2_first_q};
+  assign m_id = {l2_rest[USER_W+:HIGH_W], l2_first_q};
+  assign m_user = l2_rest[USER_W-1:0];
 
   efa_ram_fwd #(
       .WIDTH (PUSHED_W),
@@ -148,15 +154,15 @@ module efa_peer_list #(
   );
 
   efa_ram_fwd #(
-      .WIDTH (HIGH_W),
+      .WIDTH (HIGH_W + USER_W),
       .ADDR_W(CTX_W)
   ) u_ids (
       .clk(clk),
       .wr_en(p1_valid_q),
       .wr_addr(p1_place),
-      .wr_data(p1_id_q[31:CTX_W]),
+      .wr_data({p1_id_q[ID_W-1:CTX_W], p1_user_q}),
       .rd_addr(read_at),
-      .rd_data(read_high)
+      .rd_data(read_rest)
   );
 
   always @(posedge clk) begin
@@ -174,13 +180,14 @@ module efa_peer_list #(
   always @(posedge clk) begin
     p1_node_q <= s_push_node;
     p1_id_q <= s_push_id;
+    p1_user_q <= s_push_user;
     l1_node_q <= s_look_node;
     l2_node_q <= l1_node_q;
     l2_first_q <= l1_pops ? l2_link : l1_first;
     l2_popped_q <= l1_pops ? l2_after : l1_count;
     l2_stays_q <= l1_follows && !s_pop;
     last_link_q <= link_written ? p1_place : l2_link;
-    last_high_q <= l2_high;
+    last_rest_q <= l2_rest;
   end
 
   wire unused_bits = &{1'b0, p1_popped, l1_pushed, l2_pushed};

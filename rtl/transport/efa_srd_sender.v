@@ -40,7 +40,7 @@ module efa_srd_sender #(
     input wire [(1<<CTX_W)-1:0] s_ended,
     input wire s_purge,
     output wire m_popped_valid,
-    output wire [CTX_W-1:0] m_popped_index,
+    output wire [CTX_W:0] m_popped_index,
     output wire m_send_valid,
     input wire m_send_ready,
     output wire [`EFA_SRD_SEND__W-1:0] m_send_data,

@@ -43,11 +43,15 @@ module efa_tx_limits #(
     limits[`EFA_TX_LIMITS__AGAIN_TURN] = s_requests[`EFA_TX_REQUESTS__AGAIN_TURN];
     limits[`EFA_TX_LIMITS__AGAIN_PSN] = s_requests[`EFA_TX_REQUESTS__AGAIN_PSN];
     limits[`EFA_TX_LIMITS__AGAIN_ID] = s_requests[`EFA_TX_REQUESTS__AGAIN_ID];
+    limits[`EFA_TX_LIMITS__AGAIN_PART] = s_requests[`EFA_TX_REQUESTS__AGAIN_PART];
+    limits[`EFA_TX_LIMITS__AGAIN_KIND] = s_requests[`EFA_TX_REQUESTS__AGAIN_KIND];
     limits[`EFA_TX_LIMITS__PROBE] = s_requests[`EFA_TX_REQUESTS__PROBE];
     limits[`EFA_TX_LIMITS__PROBE_TURN] = s_requests[`EFA_TX_REQUESTS__PROBE_TURN];
     limits[`EFA_TX_LIMITS__PROBE_PATH] = s_requests[`EFA_TX_REQUESTS__PROBE_PATH];
     limits[`EFA_TX_LIMITS__PROBE_PSN] = s_requests[`EFA_TX_REQUESTS__PROBE_PSN];
     limits[`EFA_TX_LIMITS__PROBE_ID] = s_requests[`EFA_TX_REQUESTS__PROBE_ID];
+    limits[`EFA_TX_LIMITS__PROBE_PART] = s_requests[`EFA_TX_REQUESTS__PROBE_PART];
+    limits[`EFA_TX_LIMITS__PROBE_KIND] = s_requests[`EFA_TX_REQUESTS__PROBE_KIND];
   end
 
   efa_ram_fwd #(

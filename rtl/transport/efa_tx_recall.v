@@ -2,8 +2,9 @@
 // efa_tx_recall - reads the WQE of each transmission back and merges transmissions with other items.
 //
 // In    s_send: transmissions, with s_send_now: that of the context whose WQE came in the cycle before;
-//       s_sent_*: the WQE of a new context; s_item: items without a context;
-//       s_ctx_used: contexts of sends that have not ended; s_ah_gen: generations of address handles;
+//       s_sent_*: the WQE of a new context; s_item: items without a context; response_rd_data: read
+//       response of response_rd_addr, read with response_rd_en; s_ctx_used: contexts of sends that have
+//       not ended; s_ah_gen: generations of address handles;
 //       halted_rd_data: the QP of halted_rd_addr is halted, one cycle later
 // Out   m_item: items to check; m_gone: transmissions that are not made, because their send has ended,
 //       its QP is halted, or its address handle is destroyed
@@ -34,6 +35,9 @@ module efa_tx_recall #(
     input wire s_item_valid,
     output wire s_item_ready,
     input wire [`EFA_WQE_IN__W-1:0] s_item_data,
+    output wire response_rd_en,
+    output wire [CTX_W-1:0] response_rd_addr,
+    input wire [`EFA_READ_RESPONSE__W-1:0] response_rd_data,
     input wire [(1<<CTX_W)-1:0] s_ctx_used,
     input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] s_ah_gen,
     output wire [QPN_W-1:0] halted_rd_addr,
@@ -67,19 +71,22 @@ module efa_tx_recall #(
   wire [31:0] s_id = s_send_data[`EFA_SRD_SEND__ID];
   wire [31:0] sent_id = s_sent_data[`EFA_WQE_SENT__ID];
   wire [11:0] sent_qpn = s_sent_data[`EFA_WQE_SENT__QPN];
-  wire [895:0] c_entry = c_sent_q[`EFA_WQE_SENT__ENTRY];
+  wire [1023:0] c_entry = c_sent_q[`EFA_WQE_SENT__ENTRY];
   wire [15:0] c_ah = c_entry[`EFA_IO_TX_WQE__META__AH];
   wire [31:0] c_id = c_sent_q[`EFA_WQE_SENT__ID];
   wire [11:0] b1_qpn = b1_sent[`EFA_WQE_SENT__QPN];
   wire [11:0] b2_qpn = b2_sent_q[`EFA_WQE_SENT__QPN];
-  wire [895:0] b2_entry = b2_sent_q[`EFA_WQE_SENT__ENTRY];
+  wire [1023:0] b2_entry = b2_sent_q[`EFA_WQE_SENT__ENTRY];
   wire [31:0] b1_id = b1_send_q[`EFA_SRD_SEND__ID];
   wire b1_old = b1_old_q || (s_sent_valid && sent_id[CTX_W-1:0] == b1_id[CTX_W-1:0]);
   wire [15:0] b2_ah = b2_entry[`EFA_IO_TX_WQE__META__AH];
   wire [31:0] b2_id = b2_send_q[`EFA_SRD_SEND__ID];
+  wire b1_response = b1_send_q[`EFA_SRD_SEND__KIND] == `EFA_PACKET_KIND__RESPONSE;
+  wire b2_response = b2_send_q[`EFA_SRD_SEND__KIND] == `EFA_PACKET_KIND__RESPONSE;
 
-  wire may = !b2_old_q && s_ctx_used[b2_id[CTX_W-1:0]] && b2_sent_q[`EFA_WQE_SENT__ID] == b2_id
+  wire may_send = !b2_old_q && s_ctx_used[b2_id[CTX_W-1:0]]
       && s_ah_gen[{b2_ah[AH_W-1:0], 2'b00}+:4] == b2_sent_q[`EFA_WQE_SENT__AH_GEN] && !halted_rd_data;
+  wire may = b2_sent_q[`EFA_WQE_SENT__ID] == b2_id && (b2_response || may_send);
   wire o_free = !o_valid_q || m_item_ready;
   wire gone_free = !gone_valid_q || m_gone_ready;
   wire [1:0] grant;
@@ -87,6 +94,34 @@ module efa_tx_recall #(
   wire ends = b2_valid_q && !may && gone_free;
   wire b2_free = !b2_valid_q || sends || ends;
   wire b1_free = !b1_valid_q || b2_free;
+
+  // A response as a WQE of its QP: the region of the peer's request is its local buffer.
+  reg [`EFA_WQE_SENT__W-1:0] response;
+  reg [1023:0] response_entry;
+  always @* begin
+    response_entry = 1024'd0;
+    response_entry[`EFA_IO_TX_WQE__META__DEST_QP_NUM] = response_rd_data[`EFA_READ_RESPONSE__DST_QPN];
+    response_entry[`EFA_IO_TX_WQE__META__LENGTH] = 16'd1;
+    response_entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__LENGTH] =
+        response_rd_data[`EFA_READ_RESPONSE__TOTAL];
+    response_entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__RKEY] =
+        response_rd_data[`EFA_READ_RESPONSE__OFFSET];
+    response_entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__BUF_ADDR_LO] =
+        {15'd0, response_rd_data[`EFA_READ_RESPONSE__COUNT]};
+    response_entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__BUF_ADDR_HI] =
+        response_rd_data[`EFA_READ_RESPONSE__READ_ID];
+    response_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] = response_rd_data[`EFA_READ_RESPONSE__TOTAL];
+    response_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LKEY__LKEY] = response_rd_data[`EFA_READ_RESPONSE__RKEY];
+    {response_entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_HI],
+     response_entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_LO]} = response_rd_data[`EFA_READ_RESPONSE__ADDR];
+    response = {`EFA_WQE_SENT__W{1'b0}};
+    response[`EFA_WQE_SENT__ID] = response_rd_data[`EFA_READ_RESPONSE__ID];
+    response[`EFA_WQE_SENT__QPN] = response_rd_data[`EFA_READ_RESPONSE__QPN];
+    response[`EFA_WQE_SENT__PD] = response_rd_data[`EFA_READ_RESPONSE__PD];
+    response[`EFA_WQE_SENT__QP_NUM] = response_rd_data[`EFA_READ_RESPONSE__QP_NUM];
+    response[`EFA_WQE_SENT__OP_TYPE] = `EFA_IO_SEND_OP_TYPE__RDMA_READ;
+    response[`EFA_WQE_SENT__ENTRY] = response_entry;
+  end
 
   // A transmission that does not wait.
   wire none_waits = !b1_valid_q && !b2_valid_q;
@@ -115,12 +150,15 @@ module efa_tx_recall #(
     item[`EFA_WQE_IN__ENTRY] = sent[`EFA_WQE_SENT__ENTRY];
     item[`EFA_WQE_IN__SENT] = 1'b1;
     item[`EFA_WQE_IN__SEND] = send;
+    item[`EFA_WQE_IN__RESPONSE] = send[`EFA_SRD_SEND__KIND] == `EFA_PACKET_KIND__RESPONSE;
     gone[`EFA_SRD_GONE__NODE] = b2_send_q[`EFA_SRD_SEND__NODE];
     gone[`EFA_SRD_GONE__SESSION] = b2_send_q[`EFA_SRD_SEND__SESSION];
     gone[`EFA_SRD_GONE__PSN] = b2_send_q[`EFA_SRD_SEND__PSN];
   end
 
   assign s_send_ready = s_send_now ? c_goes : b1_free;
+  assign response_rd_en = b1_free;
+  assign response_rd_addr = s_id[CTX_W-1:0];
   assign s_item_ready = grant[0];
   assign halted_rd_addr = none_waits ? sent_qpn[QPN_W-1:0] : b2_free ? b1_qpn[QPN_W-1:0] : b2_qpn[QPN_W-1:0];
   assign m_item_valid = o_valid_q || c_leaves;
@@ -175,13 +213,13 @@ module efa_tx_recall #(
     b2_old_q <= b2_free ? b1_old : b2_old_q || (s_sent_valid && sent_id[CTX_W-1:0] == b2_id[CTX_W-1:0]);
     if (b2_free) begin
       b2_send_q <= b1_send_q;
-      b2_sent_q <= b1_sent;
+      b2_sent_q <= b1_response ? response : b1_sent;
     end
     if (o_free) o_item_q <= grant[0] ? s_item_data : item;
     if (gone_free) gone_q <= gone;
   end
 
-  wire unused_bits = &{1'b0, s_id, sent_id, b1_sent, b1_id, b1_qpn, b2_qpn, b2_ah, b2_id,
+  wire unused_bits = &{1'b0, c_entry, b2_entry, sent, s_id, sent_id, b1_sent, b1_id, b1_qpn, b2_qpn, b2_ah, b2_id,
                        sent_qpn, c_ah, c_id};
 
   `EFA_CHECK(!c_leaves || s_send_data[`EFA_SRD_SEND__ID] == c_id, "transmission of another context")

@@ -3,8 +3,8 @@
 //
 // In    s_load, s_state: another peer; s_clear: a new session; s_space: its numbers; s_sync: takes over
 //       what efa_tx_space has sent; s_resolve, s_slot: the packet of a slot is resolved; s_again,
-//       s_again_psn, then s_again_id_valid, s_id: a retransmission; s_probe, s_probe_path,
-//       s_probe_psn, then s_probe_id_valid, s_id: a probe
+//       s_again_psn, then s_again_id_valid, s_record: a retransmission; s_probe, s_probe_path,
+//       s_probe_psn, then s_probe_id_valid, s_record: a probe
 // Out   m_state; m_again_sent: with s_sync: the retransmission is in flight; m_again_wasted: with
 //       s_sync: it was sent, and is resolved; m_again_none, m_canceled: no retransmission is
 //       requested, the requested one is resolved
@@ -33,7 +33,7 @@ module efa_tx_requests #(
     input wire [2:0] s_probe_path,
     input wire [31:0] s_probe_psn,
     input wire s_probe_id_valid,
-    input wire [31:0] s_id,
+    input wire [`EFA_TX_RECORD__W-1:0] s_record,
     output wire [`EFA_TX_REQUESTS__W-1:0] m_state,
     output wire m_again_sent,
     output wire m_again_wasted,
@@ -71,14 +71,22 @@ module efa_tx_requests #(
       state_d[`EFA_TX_REQUESTS__AGAIN_TURN] = !s_space[`EFA_TX_SPACE__AGAIN];
       state_d[`EFA_TX_REQUESTS__AGAIN_PSN] = s_again_psn;
     end
-    if (s_again_id_valid) state_d[`EFA_TX_REQUESTS__AGAIN_ID] = s_id;
+    if (s_again_id_valid) begin
+      state_d[`EFA_TX_REQUESTS__AGAIN_ID] = s_record[`EFA_TX_RECORD__ID];
+      state_d[`EFA_TX_REQUESTS__AGAIN_PART] = s_record[`EFA_TX_RECORD__PART];
+      state_d[`EFA_TX_REQUESTS__AGAIN_KIND] = s_record[`EFA_TX_RECORD__KIND];
+    end
     if (s_probe) begin
       state_d[`EFA_TX_REQUESTS__PROBE] = 1'b1;
       state_d[`EFA_TX_REQUESTS__PROBE_TURN] = !s_space[`EFA_TX_SPACE__PROBE];
       state_d[`EFA_TX_REQUESTS__PROBE_PATH] = s_probe_path;
       state_d[`EFA_TX_REQUESTS__PROBE_PSN] = s_probe_psn;
     end
-    if (s_probe_id_valid) state_d[`EFA_TX_REQUESTS__PROBE_ID] = s_id;
+    if (s_probe_id_valid) begin
+      state_d[`EFA_TX_REQUESTS__PROBE_ID] = s_record[`EFA_TX_RECORD__ID];
+      state_d[`EFA_TX_REQUESTS__PROBE_PART] = s_record[`EFA_TX_RECORD__PART];
+      state_d[`EFA_TX_REQUESTS__PROBE_KIND] = s_record[`EFA_TX_RECORD__KIND];
+    end
     if (s_clear) state_d = {`EFA_TX_REQUESTS__W{1'b0}};
     if (s_load) state_d = s_state;
   end
@@ -93,7 +101,7 @@ module efa_tx_requests #(
     state_q <= state_d;
   end
 
-  wire unused_bits = &{1'b0, s_space, again_psn, probe_psn};
+  wire unused_bits = &{1'b0, s_space, s_record, again_psn, probe_psn};
 
 endmodule
 

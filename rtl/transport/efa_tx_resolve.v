@@ -274,7 +274,9 @@ module efa_tx_resolve #(
   assign w1_stops = checks && !lossy && !any_again && !loss_lost;
   wire ends = w1_does && walk_q == WALK_END;
 
-  wire gone_here = state_q == ST_GONE && count_q == 2'd1 && gone_counts;
+  // The record of the transmission was read, and its note can be stored.
+  wire gone_known = state_q == ST_GONE && count_q != 2'd0 && note_free;
+  wire gone_here = gone_known && gone_counts;
   wire settle = (resolves && !slot_lost) || loses || (gone_here && !slot_lost) || again_wasted;
 
   wire [WINDOW_W-1:0] slot = walks ? w1_slot_q : state_q == ST_GONE ? gone_psn[WINDOW_W-1:0]
@@ -342,9 +344,9 @@ module efa_tx_resolve #(
         state_d = ack_past ? ST_REQUEST : ack_aborts ? ST_END_HOLD : ST_WALK;
         walk_d = ack_quiet ? WALK_LOSE : WALK_RESOLVE;
       end
-      // Waits for the record of the transmission.
+      // Waits for the record of the transmission and the output.
       ST_GONE: begin
-        if (count_q == 2'd1) state_d = gone_counts ? ST_ADVANCE : ST_REQUEST;
+        if (gone_known) state_d = gone_counts ? ST_ADVANCE : ST_REQUEST;
       end
       ST_LOOK: begin
         state_d = dies ? ST_END_HOLD : times_out || age_look ? ST_WALK : ST_REQUEST;
@@ -432,9 +434,8 @@ module efa_tx_resolve #(
     if (load) self_d = loaded_self;
   end
 
-  // Notes: of a packet in a walk, of a posted one, of the end.
-  wire note_walk = resolves || ends;
-  wire note_own = note_walk || cleared;
+  // Notes: of a packet in a walk, of one that was not sent, of a posted one, of the end.
+  wire note_own = resolves || ends || gone_here || cleared;
   wire note_flush = s_flush_valid && s_flush_ready;
   reg [`EFA_SRD_NOTE__W-1:0] note_d;
   always @* begin
@@ -442,7 +443,10 @@ module efa_tx_resolve #(
     note_d[`EFA_SRD_NOTE__NODE] = {{16 - NODE_W{1'b0}}, node_q};
     note_d[`EFA_SRD_NOTE__ENDED] = cleared;
     note_d[`EFA_SRD_NOTE__ID] = cleared ? 32'd0 : record_id;
-    note_d[`EFA_SRD_NOTE__STATUS] = !resolves ? ending : refused_here ? ack_status : 8'd0;
+    note_d[`EFA_SRD_NOTE__STATUS] = gone_here ? 8'd0 : !resolves ? ending
+        : refused_here ? ack_status : 8'd0;
+    note_d[`EFA_SRD_NOTE__KIND] = record_rd_data[`EFA_TX_RECORD__KIND];
+    note_d[`EFA_SRD_NOTE__GONE] = gone_here;
     if (note_flush) note_d = s_flush_data;
   end
 
@@ -644,7 +648,7 @@ module efa_tx_resolve #(
       .s_probe_path(probe_path),
       .s_probe_psn(last_in_flight ? next - 32'd1 : oldest),
       .s_probe_id_valid(state_q == ST_PROBE && count_q == 2'd2),
-      .s_id(record_id),
+      .s_record(record_rd_data),
       .m_state(requests_state),
       .m_again_sent(again_sent),
       .m_again_wasted(again_wasted),
@@ -697,6 +701,7 @@ module efa_tx_resolve #(
       w1_valid_q <= 1'b0;
       join_q <= JOIN_NONE;
       sets_q <= 1'b0;
+      show_q <= {SHOW_W{1'b0}};
       note_valid_q <= 1'b0;
       anomaly_q <= 1'b0;
     end else begin
@@ -708,6 +713,7 @@ module efa_tx_resolve #(
       note_valid_q <= note_own || note_flush || (note_valid_q && !m_note_ready);
       anomaly_q <= (state_q == ST_ACK || joined) && ack_anomaly;
       sets_q <= show && resolved_q;
+      show_q <= show_q + {{SHOW_W - 1{1'b0}}, 1'b1};
       if (joins) join_q <= JOIN_TAKEN;
       else if (joined) join_q <= JOIN_NONE;
       else if (join_q != JOIN_NONE) join_q <= join_q + A_JOIN_STEP;
@@ -724,7 +730,6 @@ module efa_tx_resolve #(
     end
     if (begins || joins) ack_q <= s_ack_data;
     more_q <= more;
-    show_q <= show_q + {{SHOW_W - 1{1'b0}}, 1'b1};
     if (state_q == ST_ACK) begin
       in_order_q <= !any_resolved && !any_again;
       in_order_slot_q <= oldest[WINDOW_W-1:0];

@@ -87,7 +87,8 @@ module efa_tx_rnr #(
   wire [7:0] note_status = s_note_data[`EFA_SRD_NOTE__STATUS];
   wire [CTX_W-1:0] note_index = note_id[CTX_W-1:0];
   wire ended = s_note_data[`EFA_SRD_NOTE__ENDED];
-  wire refused = !ended && note_status == `EFA_IO_COMP_STATUS__REMOTE_ERROR_RNR;
+  wire refused = !ended && s_note_data[`EFA_SRD_NOTE__KIND] == `EFA_PACKET_KIND__ALONE
+      && note_status == `EFA_IO_COMP_STATUS__REMOTE_ERROR_RNR;
 
   // Posts. A context that is posted again has priority.
   wire posts_again = list_q == LS_POST;
@@ -110,6 +111,7 @@ module efa_tx_rnr #(
   // The first context of a list.
   wire found;
   wire [31:0] first_id;
+  wire user;
   wire [CTX_W-1:0] first_index = first_id[CTX_W-1:0];
   wire [WAIT_W-1:0] due_read;
   wire [NODE_W-1:0] first_node = due_read[TICKS_W+:NODE_W];
@@ -216,9 +218,11 @@ module efa_tx_rnr #(
       .s_push_valid(enters),
       .s_push_node(level),
       .s_push_id(note_id),
+      .s_push_user(1'b0),
       .s_look_node(level_q),
       .m_found(found),
       .m_id(first_id),
+      .m_user(user),
       .s_pop(pop)
   );
 
@@ -276,7 +280,7 @@ module efa_tx_rnr #(
     reused_q <= (state_q == ST_DECIDE && reused_q) || (post && post_index == note_index);
   end
 
-  wire unused_bits = &{1'b0, note_node, post_id, first_id, due_read, scan_read};
+  wire unused_bits = &{1'b0, user, note_node, post_id, first_id, due_read, scan_read};
 
 endmodule
 

@@ -2,11 +2,11 @@
 // efa_tx_route - gives each SRD send to a node of the fabric its message context, and passes all other
 // items.
 //
-// In    s_item: consumed WQEs and fences; address handles as they are created and destroyed (held
-//       here in a copy); s_ah_gen: their generations; s_ctx_free, s_ctx_id: the next message context;
-//       s_popped_*: a context has left the posted ones
+// In    s_item: consumed WQEs and fences; s_cfg_profile; address handles as they are created and
+//       destroyed (held here in a copy); s_ah_gen: their generations; s_ctx_free, s_ctx_id: the next
+//       message context; s_popped_*: a context has left the posted ones
 // Out   m_post: contexts to send; with it m_ctx_take, m_ctx_msg: the context is used, and m_sent: its
-//       WQE, which is stored; m_item: the other items, in order; m_ctx_held: contexts that are posted
+//       WQE, which is stored, m_read: its read, if it is one; m_item: the other items, in order; m_ctx_held: contexts that are posted
 // Time  1 cycle, one item per cycle; m_ctx_held follows its cause by one cycle; after rst an
 //       initialisation of one cycle for each address handle
 //
@@ -23,6 +23,7 @@ module efa_tx_route #(
     input wire clk,
     input wire rst,
     output wire m_init_done,
+    input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire s_ah_valid,
     input wire [`EFA_LIMITS__AH_W-1:0] s_ah_index,
     input wire [`EFA_AHC__W-1:0] s_ah_data,
@@ -38,6 +39,8 @@ module efa_tx_route #(
     output wire m_ctx_take,
     output wire [`EFA_TX_MSG__W-1:0] m_ctx_msg,
     output wire [`EFA_WQE_SENT__W-1:0] m_sent_data,
+    output wire m_read_valid,
+    output wire [`EFA_READ_CTX__W-1:0] m_read_data,
     output wire m_post_valid,
     input wire m_post_ready,
     output wire [`EFA_SRD_POST__W-1:0] m_post_data,
@@ -46,8 +49,11 @@ module efa_tx_route #(
     output wire [(1<<CTX_W)-1:0] m_ctx_held
 );
 
+  `include "efa_rdma_fn.vh"
+
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam N = 1 << CTX_W;
+  localparam [4:0] REQUEST_LOG = 5'd16;  // log2 of the bytes of a read request, but the last
   localparam [AH_W:0] ONE = 1;
   localparam [N-1:0] A_CTX = 1;
 
@@ -62,20 +68,27 @@ module efa_tx_route #(
 
   wire initializing = !init_q[AH_W];
 
-  wire [895:0] s_entry = s_item_data[`EFA_WQE_IN__ENTRY];
+  wire [1023:0] s_entry = s_item_data[`EFA_WQE_IN__ENTRY];
   wire [15:0] s_ah = s_entry[`EFA_IO_TX_WQE__META__AH];
   wire [15:0] s_count = s_entry[`EFA_IO_TX_WQE__META__LENGTH];
   wire [15:0] s_buffers = s_entry[`EFA_IO_TX_WQE__META__INLINE_MSG] ? 16'd0 : s_count;
-  wire [31:0] s_len0 = s_buffers >= 16'd1 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH] : 32'd0;
-  wire [31:0] s_len1 = s_buffers >= 16'd2 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] : 32'd0;
+  // The first buffer of an RDMA operation is remote, and has its length.
+  wire s_rdma = is_rdma(s_entry[`EFA_IO_TX_WQE__META__OP_TYPE]);
+  wire [31:0] s_len0 = s_rdma || s_buffers >= 16'd1 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH] : 32'd0;
+  wire [31:0] s_len1 = !s_rdma && s_buffers >= 16'd2 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] : 32'd0;
 
   wire [`EFA_AHC__W-1:0] handle;
-  wire [895:0] entry = r_item_q[`EFA_WQE_IN__ENTRY];
+  wire [1023:0] entry = r_item_q[`EFA_WQE_IN__ENTRY];
   wire [15:0] ah = entry[`EFA_IO_TX_WQE__META__AH];
   wire [15:0] node = handle[`EFA_AHC__NODE];
   wire [3:0] op_type = r_item_q[`EFA_WQE_IN__OP_TYPE];
   wire handle_ok = ah >> AH_W == 16'd0 && handle[`EFA_AHC__LIVE]
       && handle[`EFA_AHC__PD] == r_item_q[`EFA_WQE_IN__PD];
+  wire writes = entry[`EFA_IO_TX_WQE__META__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__RDMA_WRITE;
+  wire reads = entry[`EFA_IO_TX_WQE__META__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__RDMA_READ;
+  wire empty = r_length_q == 32'd0;
+  wire [31:0] last_byte = r_length_q - 32'd1;
+  wire [31:0] last = last_byte >> (reads ? REQUEST_LOG : {1'b0, packet_log(s_cfg_profile)});
   wire is_wqe = !r_item_q[`EFA_WQE_IN__BARRIER] && !r_item_q[`EFA_WQE_IN__FLUSH]
       && !r_item_q[`EFA_WQE_IN__INCOMPLETE];
   wire takes = is_wqe && r_item_q[`EFA_WQE_IN__SRD] && handle_ok && handle[`EFA_AHC__FABRIC]
@@ -87,6 +100,7 @@ module efa_tx_route #(
   reg [`EFA_TX_MSG__W-1:0] ctx_msg;
   reg [`EFA_WQE_SENT__W-1:0] sent;
   reg [`EFA_SRD_POST__W-1:0] post_data;
+  reg [`EFA_READ_CTX__W-1:0] read;
   always @* begin
     ctx_msg = {`EFA_TX_MSG__W{1'b0}};
     ctx_msg[`EFA_TX_MSG__NODE] = node;
@@ -118,6 +132,22 @@ module efa_tx_route #(
     post_data[`EFA_SRD_POST__RNR_RETRY] = r_item_q[`EFA_WQE_IN__RNR_RETRY];
     post_data[`EFA_SRD_POST__NODE] = node;
     post_data[`EFA_SRD_POST__ID] = s_ctx_id;
+    // An operation that is too long is refused at its first transmission.
+    if ((writes || reads) && !empty) post_data[`EFA_SRD_POST__LAST] = last[17:0];
+    post_data[`EFA_SRD_POST__WAITS] = writes && entry[`EFA_IO_TX_WQE__META__HAS_IMM];
+    post_data[`EFA_SRD_POST__READ] = reads;
+    if (!empty) post_data[`EFA_SRD_POST__REST] = {1'b0, last_byte[15:0]} + 17'd1;
+    read = {`EFA_READ_CTX__W{1'b0}};
+    read[`EFA_READ_CTX__ID] = s_ctx_id;
+    read[`EFA_READ_CTX__NODE] = node;
+    read[`EFA_READ_CTX__QP_NUM] = r_item_q[`EFA_WQE_IN__QP_NUM];
+    read[`EFA_READ_CTX__PD] = r_item_q[`EFA_WQE_IN__PD];
+    read[`EFA_READ_CTX__LKEY] = entry[`EFA_IO_TX_WQE__DATA__SGL__1__LKEY__LKEY];
+    read[`EFA_READ_CTX__ADDR] = {
+      entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_HI], entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_LO]
+    };
+    // No response fits an operation that is no read.
+    read[`EFA_READ_CTX__TOTAL] = reads ? r_length_q : 32'd0;
   end
 
   wire [N-1:0] posted = post ? A_CTX << s_ctx_id[CTX_W-1:0] : {N{1'b0}};
@@ -130,6 +160,8 @@ module efa_tx_route #(
   assign m_ctx_take = post;
   assign m_ctx_msg = ctx_msg;
   assign m_sent_data = sent;
+  assign m_read_valid = post;
+  assign m_read_data = read;
   assign m_post_valid = r_valid_q && takes && s_ctx_free;
   assign m_post_data = post_data;
   assign m_ctx_held = held_q;
@@ -163,11 +195,12 @@ module efa_tx_route #(
     if (move) begin
       r_item_q <= s_item_data;
       r_gen_q <= s_ah_gen[{s_ah[AH_W-1:0], 2'b00}+:4];
-      r_length_q <= s_entry[`EFA_IO_TX_WQE__META__INLINE_MSG] ? {16'd0, s_count} : s_len0 + s_len1;
+      r_length_q <= s_entry[`EFA_IO_TX_WQE__META__INLINE_MSG] && !s_rdma ? {16'd0, s_count}
+          : s_len0 + s_len1;
     end
   end
 
-  wire unused_bits = &{1'b0, s_ah, s_entry, entry, handle, r_length_q[31:16]};
+  wire unused_bits = &{1'b0, s_ah, s_entry, entry, handle, last[31:18]};
 
   `EFA_CHECK(!post || !held_q[s_ctx_id[CTX_W-1:0]], "a posted context is posted again")
 

@@ -34,7 +34,7 @@
 module efa_tx_space #(
     parameter NODE_W = `EFA_LIMITS__NODE_W,
     parameter WINDOW_W = `EFA_TRANSPORT__PSN_WINDOW_W,
-    parameter CTX_W = `EFA_LIMITS__MSG_W + 1,
+    parameter CTX_W = `EFA_LIMITS__MSG_W + 1,  // contexts of a kind: of sends, of read responses
     parameter PSN_LEFT = 0,  // packets of a session until PSNs wrap; 0: 2^32
     parameter ORDER_LEFT = 0  // packets of a path until order numbers wrap; 0: 2^16
 ) (
@@ -44,10 +44,10 @@ module efa_tx_space #(
     input wire s_post_valid,
     output wire s_post_ready,
     input wire [`EFA_SRD_POST__W-1:0] s_post_data,
-    input wire [(1<<CTX_W)-1:0] s_ended,
+    input wire [(1<<CTX_W)-1:0] s_ended,  // of sends
     input wire s_purge,
     output wire m_popped_valid,
-    output wire [CTX_W-1:0] m_popped_index,
+    output wire [CTX_W:0] m_popped_index,  // kind, context
     input wire [15:0] s_number,
     output wire m_number_take,
     input wire [23:0] s_ticks,
@@ -75,6 +75,10 @@ module efa_tx_space #(
   localparam NODES = 1 << NODE_W;
   localparam SPACE_W = `EFA_TX_SPACE__W;
   localparam [NODE_W:0] ONE_NODE = 1;
+  localparam [NODES-1:0] A_PEER = 1;
+  localparam ID_W = 33;  // id, with the kind of context above the index
+  localparam USER_W = 20;  // kind and number of the packet
+  localparam [1:0] RESPONSE = `EFA_PACKET_KIND__RESPONSE;
   localparam [31:0] PSNS = PSN_LEFT;
   localparam [31:0] ORDERS = ORDER_LEFT;
   localparam [15:0] FIRST_ORDER = 16'd0 - ORDERS[15:0];
@@ -105,7 +109,10 @@ module efa_tx_space #(
   wire [15:0] p_node = p_data_q[`EFA_SRD_POST__NODE];
   wire p_again = p_data_q[`EFA_SRD_POST__AGAIN];
   wire [31:0] p_id = p_data_q[`EFA_SRD_POST__ID];
-  wire [NODES-1:0] p_bit = {{NODES - 1{1'b0}}, p_valid_q} << p_node[NODE_W-1:0];
+  wire [1:0] p_kind = p_data_q[`EFA_SRD_POST__KIND];
+  wire [ID_W-1:0] p_place = {p_id[31:CTX_W], p_kind == RESPONSE, p_id[CTX_W-1:0]};
+  wire [USER_W-1:0] p_user = {p_kind, p_data_q[`EFA_SRD_POST__PART]};
+  wire [NODES-1:0] p_bit = p_valid_q ? A_PEER << p_node[NODE_W-1:0] : {NODES{1'b0}};
 
   // Transmissions that wait for the output. One more has space, also behind that of t2.
   wire queue_valid;
@@ -140,7 +147,8 @@ module efa_tx_space #(
   wire [7:0] usable = limits_rd_data[`EFA_TX_LIMITS__USABLE];
   wire [2:0] probe_path = limits_rd_data[`EFA_TX_LIMITS__PROBE_PATH];
   wire [1:0] listed;  // 0: after RNR, 1: new
-  wire [63:0] ids;
+  wire [2*ID_W-1:0] ids;
+  wire [2*USER_W-1:0] users;
   wire [1:0] found = t2_direct_q ? 2'b10 : listed;
   wire t2_goes = t2_valid_q && (!t2_direct_q || empty_q[t2_node_q]);
 
@@ -158,8 +166,13 @@ module efa_tx_space #(
       && limits_rd_data[`EFA_TX_LIMITS__PROBE_TURN] != space[`EFA_TX_SPACE__PROBE];
   wire repeats = normal && !probes && may && limits_rd_data[`EFA_TX_LIMITS__AGAIN]
       && limits_rd_data[`EFA_TX_LIMITS__AGAIN_TURN] != space[`EFA_TX_SPACE__AGAIN];
-  wire [31:0] first_id = t2_direct_q ? p_id : listed[0] ? ids[31:0] : ids[63:32];
-  wire ended = s_ended[first_id[CTX_W-1:0]];
+  wire [ID_W-1:0] first = t2_direct_q ? p_place : listed[0] ? ids[ID_W-1:0] : ids[2*ID_W-1:ID_W];
+  wire [31:0] first_id = {first[ID_W-1:CTX_W+1], first[CTX_W-1:0]};
+  wire [1:0] first_kind;
+  wire [17:0] first_part;
+  assign {first_kind, first_part} = t2_direct_q ? p_user
+      : listed[0] ? users[USER_W-1:0] : users[2*USER_W-1:USER_W];
+  wire ended = first_kind != RESPONSE && s_ended[first_id[CTX_W-1:0]];
   wire takes = normal && !probes && !repeats && found != 2'b00;
   wire begins = takes && !ended && may && in_window && !limits_rd_data[`EFA_TX_LIMITS__WAITS];
   wire sends = probes || repeats || begins;
@@ -175,6 +188,10 @@ module efa_tx_space #(
   wire [31:0] behind = psn - oldest;
   wire [31:0] id = probes ? limits_rd_data[`EFA_TX_LIMITS__PROBE_ID]
       : repeats ? limits_rd_data[`EFA_TX_LIMITS__AGAIN_ID] : first_id;
+  wire [17:0] part = probes ? limits_rd_data[`EFA_TX_LIMITS__PROBE_PART]
+      : repeats ? limits_rd_data[`EFA_TX_LIMITS__AGAIN_PART] : first_part;
+  wire [1:0] kind = probes ? limits_rd_data[`EFA_TX_LIMITS__PROBE_KIND]
+      : repeats ? limits_rd_data[`EFA_TX_LIMITS__AGAIN_KIND] : first_kind;
   wire [15:0] order = orders[16*chosen+:16];
 
   reg [SPACE_W-1:0] first_space;
@@ -205,11 +222,15 @@ module efa_tx_space #(
     if (take_number) space_d[`EFA_TX_SPACE__SESSION] = s_number;
     record = {`EFA_TX_RECORD__W{1'b0}};
     record[`EFA_TX_RECORD__ID] = id;
+    record[`EFA_TX_RECORD__PART] = part;
+    record[`EFA_TX_RECORD__KIND] = kind;
     record[`EFA_TX_RECORD__PATH] = path;
     record[`EFA_TX_RECORD__ORDER] = order;
     record[`EFA_TX_RECORD__TICKS] = s_ticks;
     send_d = {`EFA_SRD_SEND__W{1'b0}};
     send_d[`EFA_SRD_SEND__ID] = id;
+    send_d[`EFA_SRD_SEND__PART] = part;
+    send_d[`EFA_SRD_SEND__KIND] = kind;
     send_d[`EFA_SRD_SEND__NODE] = {{16 - NODE_W{1'b0}}, t2_node_q};
     send_d[`EFA_SRD_SEND__PSN] = psn;
     send_d[`EFA_SRD_SEND__SESSION] = take_number ? s_number : session;
@@ -220,6 +241,7 @@ module efa_tx_space #(
     flush_d = {`EFA_SRD_NOTE__W{1'b0}};
     flush_d[`EFA_SRD_NOTE__NODE] = {{16 - NODE_W{1'b0}}, t2_node_q};
     flush_d[`EFA_SRD_NOTE__ID] = first_id;
+    flush_d[`EFA_SRD_NOTE__KIND] = first_kind;
     flush_d[`EFA_SRD_NOTE__STATUS] = limits_rd_data[`EFA_TX_LIMITS__STATUS];
   end
 
@@ -230,14 +252,14 @@ module efa_tx_space #(
   // A cause to look again: a packet joins a list, or new limits that matter.
   wire [NODES-1:0] pushes = push ? p_bit : {NODES{1'b0}};
   wire wake = s_wake_valid && (s_wake_request || !empty_q[s_wake_node]);
-  wire [NODES-1:0] limits_wake = {{NODES - 1{1'b0}}, wake} << s_wake_node;
+  wire [NODES-1:0] limits_wake = wake ? A_PEER << s_wake_node : {NODES{1'b0}};
   wire [NODES-1:0] causes = p_bit | limits_wake;
   wire t0_woken = s_purge || (causes & grant) != {NODES{1'b0}};
   wire t1_woken = s_purge || t1_woken_q || causes[t1_node_q];
   wire t2_turn = t2_valid_q && !t2_direct_q;
   wire idle = t2_turn && !sends && !leaves && !(flush && found != 2'b00) && !t2_woken_q;
-  wire [NODES-1:0] sleeps = {{NODES - 1{1'b0}}, idle} << t2_node_q;
-  wire [NODES-1:0] empties = {{NODES - 1{1'b0}}, idle && listed == 2'b00} << t2_node_q;
+  wire [NODES-1:0] sleeps = idle ? A_PEER << t2_node_q : {NODES{1'b0}};
+  wire [NODES-1:0] empties = listed == 2'b00 ? sleeps : {NODES{1'b0}};
 
   wire now = begins && t2_direct_q && !queue_valid;
 
@@ -245,7 +267,7 @@ module efa_tx_space #(
   assign m_init_done = !initializing && list_init == 2'b11;
   assign s_post_ready = m_init_done;
   assign m_popped_valid = leaves;
-  assign m_popped_index = first_id[CTX_W-1:0];
+  assign m_popped_index = first[CTX_W:0];
   assign m_number_take = take_number;
   assign limits_rd_addr = read_node;
   assign m_send_valid = queue_valid || now;
@@ -280,17 +302,21 @@ module efa_tx_space #(
       localparam [0:0] NEW = place;
       efa_peer_list #(
           .NODE_W(NODE_W),
-          .CTX_W (CTX_W)
+          .CTX_W (CTX_W + 1),
+          .ID_W  (ID_W),
+          .USER_W(USER_W)
       ) u_list (
           .clk(clk),
           .rst(rst),
           .m_init_done(list_init[place]),
           .s_push_valid(push && p_again != NEW),
           .s_push_node(p_node[NODE_W-1:0]),
-          .s_push_id(p_id),
+          .s_push_id(p_place),
+          .s_push_user(p_user),
           .s_look_node(look_node),
           .m_found(listed[place]),
-          .m_id(ids[32*place+:32]),
+          .m_id(ids[ID_W*place+:ID_W]),
+          .m_user(users[USER_W*place+:USER_W]),
           .s_pop(pop[place])
       );
     end

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from tb.env.transactions import Arrival, Event, Packet
 
 _ACK, _SEND = int(defs.PktOpcode.SRD_ACK), int(defs.PktOpcode.SRD_SEND)
+_WRITE = int(defs.PktOpcode.RDMA_WRITE)
 _RNR, _ABORT = defs.IoCompStatus.REMOTE_ERROR_RNR, int(defs.IoCompStatus.REMOTE_ERROR_ABORT)
 _MISMATCH = int(defs.IoCompStatus.REMOTE_ERROR_FEATURE_MISMATCH)
+_BAD_STATUS = int(defs.IoCompStatus.REMOTE_ERROR_BAD_STATUS)
 # Causes of acknowledgements that the sender finds, after the report of the arrival.
 BY_SENDER = (defs.TransportAnomaly.SESSION, defs.TransportAnomaly.PSN)
 _WINDOW = 1 << defs.TRANSPORT.psn_window_w
@@ -422,9 +424,15 @@ class ReliableTransport:
         self._unreported[one.device][reported_route(one)] -= 1
 
     def _execute(self, device: int, packet: bytes) -> int | None:
-        """Gives a packet to the model; returns its outcome. RDMA of a peer is refused."""
+        """Gives a packet to the model; returns its outcome. RDMA that is no write is refused."""
         head = SrdHdrFields.read(packet)
-        status = self._executed(device, packet, head) if head.opcode == _SEND else _MISMATCH
+        status: int | None = _MISMATCH
+        if head.opcode == _SEND:
+            status = self._executed(device, packet, head)
+        elif head.opcode == _WRITE and self._devices[device].device.datapath.responder.enabled:
+            # The model has no outcome for a write without its whole RDMA header.
+            status = self._executed(device, packet, head)
+            status = _BAD_STATUS if status is None else status
         if status is not None:
             key, oldest = (head.src_node, head.session), head.psn - head.behind & PSN_MASK
             outcomes = self._outcomes[device].setdefault(key, Outcomes(oldest, oldest))

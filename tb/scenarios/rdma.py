@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from tb.scenarios.reliable import PATIENCE
 if TYPE_CHECKING:
     from random import Random
 
-STATUS, OPCODE, STATS = defs.IoCompStatus, defs.IoSendOpType, defs.AdminGetStatsType
+STATUS, OPCODE, STATE = defs.IoCompStatus, defs.IoSendOpType, defs.AdminQpState
+STATS = defs.AdminGetStatsType
 WRITABLE = Access(local_write=True, remote_write=True)
 PAGE = 4096
 # A write of several packets, and writes around the ends of flits and pages.
@@ -177,6 +178,40 @@ def refusals(backends: Sequence[Any], rng: Random) -> None:
         assert found == STATUS.REMOTE_ERROR_UNKNOWN_PEER
     far.node.ah_of(writer.near.node.backend.node_id)
     writer.write(1, 0)
+
+
+def endings(
+    backends: Sequence[Any], rng: Random, pause: Callable[[int], object], rounds: int = 24
+) -> None:
+    """Ends the region or the queue pair of the target while a write arrives: no byte changes after
+    the response, and the write ends with OK or a refusal. `pause` lets cycles pass."""
+    nodes = [Node(backend, seed=n) for n, backend in enumerate(backends)]
+    found = set()
+    for turn in range(rounds):
+        writer = Writer(nodes, rng, unsolicited=bool(turn & 1))
+        far, driver = writer.far, nodes[1].driver
+        writer.near.qp.post_write(writer.request(100_000, 5, imm=turn))
+        for node in nodes:
+            node.context.enter_kernel()
+        pause(rng.randrange(3000))
+        way = turn // 2 % 3
+        if way == 0:
+            driver.dereg_mr(writer.region.l_key)
+        elif way == 1:
+            far.qp.destroy()
+        else:
+            driver.modify_qp(far.qp.handle, qp_state=STATE.RESET, cur_qp_state=far.qp.state)
+        after = writer.region.read(0, SPACE)
+        done = writer.near.cq.wait_for(1, **PATIENCE)
+        refusal = STATUS.REMOTE_ERROR_BAD_ADDRESS if way == 0 else STATUS.REMOTE_ERROR_BAD_DEST_QPN
+        status = int(done["status"][0])
+        assert status in (STATUS.OK, refusal), f"turn {turn}: status {status}"
+        assert writer.region.read(0, SPACE) == after, f"turn {turn}: written after the response"
+        whole = bytes(writer.expected[:5]) + writer.data + bytes(writer.expected[100_005:])
+        assert all(new in (old, last) for new, old, last in zip(
+            after, writer.expected, whole, strict=True)), f"turn {turn}: other bytes"  # fmt: skip
+        found.add((way, status))
+    assert len(found) > 3
 
 
 def statistics(writer: Writer) -> dict[str, int]:

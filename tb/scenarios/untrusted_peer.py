@@ -93,7 +93,9 @@ class UntrustedNode:
     def _data(self, target: int) -> bytes:
         rng, odd = self.rng, self._odd
         size = rng.choice((0, 1, 32, 33, 200, MOST_PAYLOAD))
-        opcode = rng.choice((OPCODE.SRD_SEND, OPCODE.SRD_SEND, OPCODE.SRD_SEND, OPCODE.UD_SEND))
+        # The payload of a write begins with a random RDMA header.
+        opcode = rng.choice((OPCODE.SRD_SEND, OPCODE.SRD_SEND, OPCODE.SRD_SEND, OPCODE.UD_SEND,
+                             OPCODE.RDMA_WRITE))  # fmt: skip
         header = SrdHdrFields.pack(
             opcode=odd(opcode, 8), flags=odd(0, 8), length=odd(size, 16),
             src_qpn=rng.getrandbits(16), dst_qpn=rng.choice(self.queues),

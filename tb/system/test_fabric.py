@@ -16,9 +16,6 @@ from tb.scenarios import rdma, reliable
 
 FEATURE_MISMATCH = IoCompStatus.REMOTE_ERROR_FEATURE_MISMATCH
 NODES = "nodes: [{node: 4, backend: verilator}, {node: 7, backend: verilator}, 9]\n"
-CLEAN_PATHS = "{count: 8}"
-LOSSY_PATHS = """{count: 8, default: {
-  latency: 100, loss: 0.05, reorder: {probability: 0.1, depth: 8, delay: 3000}}}"""
 FAULTS = f"""
 seed: 5
 {NODES}paths:
@@ -40,29 +37,32 @@ def test_messages_arrive_once_over_a_fabric_with_faults(pair, sim, unless_long):
         assert names == [sim, sim, "model"]
         assert [device.node_id for device in devices] == [4, 7, 9]
         reliable.exchange([devices[place] for place in pair], Random(3), rounds=2)
-        lost = sum(one.lost for one in devices[0].link.network.path_counters())
-        assert lost > 0
+        assert packets_lost(devices[0]) > 0
     finally:
         devices[0].close()
 
 
-def open_pair(sim, paths, profile="recorded"):
+def packets_lost(device):
+    """Returns how many packets the fabric of a simulated device has lost."""
+    return sum(one.lost for one in device.link.network.path_counters())
+
+
+def open_pair(sim, profile="recorded"):
     """Opens a device of the model with RDMA, and a simulated one with a profile, the target."""
-    fabric = parse_fabric(f"seed: 5\nnodes: [9, 4]\npaths: {paths}\n")
-    [target] = open_backend(sim, fabric=fabric, simulated=[4], model=False, profile=profile)
+    fabric = parse_fabric("nodes: [9, 4, 7]\npaths: {count: 8}\n")
+    # All tests have the build with two devices.
+    target, _ = open_backend(sim, fabric=fabric, simulated=[4, 7], model=False, profile=profile)
     return [ModelBackend(9, "recorded", fabric=target.link.network), target]
 
 
-@pytest.mark.parametrize("profile", ["default", "recorded"])
-def test_rdma_that_a_simulated_device_does_not_know_is_refused(profile, sim, unless_long):
+def test_rdma_that_a_simulated_device_does_not_know_is_refused(sim, unless_long):
     unless_long("fabric")
-    devices = open_pair(sim, "{count: 8}", profile)
+    devices = open_pair(sim, "default")
     with devices[1]:
         a, b = (reliable.Endpoint(reliable.Node(device)) for device in devices)
         target = {**a.towards(b), "remote_addr": b.buffer.addr, "r_key": b.buffer.r_key}
         begin = devices[1].cycles
-        posts = [a.qp.post_read] if profile == "recorded" else [a.qp.post_read, a.qp.post_write]
-        for post in posts:
+        for post in (a.qp.post_read, a.qp.post_write):
             for size in (0, 8, 20_000):
                 post(RdmaWr(**target, sges=[a.sge(0, size)] if size else [], wr_id=size))
                 done = a.cq.wait_for(1, **reliable.PATIENCE)
@@ -71,30 +71,34 @@ def test_rdma_that_a_simulated_device_does_not_know_is_refused(profile, sim, unl
         assert devices[1].cycles - begin < 40_000
 
 
-@pytest.mark.parametrize("paths", [CLEAN_PATHS, LOSSY_PATHS], ids=["clean", "lossy"])
-def test_a_model_writes_memory_of_a_simulated_device(paths, sim, unless_long):
+def test_a_model_writes_memory_of_a_simulated_device(sim, unless_long):
     unless_long("fabric")
-    devices = open_pair(sim, paths)
+    devices = open_pair(sim)
     with devices[1]:
         rdma.write(devices, Random(3))
 
 
 @pytest.mark.parametrize("unsolicited", [False, True], ids=["receives", "unsolicited"])
-@pytest.mark.parametrize("paths", [CLEAN_PATHS, LOSSY_PATHS], ids=["clean", "lossy"])
-def test_a_write_with_immediate_completes_at_a_simulated_device(
-    paths, unsolicited, sim, unless_long
-):
+def test_a_write_with_immediate_completes_at_a_simulated_device(unsolicited, sim, unless_long):
     unless_long("fabric")
-    devices = open_pair(sim, paths)
+    devices = open_pair(sim)
     with devices[1]:
         rdma.write_with_immediate(devices, Random(4), unsolicited)
 
 
 def test_a_simulated_device_refuses_wrong_writes(sim, unless_long):
     unless_long("fabric")
-    devices = open_pair(sim, CLEAN_PATHS)
+    devices = open_pair(sim)
     with devices[1]:
         rdma.refusals(devices, Random(5))
+
+
+def test_no_byte_is_written_after_the_end_of_a_region_or_queue_pair(sim, unless_long):
+    unless_long("fabric")
+    devices = open_pair(sim)
+    with devices[1]:
+        network = devices[1].link.network
+        rdma.endings(devices, Random(6), lambda cycles: network.run(until=network.now + cycles))
 
 
 def test_the_fabric_gives_a_packet_its_cycles(sim, unless_long):

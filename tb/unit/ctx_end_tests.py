@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests efa_ctx_end: outcomes of packets and failed transmissions end message contexts."""
+"""Tests efa_ctx_end: merges outcomes of packets with errors of transmissions that failed here."""
 
 from collections import deque
 
@@ -14,6 +14,7 @@ from tb.lib.waits import drive, until, zero
 from tb.unit.data_bench import Moments, consumed
 
 FLUSHED = IoCompStatus.FLUSHED
+NOTE = INTERNAL.srd_note
 INPUTS = {"s_done": "msg", "s_note": "data", "s_gone": "data"}
 
 
@@ -24,12 +25,12 @@ class Bench:
     an input leave in order.
     """
 
-    def __init__(self, dut, name, gaps=0.0, done=0.0, ack=0.0, gone=0.0):
+    def __init__(self, dut, name, gaps=0.0, done=0.0, note=0.0, gone=0.0):
         self.dut, self.rng = dut, rng_for(name)
         self.inputs = {prefix: StreamDriver(dut, prefix, gaps, [payload])
                        for prefix, payload in INPUTS.items()}  # fmt: skip
         self.done = StreamMonitor(dut, "m_done", done, ["msg"], on_beat=self._done)
-        self.acks = StreamMonitor(dut, "m_ack", ack, ["data"], on_beat=self._ack)
+        self.notes = StreamMonitor(dut, "m_note", note, ["data"], on_beat=self._note)
         self.gone = StreamMonitor(dut, "m_gone", gone, ["data"], on_beat=self._gone)
         self.sources = []  # of each outcome that has left: s_done or s_note
         self.cancel()
@@ -43,7 +44,7 @@ class Bench:
             driver.clear()
         # Items of s_done in order: the message, or what is left of a failed transmission.
         self.messages = deque()
-        self.wanted_acks = {"s_done": deque(), "s_note": deque()}
+        self.wanted_notes = {"s_done": deque(), "s_note": deque()}
         self.wanted_gone = {"s_done": deque(), "s_gone": deque()}
 
     def message(self):
@@ -65,8 +66,11 @@ class Bench:
         self.inputs["s_done"].post({"msg": INTERNAL.tx_msg.pack(**fields)})
         left = set()
         if status != FLUSHED:
-            self.wanted_acks["s_done"].append((send["id"], status, left))
-            left.add("ack")
+            # The bundle of the error has no other field.
+            note = NOTE.pack(node=send["node"], id=send["id"], kind=send["kind"], status=status,
+                             own=1)  # fmt: skip
+            self.wanted_notes["s_done"].append((note, left))
+            left.add("note")
         gone = INTERNAL.srd_gone.pack(
             node=send["node"], session=send["session"], psn=send["psn"])  # fmt: skip
         self.wanted_gone["s_done"].append((gone, left))
@@ -75,9 +79,9 @@ class Bench:
 
     def note(self):
         """Posts the outcome of a packet."""
-        note = dont_care(INTERNAL.srd_note, self.rng, ended=0)
-        self.inputs["s_note"].post({"data": INTERNAL.srd_note.pack(**note)})
-        self.wanted_acks["s_note"].append((note["id"], note["status"], set()))
+        note = NOTE.pack(**dont_care(NOTE, self.rng, ended=0, own=0))
+        self.inputs["s_note"].post({"data": note})
+        self.wanted_notes["s_note"].append((note, set()))
 
     def not_made(self):
         gone = self.rng.getrandbits(INTERNAL.srd_gone.width)
@@ -90,13 +94,13 @@ class Bench:
             self.messages.popleft()
         assert beat["msg"] == self.messages.popleft(), "a message overtakes, or differs"
 
-    def _ack(self, beat):
-        found = INTERNAL.ack_rx.unpack(beat["data"])
-        for source, waiting in self.wanted_acks.items():
-            if waiting and waiting[0][:2] == (found.msg_id, found.status):
+    def _note(self, beat):
+        for source, waiting in self.wanted_notes.items():
+            if waiting and waiting[0][0] == beat["data"]:
                 self.sources.append(source)
-                waiting.popleft()[2].discard("ack")
+                waiting.popleft()[1].discard("note")
                 return
+        found = NOTE.unpack(beat["data"])
         raise AssertionError(f"outcome that nobody posted, or not in order: {found}")
 
     def _gone(self, beat):
@@ -110,7 +114,7 @@ class Bench:
         for driver in self.inputs.values():
             await consumed(driver)
         await ClockCycles(self.dut.clk, 3)
-        for waiting in (*self.wanted_acks.values(), *self.wanted_gone.values()):
+        for waiting in (*self.wanted_notes.values(), *self.wanted_gone.values()):
             assert not waiting, f"did not leave: {waiting}"
         assert not [one for one in self.messages if one != set()]
 
@@ -138,8 +142,8 @@ async def each_leaves_once(dut, pace):
 
 @cocotb.test()
 async def each_status(dut):
-    """transport.ctx_end.status: A failed transmission is an outcome with its status. With FLUSHED
-    it is none. In both cases it was not made."""
+    """transport.ctx_end.status: A failed transmission is an error of this device with its status.
+    With FLUSHED it is none. In both cases it was not made."""
     bench = Bench(dut, "status", 0.2, 0.3, 0.3, 0.3)
     await bench.start()
     for _ in range(3):
@@ -154,7 +158,7 @@ async def each_status(dut):
 async def one_output_stalls(dut):
     """transport.ctx_end.stall: An output that stalls does not hold the others. A failed
     transmission leaves each output once, whatever the other one does."""
-    held = dict.fromkeys(("done", "ack", "gone"), False)
+    held = dict.fromkeys(("done", "note", "gone"), False)
     bench = Bench(dut, "stall", **{name: lambda name=name: held[name] for name in held})
     await bench.start()
     for name in held:
@@ -167,7 +171,7 @@ async def one_output_stalls(dut):
             bench.not_made()
         await ClockCycles(dut.clk, 30)
         waiting = {"done": sum(one != set() for one in bench.messages),
-                   "ack": sum(map(len, bench.wanted_acks.values())),
+                   "note": sum(map(len, bench.wanted_notes.values())),
                    "gone": sum(map(len, bench.wanted_gone.values()))}  # fmt: skip
         # The message is behind the failed transmission.
         free = set(waiting) - {name, "done"}
@@ -185,11 +189,11 @@ async def outcomes_take_turns(dut):
         bench.failure(IoCompStatus.LOCAL_ERROR_BAD_LENGTH)
         bench.note()
         bench.not_made()
-    moments = Moments(dut, "m_ack", "m_gone")
+    moments = Moments(dut, "m_note", "m_gone")
     await bench.settle()
     pairs = zip(bench.sources, bench.sources[1:], strict=False)
     assert all(one != other for one, other in pairs), bench.sources
-    for name in ("m_ack", "m_gone"):
+    for name in ("m_note", "m_gone"):
         assert moments.intervals(name) == {timing("efa_ctx_end", "end").interval}
 
 
@@ -198,37 +202,37 @@ async def same_cycle(dut):
     """transport.ctx_end.time: Each item passes in the same cycle."""
     for prefix, payload in INPUTS.items():
         zero(dut, f"{prefix}_valid", f"{prefix}_{payload}")
-    zero(dut, "m_done_ready", "m_ack_ready", "m_gone_ready")
+    zero(dut, "m_done_ready", "m_note_ready", "m_gone_ready")
     await clock_and_reset(dut)
     assert timing("efa_ctx_end", "end").latency == 0
     failed = INTERNAL.tx_msg.pack(sent=1, status=IoCompStatus.LOCAL_ERROR_BAD_LENGTH)
-    for prefix, payload, outputs in (("s_done", 0, {"done"}), ("s_done", failed, {"ack", "gone"}),
-                                     ("s_note", 0, {"ack"}), ("s_gone", 0, {"gone"})):  # fmt: skip
+    for prefix, payload, outputs in (("s_done", 0, {"done"}), ("s_done", failed, {"note", "gone"}),
+                                     ("s_note", 0, {"note"}), ("s_gone", 0, {"gone"})):  # fmt: skip
         await RisingEdge(dut.clk)
         await Timer(1, "ns")
         drive(dut, **{f"{prefix}_valid": 1, f"{prefix}_{INPUTS[prefix]}": payload})
         await Timer(100, "ps")
-        found = {name for name in ("done", "ack", "gone")
+        found = {name for name in ("done", "note", "gone")
                  if getattr(dut, f"m_{name}_valid").value == 1}  # fmt: skip
         assert found == outputs and getattr(dut, f"{prefix}_ready").value == 0
-        drive(dut, m_done_ready=1, m_ack_ready=1, m_gone_ready=1)
+        drive(dut, m_done_ready=1, m_note_ready=1, m_gone_ready=1)
         await Timer(100, "ps")
         assert getattr(dut, f"{prefix}_ready").value == 1
         await RisingEdge(dut.clk)
-        zero(dut, f"{prefix}_valid", "m_done_ready", "m_ack_ready", "m_gone_ready")
+        zero(dut, f"{prefix}_valid", "m_done_ready", "m_note_ready", "m_gone_ready")
 
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
     """transport.ctx_end.reset: A reset forgets that a part of a failed transmission has left."""
-    held = {"ack": False, "gone": False}
-    bench = Bench(dut, "reset", ack=lambda: held["ack"], gone=lambda: held["gone"])
+    held = {"note": False, "gone": False}
+    bench = Bench(dut, "reset", note=lambda: held["note"], gone=lambda: held["gone"])
     await bench.start()
-    for name in ("ack", "gone") * 3:
+    for name in ("note", "gone") * 3:
         held[name] = True
         await ClockCycles(dut.clk, 2)
         bench.failure(IoCompStatus.LOCAL_ERROR_BAD_LENGTH)
-        other = bench.wanted_gone if name == "ack" else bench.wanted_acks
+        other = bench.wanted_gone if name == "note" else bench.wanted_notes
         await until(dut, lambda other=other: not other["s_done"], "the other part")
         bench.cancel()
         await reset(dut)

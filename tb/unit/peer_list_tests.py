@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests efa_peer_list: a list of message contexts for each peer."""
+"""Tests efa_peer_list: a list of message contexts for each peer, with user bits."""
 
 from collections import Counter, defaultdict, deque
 from itertools import islice
@@ -11,6 +11,13 @@ from cocotb.triggers import RisingEdge
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, until, zero
+
+
+class Entry(NamedTuple):
+    """A context in a list: its id and its user bits."""
+
+    id: int
+    user: int
 
 
 class Look(NamedTuple):
@@ -36,15 +43,17 @@ class RefModel:
         self.pushed, self.popped = Counter(), Counter()
 
     async def start(self):
-        zero(self.dut, "s_push_valid", "s_push_node", "s_push_id", "s_look_node", "s_pop")
+        zero(self.dut, "s_push_valid", "s_push_node", "s_push_id", "s_push_user", "s_look_node",
+             "s_pop")  # fmt: skip
         await clock_and_reset(self.dut)
         await until(self.dut, high(self.dut.m_init_done))
 
     def context(self):
-        """Returns the id of a free context."""
+        """Returns a free context with random user bits."""
         self.rng.shuffle(self.free)
-        high_bits = self.rng.getrandbits(32) // self.contexts
-        return high_bits * self.contexts + self.free.pop()
+        high_bits = self.rng.getrandbits(len(self.dut.s_push_id)) // self.contexts
+        return Entry(high_bits * self.contexts + self.free.pop(),
+                     self.rng.getrandbits(len(self.dut.s_push_user)))  # fmt: skip
 
     async def step(self, look=0, push=None, pop=True):
         """Looks at a list, pushes a context to node `push`, and pops the one that was found two
@@ -54,16 +63,19 @@ class RefModel:
         pops = pop and waits > 0
         pushed = None if push is None else self.context()
         drive(dut, s_look_node=look, s_pop=int(pops), s_push_valid=int(push is not None),
-              s_push_node=push or 0, s_push_id=pushed or 0)  # fmt: skip
+              s_push_node=push or 0, s_push_id=pushed.id if pushed else 0,
+              s_push_user=pushed.user if pushed else 0)  # fmt: skip
         await RisingEdge(dut.clk)
         if seen is not None:
             waiting = self.lists[seen.node]
             allowed = {waiting[0]} if waits else {None, *islice(waiting, seen.more)}
-            found = int(dut.m_id.value) if dut.m_found.value == 1 else None
+            found = None
+            if dut.m_found.value == 1:
+                found = Entry(int(dut.m_id.value), int(dut.m_user.value))
             assert found in allowed, f"list of {seen.node}: found {found}, not {allowed}"
         if pops:
             self.popped[seen.node] += 1
-            self.free.append(self.lists[seen.node].popleft() % self.contexts)
+            self.free.append(self.lists[seen.node].popleft().id % self.contexts)
         self.looks.append(Look(look, self.pushed[look], int(push == look)))
         if push is not None:
             self.lists[push].append(pushed)

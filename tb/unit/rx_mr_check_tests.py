@@ -152,7 +152,8 @@ class Bench:
         dut = self.dut
         fields, _, cpl, ack_tx = self.wanted[0]
         assert (dut.ev_rx_validated_valid.value == 1) == bool(fields["packet"])
-        assert (dut.m_drop.value == 1) == bool(fields["packet"] and ack_tx["status"])
+        assert (dut.m_drop.value == 1) == bool(
+                    fields["packet"] and (fields["drop"] or ack_tx["status"]))  # fmt: skip
         if fields["packet"]:
             event = EVENTS.rx_validated.unpack(int(dut.ev_rx_validated_data.value))
             assert (event.qpn, event.status, event.req_id, event.length, event.drop) == (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests efa_rx_validate: the order of refusals of decisions 0001 and 0010, and the WQE that a
-packet consumes. With RELIABLE, RDMA writes are executed."""
+packet consumes. With RELIABLE, RDMA writes and reads are executed."""
 
-from collections import deque
+from collections import Counter, deque
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
@@ -30,6 +30,7 @@ STATUS = IoCompStatus
 QKEY, GRH, NO_AH = 0xABCD, LIMITS.grh_bytes, LIMITS.reserved_ah
 STATES = AdminQpState
 TAKES = (STATES.RTR, STATES.RTS, STATES.SQD, STATES.SQE)
+REQUEST_MOST = 1 << 16  # bytes of a read request
 RECORDED = 1  # strap of the profile that reports RDMA
 FIELDS = ["header", "rdma", "line", "slot"]
 
@@ -38,7 +39,8 @@ class Claims:
     """Models efa_rq_pop: a packet at stage 1 with its context, a packet at stage 2 with its
     response.
 
-    Now and then the queue at stage 1 is blocked, or descriptors are missing.
+    Now and then the queue at stage 1 is blocked, or descriptors are missing. A queue is not blocked
+    any more once a read response of it is looked up. Models also the table of reads.
     """
 
     def __init__(self, bench):
@@ -48,7 +50,7 @@ class Claims:
 
     def cancel(self):
         self.first, self.second, self.wait, self.blocked = None, None, 0, 0
-        self.leaves = self.step = False
+        self.leaves = self.step = self.looks = self.looked_up = False
 
     async def _run(self):
         dut, bench = self.dut, self.bench
@@ -56,12 +58,14 @@ class Claims:
             await RisingEdge(dut.clk)
             if dut.rst.value == 1:
                 self.cancel()
-                zero(dut, "m_claim_ready", "s_rsp_valid")
+                zero(dut, "m_claim_ready", "s_rsp_valid", "m_look_ready")
                 continue
+            self._look()
             self._edge()
             # Contexts and responses come from registers; the other inputs depend on them.
             dut.qpc_rd_data.value = INTERNAL.qpc.pack(**bench.qps.get(self.first, {}))
-            self.blocked = dut.blocked_rd_data.value = int(bench.rng.random() < bench.parks)
+            shut = bench.rng.random() < bench.parks and not (self.looks or self.looked_up)
+            self.blocked = dut.blocked_rd_data.value = int(shut)
             responses = self.second is not None and self.wait == 0
             dut.s_rsp_valid.value = int(responses)
             if responses:
@@ -94,6 +98,26 @@ class Claims:
                 assert dut.m_end_parked.value == 0
             self.parked = self.leaves and dut.m_end_parked.value == 1
 
+    def _look(self):
+        """Ends the look of a read response at this edge, or in the next cycle."""
+        dut, bench = self.dut, self.bench
+        valid, ready = dut.m_look_valid.value == 1, dut.m_look_ready.value == 1
+        assert valid or not self.looks, "a look ends by itself"
+        if valid and ready:
+            bench.look(INTERNAL.read_look.unpack(int(dut.m_look_data.value)))
+            self.looked_up = True
+        self.looks = valid and not ready
+        answers = self.looks and bench.rng.random() >= bench.look_stalls
+        dut.m_look_ready.value = int(answers)
+        dut.s_found.value = bench.rng.getrandbits(1)
+        if answers:
+            look = INTERNAL.read_look.unpack(int(dut.m_look_data.value))
+            read = bench.found(look.id)
+            dut.s_found.value = int(read is not None)
+            # The read stays until the next look.
+            dut.s_found_read.value = INTERNAL.read_ctx.pack(
+                **dont_care(INTERNAL.read_ctx, bench.rng, **(read or {})))  # fmt: skip
+
     def _edge(self):
         """Models what this edge does with the packets."""
         dut, bench = self.dut, self.bench
@@ -113,6 +137,7 @@ class Claims:
             self.wait -= 1
         if self.step:
             self.second, self.first = self.looked, None
+            self.looked_up = False
             self.wait = bench.rng.randrange(1, 20) if bench.rng.random() < bench.late else 0
         if dut.s_pkt_valid.value == 1 and dut.s_pkt_ready.value == 1:
             header = int(dut.s_pkt_header.value).to_bytes(PktHdr.SIZE, "little")
@@ -149,7 +174,8 @@ class Claims:
 
 
 class Bench:
-    def __init__(self, dut, gaps=0.0, stalls=0.0, late=0.0, err_stalls=0.0, parks=0.0):
+    def __init__(self, dut, gaps=0.0, stalls=0.0, late=0.0, err_stalls=0.0, parks=0.0,
+                 look_stalls=0.0):  # fmt: skip
         self.dut = dut = Bundles(
             dut, s_pkt=INTERNAL.rx_pkt, m_claim=INTERNAL.rx_claim, s_rsp=INTERNAL.rx_claim_rsp,
             m_end=INTERNAL.rx_pkt,
@@ -166,11 +192,18 @@ class Bench:
         self.reliable = int(dut.RELIABLE.value)
         self.profile = dut.s_cfg_profile.value = RECORDED if self.reliable else 0
         self.regions, self.outcomes = Regions(self.rng), set()
+        self.look_stalls = look_stalls
+        # Read responses by read_id: their header, and their read if there is one.
+        self.responded, self.read_id = {}, self.rng.getrandbits(31)
+        self.placed, self.seen_responses = {}, Counter()
+        self.wanted_requests, self.requested = [], []
+        zero(dut, "m_look_ready", "s_found", "s_found_read")
         zero(dut, "s_open", "s_ah_valid", "s_mr_valid", "m_claim_ready", "s_rsp_valid",
              "s_rsp_data", "blocked_rd_data", "qpc_rd_data")  # fmt: skip
         self.packets = StreamDriver(dut, "s_pkt", gaps, FIELDS)
         self.jobs = RawMonitor(dut, "m_job", stalls, ["data", "req", "descs", "pd"],
                                on_beat=self._job)  # fmt: skip
+        self.requests = StreamMonitor(dut, "m_request", stalls, ["data"], on_beat=self._request)
         self.errs = StreamMonitor(dut, "m_err", stalls or err_stalls, ["qpn", "cause"])
 
     async def start(self):
@@ -206,10 +239,11 @@ class Bench:
             descs |= int.from_bytes(desc.pack(), "little") << 128 * number
         self.rings[qpn].append((kind, len(sizes) if kind == "complete" else 2, descs, sizes))
 
-    def send(self, qpn, length, rdma=None, **fields):
+    def send(self, qpn, length, rdma=None, read=None, **fields):
         """Sends a packet; its expected result follows from the rings at its claim.
 
         - `rdma`: fields of the RDMA header, of which the header shows `length` bytes behind
+        - `read`: fields of the read of a response; without them there is none
         """
         rng = self.rng
         header = PktHdr(**{
@@ -222,26 +256,52 @@ class Bench:
         second = PktRdma.unpack(rng.randbytes(PktRdma.SIZE))
         for name, value in (rdma or {}).items():
             setattr(second, name, value)
+        if header.opcode == PktOpcode.READ_RESPONSE:
+            self.read_id = (self.read_id + 1) % (1 << 32)
+            second.read_id = self.read_id
+            self.responded[self.read_id] = (header, second, read)
         raw = {"header": int.from_bytes(header.pack(), "little"),
                "rdma": int.from_bytes(second.pack(), "little"),
                "line": line, "slot": slot}  # fmt: skip
         self.packets.post(raw)
         self.wanted.append((header, second, raw))
 
+    def found(self, read_id):
+        """Returns the fields of the read of a response, None if there is none."""
+        return self.responded[read_id][2]
+
+    def look(self, look):
+        """Checks the look of a response, which is not repeated."""
+        header, rdma, read = self.responded.pop(look.id)
+        assert (look.node, look.qp_num, look.offset, look.bytes) == (
+            header.src_node, header.dst_qpn, rdma.offset, header.length - PktRdma.SIZE)  # fmt: skip
+        if read is not None:
+            self.placed[look.id] = read
+
+    def knows(self, header, *opcodes):
+        """True for an RDMA packet of a peer with one of the opcodes that the device knows."""
+        return header.opcode in opcodes and self.reliable and self.profile == RECORDED
+
     def writes(self, header):
         """True for an RDMA write of a peer that the device knows."""
-        return header.opcode == PktOpcode.RDMA_WRITE and self.reliable and self.profile == RECORDED
+        return self.knows(header, PktOpcode.RDMA_WRITE)
 
     def _refused(self, qp, header, rdma):
-        """Returns the status of a refused RDMA write behind the checks of its QP, else OK."""
+        """Returns the status of a refused RDMA write or read request behind the checks of its QP,
+        else OK."""
+        requests = header.opcode == PktOpcode.READ_REQUEST
+        size, right = header.length - PktRdma.SIZE, "remote_write"
+        if requests:
+            size = 1 << 33 if rdma.count > REQUEST_MOST or size else rdma.count
+            right = "remote_read"
         if self.handles.get((qp["pd"], header.src_node)) is None:
             return STATUS.REMOTE_ERROR_UNKNOWN_PEER
-        if rdma.offset + header.length - PktRdma.SIZE > rdma.total:
+        if rdma.offset + size > rdma.total:
             return STATUS.REMOTE_ERROR_BAD_ADDRESS
         region = self.regions.table.get(rdma.rkey & 0xFF, {})
         if not rdma.total or (
             self.regions.allows(rdma.rkey, qp["pd"], rdma.remote_addr, rdma.total)
-            and region["remote_write"]
+            and region[right]
         ):
             return STATUS.OK
         return STATUS.REMOTE_ERROR_BAD_ADDRESS
@@ -252,7 +312,11 @@ class Bench:
         qpn = header.dst_qpn % 64
         qp = self.qps.get(qpn, {"live": 0})
         need = header.length + (0 if srd else GRH)
-        write = self.writes(header)
+        if self.knows(header, PktOpcode.READ_RESPONSE):
+            # One that is of no read is dropped, and needs no outcome.
+            assert entry is None
+            return STATUS.OK, need
+        write = self.knows(header, PktOpcode.RDMA_WRITE, PktOpcode.READ_REQUEST)
         if header.opcode in RDMA and not write:
             assert entry is None
             return STATUS.REMOTE_ERROR_FEATURE_MISMATCH, need
@@ -265,7 +329,8 @@ class Bench:
             self.wrong_keys[0] += 1
         if write and there and qp["qkey"] == header.qkey:
             status, need = self._refused(qp, header, rdma), 0
-            if status != STATUS.OK or not header.has_imm or qp["unsolicited"]:
+            claims = self.writes(header) and header.has_imm and not qp["unsolicited"]
+            if status != STATUS.OK or not claims:
                 assert entry is None, "a write claims without a reason"
                 return status, need
         else:
@@ -293,16 +358,24 @@ class Bench:
         job = Raw(INTERNAL.rx_job, beat["data"])
         ack_tx, cpl = Raw(INTERNAL.ack_tx, job.raw("ack_tx")), Raw(INTERNAL.cpl, job.raw("cpl"))
         done = status == STATUS.OK
-        silent = write and not header.has_imm
+        request = self.knows(header, PktOpcode.READ_REQUEST)
+        response = self.knows(header, PktOpcode.READ_RESPONSE)
+        silent = (write and not header.has_imm) or request or response
         complete = entry is not None and status == STATUS.REMOTE_ERROR_BAD_STATUS or (
             done and not silent)  # fmt: skip
         assert ack_tx.status == status
         assert (job.packet, job.ack, job.complete) == (1, int(srd), int(complete))
         assert (job.line, job.slot) == (raw["line"], raw["slot"])
-        assert job.rdma == int(write and done)
         payload = header.length - (PktRdma.SIZE if write else 0)
-        if done:
-            assert job.length == payload
+        if request and done and rdma.count:
+            self._requested(header, rdma)
+        if response:
+            self._response(job, header, rdma)
+        else:
+            assert (job.rdma, job.read, job.drop) == (int(write and done), 0, 0)
+            sizes = (0, 0) if request else (payload if write else need, payload)
+            assert job.write == int(done and sizes[0] > 0)
+            assert job.length == sizes[1] or request or not done
         assert (
             ack_tx.dst_node,
             ack_tx.dst_qpn,
@@ -318,7 +391,6 @@ class Bench:
             header.msg_id,
             header.path,
         )
-        assert job.write == int(done and (payload if write else need) > 0)
         assert cpl.qpn == qpn
         if write and done:
             self._written(job, cpl, header, rdma, entry)
@@ -333,7 +405,7 @@ class Bench:
             wanted = STATUS.OK if kind == "complete" else STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
             assert cpl.status == wanted
             assert (cpl.unsolicited, cpl.length_hi, cpl.req_id_ex) == (0, 0, 0)
-        if done and not write:
+        if done and not (write or request or response):
             known = self.handles.get((qp["pd"], header.src_node))
             assert cpl.ah == (NO_AH if known is None else known)
             assert (cpl.has_imm, cpl.imm, cpl.src_qpn, cpl.src_node, cpl.length) == (
@@ -341,8 +413,8 @@ class Bench:
             assert job.grh == int(not srd) and job.size0 == sizes[0]
             assert job.size1 == (sizes[1] if count == 2 else 0)
             requests = [need > 0 and sizes[0] > 0, need > sizes[0]]
-            request = int(beat["req"], 2)
-            assert request == requests[0] + 2 * requests[1], (request, need, sizes)
+            found = int(beat["req"], 2)
+            assert found == requests[0] + 2 * requests[1], (found, need, sizes)
             descs_seen = int(beat["descs"], 2)
             for number in (0, 1):
                 if requests[number]:
@@ -372,6 +444,43 @@ class Bench:
         assert (cpl.unsolicited, cpl.has_imm, cpl.imm, cpl.src_qpn, cpl.req_id_ex) == (
             int(unsolicited), 1, header.imm, header.src_qpn, 0)  # fmt: skip
 
+    def _response(self, job, header, rdma):
+        """Checks the job of a read response: its bytes are placed, or it ends its read, or it is
+        dropped."""
+        read = self.placed.pop(rdma.read_id, None)
+        self.seen_responses["no read" if read is None else "read"] += 1
+        # One that is too short has no look.
+        self.responded.pop(rdma.read_id, None)
+        assert job.read == int(read is not None)
+        status = None
+        if read is not None:
+            status = rdma.status
+            size = header.length - PktRdma.SIZE
+            if not status and not self.regions.allows(
+                    read["lkey"], read["pd"], read["addr"], read["total"], write=True):  # fmt: skip
+                status = STATUS.LOCAL_ERROR_INVALID_LKEY
+            assert job.placed == INTERNAL.read_placed.pack(
+                id=read["id"], slot=rdma.offset // REQUEST_MOST % 4, bytes=size, status=status)
+            self.seen_responses[f"status {min(status, 15)}"] += 1
+        places = status == STATUS.OK
+        assert (job.rdma, job.drop) == (int(places), int(not places))
+        assert job.write == int(places and size > 0)
+        if places:
+            assert (job.grh, job.offset, job.length, job.size0) == (0, rdma.offset, size, size)
+            assert job.sge0_loc == INTERNAL.mr_loc.pack(
+                **self.regions.loc(read["lkey"], read["addr"]))  # fmt: skip
+
+    def _requested(self, header, rdma):
+        """Adds an accepted read request to those that must leave."""
+        qpn = header.dst_qpn % 64
+        self.wanted_requests.append(INTERNAL.read_job.pack(
+            node=header.src_node, qpn=qpn, qp_num=header.dst_qpn, dst_qpn=header.src_qpn,
+            pd=self.qps[qpn]["pd"], rkey=rdma.rkey & 0xFFFFFF, addr=rdma.remote_addr,
+            total=rdma.total, offset=rdma.offset, count=rdma.count, read_id=rdma.read_id))
+
+    def _request(self, beat):
+        self.requested.append(beat["data"])
+
     def park(self, raw):
         """Models a parked packet: it is offered again behind the other packets."""
         # Packets before it that have not left yet are validated already.
@@ -394,6 +503,9 @@ class Bench:
         await ClockCycles(self.dut.clk, 8)
         assert list(self.errs.beats) == self.wanted_errs
         assert self.wrong_keys[0] == self.wrong_keys[1]
+        await until(self.dut, lambda: len(self.requested) == len(self.wanted_requests), "requests")
+        assert self.requested == self.wanted_requests
+        assert not self.placed, "a response that was found has no job"
         assert self.ended == self.jobs_seen and not self.responses
 
 
@@ -461,16 +573,21 @@ async def peers_and_regions(bench, domains):
     await bench.regions.report(bench.dut, pages=False)
 
 
-def random_write(bench, qpn):
-    """Sends an RDMA write to a QP: most are right, the others have one wrong value."""
+def random_write(bench, qpn, opcode=PktOpcode.RDMA_WRITE):
+    """Sends an RDMA write or read request to a QP: most are right, the others have one wrong
+    value."""
     rng = bench.rng
     qp = bench.qps[qpn]
+    requests = opcode == PktOpcode.READ_REQUEST
+    right = "remote_read" if requests else "remote_write"
     regions = list(bench.regions.table.values())
-    own = [one for one in regions if one["pd"] == qp["pd"] and one["remote_write"]]
+    own = [one for one in regions if one["pd"] == qp["pd"] and one[right]]
     region = rng.choice(own or regions)
     total = min(region["length"], rng.choice((0, 1, 8928, rng.getrandbits(16) + 1,
                                               rng.getrandbits(32))))  # fmt: skip
     size = min(total, rng.choice((0, 1, 32, 8928, rng.randrange(8929))))
+    if requests:
+        size = min(total, rng.choice((0, 1, 4096, 65_535, 65_536, rng.randrange(65_537))))
     offset = rng.choice((0, total - size, rng.randrange(total - size + 1)))
     space = region["length"] - total
     addr = region["iova"] + rng.choice((0, space, rng.randrange(space + 1)))
@@ -479,6 +596,8 @@ def random_write(bench, qpn):
     rdma = {"remote_addr": addr, "rkey": region["key"], "total": total, "offset": offset}
     fields = {"src_node": rng.choice(known or [1])}
     length = PktRdma.SIZE + size
+    if requests:
+        rdma["count"], length = size, PktRdma.SIZE
     fault = rng.randrange(22)
     other = rng.choice(regions)
     if fault == 0:
@@ -505,11 +624,44 @@ def random_write(bench, qpn):
         fields["opcode"] = rng.choice(RDMA)
     elif fault == 11:
         fields["opcode"], length = PktOpcode.SRD_SEND, rng.randrange(8929)
-    bench.send(qpn, length, rdma, **{"opcode": PktOpcode.RDMA_WRITE, **fields})
+    elif fault == 12 and requests:
+        # One byte too much for a request, and not for its operation.
+        rdma |= {"count": rng.choice((65_537, 1 << 17, 1 << rng.randrange(17, 32))), "offset": 0}
+    elif fault == 13 and requests:
+        length += rng.choice((1, 64))
+    bench.send(qpn, length, rdma, **{"opcode": opcode, **fields})
+
+
+def random_response(bench, qpn):
+    """Sends a read response to a QP, of a read or of none."""
+    rng = bench.rng
+    regions = list(bench.regions.table.values())
+    writable = [one for one in regions if one["local_write"]]
+    region = rng.choice(writable if writable and rng.random() < 0.8 else regions)
+    total = min(region["length"], rng.choice((1, 8928, rng.getrandbits(16) + 1,
+                                              rng.randrange(1, 1 << 30))))  # fmt: skip
+    size = min(total, rng.choice((0, 1, 32, 8928, rng.randrange(8929))))
+    addr = region["iova"] + rng.randrange(region["length"] - total + 1)
+    read = dont_care(INTERNAL.read_ctx, rng, pd=region["pd"], lkey=region["key"], addr=addr,
+                     total=total)  # fmt: skip
+    fault = rng.randrange(12)
+    if fault == 0:
+        read["lkey"] ^= 1 << rng.randrange(24)
+    elif fault == 1:
+        read["pd"] ^= 1 << rng.randrange(10)
+    elif fault == 2:
+        read["addr"] = region["iova"] + region["length"] - total + 1
+    elif fault == 3:
+        read["addr"] = max(0, region["iova"] - 1)
+    status = rng.choice((0,) * 6 + (STATUS.REMOTE_ERROR_BAD_ADDRESS, 1 << rng.randrange(8)))
+    rdma = {"offset": rng.choice((0, total - size, rng.getrandbits(32))), "status": status}
+    length = rng.randrange(PktRdma.SIZE) if fault == 4 else PktRdma.SIZE + size
+    bench.send(qpn, length, rdma, read if rng.random() < 0.8 else None, qkey=0,
+               opcode=PktOpcode.READ_RESPONSE, src_node=rng.choice((rng.randrange(8), 0x103)))
 
 
 @cocotb.test()
-@cocotb.parametrize(pace=[(0.0, 0.0, 0.0, 0.0), (0.5, 0.5, 0.3, 0.0), (0.1, 0.3, 0.3, 0.2)])
+@cocotb.parametrize(pace=[(0.0, 0.0, 0.0, 0.0), (0.3, 0.4, 0.3, 0.2)])
 async def writes_match_the_rule(dut, pace):
     """data.rx_validate.write: RDMA writes with every wrong value give the status of decision 0010;
     only a permitted one with an immediate claims, unless its QP has unsolicited receives."""
@@ -526,7 +678,7 @@ async def writes_match_the_rule(dut, pace):
         while len(bench.rings[qpn]) < 2:
             random_entry(bench, qpn)
         kind = bench.rings[qpn][0][0]
-        random_write(bench, qpn)
+        random_write(bench, qpn, PktOpcode.RDMA_WRITE if turn <= 600 else rng.choice(RDMA))
         # The head of the ring must not move between the claim of a packet and its prediction.
         await bench.settle()
         if kind in ("none", "failed") and bench.rings[qpn] and rng.random() < 0.7:
@@ -544,10 +696,76 @@ async def writes_match_the_rule(dut, pace):
 
 
 @cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0, 0.0, 0.0), (0.5, 0.5, 0.3, 0.0), (0.1, 0.3, 0.3, 0.2)])
+async def requests_match_the_rule(dut, pace):
+    """data.rx_validate.request: Read requests with every wrong value give the status of decision
+    0010; an accepted one that is not empty leaves once, and none claims."""
+    *pace, parks = pace
+    bench = Bench(dut, *pace, parks=parks)
+    await bench.start()
+    rng = bench.rng
+    for qpn in range(12):
+        state = STATES(qpn % 7) if qpn < 7 else STATES.RTS
+        bench.qp(qpn, state, int(qpn != 8), qpn % 3, unsolicited=qpn >> 2 & 1)
+        # Some packets have another opcode, and may claim.
+        for _ in range(60):
+            bench.post(qpn, "complete", 9000)
+    await peers_and_regions(bench, range(3))
+    for turn in range(600):
+        random_write(bench, rng.choice((*range(12), 7, 9, 10, 11, 7, 9, 10, 11)),
+                     PktOpcode.READ_REQUEST)  # fmt: skip
+        if rng.random() < 0.3:
+            await bench.settle()
+        if turn == 500:
+            await bench.settle()
+            bench.profile = dut.s_cfg_profile.value = 0
+    await bench.settle()
+    if bench.reliable:
+        found = {status for code, status in bench.outcomes if code == PktOpcode.READ_REQUEST}
+        assert found == {
+            STATUS.OK, STATUS.REMOTE_ERROR_BAD_DEST_QPN, STATUS.REMOTE_ERROR_UNKNOWN_PEER,
+            STATUS.REMOTE_ERROR_BAD_ADDRESS, STATUS.REMOTE_ERROR_FEATURE_MISMATCH,
+            STATUS.REMOTE_ERROR_BAD_STATUS}  # fmt: skip
+        assert len(bench.requested) > 50
+    else:
+        assert not bench.requested
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0, 0.0, 0.0, 0.0), (0.5, 0.5, 0.3, 0.0, 0.5),
+                          (0.1, 0.3, 0.3, 0.2, 0.8)])  # fmt: skip
+async def responses_match_the_rule(dut, pace):
+    """data.rx_validate.response: A read response is looked up once. Bytes of a read go to its local
+    region if that permits it, another status ends the read, and one of no read is dropped. None
+    claims, whatever the state of its QP."""
+    *pace, parks, look_stalls = pace
+    bench = Bench(dut, *pace, parks=parks, look_stalls=look_stalls)
+    await bench.start()
+    rng = bench.rng
+    for qpn in range(12):
+        bench.qp(qpn, STATES(qpn % 7), int(qpn != 8), qpn % 3)
+    await peers_and_regions(bench, range(3))
+    for turn in range(400):
+        random_response(bench, rng.randrange(14))
+        if rng.random() < 0.1:
+            await bench.settle()
+        if turn == 350:
+            await bench.settle()
+            bench.profile = dut.s_cfg_profile.value = 0
+    await bench.settle()
+    seen = bench.seen_responses
+    if bench.reliable:
+        assert min(seen[f"status {status}"] for status in (0, 5, 7)) > 5, seen
+        assert seen["no read"] > 20 and seen["read"] > 20
+    else:
+        assert not seen
+
+
+@cocotb.test()
 async def writes_and_sends_follow_each_other(dut):
-    """data.rx_validate.mixed: Back-to-back writes and sends of several queues keep their order and
-    their fields, some of them parked."""
-    bench = Bench(dut, 0.1, 0.3, 0.2, parks=0.1)
+    """data.rx_validate.mixed: Back-to-back writes, read requests, responses and sends of several
+    queues keep their order and their fields, some of them parked."""
+    bench = Bench(dut, 0.1, 0.3, 0.2, parks=0.1, look_stalls=0.3)
     await bench.start()
     rng = bench.rng
     for qpn in range(4):
@@ -555,14 +773,17 @@ async def writes_and_sends_follow_each_other(dut):
         for _ in range(200):
             bench.post(qpn, "complete", 9000)
     await peers_and_regions(bench, range(2))
-    for _ in range(200):
+    for _ in range(300):
         qpn = rng.randrange(4)
-        if rng.random() < 0.4:
+        kind = rng.random()
+        if kind < 0.3:
             bench.send(qpn, rng.randrange(2000), src_node=rng.randrange(8))
+        elif kind < 0.5:
+            random_response(bench, qpn)
         else:
-            random_write(bench, qpn)
+            random_write(bench, qpn, rng.choice((PktOpcode.RDMA_WRITE, PktOpcode.READ_REQUEST)))
     await bench.settle()
-    assert bench.ended == 200
+    assert bench.ended == 300
 
 
 @cocotb.test()
@@ -782,6 +1003,13 @@ async def cycles(dut):
         for _ in range(12):
             bench.send(1, PktRdma.SIZE + 64, rdma, opcode=PktOpcode.RDMA_WRITE, has_imm=0,
                        src_node=node)  # fmt: skip
+        await bench.settle()
+        moments.hold("efa_rx_validate", "write", "s_pkt", "m_job")
+        moments.clear()
+        region = next(one for one in bench.regions.table.values() if one["remote_read"])
+        rdma |= {"rkey": region["key"], "remote_addr": region["iova"], "count": 64}
+        for _ in range(12):
+            bench.send(1, PktRdma.SIZE, rdma, opcode=PktOpcode.READ_REQUEST, src_node=node)
         await bench.settle()
         moments.hold("efa_rx_validate", "write", "s_pkt", "m_job")
 

@@ -303,7 +303,7 @@ class Bench:
         for name, value in wanted.items():
             assert getattr(item, name) == value, f"{name} of WQE {count} of queue {item.qpn}"
         if not missing:
-            width = 896 if queue.wide else 512
+            width = 1024 if queue.wide else 512
             assert item.entry & (1 << width) - 1 == image & (1 << width) - 1
         # The first incomplete WQE halts its queue; no WQE behind it is consumed until the flush.
         if not queue.flushing:

@@ -19,7 +19,7 @@ from efa_cosim.fabric.description import (
     PathProperties,
 )
 from efa_cosim.fabric.network import Network
-from efa_cosim.layouts.defs import INTERNAL, TRANSPORT, IoCompStatus, PktOpcode
+from efa_cosim.layouts.defs import INTERNAL, TRANSPORT, IoCompStatus, PacketKind, PktOpcode
 from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
 from efa_cosim.layouts.layout import Constants
 from efa_cosim.transport.endpoint import Endpoint
@@ -36,7 +36,7 @@ from tb.lib.stream import (
     rng_for,
 )
 from tb.lib.waits import high, until, zero
-from tb.unit.srd_sender_rules import GONE, OK, RNR, Job, Rules
+from tb.unit.srd_sender_rules import GONE, OK, RNR, Job, Rules, key_of
 
 ABORT = IoCompStatus.REMOTE_ERROR_ABORT
 STATUSES = sorted(REFUSALS - {ABORT})
@@ -217,7 +217,7 @@ class Bench:
         self.jobs, self.done, self.executed = {}, {}, defaultdict(list)
         # Upper bits of the next id of each context.
         bits = 32 - int(dut.CTX_W.value)
-        self.generation = [self.rng.getrandbits(bits) for _ in range(self.contexts)]
+        self.generation = [self.rng.getrandbits(bits) for _ in range(2 * self.contexts)]
         self.count = Counter()
         self.ends = False
         self.cycle = 0
@@ -229,12 +229,13 @@ class Bench:
         zero(dut, "s_cfg_paths", "s_ended", "s_purge")
         self.pins = Bundles(dut, s_post=INTERNAL.srd_post, m_send=INTERNAL.srd_send,
                             s_gone=INTERNAL.srd_gone, m_note=INTERNAL.srd_note)  # fmt: skip
-        self.posts = StreamDriver(self.pins, "s_post", gaps, ["again", "node", "id"])
+        fields = ["again", "node", "id", "part", "kind", "rnr_retry", "last", "waits"]
+        self.posts = StreamDriver(self.pins, "s_post", gaps, fields)
         self.gones = StreamDriver(self.pins, "s_gone", 0, ["node", "session", "psn"])
         self.acks = StreamDriver(dut, "s_ack", 0, ["data"])
-        fields = ["id", "node", "psn", "session", "incarnation", "path", "behind"]
+        fields = ["id", "part", "kind", "node", "psn", "session", "incarnation", "path", "behind"]
         self.sends = StreamMonitor(self.pins, "m_send", self._full, fields, on_beat=self._send)
-        fields = ["ended", "node", "id", "status"]
+        fields = ["ended", "node", "id", "status", "kind", "gone", "own"]
         self.notes = StreamMonitor(self.pins, "m_note", note_stalls, fields, on_beat=self._note)
 
     def _fabric(self, peers, properties, overrides):
@@ -255,13 +256,14 @@ class Bench:
 
     def _restart(self):
         """Forgets all of the user, at the beginning and after a reset."""
-        self.free = deque(range(self.contexts))
+        # Contexts of sends, and of read responses.
+        self.free = deque(range(self.contexts)), deque(range(self.contexts, 2 * self.contexts))
         self.backlog = deque()  # jobs without a context
         self.given = deque()  # (job, again) and their beats, in the order of s_post
         self.acks_given, self.gones_given = deque(), deque()
         self.shown = {}  # by node: incarnation of its last acknowledgement, and flow
         self.backing_off = {}  # job: its timer
-        self.active = {}  # by id, jobs whose message has not ended
+        self.active = {}  # by key, jobs whose message has not ended
         self.seen = [one.sent for one in (self.posts, self.acks, self.gones)]
         self.posted = set()  # contexts that have not left the posted ones
         # Contexts whose messages have ended; a test switches `ends` on before its first post.
@@ -312,11 +314,15 @@ class Bench:
 
     # The user.
 
-    def post(self, node, count=1):
-        """Queues packets to a node; returns their jobs."""
-        jobs = []
+    def context(self, job):
+        """Returns the number of the context of a job; those of read responses follow the others."""
+        return job.id % self.contexts + self.contexts * job.response
+
+    def post(self, node, count=1, response=False):
+        """Queues packets to a node, or of read responses; returns their jobs."""
+        jobs, kind = [], PacketKind.RESPONSE if response else PacketKind.ALONE
         for _ in range(count):
-            job = Job(len(self.jobs), node)
+            job = Job(len(self.jobs), node, kind=kind)
             self.jobs[job.name] = job
             self.backlog.append(job)
             jobs.append(job)
@@ -324,6 +330,7 @@ class Bench:
 
     def cancel(self, job):
         """Ends the message of a job: its transmissions are no longer made."""
+        assert not job.response, "only sends are canceled"
         if job.name in self.done or job.ending is not None:
             return
         job.cancelled = True
@@ -332,10 +339,10 @@ class Bench:
             self.done[job.name] = GONE
         elif job in self.backing_off:
             self.backing_off.pop(job).cancel()
-            del self.rules.by_id[job.id]
+            del self.rules.by_id[job.key]
             self._finish(job, GONE)
         else:
-            self.active.pop(job.id, None)
+            self.active.pop(job.key, None)
             self._end_context(job)
 
     def _end_context(self, job):
@@ -350,9 +357,9 @@ class Bench:
             index = int(dut.m_popped_index.value)
             assert index in self.posted, f"context {index} is not posted, or was popped before"
             self.posted.remove(index)
-            if self.ends and int(dut.s_ended.value) >> index & 1:
+            if self.ends and index < self.contexts and int(dut.s_ended.value) >> index & 1:
                 job = next(one for one in self.rules.by_id.values()
-                           if one.id % self.contexts == index)  # fmt: skip
+                           if self.context(one) == index)  # fmt: skip
                 self.count["left unsent"] += 1
                 self.rules.left(job)
         if self.ends:
@@ -361,28 +368,41 @@ class Bench:
 
     def _feed(self):
         """Posts jobs as long as contexts are free."""
-        while self.backlog and self.free and len(self.given) < 3:
-            job, index = self.backlog.popleft(), self.free.popleft()
-            job.id = self.generation[index] * self.contexts + index & 0xFFFFFFFF
+        while self.backlog and len(self.given) < 3:
+            free = self.free[self.backlog[0].response]
+            if not free:
+                break
+            job, index = self.backlog.popleft(), free.popleft()
+            # Ids of sends and of read responses may be equal.
+            place = index % self.contexts
+            job.id = self.generation[index] * self.contexts + place & 0xFFFFFFFF
+            job.part = self.rng.getrandbits(18)
+            if not job.response:
+                job.kind = self.rng.choice((PacketKind.PART, PacketKind.ALONE))
+                self.ended &= ~(1 << index)
             self.generation[index] += 1
-            self.active[job.id] = job
-            self.ended &= ~(1 << index)
+            self.active[job.key] = job
             self._give(job, False)
 
     def _give(self, job, again):
         self.given.append((job, again))
-        self.posts.post({"again": int(again), "node": job.node, "id": job.id})
+        # Limits of the message are those of other modules.
+        others = {"rnr_retry": self.rng.getrandbits(3), "last": self.rng.getrandbits(18),
+                  "waits": self.rng.getrandbits(1)}  # fmt: skip
+        self.posts.post({"again": int(again), "node": job.node, "id": job.id, "part": job.part,
+                         "kind": job.kind, **others})  # fmt: skip
 
     def _finish(self, job, status):
         assert job.name not in self.done, f"second end of packet {job.name}: {status}"
         self.done[job.name] = status
-        self.active.pop(job.id, None)
-        index = job.id % self.contexts
-        self.ended |= 1 << index
+        self.active.pop(job.key, None)
+        index = self.context(job)
+        if not job.response:
+            self.ended |= 1 << index
         # An outcome of the past may still come.
         wait = self.rules.late if status == GONE or job.ending is not None else 1
         self.network.at(self.network.now + wait,
-                        lambda free=self.free: free.append(index))  # fmt: skip
+                        lambda free=self.free[job.response]: free.append(index))  # fmt: skip
 
     def _gone(self, job):
         self._finish(job, GONE if job.ending is None else job.ending)
@@ -391,25 +411,25 @@ class Bench:
         job = self.rules.noted(beat)
         if beat["ended"]:
             self._end_session(beat["node"], beat["status"])
-        elif job is not None and beat["status"] == RNR and job.id in self.active:
+        elif job in self.active.values() and beat["status"] == RNR and not job.response:
             wait = self.rng.randrange(1, self.back_off + 1)
             self.count["back-off"] += 1
             self.backing_off[job] = self.network.at(
                 self.network.now + wait, lambda: self._again(job))  # fmt: skip
         elif job is not None:
-            self.rules.by_id.pop(job.id, None)
+            self.rules.by_id.pop(job.key, None)
             self._finish(job, beat["status"] if job.ending is None else job.ending)
 
     def _end_session(self, node, status):
         """Ends the messages that have had a packet in a session: also those after RNR."""
         for job in [one for one in self.backing_off if one.node == node]:
             self.backing_off.pop(job).cancel()
-            del self.rules.by_id[job.id]
+            del self.rules.by_id[job.key]
             self._finish(job, status)
         for job in list(self.active.values()):
             if job.node == node and job.again and (job.flight is None or job.flight.noted):
                 job.ending = status
-                del self.active[job.id]
+                del self.active[job.key]
                 self._end_context(job)
 
     def _again(self, job):
@@ -426,7 +446,7 @@ class Bench:
         # Its packet may have been posted in the cycle before.
         self._take_posts()
         self.rules.sent(beat)
-        job = self.active.get(beat["id"])
+        job = self.active.get(key_of(beat))
         now = self.network.now
         if job is None:
             # The transmission reads its context, which has ended.
@@ -521,7 +541,7 @@ class Bench:
         """Gives the handshakes of posts to the rules."""
         while self.posts.sent > self.seen[0]:
             self.seen[0] += 1
-            index = self.given[0][0].id % self.contexts
+            index = self.context(self.given[0][0])
             assert index not in self.posted
             self.posted.add(index)
             self.rules.posted(*self.given.popleft())

@@ -16,7 +16,7 @@ then on the sender may know it. The sender must know it `late` cycles after its 
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from efa_cosim.layouts.defs import TRANSPORT, IoCompStatus, TransportAnomaly
+from efa_cosim.layouts.defs import TRANSPORT, IoCompStatus, PacketKind, TransportAnomaly
 from efa_cosim.layouts.fields import SrdAckFields
 from efa_cosim.transport.packets import NUMBER_MASK, PSN_MASK, number_distance, psn_distance
 
@@ -35,10 +35,16 @@ GONE = "gone"  # resolved since its message has ended
 ROUND_CYCLES = TRANSPORT.rto_min * TRANSPORT.tick_cycles // 2
 
 
+def key_of(beat):
+    """Returns the id of a packet with the kind of its context: a send, or a read response."""
+    return beat["id"] | (beat["kind"] == PacketKind.RESPONSE) << 32
+
+
 @dataclass(eq=False)
 class Job:
-    """A packet of the user: its name, destination and id.
+    """A packet of the user: its name, destination, id, and number in its message.
 
+    - `kind`: what it is to its message
     - `flight`: its present PSN, None before the first transmission
     - `status`: its last outcome
     - `again`: it was posted again after RNR; `ending`: status of its session, which has ended
@@ -47,12 +53,24 @@ class Job:
     name: int
     node: int
     id: int = 0
+    part: int = 0
+    kind: int = PacketKind.ALONE
     flight: "Flight | None" = None
     status: object = None
     cancelled: bool = False
     went: bool = False  # a transmission was not made
     again: bool = False
     ending: int | None = None
+
+    @property
+    def response(self):
+        """Returns True for a packet of a read response, whose contexts have ids of their own."""
+        return self.kind == PacketKind.RESPONSE
+
+    @property
+    def key(self):
+        """Returns the id with the kind of its context."""
+        return key_of({"kind": self.kind, "id": self.id})
 
 
 @dataclass(eq=False)
@@ -154,6 +172,7 @@ class Rules:
         """Forgets all: the sender has taken a number as its incarnation."""
         self.newest = number
         self.peers, self.by_id, self.gone_ids = {}, {}, {}
+        self.unsent = {}  # by key: packets that have ended without an outcome, without their note
         self.anomalies.clear()
 
     def peer(self, node):
@@ -208,17 +227,20 @@ class Rules:
         peer = self.peer(job.node)
         job.flight = None
         if not again:
-            assert job.id not in self.by_id, f"the bench posts id {job.id:#x} twice"
-        self.by_id[job.id] = job
+            assert job.key not in self.by_id, f"the bench posts id {job.id:#x} twice"
+        self.by_id[job.key] = job
         (peer.again if again else peer.fresh).append((job, self.flow))
 
     def gone(self, node, number, psn):
         """Takes a transmission that was not made, at its handshake."""
         session = next((one for one in self.peer(node).sessions if one.number == number), None)
-        if session is None or psn not in session.unresolved:
+        flight = None if session is None else session.flights.get(psn)
+        if flight is None:
             return
-        flight = session.flights[psn]
+        # The acknowledgement of an earlier transmission may be handled later.
         flight.job.went = True
+        if psn not in session.unresolved:
+            return
         # The end of a session and this input may come in any order.
         if session.closing is None:
             self._busy = max(self._busy, self.flow) + ACK_CYCLES
@@ -234,17 +256,18 @@ class Rules:
             for one in [one for one in queue if one[0] is job]:
                 queue.remove(one)
         job.status = GONE
-        self.by_id.pop(job.id, None)
-        self.gone_ids[job.id] = job, self.flow
+        self.by_id.pop(job.key, None)
+        self.gone_ids[job.key] = job, self.flow
         self.on_gone(job)
 
     def _end_gone(self, flight):
         """Ends a packet without an outcome."""
         job = flight.job
         job.status, flight.noted = GONE, True
+        self.unsent[job.key] = job
         flight.session.open -= 1
-        self.by_id.pop(job.id, None)
-        self.gone_ids[job.id] = job, self.flow
+        self.by_id.pop(job.key, None)
+        self.gone_ids[job.key] = job, self.flow
         self.count["gone"] += 1
         self.on_gone(job)
 
@@ -408,11 +431,14 @@ class Rules:
         self._check(node, session in peer.sessions, f"psn {psn:#x} of a session that has ended")
         self._check(node, psn == session.next,
                     lambda: f"new psn {psn:#x}, expected {session.next:#x}, {beat}")  # fmt: skip
-        job = self.by_id.get(beat["id"])
+        job = self.by_id.get(key_of(beat))
         self._check(node, job is not None and job.node == node,
                     lambda: f"id {beat['id']:#x} is not posted for this node, {beat}")  # fmt: skip
         if job is None:  # of a lax node
-            job = Job(-1, node, beat["id"])
+            job = Job(-1, node, beat["id"], beat["part"], beat["kind"])
+        self._check(node, beat["part"] == job.part,
+                    f"packet {beat['part']} of id {job.id:#x}, expected {job.part}")  # fmt: skip
+        self._kind(node, beat, job)
         if not session.unresolved:
             peer.progress, peer.rounds, peer.round_at = self.cycle, 0, -ROUND_CYCLES
         self._order(peer, node, job)
@@ -448,8 +474,11 @@ class Rules:
 
     def _repeat(self, peer, node, session, flight, beat):
         """Checks a further transmission of a PSN."""
-        self._check(node, beat["id"] == flight.job.id, lambda: (
-            f"id {beat['id']:#x} of psn {beat['psn']:#x}, expected {flight.job.id:#x}"))
+        job = flight.job
+        self._check(node, (beat["id"], beat["part"]) == (job.id, job.part), lambda: (
+            f"id {beat['id']:#x}, packet {beat['part']} of psn {beat['psn']:#x}, expected id "
+            f"{job.id:#x}, packet {job.part}"))  # fmt: skip
+        self._kind(node, beat, job)
         self.count["again"] += 1
         flight.lost = None
         since = None
@@ -496,15 +525,31 @@ class Rules:
         if beat["ended"]:
             self._ended(peer, node, beat)
             return None
-        job = self.by_id.get(beat["id"])
-        if job is None and beat["id"] in self.gone_ids:
-            gone, at = self.gone_ids.pop(beat["id"])
+        job = self.by_id.get(key_of(beat))
+        self._check(node, not beat["own"], f"error of this device, {beat}")
+        self._check(node, not (beat["gone"] and status), f"not sent, with a status, {beat}")
+        if job is None and key_of(beat) in self.gone_ids:
+            gone, at = self.gone_ids.pop(key_of(beat))
             self._check(node, not self._late(at),
                         f"outcome {status} of id {gone.id:#x} long after its end")  # fmt: skip
+            self._check(node, not beat["gone"] or gone.key in self.unsent,
+                        f"id {gone.id:#x} was not sent, and had no psn")  # fmt: skip
+            if gone.key in self.unsent:
+                del self.unsent[gone.key]
+                self._kind(node, beat, gone)
             return None
         assert job is not None, f"cycle {self.cycle}: outcome of an id without a packet, {beat}"
         assert job.node == node, f"cycle {self.cycle}: {beat}, expected node {job.node}"
         flight = job.flight
+        if flight is not None:
+            self._kind(node, beat, job)
+        if beat["gone"]:
+            # The transmission was not made, and the session is about to end.
+            self._check(node, job.went and flight is not None and not flight.noted, lambda: (
+                f"id {job.id:#x} was sent, and has no outcome"))  # fmt: skip
+            self._end_gone(flight)
+            del self.unsent[job.key]
+            return None
         if status in (ABORT, *DEAD):
             self._hold_up()
         if status in DEAD:
@@ -530,10 +575,14 @@ class Rules:
                     if one[0] is job:
                         queue.remove(one)
         job.status = status
-        if status != RNR:
-            del self.by_id[job.id]
+        if status != RNR or job.response:
+            del self.by_id[job.key]
         self.count["outcomes"] += 1
         return job
+
+    def _kind(self, node, beat, job):
+        self._check(node, beat["kind"] == job.kind,
+                    f"kind {beat['kind']} of id {job.id:#x}, expected {job.kind}")  # fmt: skip
 
     def _session_of(self, peer, job):
         """Returns the session that ends with an outcome of a job, None if there is none."""
@@ -597,10 +646,8 @@ class Rules:
             return
         peer.sessions.popleft()
         peer.retired = session
-        left = [flight for flight in session.flights.values() if not flight.noted]
-        for flight in [flight for flight in left if flight.job.went]:
-            left.remove(flight)
-            self._end_gone(flight)
+        left = [flight for flight in session.flights.values()
+                if not flight.noted or flight.job.key in self.unsent]  # fmt: skip
         self._check(node, not left, lambda: (
             f"session {session.number} has ended without an outcome of {len(left)} packets, "
             f"psn {left[0].psn:#x}, id {left[0].job.id:#x}"))  # fmt: skip
@@ -616,6 +663,8 @@ class Rules:
     def check_end(self):
         """Checks that nothing is missing after the traffic."""
         assert not self.by_id, f"no outcome of ids {[hex(one) for one in self.by_id][:9]}"
+        unsent = [hex(job.id) for job in self.unsent.values() if job.node not in self.lax]
+        assert not unsent, f"no note of ids that were not sent: {unsent[:9]}"
         assert not self.anomalies or self.lax, f"anomalies {list(self.anomalies)} were not reported"
         for node, peer in self.peers.items():
             for session in peer.sessions:

@@ -111,7 +111,7 @@ async def transmissions_wait(dut, peers):
     nodes = bench.rng.sample(range(bench.nodes), peers)
     for _ in range(bench.contexts):
         bench.post(bench.rng.choice(nodes))
-    await until(dut, lambda: not bench.free and not bench.given, "posts", 20_000)
+    await until(dut, lambda: not bench.free[0] and not bench.given, "posts", 20_000)
     held.on = False
     await bench.cycles(600)
     for _ in range(2):
@@ -243,6 +243,35 @@ async def cancelled_beside_refusals(dut):
 
 
 @cocotb.test()
+async def responses_beside_sends(dut):
+    """transport.srd_sender.responses: Packets of read responses have contexts of their own, whose
+    ids may be those of sends. They are sent, repeated, refused and probed as others, and are not
+    affected by the end of a send."""
+    bench = Bench(dut, "responses", paths=4, run=60, loss=0.05, back_off=100)
+    bench.ends = True
+    await bench.start()
+    rng = bench.rng
+    # Equal numbers of both kinds.
+    bench.generation = bench.generation[: bench.contexts] * 2
+    nodes = rng.sample(range(bench.nodes), min(3, bench.nodes))
+    bench.judge = lambda job: rng.choice((OK, OK, OK, RNR, STATUSES[0]))
+    for _ in range(4):
+        responses = [bench.post(rng.choice(nodes), 3, response=True) for _ in range(30)]
+        sends = [bench.post(rng.choice(nodes), 3) for _ in range(30)]
+        canceled = set()
+        for (job, *_) in rng.sample(sends, 10):
+            await bench.cycles(rng.randrange(30))
+            bench.cancel(job)
+            canceled.add(job.name)
+        await bench.finish()
+        for jobs in responses:
+            assert {bench.done[job.name] for job in jobs} <= {OK, RNR, STATUSES[0]}
+        # A send is retried after RNR, unless it has ended.
+        retried = [job.name for jobs in sends for job in jobs if job.name not in canceled]
+        assert all(bench.done[name] != RNR for name in retried)
+
+
+@cocotb.test()
 async def resets_in_traffic(dut):
     """transport.srd_sender.reset: A reset at any moment forgets all packets and peers and takes the
     next number; acknowledgements of before have no effect, and all later packets complete."""
@@ -326,7 +355,7 @@ async def acknowledgements_that_no_peer_sends(dut):
     node, idle = rng.sample(range(bench.nodes), 2)
     bench.post(node, 3)
     await bench.finish()
-    bench.wait = lambda: 12_000
+    bench.wait = lambda: 9_000
     bench.post(node, 8)
     await bench.cycles(200)
     session = live(bench, node)

@@ -7,14 +7,15 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles
 
-from efa_cosim.layouts.defs import INTERNAL, LIMITS
+from efa_cosim.layouts.defs import INTERNAL, LIMITS, IoSendOpType
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import pulse, until, zero
 from tb.unit.data_bench import Moments, Regions, consumed, pieces
 
-HEADER = 32
+HEADER, RDMA_HEADERS = 32, 64
+WRITE = IoSendOpType.RDMA_WRITE
 PACKET, DONE, BARRIER = range(3)
 SLOTS, LINES = timing("efa_tx_alloc", "message").depth, timing("efa_tx_alloc", "line").depth
 
@@ -47,12 +48,13 @@ class Bench:
         await self.regions.report_pages(self.dut)
         cocotb.start_soon(self._free())
 
-    def message(self, *sizes, kind=PACKET, inlined=0, begin=None):
+    def message(self, *sizes, kind=PACKET, inlined=0, begin=None, op_type=IoSendOpType.SEND):
         """Posts a message that gathers these buffers and records the expected output.
 
         `begin` is the offset of their first bytes in a read block.
         """
         rng, parts = self.rng, []
+        header = RDMA_HEADERS if op_type == WRITE else HEADER
         for size in sizes:
             region = rng.choice(list(self.regions.table.values()))
             near = rng.choice((0, 4096 - rng.randrange(70), rng.randrange(1 << 15)))
@@ -62,16 +64,16 @@ class Bench:
             parts.append((self.regions.loc(region["key"], region["iova"] + near), size))
         gathers = kind == PACKET and not inlined
         msg = INTERNAL.tx_msg.pack(**dont_care(INTERNAL.tx_msg, rng, kind=kind, inlined=inlined,
-                                        length=sum(sizes)))  # fmt: skip
-        beat = {"msg": msg, "inline": rng.getrandbits(640)}
+                                        length=sum(sizes), op_type=op_type))  # fmt: skip
+        beat = {"msg": msg, "inline": rng.getrandbits(768)}
         for name in ("first", "second"):
             # Fields of an unused buffer are don't-care.
             none = {"len": 0} if gathers else {}
             beat[name] = INTERNAL.sge.pack(**dont_care(INTERNAL.sge, rng, **none))
         for name, (loc, size) in zip(("first", "second"), parts, strict=False):
             beat[name] = sge(loc, size)
-        lines = (sum(sizes) + HEADER + 63) // 64 if gathers else 0
-        reads, at = [], 64 * self.line + HEADER
+        lines = (sum(sizes) + header + 63) // 64 if gathers else 0
+        reads, at = [], 64 * self.line + header
         for place, size in parts if gathers else ():
             host = lambda byte, place=place: self.regions.host(place, byte)  # noqa: E731
             for addr, length in pieces(host, size, self.log):
@@ -124,9 +126,12 @@ async def each_byte_is_requested_once(dut, pace):
     for number in range(300):
         dice = bench.rng.random()
         if dice < 0.2:
-            bench.message(kind=bench.rng.choice((DONE, BARRIER)))
+            bench.message(kind=bench.rng.choice((DONE, BARRIER)), op_type=bench.rng.getrandbits(3))
         elif dice < 0.4:
-            bench.message(bench.rng.randrange(81), inlined=1)
+            bench.message(bench.rng.randrange(81), inlined=1, op_type=bench.rng.choice((0, WRITE)))
+        elif dice < 0.6:
+            # A write has its remote buffer in place of the first one.
+            bench.message(0, max(1, sum(sizes(bench.rng))), op_type=WRITE)
         else:
             both = sizes(bench.rng)
             both[0] += sum(both) == 0
@@ -145,6 +150,7 @@ async def reads_of_every_magnitude(dut, log):
         for more in (-1, 0, 1):
             bench.message(min((1 << bits) + more, LIMITS.max_mtu) or 1)
             bench.message(min(max(1, (1 << bits) - HEADER + more), 4400), 1 << min(bits, 12))
+            bench.message(0, min((1 << bits) + more, 8192) or 1, op_type=WRITE)
     await bench.settle()
 
 
@@ -212,6 +218,33 @@ async def any_count_of_lines(dut):
         bench.frees = 0.0
         await ClockCycles(dut.clk, 4)
         await fill_to_the_last_line(bench)
+
+
+@cocotb.test()
+async def lines_of_rdma_packets(dut):
+    """data.tx_alloc.rdma: An RDMA packet has a line for both headers and lines for its bytes, which
+    begin in the second one; packets without RDMA in front of it and behind it are in place."""
+    bench = Bench(dut)
+    await bench.start()
+    for size in (1, 63, 64, 65, 4096, 8191, 8192):
+        for _ in range(2):
+            bench.message(0, size, op_type=WRITE)
+            bench.message(33)
+        await bench.settle()
+        wanted = 2 * (1 + (size + 63) // 64 + 2)
+        assert sum(bench.held) == wanted
+        while bench.held:
+            await bench.free()
+    # The last free line counts.
+    for _ in range(4):
+        bench.message(0, 64 * (LINES // 4 - 1), op_type=WRITE)
+    await bench.settle()
+    assert sum(bench.held) == LINES
+    bench.message(0, 1, op_type=WRITE)
+    await ClockCycles(dut.clk, 20)
+    assert len(bench.wanted) == 1
+    await bench.free()
+    await bench.settle()
 
 
 @cocotb.test()

@@ -7,7 +7,7 @@ from collections import Counter, deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa_cosim.layouts.defs import INTERNAL, LIMITS, IoTxWqe128
+from efa_cosim.layouts.defs import INTERNAL, LIMITS, IoSendOpType, IoTxWqe128, PacketKind
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import (
     StreamDriver,
@@ -33,6 +33,7 @@ class Bench:
     meanwhile.
 
     - `stored`: WQE of each context; `used`: bit mask of contexts in use; `down`: halted QPs
+    - `responses`: read response of each context of responses
     - `past`: by cycle, what an output of the next cycle may know: used contexts and generations of
       this cycle, halted QPs of the cycle before
     """
@@ -41,6 +42,7 @@ class Bench:
         self.dut, self.rng = dut, rng_for("tx_recall")
         self.contexts, self.queues = len(dut.s_ctx_used), 1 << len(dut.halted_rd_addr)
         self.stored, self.used, self.down = {}, 0, set()
+        self.responses = {}
         self.gens = [self.rng.getrandbits(4) for _ in range(HANDLES)]
         self.sends, self.items = deque(), deque()  # given, in order
         self.flying = deque()  # accepted transmissions: (fields, cycle, WQE at that time)
@@ -48,7 +50,7 @@ class Bench:
         self.past = deque(maxlen=600)
         self.made, self.gone, self.other = [], [], 0
         self.fresh = True  # the output of this cycle was not there before
-        zero(dut, "s_sent_valid", "s_ctx_used", "s_send_now")
+        zero(dut, "s_sent_valid", "s_ctx_used", "s_send_now", "response_rd_data")
         self._drive()
         Table(dut, "halted_rd_addr", "halted_rd_data", lambda qpn: int(qpn in self.down))
         self.send_in = StreamDriver(dut, "s_send", gaps, ["data"])
@@ -59,6 +61,7 @@ class Bench:
 
     async def start(self):
         cocotb.start_soon(self._watch())
+        cocotb.start_soon(self._serve())
         await clock_and_reset(self.dut)
 
     def _drive(self):
@@ -72,7 +75,7 @@ class Bench:
         generation = rng.getrandbits(32 - width) if generation is None else generation
         wqe = IoTxWqe128.unpack(rng.randbytes(128))
         wqe.meta.ah = fields.pop("ah", rng.randrange(HANDLES))
-        entry = int.from_bytes(bytes(wqe.pack())[:112], "little")
+        entry = int.from_bytes(wqe.pack(), "little")
         context = dont_care(INTERNAL.wqe_sent, rng, **{
             "id": generation << width | place, "qpn": rng.randrange(self.queues), "entry": entry,
             "ah_gen": self.gens[wqe.meta.ah], **fields})  # fmt: skip
@@ -98,9 +101,30 @@ class Bench:
         self.gens[ah] ^= self.rng.choice((1, 2, 4, 8, 15))
         self._drive()
 
-    def send(self, taken_id):
-        """Gives a transmission of a context."""
-        fields = dont_care(INTERNAL.srd_send, self.rng, id=taken_id)
+    async def _serve(self):
+        """Returns the read response of a context in the cycle after its address."""
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 0 and dut.response_rd_en.value == 1:
+                found = self.responses.get(int(dut.response_rd_addr.value), {})
+                dut.response_rd_data.value = INTERNAL.read_response.pack(**found)
+
+    def respond(self, place, generation=None):
+        """Stores a read response at a context of responses; returns its id."""
+        width = self.contexts.bit_length() - 1
+        high_bits = self.rng.getrandbits(32 - width) if generation is None else generation
+        found = dont_care(INTERNAL.read_response, self.rng, id=high_bits << width | place,
+                          qpn=self.rng.randrange(self.queues))  # fmt: skip
+        self.responses[place] = found
+        return found["id"]
+
+    def send(self, taken_id, response=False):
+        """Gives a transmission of a context of a send, or of a read response."""
+        kind = PacketKind.RESPONSE
+        if not response:
+            kind = self.rng.choice((PacketKind.PART, PacketKind.ALONE))
+        fields = dont_care(INTERNAL.srd_send, self.rng, id=taken_id, kind=kind)
         self.sends.append(fields)
         self.send_in.post({"data": INTERNAL.srd_send.pack(**fields)})
 
@@ -115,7 +139,8 @@ class Bench:
         meanwhile. If it does not leave at once, it waits like any other one. Returns True if it
         does."""
         dut = self.dut
-        fields = dont_care(INTERNAL.srd_send, self.rng, id=taken_id)
+        kind = self.rng.choice((PacketKind.PART, PacketKind.ALONE))
+        fields = dont_care(INTERNAL.srd_send, self.rng, id=taken_id, kind=kind)
         self.sends.append(fields)
         dut.s_send_data.value = INTERNAL.srd_send.pack(**fields)
         dut.s_send_valid.value = dut.s_send_now.value = 1
@@ -130,6 +155,8 @@ class Bench:
     def _may(self, fields, stored, past):
         """Returns True if a transmission may be made by this state."""
         used, gens, down = past
+        if fields["kind"] == PacketKind.RESPONSE:
+            return stored["id"] == fields["id"]
         return (used >> fields["id"] % self.contexts & 1 and stored["id"] == fields["id"]
                 and gens >> 4 * stored["ah"] & 15 == stored["ah_gen"]
                 and stored["qpn"] not in down)  # fmt: skip
@@ -163,7 +190,9 @@ class Bench:
                 seen[name] = valid.value == 1 and ready.value == 0
             if accepts and not now:
                 fields = self.sends.popleft()
-                stored = self.stored[fields["id"] % self.contexts]
+                responds = fields["kind"] == PacketKind.RESPONSE
+                known = self.responses if responds else self.stored
+                stored = known[fields["id"] % self.contexts]
                 self.flying.append((fields, cycle(), stored))
             if dut.s_item_valid.value == 1 and dut.s_item_ready.value == 1:
                 self.waiting.append(self.items.popleft())
@@ -193,12 +222,35 @@ class Bench:
             return
         assert self._may(fields, stored, states[-1]), (
             f"transmission {fields} is made, its state does not permit it; stored {stored}")
+        if fields["kind"] == PacketKind.RESPONSE:
+            self._response(item, fields, stored)
+            self.made.append(fields)
+            return
         wanted = {name: stored[name] for name in COPIED}
-        wanted.update(srd=1, sent=1, send=INTERNAL.srd_send.pack(**fields), barrier=0, fence=0,
-                      flush=0, incomplete=0)  # fmt: skip
+        wanted.update(response=0, srd=1, sent=1, send=INTERNAL.srd_send.pack(**fields), barrier=0,
+                      fence=0, flush=0, incomplete=0)  # fmt: skip
         for name, value in wanted.items():
             assert getattr(item, name) == value, name
         self.made.append(fields)
+
+    @staticmethod
+    def _response(item, fields, stored):
+        """Checks an item of a read response: a WQE with its fields, whose buffer is the region."""
+        wanted = {name: stored[name] for name in ("qpn", "pd", "qp_num")}
+        wanted.update(response=1, srd=1, sent=1, send=INTERNAL.srd_send.pack(**fields), barrier=0,
+                      fence=0, flush=0, incomplete=0, op_type=IoSendOpType.RDMA_READ)  # fmt: skip
+        for name, value in wanted.items():
+            assert getattr(item, name) == value, name
+        wqe = IoTxWqe128.unpack(item.entry.to_bytes(128, "little"))
+        remote, local = wqe.data.rdma_req.remote_mem, wqe.data.rdma_req.local_mem[0]
+        found = {
+            "dst_qpn": wqe.meta.dest_qp_num, "total": remote.length, "offset": remote.rkey,
+            "count": remote.buf_addr_lo, "read_id": remote.buf_addr_hi, "rkey": local.lkey__lkey,
+            "addr": local.buf_addr_hi << 32 | local.buf_addr_lo,
+        }  # fmt: skip
+        assert found == {name: stored[name] for name in found}
+        assert local.length == stored["total"] and wqe.meta.length == 1
+        assert not wqe.meta.inline_msg and not wqe.meta.qkey
 
     def _which(self, item):
         """Returns the accepted transmission of an output and forgets it."""
@@ -248,6 +300,38 @@ async def stored_wqes_come_back(dut, pace):
             bench.item()
     await bench.settle()
     assert not bench.gone and len(bench.made) > 100 and bench.other > 100
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=PACES)
+async def read_responses_come_back(dut, pace):
+    """transport.tx_recall.responses: Each transmission of a read response has the fields of its
+    request, in the order of all transmissions, whatever sends, handles and QPs do. It is not made
+    if its context has another id."""
+    bench = Bench(dut, *pace)
+    await bench.start()
+    rng = bench.rng
+    width = bench.contexts.bit_length() - 1
+    places = [0, bench.contexts - 1, *rng.sample(range(1, bench.contexts - 1), 8)]
+    ids = [await bench.store(place) for place in places]
+    # Ids of both kinds may be equal.
+    responses = [bench.respond(place, rng.choice((taken_id >> width, None)))
+                 for place, taken_id in zip(places, ids, strict=True)]  # fmt: skip
+    bench.down = {bench.responses[places[0]]["qpn"]}
+    for place in places[4:]:
+        bench.release(place)
+    await ClockCycles(dut.clk, 3)
+    for _ in range(300):
+        if rng.random() < 0.6:
+            past = rng.random() < 0.1
+            bench.send(rng.choice(responses) ^ past << rng.randrange(width, 32), response=True)
+        if rng.random() < 0.3:
+            bench.send(rng.choice(ids))
+        if rng.random() < 0.3:
+            bench.item()
+    await bench.settle()
+    made = [one for one in bench.made if one["kind"] == PacketKind.RESPONSE]
+    assert len(made) > 100 and {one["id"] for one in made} <= set(responses)
 
 
 @cocotb.test()

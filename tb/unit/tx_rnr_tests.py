@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
-from efa_cosim.layouts.defs import INTERNAL, TRANSPORT, IoCompStatus
+from efa_cosim.layouts.defs import INTERNAL, TRANSPORT, IoCompStatus, PacketKind
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import (
     StreamDriver,
@@ -24,6 +24,7 @@ from tb.lib.waits import drive, high, rises, until, zero
 
 RNR = IoCompStatus.REMOTE_ERROR_RNR
 NO_END = 7  # of rnr_retry
+KINDS = list(PacketKind)
 POST, NOTE = INTERNAL.srd_post, INTERNAL.srd_note
 SEEN = 4  # cycles after which an event at an input has its effect on a valid that is not up
 # Of a context: posted and not popped, its packet is in flight, after RNR, posted again.
@@ -124,15 +125,16 @@ class Bench:
             rng.randrange(8) if limit is None else limit,
         )  # fmt: skip
         self.live[index] = context
-        self.posts.post({"data": POST.pack(again=0, rnr_retry=context.limit, node=context.node,
-                                           id=new_id)})  # fmt: skip
+        fields = dont_care(POST, rng, again=0, rnr_retry=context.limit, node=context.node,
+                           id=new_id)  # fmt: skip
+        self.posts.post({"data": POST.pack(**fields)})
         return context
 
-    def note(self, context, status):
+    def note(self, context, status, kind=PacketKind.ALONE, **fields):
         """Gives the outcome of a packet in flight."""
         assert context.state == FLYING and not context.noted
         context.noted = True
-        self._note(ended=0, node=context.node, id=context.id, status=status)
+        self._note(ended=0, node=context.node, id=context.id, status=status, kind=kind, **fields)
 
     def stale(self, index, status=RNR):
         """Gives an outcome of a past context of this number."""
@@ -142,11 +144,12 @@ class Bench:
         if index in self.live:
             high_bits = (self.live[index].id >> self.width) ^ self.rng.choice((1, high_bits | 1))
         past = self.rng.choice(other or [high_bits << self.width | index])
-        self._note(ended=0, node=self.rng.randrange(self.nodes), id=past, status=status)
+        self._note(ended=0, node=self.rng.randrange(self.nodes), id=past, status=status,
+                   kind=self.rng.choice(KINDS))  # fmt: skip
 
     def end(self, node, status):
         """Ends the session with a node."""
-        self._note(ended=1, node=node, id=0, status=status)
+        self._note(ended=1, node=node, id=0, status=status, kind=self.rng.choice(KINDS))
 
     def _note(self, **fields):
         self.notes.post({"data": NOTE.pack(**fields)})
@@ -252,6 +255,7 @@ class Bench:
         assert one is not None and one.id == post.id, f"{post} has no context"
         assert one.state == WAITING, f"{post}: {one} does not wait"
         assert one.node == post.node, f"{post}: {one}"
+        assert not post.part and not post.last, f"{post} is no new message"
         assert one.used or begin - one.unused_at <= SEEN, f"{post}: {one} has ended"
         assert begin >= one.earliest, f"{one} is posted again {one.earliest - begin} cycles early"
         if leaves:
@@ -280,7 +284,7 @@ class Bench:
             own = one is not None and one.id == note.id
             if left is not None:
                 assert taken and left == s_note[0], "an outcome leaves that is not at the input"
-            if note.status != RNR:
+            if note.status != RNR or note.kind != PacketKind.ALONE:
                 assert left is not None, f"{note} was lost"
             elif own:
                 self._refused(now, one, left is not None)
@@ -318,7 +322,8 @@ class Bench:
             self.session_from = now
         if m_note:
             found, begin = NOTE.unpack(m_note[0]), self.rises["m_note"]
-            assert not found.ended, f"{found} is no outcome of a context"
+            assert not found.ended and not found.gone and not found.own, (
+                f"{found} is no outcome of a context")  # fmt: skip
             one = self.session.get(found.id)
             assert one is not None, f"{found} does not wait, or has ended before: {note}"
             assert (found.node, found.status) == (note.node, note.status), f"{found}: {note}"
@@ -474,6 +479,35 @@ async def each_limit(dut):
             break
         await RisingEdge(dut.clk)
     assert counts == {limit: limit if limit < NO_END else 11 for limit in range(8)}
+    await bench.settle()
+
+
+@cocotb.test()
+async def packets_that_are_not_alone(dut):
+    """transport.tx_rnr.alone: An RNR of a packet that is not alone is an outcome, as is any other
+    status; so are packets that were not sent. None changes the retries of its context."""
+    bench = Bench(dut, "alone", pop=(1, 3))
+    await bench.start()
+    for limit in (0, 1, 6, NO_END):
+        for retries in range(min(limit, 2) + 1):
+            one = bench.new(limit=limit)
+            for _ in range(retries):
+                await bench.flying(one)
+                bench.note(one, RNR)
+                await bench.noted()
+                assert one.state == WAITING
+                await until(dut, lambda one=one: one.state == AGAIN, "again")
+            await bench.flying(one)
+            before = bench.outcomes
+            bench.note(one, RNR, bench.rng.choice((PacketKind.PART, PacketKind.RESPONSE)))
+            await bench.noted()
+            assert (bench.outcomes - before, one.ended) == (1, True)
+        one = bench.new(limit=limit)
+        await bench.flying(one)
+        before = bench.outcomes
+        bench.note(one, IoCompStatus.OK, bench.rng.choice(KINDS), gone=1)
+        await bench.noted()
+        assert bench.outcomes - before == 1
     await bench.settle()
 
 
@@ -687,7 +721,8 @@ async def random_contexts(dut, pace):
             flying = bench.contexts(FLYING)
             if flying and rng.random() < outcome:
                 status = RNR if rng.random() < refused else rng.choice(list(IoCompStatus))
-                bench.note(rng.choice(list(flying.values())), status)
+                bench.note(rng.choice(list(flying.values())), status,
+                           PacketKind.ALONE if rng.random() < 0.9 else PacketKind.PART)
             elif rng.random() < 0.02:
                 bench.stale(rng.randrange(bench.count) if rng.getrandbits(1) or not bench.live
                             else rng.choice(list(bench.live)),

@@ -7,7 +7,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa_cosim.layouts.defs import INTERNAL, LIMITS, IoTxWqe128
+from efa_cosim.layouts.defs import INTERNAL, LIMITS, PROFILES, IoSendOpType, IoTxWqe128
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import (
     StreamDriver,
@@ -22,6 +22,10 @@ from tb.lib.waits import high, until, zero
 from tb.unit.data_bench import Moments, consumed
 
 NODES, HANDLES = 1 << LIMITS.node_w, 1 << LIMITS.ah_w
+READ, WRITE = IoSendOpType.RDMA_READ, IoSendOpType.RDMA_WRITE
+REQUEST = 1 << 16  # bytes of a read request, but the last
+# Bytes of a packet of a write, except the last one.
+UNIT = [1 << profile.mtu.bit_length() - 1 for profile in PROFILES.values()]
 MESSAGE = ("qpn", "qp_num", "scqn", "ssub", "req_id", "req_id_ex")
 STORED = (*MESSAGE, "msg", "pd", "wqe128", "op_type", "entry")
 
@@ -30,8 +34,10 @@ class Bench:
     """Posts items, changes handles, allocates contexts in order and pops posted ones. An item that
     is accepted in the cycle of a change of its handle may see either state."""
 
-    def __init__(self, dut, stalls=0.0, gaps=0.0, post_stalls=None, free=0.0):
+    def __init__(self, dut, stalls=0.0, gaps=0.0, post_stalls=None, free=0.0, profile=1):
         self.dut, self.rng = dut, rng_for("tx_route")
+        self.unit = UNIT[profile]
+        dut.s_cfg_profile.value = profile
         self.contexts = len(dut.m_ctx_held)
         self.handles, self.gens = {}, [self.rng.getrandbits(4) for _ in range(HANDLES)]
         self.given, self.wanted, self.posts = deque(), deque(), deque()
@@ -67,24 +73,41 @@ class Bench:
             self.gens[index] = self.gens[index] + 1 & 15
             self._drive_gens()
 
-    def send(self, index, pd, **item):
-        """Posts an item with this handle."""
-        rng, wqe = self.rng, IoTxWqe128()
-        inlined = rng.getrandbits(1)
+    def send(self, index, pd, total=None, has_imm=None, inlined=None, operation=WRITE, **item):
+        """Posts an item with this handle; with `total` an RDMA operation of so many bytes."""
+        rng = self.rng
+        inlined = rng.getrandbits(1) if inlined is None else inlined
         count = rng.randrange(81) if inlined else rng.randrange(3)
-        data = int.from_bytes(bytes(wqe.pack())[:112], "little") | rng.getrandbits(896)
-        wqe = IoTxWqe128.unpack(data.to_bytes(112, "little") + bytes(16))
+        wqe = IoTxWqe128.unpack(rng.randbytes(128))
         wqe.meta.inline_msg, wqe.meta.length, wqe.meta.ah = inlined, count, index
         sizes = [rng.choice((0, 1, rng.randrange(1 << 14))) for _ in range(2)]
-        if not inlined:
-            for number in range(count):
-                wqe.data.sgl[number].length = sizes[number]
-        entry = int.from_bytes(bytes(wqe.pack())[:112], "little")
+        if total is not None:
+            wqe.meta.op_type = operation
+            wqe.meta.has_imm = rng.getrandbits(1) if has_imm is None else has_imm
+            wqe.data.rdma_req.remote_mem.length = total
+        else:
+            wqe.meta.op_type = rng.choice((IoSendOpType.SEND, rng.randrange(3, 16)))
+            if not inlined:
+                for number in range(count):
+                    wqe.data.sgl[number].length = sizes[number]
         fields = {"barrier": 0, "flush": 0, "incomplete": 0, "srd": 1, "pd": pd, "sent": 0,
-                  "entry": entry, **item}  # fmt: skip
+                  "op_type": wqe.meta.op_type, "entry": int.from_bytes(wqe.pack(), "little"),
+                  **item}  # fmt: skip
         fields = dont_care(INTERNAL.wqe_in, rng, **fields)
-        fields["length"] = count if inlined else sum(sizes[:count])
+        length = count if inlined else sum(sizes[:count])
+        fields["length"] = length if total is None else total
         fields["ah"] = index
+        # An operation is as many packets as its bytes need, at least one.
+        reads = total is not None and operation == READ
+        unit = REQUEST if reads else self.unit
+        fields["last"] = max(0, total - 1) // unit if total else 0
+        fields["waits"] = int(bool(total and wqe.meta.has_imm and not reads))
+        fields["reads"] = None
+        if reads:
+            local = wqe.data.rdma_req.local_mem[0]
+            fields["reads"] = {"qp_num": fields["qp_num"], "pd": pd, "lkey": local.lkey__lkey,
+                               "addr": local.buf_addr_hi << 32 | local.buf_addr_lo,
+                               "total": total}  # fmt: skip
         self.given.append(fields)
         self.items.post({"data": INTERNAL.wqe_in.pack(
             **{name: value for name, value in fields.items()
@@ -133,6 +156,7 @@ class Bench:
             popped = int(dut.s_popped_index.value)
             self.held &= ~(1 << popped)
         taken = dut.m_ctx_take.value == 1
+        assert taken or dut.m_read_valid.value == 0, "a read without its post"
         posted = dut.m_post_valid.value == 1 and dut.m_post_ready.value == 1
         assert taken == posted
         free = dut.s_ctx_free.value == 1 and not taken
@@ -173,7 +197,21 @@ class Bench:
         assert sent.ah_gen == gen
         for name in MESSAGE:
             assert getattr(msg, name) == item[name], name
-        assert (msg.op_type, msg.length) == (item["op_type"] & 7, item["length"])
+        assert (msg.op_type, msg.length) == (item["op_type"] & 7, item["length"] & 0xFFFF)
+        # The number of the last packet has 18 bits; a longer write is refused.
+        assert (post.last, post.part) == (item["last"] & (1 << 18) - 1, 0), item
+        # A message of one packet waits for no other.
+        assert post.waits == item["waits"] or not post.last, item
+        assert post.rnr_retry == item["rnr_retry"]
+        reads = item["reads"]
+        assert post.read == (reads is not None) and dut.m_read_valid.value == 1
+        found = vars(INTERNAL.read_ctx.unpack(int(dut.m_read_data.value)))
+        if reads is None:
+            assert found["total"] == 0, "a response may fit an operation that is no read"
+        else:
+            rest = reads["total"] - item["last"] * REQUEST
+            assert post.rest == rest, f"last request of {post.rest} bytes, expected {rest}"
+            assert found == {"id": taken_id, "node": post.node, **reads}
         for name in STORED:
             assert getattr(sent, name) == item[name], name
         self.taken += 1
@@ -203,7 +241,10 @@ def some_item(bench, handles):
     if rng.random() < 0.1:
         index |= 1 << rng.randrange(LIMITS.ah_w, 16)
     kind = rng.choice(("", "", "", "", "srd", "barrier", "flush", "incomplete"))
-    bench.send(index, pd, **({"srd": 0} if kind == "srd" else {kind: 1} if kind else {}))
+    unit = bench.unit
+    totals = (None, None, 0, 1, unit, unit + 1, 5 * unit, rng.getrandbits(30))
+    bench.send(index, pd, rng.choice(totals), operation=rng.choice((READ, WRITE)),
+               **({"srd": 0} if kind == "srd" else {kind: 1} if kind else {}))  # fmt: skip
 
 
 @cocotb.test()
@@ -266,6 +307,44 @@ async def every_handle_is_itself(dut):
         bench.send(9, 3)
         await bench.settle()
     assert bench.taken > HANDLES
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=range(len(PROFILES)))
+async def packets_of_writes(dut, profile):
+    """transport.tx_route.writes: A write is posted with the number of its last packet, for each
+    magnitude of its length, and waits for all others if it has an immediate; a send is one
+    packet."""
+    bench = Bench(dut, 0.2, profile=profile)
+    bench.pop_rate = 1.0
+    await bench.start()
+    await bench.handle(1, live=1, pd=1, fabric=1, node=2)
+    unit = bench.unit
+    totals = {0, 1, unit - 1, unit, unit + 1, 2 * unit, 2 * unit + 1}
+    totals |= {(1 << bit) + more for bit in range(32) for more in (-1, 0, 1)}
+    for total in sorted(totals):
+        for has_imm in (0, 1):
+            bench.send(1, 1, total, has_imm, inlined=int(bench.rng.random() < 0.1))
+    for _ in range(20):
+        bench.send(1, 1)
+    await bench.settle()
+    assert bench.taken == 2 * len(totals) + 20
+
+
+@cocotb.test()
+async def requests_of_reads(dut):
+    """transport.tx_route.reads: A read is posted with the number of its last request and the bytes
+    of that, for each magnitude of its length, and reported with its local buffer."""
+    bench = Bench(dut, 0.2)
+    bench.pop_rate = 1.0
+    await bench.start()
+    await bench.handle(1, live=1, pd=1, fabric=1, node=2)
+    totals = {(1 << bit) + more for bit in range(32) for more in (-1, 0, 1)}
+    for total in sorted(totals):
+        bench.send(1, 1, total, operation=READ)
+        bench.send(1, 1, total, bench.rng.getrandbits(1), operation=WRITE)
+    await bench.settle()
+    assert bench.taken == 2 * len(totals)
 
 
 @cocotb.test()

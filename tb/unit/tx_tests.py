@@ -7,7 +7,17 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa_cosim.layouts.defs import INTERNAL, LIMITS, IoCompStatus, PktHdr, PktOpcode, SrdHdr
+from efa_cosim.layouts.defs import (
+    INTERNAL,
+    LIMITS,
+    IoCompStatus,
+    IoRemoteMemAddr,
+    IoSendOpType,
+    PktHdr,
+    PktOpcode,
+    PktRdma,
+    SrdHdr,
+)
 from tb.lib.bundles import Bundles
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import (
@@ -28,7 +38,10 @@ LOG = 9
 PACKET, DONE, BARRIER = range(3)
 FAILED, FLUSHED = IoCompStatus.LOCAL_ERROR_QP_INTERNAL_ERROR, IoCompStatus.FLUSHED
 FIELDS = ["net", "done", "first", "last", "data", "keep", "msg"]
-FIRST_ID, HEADER = 0x7FF0, 32
+FIRST_ID, HEADER, RDMA_HEADERS = 0x7FF0, 32, 64
+READ, WRITE = IoSendOpType.RDMA_READ, IoSendOpType.RDMA_WRITE
+BAD_ADDRESS = IoCompStatus.REMOTE_ERROR_BAD_ADDRESS
+UNIT = 8192  # bytes of a packet of a write, except the last one
 
 
 def psn_at(node, sent):
@@ -106,8 +119,9 @@ class Bench:
         cocotb.start_soon(self._run())
 
     def message(self, *sizes, kind=PACKET, srd=1, qpn=1, in_error=False, status=0, inline=None,
-                at=None, **fields):  # fmt: skip
-        """Posts a message and records its expected output.
+                at=None, remote=None, op_type=WRITE, **fields):  # fmt: skip
+        """Posts a message and records its expected output. With a `remote` buffer it is a packet of
+        an RDMA operation.
 
         The buffers begin anywhere, or at byte `at` of the small regions, where no other message has
         buffers.
@@ -127,21 +141,41 @@ class Bench:
             beat[name] = sge(loc, size)
             if in_error and size:
                 self.failed.add(rng.choice(where))
+        # Bytes of the WQE from its buffers on.
+        entry = b"" if remote is None else bytes(remote.pack())
         if inline is not None:
             payload = inline
-            behind = rng.getrandbits(640) >> 8 * len(inline) << 8 * len(inline)
-            beat["inline"] = int.from_bytes(inline, "little") | behind
+            entry += inline
+        entry += rng.randbytes(96 - len(entry))
+        beat["inline"] = int.from_bytes(entry, "little")
+        # Only packets are of an operation that is known; those without RDMA are sends.
+        if not remote:
+            op_type = rng.randrange(8) if kind != PACKET else IoSendOpType.SEND
         # Only packets with a sequence number need a node of the table.
         node = rng.randrange(rng.choice((4, 64))) if srd else rng.getrandbits(16)
         fields = {"kind": kind, "status": status, "qpn": qpn, "srd": srd, "node": node,
-                  "length": len(payload), "inlined": int(inline is not None), **fields}  # fmt: skip
+                  "length": len(payload), "inlined": int(inline is not None), "op_type": op_type,
+                  "response": 0, **fields}  # fmt: skip
         sent = self.reliable and srd and (kind == PACKET or (kind == DONE and rng.random() < 0.5))
         fields = {"sent": int(sent), "send": self._transmission(node) if sent else 0, **fields}
         message = dont_care(INTERNAL.tx_msg, rng, **fields)
         message["imm"] = rng.getrandbits(32) if message["has_imm"] else 0
         beat["msg"] = INTERNAL.tx_msg.pack(**message)
         self.source.post(beat)
-        self._want(message, payload, in_error)
+        self._want(message, payload, in_error, remote)
+
+    def write(self, *sizes, inline=None, **fields):
+        """Posts a packet of an RDMA write with a local buffer of this size, or inline bytes."""
+        rng = self.rng
+        bits = {name: rng.getrandbits(32)
+                for name in ("length", "rkey", "buf_addr_lo", "buf_addr_hi")}  # fmt: skip
+        if inline is None and not any(sizes):
+            inline, sizes = b"", ()  # a packet without bytes gathers nothing
+        if fields.get("op_type") != READ or fields.get("response"):
+            fields["count"] = 0  # only a request has bytes to ask for
+        # The first buffer is remote.
+        local = (0, *sizes) if sizes else ()
+        self.message(*local, inline=inline, remote=IoRemoteMemAddr(**bits), **fields)
 
     def _transmission(self, node):
         """Returns a random transmission to a node."""
@@ -156,10 +190,24 @@ class Bench:
         send = INTERNAL.srd_send.unpack(message["send"])
         return bool(self.used >> send.id % len(self.dut.s_ctx_used) & 1)
 
-    def _want(self, message, payload, in_error):
+    def request(self, **fields):
+        """Posts a read request."""
+        self.write(inline=b"", op_type=READ, **fields)
+
+    def respond(self, *sizes, status=0, **fields):
+        """Posts a read response with a buffer of this size; without payload it has a status."""
+        self.write(*sizes, op_type=READ, response=1, has_imm=0, qkey=0, status=status, **fields)
+
+    def _want(self, message, payload, in_error, remote):
         kind, srd, qpn = message["kind"], message["srd"], message["qpn"]
         if kind == BARRIER:
             self.wanted.append((None, message, 0))
+        elif message["response"]:
+            # It always leaves, without payload if that cannot be read.
+            if in_error:
+                message = {**message, "status": BAD_ADDRESS, "length": 0, "inlined": 1}
+                payload = b""
+            self.wanted.append((self._packet(message, payload, remote), message, 0))
         elif kind == DONE:
             self.wanted.append((None, message, 1))
             if srd and message["status"] != FLUSHED and not message["sent"]:
@@ -177,9 +225,10 @@ class Bench:
             else:
                 self.wanted.append((None, {**message, "status": FLUSHED}, 1))
         else:
-            self.wanted.append((self._packet(message, payload), message, 0 if srd else 1))
+            packet = self._packet(message, payload, remote)
+            self.wanted.append((packet, message, 0 if srd else 1))
 
-    def _packet(self, message, payload):
+    def _packet(self, message, payload, remote):
         header = PktHdr(
             opcode=PktOpcode.UD_SEND, has_imm=message["has_imm"], length=len(payload),
             src_qpn=message["qp_num"], dst_qpn=message["dst_qpn"], qkey=message["qkey"],
@@ -187,8 +236,12 @@ class Bench:
         )  # fmt: skip
         if message["sent"]:
             send = INTERNAL.srd_send.unpack(message["send"])
+            opcode = PktOpcode.SRD_SEND
+            if remote is not None:
+                opcode, rdma = self._rdma(message, remote, send)
+                payload = bytes(rdma.pack()) + payload
             header = SrdHdr(
-                opcode=PktOpcode.SRD_SEND, has_imm=message["has_imm"], length=len(payload),
+                opcode=opcode, has_imm=message["has_imm"], length=len(payload),
                 src_qpn=message["qp_num"], dst_qpn=message["dst_qpn"], qkey=message["qkey"],
                 imm=message["imm"], src_node=self.node, dst_node=message["node"], psn=send.psn,
                 session=send.session, incarnation=send.incarnation, path=send.path,
@@ -202,6 +255,20 @@ class Bench:
             self.wanted_ctx.append(message)
             self.id += 1
         return bytes(header.pack()) + payload
+
+    @staticmethod
+    def _rdma(message, remote, send):
+        """Returns the opcode and the RDMA header of a packet."""
+        rdma = PktRdma(total=remote.length, offset=message["offset"])
+        if message["response"]:
+            rdma.read_id, rdma.status = remote.buf_addr_hi, message["status"]
+            return PktOpcode.READ_RESPONSE, rdma
+        rdma.remote_addr = remote.buf_addr_hi << 32 | remote.buf_addr_lo
+        rdma.rkey, rdma.count = remote.rkey, message["count"]
+        if message["op_type"] == READ:
+            rdma.read_id = send.id
+            return PktOpcode.READ_REQUEST, rdma
+        return PktOpcode.RDMA_WRITE, rdma
 
     def _flit(self, beat):
         raw, message, done = self.wanted[0]
@@ -287,6 +354,15 @@ def some_message(bench, largest):
         bench.message(kind=DONE, srd=srd, status=status, qpn=qpn)
     elif dice < 0.5:
         bench.message(inline=rng.randbytes(rng.choice((0, 1, 31, 32, 33, 80))), srd=srd, qpn=qpn)
+    elif dice < 0.6 and bench.reliable:
+        bench.write(inline=rng.randbytes(rng.choice((0, 1, 63, 64, 65, 79, 80))), qpn=qpn)
+    elif dice < 0.65 and bench.reliable:
+        bench.request(qpn=qpn)
+    elif dice < 0.7 and bench.reliable:
+        size = rng.choice((0, 1, 64, rng.randrange(1, largest)))
+        bench.respond(size, status=0 if size else BAD_ADDRESS, qpn=qpn)
+    elif dice < 0.8 and bench.reliable:
+        bench.write(rng.choice((0, 1, 63, 64, 65, rng.randrange(2 * largest))), qpn=qpn)
     else:
         first = rng.choice((0, 1, 31, 32, 33, 64, 96, rng.randrange(largest)))
         bench.message(first, rng.choice((0, 1, 64, rng.randrange(1, largest))) + (first == 0),
@@ -325,6 +401,85 @@ async def packets_of_every_magnitude(dut):
     for bits in range(6, 14):
         for more in (-1, 0, 1):
             bench.message((1 << bits) - HEADER + more, srd=more & 1)
+    await bench.settle()
+
+
+@cocotb.test()
+@cocotb.parametrize(stalls=[0.0, 0.4])
+async def packets_of_writes(dut, stalls):
+    """data.tx.rdma: An RDMA write has both headers in its first flit and its payload, gathered or
+    inline, from the second one on, back to back with sends."""
+    bench = Bench(dut, stalls)
+    if not bench.reliable:
+        return
+    await bench.start()
+    rng = bench.rng
+    for count in range(81):
+        bench.write(inline=rng.randbytes(count))
+        if count % 3 == 0:
+            bench.message(inline=rng.randbytes(count))
+    for bits in range(14):
+        for more in (-1, 0, 1):
+            bench.write(min((1 << bits) + more, UNIT))
+            if more:
+                bench.message(rng.randrange(1, 99), srd=rng.getrandbits(1))
+    await bench.settle()
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0, 1.0), (0.3, 0.2, 0.7)])
+async def requests_and_responses(dut, pace):
+    """data.tx.read: A read request is one flit with its count; a read response has the payload from
+    the second flit on. A response always leaves: if its payload cannot be read, as one flit with
+    BAD_ADDRESS, and on a halted queue, too. No error is reported for its queue."""
+    bench = Bench(dut, *pace)
+    if not bench.reliable:
+        return
+    await bench.start()
+    rng = bench.rng
+    bench.down = {3}
+    await ClockCycles(dut.clk, 2)
+    for number in range(200):
+        kind = rng.randrange(4)
+        qpn = rng.randrange(5)
+        if kind == 0:
+            bench.request(qpn=qpn)
+        elif kind == 1:
+            bench.message(rng.randrange(1, 99), qpn=qpn, at=208 * number)
+        elif kind == 2:
+            bench.respond(0, status=BAD_ADDRESS, qpn=qpn)
+        else:
+            bench.respond(rng.randrange(1, 200), qpn=qpn, at=208 * number,
+                          in_error=rng.random() < 0.4)  # fmt: skip
+    await bench.settle()
+    # The lines of the largest ones that fail are free for others.
+    for number in range(8):
+        bench.failed.clear()
+        bench.respond(UNIT, in_error=bool(number & 1), at=number * 512)
+        bench.message(60, qpn=1, at=number * 512 + UNIT)
+        await bench.settle()
+
+
+@cocotb.test()
+async def failed_reads_of_writes(dut):
+    """data.tx.rdma_error: A write whose payload cannot be read sends no packet and completes with
+    QP_INTERNAL_ERROR; on a halted queue it completes FLUSHED."""
+    bench = Bench(dut, 0.2)
+    if not bench.reliable:
+        return
+    await bench.start()
+    for number in range(100):
+        bench.write(bench.rng.randrange(1, 200), qpn=number % 5, at=208 * number,
+                    in_error=bench.rng.random() < 0.4)  # fmt: skip
+        if number % 4 == 0:
+            bench.write(inline=b"goes on", qpn=number % 3)
+    await bench.settle()
+    assert len(bench.wanted_pulses) > 10
+    bench.down = {1, 3}
+    await ClockCycles(dut.clk, 2)
+    for number in range(40):
+        bench.write(number, qpn=number % 5)
+        bench.write(inline=bench.rng.randbytes(number), qpn=number % 5)
     await bench.settle()
 
 
@@ -625,6 +780,12 @@ async def cycles(dut):
     bench.rate = 1.0
     await bench.settle()
     assert len(moments["m"]) == 48 + 30 and moments["m"][47] - moments["m"][0] == 47
+    if bench.reliable:
+        moments.clear()
+        for _ in range(20):
+            bench.write(inline=bytes(80))
+        await bench.settle()
+        assert len(moments["m"]) == 60 and moments.intervals("m") == {1}
     assert timing("efa_tx", "flit").interval == 1
 
 

@@ -136,7 +136,9 @@ UNITS: dict[str, Unit] = {
     "tx_paths": Unit("efa_tx_paths", [{"ORDER_LEFT": 30, "PATH_PROBE": 32}, {}]),
     "tx_loss": Unit("efa_tx_loss"),
     "ack_mask": Unit("efa_ack_mask", [{}, {"WINDOW_W": 4}]),
-    "peer_list": Unit("efa_peer_list", [{"NODE_W": 2, "CTX_W": 4}, {}]),
+    "peer_list": Unit(
+        "efa_peer_list", [{"NODE_W": 2, "CTX_W": 4}, {"CTX_W": 12, "ID_W": 33, "USER_W": 20}]
+    ),
     "tx_route": Unit("efa_tx_route", [{"CTX_W": 6}, {}]),
     "tx_recall": Unit("efa_tx_recall", [{"CTX_W": 6}, {"QPN_W": 10}]),
     "tx_window": Unit("efa_tx_window", [{"WINDOW_W": 4}, {}]),
@@ -195,7 +197,22 @@ UNITS: dict[str, Unit] = {
         ],
         long=True,
     ),
+    "tx_segment": Unit(
+        "efa_tx_segment",
+        [
+            {"CTX_W": 4, "NODE_W": 2, "PACKETS": 3, "VISIT_CYCLES": 100, "READ_STALLS": 3},
+            {},
+            {"CTX_W": 5, "PACKETS": 1, "VISIT_CYCLES": 30},
+        ],
+        long=True,
+    ),
     "ctx_end": Unit("efa_ctx_end"),
+    "read_responder": Unit(
+        "efa_read_responder",
+        [{"NODE_W": 2, "CTX_W": 6, "READS_W": 5, "SLOT_W": 3}, {},
+         {"NODE_W": 3, "CTX_W": 8, "READS_W": 7, "SLOT_W": 4}],
+    ),
+    "read_table": Unit("efa_read_table", [{}, {"CTX_W": 4}]),
     "rx_free": Unit("efa_rx_free", [{}, {"SLOT_W": 6}]),
     "srd_fields": Unit("efa_srd_fields", [{"PATHS": 0x2D}, {"WINDOW_W": 4, "NODE_W": 2}]),
     "srd_quiet": Unit("efa_srd_quiet", [{"CYCLES": 20}]),

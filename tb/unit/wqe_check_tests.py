@@ -5,17 +5,32 @@ completely."""
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa_cosim.layouts.defs import EVENTS, INTERNAL, LIMITS, PROFILES, IoCompStatus, IoTxWqe128
+from efa_cosim.layouts.defs import (
+    EVENTS,
+    INTERNAL,
+    LIMITS,
+    PROFILES,
+    IoCompStatus,
+    IoSendOpType,
+    IoTxWqe128,
+)
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import high, pulse, until, zero
-from tb.unit.data_bench import Moments, Regions
+from tb.unit.data_bench import TOP, Moments, Regions
 
 STATUS = IoCompStatus
 INTERNAL_ERROR = STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
+READ, WRITE = IoSendOpType.RDMA_READ, IoSendOpType.RDMA_WRITE
+REQUEST = 1 << 16  # bytes of a read request, but the last
+EMPTY = (1 << INTERNAL.srd_send.fields["part"][1]) - 1  # number of a request of 0 bytes
 PACKET, DONE, BARRIER = range(3)
+RECORDED = list(PROFILES).index("recorded")
 COPIED = ("qpn", "msg", "srd", "qp_num", "scqn", "ssub", "req_id", "req_id_ex", "sent", "send")
 MTU = [profile.mtu for profile in PROFILES.values()]
+# Bytes of a packet of a write, except the last one.
+UNIT = [1 << mtu.bit_length() - 1 for mtu in MTU]
+LONGEST = [profile.max_rdma_size for profile in PROFILES.values()]
 MALFORMED = [{"meta_desc": 0}, {"first": 0}, {"last": 0}, {"comp_req": 0}, {"meta_extension": 1},
              {"reserved25": 1}, {"reserved29": 1}, {"reserved29": 4}]  # fmt: skip
 
@@ -39,8 +54,9 @@ class Bench:
         for index in (1, 77, 255):
             shift = rng.randrange(12, 50)
             self.regions.make(index, index % 5, rng.choice((64, 9000, 1 << shift + 9)),
-                              phys=rng.getrandbits(1), shift=shift,
-                              mtt=rng.getrandbits(16))  # fmt: skip
+                              phys=rng.getrandbits(1), shift=shift, mtt=rng.getrandbits(16),
+                              local_write=int(rng.random() < 0.8),
+                              remote_read=rng.getrandbits(1))  # fmt: skip
         await self.regions.report(self.dut, pages=False)
         for index, pd in ((0, 1), (3, 1), (254, 2), (255, 0)):
             await self.handle(index, live=1, pd=pd, fabric=int(index != 3),
@@ -82,65 +98,134 @@ class Bench:
             meta["length"] = len(buffers)
         return pd, meta, buffers, inline
 
-    def post(self, pd, meta, buffers=(), inline=b"", wide=0, **item):
-        """Posts one WQE and records its expected result."""
+    def good_rdma(self, wide=0, op_type=WRITE):
+        """Returns PD, meta descriptor, buffers, inline bytes and remote buffer (address, length,
+        rkey) of a valid RDMA operation; a read needs local write permission of its region."""
+        rng = self.rng
+        pd, meta, *_ = self.good()
+        meta.update(op_type=op_type, inline_msg=0, length=1)
+        region = next((r for r in self.regions.table.values() if r["pd"] == pd), None)
+        buffers, inline = [], b""
+        if op_type == READ and region is None:
+            return pd, {**meta, "length": 0}, [], b"", (rng.getrandbits(64), 0, rng.getrandbits(32))
+        if op_type == WRITE and (region is None or rng.random() < 0.3):
+            inline = rng.randbytes(rng.choice((0, 1, 64, 80, rng.randrange(81))) * wide)
+            total = len(inline)
+            meta.update(inline_msg=1, length=total)
+        else:
+            unit = UNIT[self.profile]
+            unit = unit if op_type == WRITE else REQUEST
+            total = rng.choice((0, 1, unit - 1, unit, unit + 1, 2 * unit, 3 * unit + 7, TOP))
+            total = min(total, region["length"], LONGEST[RECORDED])
+            place = rng.randrange(region["length"] - total + 1)
+            buffers.append((region["iova"] + place, total, region["key"]))
+            if total == 0 and rng.getrandbits(1):
+                buffers.clear()
+                meta["length"] = 0
+        return pd, meta, buffers, inline, (rng.getrandbits(64), total, rng.getrandbits(32))
+
+    def _image(self, meta, buffers, inline, remote):
+        """Returns the bytes of a WQE with random don't-care bytes."""
         rng, wqe = self.rng, IoTxWqe128()
         for name, value in meta.items():
             setattr(wqe.meta, name, value)
-        if inline:
-            wqe.data.inline_data = inline
-        for number, (addr, size, key) in enumerate(buffers):
-            sge = wqe.data.sgl[number]
-            sge.length, sge.lkey = size, key | rng.getrandbits(8) << 24
-            sge.buf_addr_lo, sge.buf_addr_hi = addr & 0xFFFFFFFF, addr >> 32
-        # Bytes behind the used payload or buffers are don't-care, as are fields of other modules:
-        # request id, hints, reserved bytes.
         data = bytearray(wqe.pack())
+        # Fields of other modules: request id, hints, reserved bytes.
         for ignored in (slice(0, 2), slice(14, 16), slice(20, 32)):
             data[ignored] = rng.randbytes(ignored.stop - ignored.start)
-        end = 32 + (len(inline) if meta.get("inline_msg") else 16 * len(buffers))
-        data[end:112] = rng.randbytes(112 - end)
-        image = int.from_bytes(bytes(data)[:112], "little")
+        used = b""
+        if remote:
+            addr, size, key = remote
+            used += b"".join(value.to_bytes(width, "little")
+                             for value, width in ((size, 4), (key, 4), (addr, 8)))  # fmt: skip
+        if meta.get("inline_msg"):
+            used += inline
+        else:
+            for addr, size, key in buffers:
+                key |= rng.getrandbits(8) << 24
+                used += b"".join(value.to_bytes(width, "little")
+                                 for value, width in ((size, 4), (key, 4), (addr, 8)))  # fmt: skip
+        data[32:] = (used + rng.randbytes(96))[:96]
+        return bytes(data)
+
+    def post(self, pd, meta, buffers=(), inline=b"", wide=0, remote=None, part=None, **item):
+        """Posts one WQE and records its expected result. With a `remote` buffer the WQE has the
+        layout of RDMA; `part` is the packet of the operation."""
+        rng = self.rng
+        image = self._image(meta, buffers, inline, remote)
+        if part is None and remote:
+            # Only a write that is refused has a packet beyond 18 bits.
+            unit = REQUEST if meta.get("op_type") == READ else UNIT[self.profile]
+            packets = min(max(1, -(-remote[1] // unit)), EMPTY)
+            part = rng.choice((0, packets - 1, rng.randrange(packets)))
+            if unit == REQUEST and rng.random() < 0.2:
+                part = EMPTY
+        send = dont_care(INTERNAL.srd_send, rng, **({} if part is None else {"part": part}))
         item = {"qpn": rng.getrandbits(12), "msg": rng.getrandbits(16), "srd": rng.getrandbits(1),
                 "pd": pd, "qp_num": rng.getrandbits(16), "scqn": rng.getrandbits(12),
                 "ssub": rng.getrandbits(1), "wqe128": wide, "req_id": rng.getrandbits(16),
                 "req_id_ex": rng.getrandbits(48), "op_type": meta.get("op_type", 0),
-                "send": rng.getrandbits(INTERNAL.wqe_in.fields["send"][1]), **item}  # fmt: skip
+                "send": INTERNAL.srd_send.pack(**send), **item}  # fmt: skip
         # With RELIABLE, an SRD message is a transmission of a context.
         item = {"sent": item["srd"] & self.reliable, **item}
-        self.source.post({"data": INTERNAL.wqe_in.pack(entry=image, **item)})
-        status = self.check(item, meta, buffers)
-        self.expected.append((item, meta, buffers, image >> 256, status))
+        entry = int.from_bytes(image, "little")
+        self.source.post({"data": INTERNAL.wqe_in.pack(entry=entry, **item)})
+        wqe = IoTxWqe128.unpack(image)
+        status = self.check(item, wqe)
+        self.expected.append((item, wqe, entry >> 256, status))
         return status
 
-    def check(self, item, meta, buffers):
-        """Returns the status by the check order of decision 0001. With RELIABLE, an SRD message
-        that is no transmission of a context has no way to its node."""
-        count, inlined = meta["length"], meta.get("inline_msg", 0)
-        handle = self.handles.get(meta["ah"], {"live": 0})
-        size = count if inlined else sum(size for _, size, _ in buffers[:count])
-        most = (LIMITS.inline_128 if item["wqe128"] else LIMITS.inline_64) if inlined else 2
+    def _rdma(self, item, meta):
+        """Returns the RDMA operation that a WQE requests, 0 for any other, or one that this device
+        does not support."""
+        supported = self.reliable and self.profile == RECORDED and item["srd"]
+        return meta.op_type if supported and meta.op_type in (READ, WRITE) else 0
+
+    @staticmethod
+    def _local(wqe, rdma):
+        """Returns (address, length, key) of each buffer of this device."""
+        parts = wqe.data.rdma_req.local_mem if rdma else wqe.data.sgl
+        count = 0 if wqe.meta.inline_msg else wqe.meta.length
+        return [(one.buf_addr_hi << 32 | one.buf_addr_lo, one.length, one.lkey__lkey)
+                for one in parts[:count]]  # fmt: skip
+
+    def check(self, item, wqe):
+        """Returns the status by the check order of decisions 0001 and 0010. With RELIABLE, an SRD
+        message that is no transmission of a context has no way to its node."""
+        meta, rdma = wqe.meta, self._rdma(item, wqe.meta)
+        count, inlined = meta.length, meta.inline_msg
+        handle = self.handles.get(meta.ah, {"live": 0})
+        buffers = self._local(wqe, rdma)
+        size = count if inlined else sum(size for _, size, _ in buffers)
+        if inlined:
+            most = LIMITS.inline_128 if item["wqe128"] else 0 if rdma else LIMITS.inline_64
+        else:
+            most = 1 if rdma else 2
         if item.get("flush"):
             return STATUS.FLUSHED
-        if item.get("incomplete") or any(change.items() <= meta.items() for change in MALFORMED):
+        malformed = any(getattr(meta, name) == value
+                        for change in MALFORMED for name, value in change.items())  # fmt: skip
+        if item.get("incomplete") or malformed:
             return INTERNAL_ERROR
-        if meta.get("op_type", 0) != 0:
+        if meta.op_type != IoSendOpType.SEND and not rdma:
             return STATUS.LOCAL_ERROR_UNSUPPORTED_OP
-        if count > most:
+        if count > most or (rdma == READ and inlined):
             return INTERNAL_ERROR
         if not handle["live"] or handle["pd"] != item["pd"]:
             return STATUS.LOCAL_ERROR_INVALID_AH
-        if size > MTU[self.profile]:
+        total = wqe.data.rdma_req.remote_mem.length
+        if (size != total or total > LONGEST[self.profile]) if rdma else size > MTU[self.profile]:
             return STATUS.LOCAL_ERROR_BAD_LENGTH
-        for addr, length, key in () if inlined else buffers[:count]:
-            if not self.regions.allows(key, item["pd"], addr, length):
+        for addr, length, key in buffers:
+            if not self.regions.allows(key, item["pd"], addr, length, write=rdma == READ):
                 return STATUS.LOCAL_ERROR_INVALID_LKEY
         if item["srd"] and (not handle["fabric"] or (self.reliable and not item["sent"])):
             return STATUS.LOCAL_ERROR_UNREACH_REMOTE
         return STATUS.OK
 
     def compare(self, beat, wanted):
-        item, meta, buffers, tail, status = wanted
+        item, wqe, tail, status = wanted
+        meta, rdma = wqe.meta, self._rdma(item, wqe.meta)
         msg = INTERNAL.tx_msg.unpack(beat["msg"])
         if item.get("barrier"):
             assert (msg.kind, msg.fence) == (BARRIER, item["fence"])
@@ -151,18 +236,31 @@ class Bench:
         assert msg.op_type == item["op_type"] & 7
         if status:
             return
-        handle = self.handles[meta["ah"]]
-        inlined = meta.get("inline_msg", 0)
-        used = [] if inlined else buffers[: meta["length"]]
-        size = meta["length"] if inlined else sum(length for _, length, _ in used)
-        assert msg.dst_qpn == meta["dest_qp_num"] and msg.qkey == meta["qkey"]
+        handle = self.handles[meta.ah]
+        inlined, used = meta.inline_msg, self._local(wqe, rdma)
+        size = meta.length if inlined else sum(length for _, length, _ in used)
+        offset, requested, imm = 0, 0, meta.has_imm
+        part = INTERNAL.srd_send.unpack(item["send"]).part
+        if rdma == READ:
+            offset = size if part == EMPTY else part * REQUEST
+            requested, size, imm = min(size - offset, REQUEST), 0, 0
+        elif rdma:
+            offset = part * UNIT[self.profile]
+            left = size - offset
+            size = min(left, UNIT[self.profile])
+            imm = imm and left == size
+            used = [(0, 0, 0), *((addr + offset, size, key) for addr, _, key in used)]
+        assert msg.dst_qpn == meta.dest_qp_num and msg.qkey == meta.qkey
         assert msg.node == (handle["node"] if handle["fabric"] else 0xFFFF)
-        assert (msg.has_imm, msg.imm) == (
-            meta["has_imm"], meta["immediate_data"] * meta["has_imm"])  # fmt: skip
-        assert (msg.length, msg.inlined) == (size, int(inlined or size == 0))
-        assert (msg.ah, msg.ah_gen) == (meta["ah"], self.gens.get(meta["ah"], 0))
-        if inlined:
+        assert (msg.has_imm, msg.imm) == (imm, meta.immediate_data * imm), (item, meta)
+        assert (msg.length, msg.offset, msg.count) == (size, offset, requested)
+        assert not msg.response
+        assert msg.inlined == int(inlined or size == 0)
+        assert (msg.ah, msg.ah_gen) == (meta.ah, self.gens.get(meta.ah, 0))
+        if inlined or rdma:
             assert beat["inline"] == tail
+        if rdma and msg.inlined:
+            return  # the buffers are not used
         for number, name in enumerate(("first", "second")):
             sge = INTERNAL.sge.unpack(beat[name])
             addr, length, key = used[number] if number < len(used) else (0, 0, 0)
@@ -259,6 +357,243 @@ async def limits(dut):
                 )
         await bench.settle()
         await reset(dut)
+
+
+@cocotb.test()
+@cocotb.parametrize(op_type=[READ, WRITE], stalls=[0.0, 0.3], profile=range(len(PROFILES)))
+async def rdma_and_its_faults(dut, op_type, stalls, profile):
+    """data.wqe_check.rdma: Each pair of faults of an RDMA operation gives the status of the first
+    one in the order of the checks; without faults the packet has its place in the operation. A
+    device that does not report the operation, or a UD queue, refuses it."""
+    bench = Bench(dut, stalls, stalls, profile=profile)
+    await bench.start()
+    rng, seen = bench.rng, set()
+    top = LONGEST[profile] + 1
+
+    def resize(entry, local, remote):
+        """Changes the local and the remote length."""
+        buffers = entry["buffers"]
+        if buffers:
+            buffers[0] = (buffers[0][0], local(buffers[0][1]) & 0xFFFFFFFF, buffers[0][2])
+        address, size, key = entry["remote"]
+        entry["remote"] = (address, remote(size) & 0xFFFFFFFF, key)
+
+    def rekey(entry):
+        buffers = entry["buffers"]
+        if buffers:
+            buffers[0] = (*buffers[0][:2], buffers[0][2] ^ 1 << rng.randrange(24))
+
+    faults = [
+        lambda entry: entry["item"].update(flush=1),
+        lambda entry: entry["item"].update(incomplete=1),
+        lambda entry: entry["meta"].update(rng.choice(MALFORMED)),
+        lambda entry: entry["meta"].update(op_type=rng.choice((3, 6, 10, 15))),
+        lambda entry: entry["item"].update(srd=0),
+        lambda entry: entry["meta"].update(length=rng.choice((2, 3, 33, 81, 0x8000))),
+        lambda entry: entry["meta"].update(inline_msg=1, length=rng.choice((1, 32, 80))),
+        lambda entry: entry["meta"].update(ah=rng.choice((9, 0x1FF, 0xFF00, 0xFFFF))),
+        lambda entry: entry["item"].update(pd=rng.choice((0, 2, 513))),
+        lambda entry: resize(entry, lambda size: size, lambda size: size + rng.choice((-1, 1))),
+        lambda entry: resize(entry, lambda size: size ^ 1 << rng.randrange(32), lambda size: size),
+        lambda entry: resize(entry, lambda _: top, lambda _: top),
+        rekey,
+        lambda entry: entry["item"].update(pd=1) or entry["meta"].update(ah=3),
+        lambda entry: entry["item"].update(sent=0),
+    ]
+    pairs = [(one, two) for number, one in enumerate(faults) for two in faults[number + 1 :]]
+    singles = [(one,) for one in faults]
+    for chosen in (*pairs, *singles * 5, *[()] * 150):
+        wide = rng.getrandbits(1)
+        pd, meta, buffers, inline, remote = bench.good_rdma(wide, op_type)
+        entry = {"meta": meta, "buffers": buffers, "remote": remote,
+                 "item": {"pd": pd, "srd": 1}}  # fmt: skip
+        for fault in chosen:
+            fault(entry)
+        item = entry["item"]
+        seen.add(bench.post(item.pop("pd"), meta, buffers, inline, wide, entry["remote"], **item))
+        if rng.random() < 0.2:
+            bench.post(*bench.good(), srd=rng.getrandbits(1))
+    await bench.settle()
+    wanted = {STATUS.OK, INTERNAL_ERROR, STATUS.LOCAL_ERROR_INVALID_AH,
+              STATUS.LOCAL_ERROR_BAD_LENGTH, STATUS.LOCAL_ERROR_INVALID_LKEY,
+              STATUS.LOCAL_ERROR_UNREACH_REMOTE}  # fmt: skip
+    supported = bench.reliable and profile == RECORDED
+    assert seen >= {STATUS.FLUSHED, STATUS.LOCAL_ERROR_UNSUPPORTED_OP, INTERNAL_ERROR}
+    assert seen >= wanted if supported else not seen & (wanted - {INTERNAL_ERROR})
+
+
+@cocotb.test()
+async def limits_of_writes(dut):
+    """data.wqe_check.rdma_limits: The longest write passes, one byte more is refused; each bit of
+    the local and the remote length counts, and each count of buffers and inline bytes."""
+    bench = Bench(dut, profile=RECORDED)
+    await bench.start()
+    longest = LONGEST[RECORDED]
+    region = bench.regions.make(9, 6, longest + 64, shift=33)
+    await bench.regions.report(dut, 9, pages=False)
+    await bench.handle(9, live=1, pd=6, fabric=1, node=1)
+    meta = {"meta_desc": 1, "first": 1, "last": 1, "comp_req": 1, "ah": 9, "dest_qp_num": 0,
+            "qkey": 0, "has_imm": 1, "immediate_data": 5, "op_type": WRITE}  # fmt: skip
+    start, key = region["iova"], region["key"]
+
+    def write(local, remote=None, **others):
+        remote = local if remote is None else remote
+        return bench.post(6, {**meta, "length": 1}, [(start, local, key)],
+                          remote=(7, remote, 8), srd=1, **others)  # fmt: skip
+
+    got = [write(longest, part=part) for part in (0, 1, -(-longest // UNIT[RECORDED]) - 1)]
+    got += [write(longest + extra) for extra in (1, 64)]
+    wanted = [0] * 3 + [STATUS.LOCAL_ERROR_BAD_LENGTH] * 2
+    for bit in range(32):
+        got += [write(5, 5 ^ 1 << bit), write(5 ^ 1 << bit, 5)]
+        wanted += [STATUS.LOCAL_ERROR_BAD_LENGTH] * 2
+    for count, status in ((0, STATUS.LOCAL_ERROR_BAD_LENGTH), (1, 0), (2, INTERNAL_ERROR),
+                          (1 << 15, INTERNAL_ERROR)):  # fmt: skip
+        got.append(bench.post(6, {**meta, "length": count}, [(start, 5, key)], srd=1,
+                              remote=(7, 5, 8)))  # fmt: skip
+        wanted.append(status)
+    for wide, count, status in [(0, 0, 0), (0, 1, INTERNAL_ERROR), (0, 32, INTERNAL_ERROR),
+                                (1, 0, 0), (1, 1, 0), (1, 80, 0), (1, 81, INTERNAL_ERROR)]:
+        got.append(bench.post(6, {**meta, "inline_msg": 1, "length": count}, (), bytes(range(80)),
+                              wide, (7, count, 8), srd=1))  # fmt: skip
+        wanted.append(status)
+    # A write without bytes needs no region.
+    got += [bench.post(6, {**meta, "length": 1}, [(0, 0, 0)], srd=1, remote=(0, 0, 0))]
+    wanted.append(0)
+    if not bench.reliable:
+        wanted = [STATUS.LOCAL_ERROR_UNSUPPORTED_OP] * len(wanted)
+    assert got == wanted
+    await bench.settle()
+
+
+@cocotb.test()
+async def packets_of_a_write(dut):
+    """data.wqe_check.parts: Each packet of a write has its offset, its length and the place of its
+    bytes, in any order; only the last one has the immediate."""
+    bench = Bench(dut, 0.2, profile=RECORDED)
+    await bench.start()
+    unit, rng = UNIT[RECORDED], bench.rng
+    # One region has translated pages, one ends at 2^64.
+    regions = [bench.regions.make(9, 6, 1 << 30, shift=33),
+               bench.regions.make(10, 6, 1 << 20, phys=1, iova=TOP - (1 << 20))]  # fmt: skip
+    for index in (9, 10):
+        await bench.regions.report(dut, index, pages=False)
+    await bench.handle(9, live=1, pd=6, fabric=1, node=1)
+    meta = {"meta_desc": 1, "first": 1, "last": 1, "comp_req": 1, "ah": 9, "dest_qp_num": 3,
+            "qkey": 4, "length": 1, "op_type": WRITE}  # fmt: skip
+    for region in regions:
+        for total in (1, unit - 1, unit, unit + 1, 4 * unit, 4 * unit + 1, region["length"]):
+            count = -(-total // unit)
+            parts = [*range(count)] if count < 9 else [0, 1, count - 2, count - 1,
+                                                       *rng.sample(range(count), 9)]  # fmt: skip
+            place = region["iova"] + region["length"] - total
+            for imm in (0, 1):
+                for part in rng.sample(parts, len(parts)):
+                    status = bench.post(
+                        6, {**meta, "has_imm": imm, "immediate_data": rng.getrandbits(32)},
+                        [(place, total, region["key"])], remote=(rng.getrandbits(64), total, 8),
+                        part=part, srd=1)  # fmt: skip
+                    assert status == (0 if bench.reliable else STATUS.LOCAL_ERROR_UNSUPPORTED_OP)
+            await bench.settle()
+        index = 9 if region is regions[0] else 10
+        region["live"] = 0
+        await bench.regions.report(dut, index, pages=False)
+        status = bench.post(6, {**meta, "has_imm": 0}, [(region["iova"], 9, region["key"])],
+                            remote=(0, 9, 0), srd=1)  # fmt: skip
+        assert status == (STATUS.LOCAL_ERROR_INVALID_LKEY if bench.reliable
+                          else STATUS.LOCAL_ERROR_UNSUPPORTED_OP)  # fmt: skip
+        await bench.settle()
+
+
+@cocotb.test()
+async def requests_of_a_read(dut):
+    """data.wqe_check.requests: Each request of a read has its offset and its count, the one of 0
+    bytes the end of the operation, and none an immediate. A read needs local write permission, and
+    may not be inline."""
+    bench = Bench(dut, 0.2, profile=RECORDED)
+    await bench.start()
+    rng, key = bench.rng, {}
+    for index, write in ((9, 1), (10, 0)):
+        key[write] = bench.regions.make(index, 6, 1 << 30, shift=33, local_write=write)
+        await bench.regions.report(dut, index, pages=False)
+    await bench.handle(9, live=1, pd=6, fabric=1, node=1)
+    meta = {"meta_desc": 1, "first": 1, "last": 1, "comp_req": 1, "ah": 9, "dest_qp_num": 3,
+            "qkey": 4, "length": 1, "op_type": READ, "has_imm": 1, "immediate_data": 7}  # fmt: skip
+    for total in (0, 1, REQUEST - 1, REQUEST, REQUEST + 1, 5 * REQUEST + 9, 1 << 30):
+        last = max(0, total - 1) // REQUEST
+        for part in {0, min(1, last), last, EMPTY, rng.randrange(last + 1)}:
+            for write, count, inline_msg in ((1, 1, 0), (0, 1, 0), (1, 2, 0), (1, 0, 1)):
+                region = key[write]
+                status = bench.post(6, {**meta, "length": count, "inline_msg": inline_msg},
+                                    [(region["iova"], total, region["key"])],
+                                    remote=(rng.getrandbits(64), total, 8), part=part, srd=1)
+                wanted = (INTERNAL_ERROR if count != 1 else STATUS.OK if write or not total
+                          else STATUS.LOCAL_ERROR_INVALID_LKEY)  # fmt: skip
+                if not bench.reliable:
+                    wanted = STATUS.LOCAL_ERROR_UNSUPPORTED_OP
+                assert status == wanted
+        await bench.settle()
+
+
+@cocotb.test()
+async def read_responses(dut):
+    """data.wqe_check.responses: A read response is sent whatever its QP and address handle are, to
+    the node of its request, with its place in the operation. If its region has gone, or permits no
+    remote read, it has no payload and BAD_ADDRESS. It is no WQE that an event reports."""
+    bench = Bench(dut, 0.2, 0.2, profile=RECORDED)
+    if not bench.reliable:
+        return
+    await bench.start()
+    rng, unit = bench.rng, UNIT[RECORDED]
+    for index, remote_read in ((9, 1), (10, 0)):
+        bench.regions.make(index, 6, 1 << 30, shift=33, remote_read=remote_read)
+        await bench.regions.report(dut, index, pages=False)
+    wanted = []
+    for _ in range(300):
+        region = bench.regions.table[rng.choice((9, 9, 9, 10))]
+        total = rng.choice((1, unit, 1 << 20, 1 << 30))
+        place = rng.choice((region["iova"], region["iova"] + region["length"] - total))
+        offset = rng.randrange(total) & -rng.choice((1, unit, REQUEST))
+        count = min(total - offset, rng.choice((1, unit - 1, unit, unit + 1, REQUEST)))
+        part = rng.choice((0, (count - 1) // unit))
+        pd, key = rng.choice((6, 6, 6, 7)), region["key"] ^ (rng.random() < 0.1) << 5
+        read_id, node = rng.getrandbits(32), rng.getrandbits(6)
+        wqe = IoTxWqe128()
+        wqe.meta.length, wqe.meta.dest_qp_num = 1, rng.getrandbits(16)
+        # The place of the request stands where other operations have their remote buffer.
+        remote, local = wqe.data.rdma_req.remote_mem, wqe.data.rdma_req.local_mem[0]
+        remote.length, remote.rkey = total, offset
+        remote.buf_addr_lo, remote.buf_addr_hi = count, read_id
+        local.length, local.lkey = total, key
+        local.buf_addr_lo, local.buf_addr_hi = place & 0xFFFFFFFF, place >> 32
+        send = dont_care(INTERNAL.srd_send, rng, part=part, node=node)
+        item = {"qpn": rng.getrandbits(12), "srd": 1, "sent": 1, "pd": pd, "response": 1,
+                "qp_num": rng.getrandbits(16), "op_type": READ,
+                "send": INTERNAL.srd_send.pack(**send)}  # fmt: skip
+        entry = int.from_bytes(wqe.pack(), "little")
+        bench.source.post({"data": INTERNAL.wqe_in.pack(entry=entry, **item)})
+        permitted = region["remote_read"] and bench.regions.allows(key, pd, place, total)
+        size = min(unit, count - part * unit) if permitted else 0
+        wanted.append((item, wqe, place + offset + part * unit, size, offset + part * unit, region))
+    for beat, (item, wqe, at, size, offset, region) in zip(
+        await bench.sink.take(len(wanted)), wanted, strict=True
+    ):
+        msg = INTERNAL.tx_msg.unpack(beat["msg"])
+        send = INTERNAL.srd_send.unpack(item["send"])
+        assert (msg.kind, msg.response, msg.srd) == (PACKET, 1, 1)
+        assert msg.status == (0 if size else STATUS.REMOTE_ERROR_BAD_ADDRESS), wqe
+        assert (msg.length, msg.offset, msg.inlined) == (size, offset, int(not size))
+        assert (msg.node, msg.dst_qpn) == (send.node, wqe.meta.dest_qp_num)
+        assert (msg.qkey, msg.has_imm, msg.imm) == (0, 0, 0)
+        for name in ("qpn", "qp_num", "sent", "send", "op_type"):
+            assert getattr(msg, name) == item[name], name
+        assert beat["inline"] & TOP - 1 == int.from_bytes(wqe.pack()[32:40], "little")
+        if size:
+            sge = INTERNAL.sge.unpack(beat["second"])
+            assert sge.len == size
+            assert sge.loc == INTERNAL.mr_loc.pack(**bench.regions.loc(region["key"], at))
+            assert INTERNAL.sge.unpack(beat["first"]).len == 0
+    await bench.event.none(4)
 
 
 @cocotb.test()

@@ -159,6 +159,11 @@ class TxKind(IntEnum):
     COMPLETION = 1
     BARRIER = 2
 
+class PacketKind(IntEnum):
+    PART = 0
+    ALONE = 1
+    RESPONSE = 2
+
 class TxMode(IntEnum):
     NORMAL = 0
     HOLD = 1
@@ -2442,6 +2447,8 @@ class _InternalAckRx:
 
 class _InternalSrdSend:
     id: int
+    part: int
+    kind: int
     node: int
     psn: int
     session: int
@@ -2470,6 +2477,7 @@ class _InternalWqeIn:
     rnr_retry: int
     sent: int
     send: int
+    response: int
 
 class _InternalWqeSent:
     id: int
@@ -2505,6 +2513,9 @@ class _InternalTxMsg:
     has_imm: int
     imm: int
     length: int
+    offset: int
+    count: int
+    response: int
     inlined: int
     ah: int
     ah_gen: int
@@ -2563,11 +2574,67 @@ class _InternalRxCheck:
     pd: int
     descs: int
 
+class _InternalReadCtx:
+    id: int
+    node: int
+    qp_num: int
+    pd: int
+    lkey: int
+    addr: int
+    total: int
+
+class _InternalReadLook:
+    id: int
+    node: int
+    qp_num: int
+    offset: int
+    bytes: int
+
+class _InternalReadMore:
+    index: int
+    slot: int
+    count: int
+
+class _InternalReadPlaced:
+    id: int
+    slot: int
+    bytes: int
+    status: int
+
+class _InternalReadJob:
+    node: int
+    qpn: int
+    qp_num: int
+    dst_qpn: int
+    pd: int
+    rkey: int
+    addr: int
+    total: int
+    offset: int
+    count: int
+    read_id: int
+
+class _InternalReadResponse:
+    id: int
+    qpn: int
+    qp_num: int
+    dst_qpn: int
+    pd: int
+    rkey: int
+    addr: int
+    total: int
+    offset: int
+    count: int
+    read_id: int
+
 class _InternalRxJob:
     packet: int
     write: int
     grh: int
     rdma: int
+    drop: int
+    read: int
+    placed: int
     offset: int
     length: int
     line: int
@@ -2616,6 +2683,12 @@ class _InternalSrdPost:
     rnr_retry: int
     node: int
     id: int
+    part: int
+    kind: int
+    last: int
+    waits: int
+    read: int
+    rest: int
 
 class _InternalSrdGone:
     node: int
@@ -2627,6 +2700,9 @@ class _InternalSrdNote:
     node: int
     id: int
     status: int
+    kind: int
+    gone: int
+    own: int
 
 class _InternalTxSpace:
     session: int
@@ -2652,14 +2728,20 @@ class _InternalTxLimits:
     again_turn: int
     again_psn: int
     again_id: int
+    again_part: int
+    again_kind: int
     probe: int
     probe_turn: int
     probe_path: int
     probe_psn: int
     probe_id: int
+    probe_part: int
+    probe_kind: int
 
 class _InternalTxRecord:
     id: int
+    part: int
+    kind: int
     path: int
     order: int
     ticks: int
@@ -2716,11 +2798,15 @@ class _InternalTxRequests:
     again_turn: int
     again_psn: int
     again_id: int
+    again_part: int
+    again_kind: int
     probe: int
     probe_turn: int
     probe_path: int
     probe_psn: int
     probe_id: int
+    probe_part: int
+    probe_kind: int
 
 class _InternalTxExtent:
     learned: int
@@ -2785,6 +2871,12 @@ class _Internal(_Names[BitLayout[Any]]):
     rx_claim: BitLayout[_InternalRxClaim]
     rx_claim_rsp: BitLayout[_InternalRxClaimRsp]
     rx_check: BitLayout[_InternalRxCheck]
+    read_ctx: BitLayout[_InternalReadCtx]
+    read_look: BitLayout[_InternalReadLook]
+    read_more: BitLayout[_InternalReadMore]
+    read_placed: BitLayout[_InternalReadPlaced]
+    read_job: BitLayout[_InternalReadJob]
+    read_response: BitLayout[_InternalReadResponse]
     rx_job: BitLayout[_InternalRxJob]
     srd_outcome: BitLayout[_InternalSrdOutcome]
     srd_reply: BitLayout[_InternalSrdReply]
@@ -3085,6 +3177,8 @@ class Transport(_Names[int]):
     extent_period: int = ...
     round_packets: int = ...
     time_period: int = ...
+    write_packets: int = ...
+    reads_w: int = ...
     replies: int = ...
     rnr_ticks: int = ...
     read_ticks: int = ...

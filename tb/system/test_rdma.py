@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests RDMA between simulated devices and devices of the reference model."""
+
+from functools import partial
+from random import Random
+
+import pytest
+
+from efa_cosim.backends import open_backend
+from efa_cosim.fabric.description import parse_fabric
+from tb.scenarios import rdma_load
+
+FABRIC = """
+seed: 2
+nodes: [{{node: 4, backend: verilator}}, {{node: 7, backend: verilator}}, 9]
+paths:
+  count: 8
+  default: {{latency: 100, loss: {0}, reorder: {{probability: {0}, depth: 8, delay: 3000}}}}
+"""
+CLEAN, LOSSY = FABRIC.format(0), FABRIC.format(0.05)
+PAIRS = {"simulated to model": (0, 2), "model to simulated": (2, 0), "two simulated": (0, 1)}
+
+
+def run(sim, text, pair, scenario):
+    """Runs a scenario between two nodes of a fabric."""
+    devices = open_backend(sim, fabric=parse_fabric(text), profile="recorded")
+    with devices[0]:
+        scenario([devices[place] for place in PAIRS[pair]], Random(7))
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("scenario", [rdma_load.operations, rdma_load.endings])
+@pytest.mark.parametrize("reads", [False, True], ids=["writes", "reads"])
+def test_operations_over_a_lossy_fabric(reads, scenario, pair, sim, unless_long):
+    unless_long("fabric")
+    run(sim, LOSSY, pair, partial(scenario, reads=reads))
+
+
+@pytest.mark.parametrize("pair", ["simulated to model", "model to simulated"])
+@pytest.mark.parametrize("reads", [False, True], ids=["writes", "reads"])
+def test_wrong_operations_are_refused(reads, pair, sim, unless_long):
+    unless_long("fabric")
+    run(sim, CLEAN, pair, partial(rdma_load.refusals, reads=reads))
+
+
+@pytest.mark.parametrize("pair", ["simulated to model", "model to simulated"])
+def test_a_write_with_immediate_waits_for_a_receive(pair, sim, unless_long):
+    unless_long("fabric")
+    run(sim, CLEAN, pair, rdma_load.not_ready)
