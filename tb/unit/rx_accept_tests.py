@@ -15,6 +15,7 @@ from efa_cosim.layouts.defs import (
     IoSendOpType,
     PktHdr,
     PktOpcode,
+    PktRdma,
     QpError,
 )
 from tb.lib.bundles import Bundles
@@ -27,7 +28,9 @@ from tb.unit.data_bench import Moments, Raw, RawMonitor
 STATUS = IoCompStatus
 NO_AH = LIMITS.reserved_ah
 INPUTS = ("s_open", "qpc_rd_data", "s_ah_valid", "s_mr_valid", "s_cfg_profile", "m_claim_ready",
-          "s_rsp_valid", "s_rsp_data", "s_arrived")  # fmt: skip
+          "s_rsp_valid", "s_rsp_data", "s_arrived", "m_look_ready", "s_found", "s_found_read",
+          "m_request_ready")  # fmt: skip
+RECORDED = 1  # strap of the profile that reports RDMA
 PACKET = timing("efa_rx_accept", "packet")
 # Some nodes lie outside the fabric.
 NODES = (0, 1, 17, 30, 63, 64, 64 + 17, 1 << 15)
@@ -118,7 +121,7 @@ class Bench:
         ).bundle("m_job_check", "m_job", INTERNAL.rx_check)  # fmt: skip
         self.rng, self.slow, self.bits = rng_for("rx_accept"), slow, int(dut.QPN_W.value)
         zero(dut, *INPUTS)
-        self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "line", "slot"])
+        self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "rdma", "line", "slot"])
         self.jobs = RawMonitor(dut, "m_job", stalls, ["data", "req", "descs", "pd"],
                                on_beat=self._job)  # fmt: skip
         self.errs = StreamMonitor(dut, "m_err", 0.6, ["qpn", "cause"])
@@ -127,6 +130,7 @@ class Bench:
 
     def begin(self):
         self.sent, self.left, self.posted, self.wrong_keys = {}, [], 0, 0
+        self.looks = []  # read_id of each look of a response
         # The request id of each WQE of a queue.
         self.ids = defaultdict(lambda: self.rng.getrandbits(16))
 
@@ -183,6 +187,33 @@ class Bench:
                            "slot": slot})  # fmt: skip
         self.posted += 1
 
+    def respond(self, qpn):
+        """Sends a read response without bytes."""
+        rng, qp, number = self.rng, self.context(qpn), self.posted
+        header = PktHdr(opcode=PktOpcode.READ_RESPONSE, length=PktRdma.SIZE, dst_qpn=qp["qp_num"],
+                        psn=number, src_node=rng.choice(NODES))  # fmt: skip
+        rdma = PktRdma(read_id=number)
+        line, slot = rng.getrandbits(9), rng.getrandbits(8)
+        self.sent[number] = qpn, None, line, slot, header
+        self.packets.post({"header": int.from_bytes(header.pack(), "little"),
+                           "rdma": int.from_bytes(rdma.pack(), "little"), "line": line,
+                           "slot": slot})  # fmt: skip
+        self.posted += 1
+
+    async def look(self):
+        """Ends looks of responses after some cycles; those with an even number are of a read."""
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            valid, ready = dut.m_look_valid.value == 1, dut.m_look_ready.value == 1
+            if valid and ready:
+                self.looks.append(INTERNAL.read_look.unpack(int(dut.m_look_data.value)).id)
+            answers = valid and not ready and self.rng.random() < 0.4
+            dut.m_look_ready.value = int(answers)
+            if answers:
+                found = INTERNAL.read_look.unpack(int(dut.m_look_data.value)).id % 2 == 0
+                dut.s_found.value = int(found)
+
     def _job(self, beat):
         """Checks a job: a packet once, its WQE in the order of its queue, and all its fields."""
         job = Raw(INTERNAL.rx_job, beat["data"])
@@ -193,12 +224,20 @@ class Bench:
         before = [n for n, *_ in self.left if self.sent[n][:2] == (qpn, False)]
         assert all(n != number for n, _ in self.left), "a packet left twice"
         assert (job.packet, job.line, job.slot, cpl.qpn) == (1, line, slot, qpn)
-        assert (job.ack, job.length) == (qp["srd"], header.length)
+        assert job.ack == (1 if refused is None else qp["srd"])
+        assert refused is None or job.length == header.length
         assert (ack_tx.dst_node, ack_tx.dst_qpn, ack_tx.src_qpn) == (
             header.src_node, header.src_qpn, header.dst_qpn)  # fmt: skip
         assert (ack_tx.psn, ack_tx.msg_id, ack_tx.path) == (header.psn, header.msg_id, header.path)
         assert self.rings.responses, "a job without a response"
         need, descs = self.rings.responses.popleft()
+        if refused is None:
+            found = int(number % 2 == 0)
+            assert (job.read, job.drop, job.rdma, job.write, job.complete, ack_tx.status) == (
+                found, 1 - found, found, 0, 0, STATUS.OK)  # fmt: skip
+            assert all(n < number for n, at in self.left if at == qpn), "a response was overtaken"
+            self.left.append((number, qpn))
+            return
         assert need == header.length + (0 if qp["srd"] else LIMITS.grh_bytes)
         endless = qpn in self.rings.endless and not refused
         if refused or endless:
@@ -233,7 +272,7 @@ class Bench:
 
     async def settle(self, limit=6000):
         await until(self.dut, lambda: len(self.left) == self.posted, "jobs", limit)
-        refused = sum(wrong for _, wrong, *_ in self.sent.values())
+        refused = sum(bool(wrong) for _, wrong, *_ in self.sent.values())
         assert self.wrong_keys == refused
         await ClockCycles(self.dut.clk, 4)
         assert self.rings.unfinished == 0
@@ -325,6 +364,36 @@ async def a_refused_packet_waits_behind_a_parked_one(dut):
         await ClockCycles(dut.clk, rng.randrange(20))
         rings.arrived = True
         await bench.settle()
+
+
+@cocotb.test()
+async def responses_wait_with_their_queue(dut):
+    """data.rx_accept.response: A read response behind a parked packet of its queue waits with it.
+    Each response is looked up once and becomes one job."""
+    if not int(dut.RELIABLE.value):
+        return
+    bench = Bench(dut, 0.1, 0.3)
+    await bench.start()
+    dut.s_cfg_profile.value = RECORDED
+    cocotb.start_soon(bench.look())
+    rng, rings = bench.rng, bench.rings
+    queues = rng.sample(range(1 << bench.bits), 4)
+    responses = 0
+    for _ in range(2500):
+        if len(bench.packets.waiting) < 3:
+            if rng.random() < 0.4:
+                bench.respond(rng.choice(queues))
+                responses += 1
+            else:
+                bench.send(rng.choice(queues), rng.random() < 0.1)
+        if rng.random() < 0.05:
+            rings.late ^= {rng.choice(queues)}
+            rings.arrived = rng.random() < 0.7
+        await RisingEdge(dut.clk)
+    rings.late.clear()
+    rings.arrived = True
+    await bench.settle()
+    assert len(bench.looks) == len(set(bench.looks)) == responses > 50
 
 
 @cocotb.test()
