@@ -46,7 +46,7 @@ RDMA = [PktOpcode.RDMA_WRITE, PktOpcode.READ_REQUEST, PktOpcode.READ_RESPONSE]
 class Bench:
     def __init__(self, dut, gaps=0.0, stalls=0.0, hold=lambda: False):
         self.dut, self.rng = dut, rng_for("net_rx")
-        zero(dut, "s_quiesce", "s_win_pos", "s_free_valid", "s_free_slot")
+        zero(dut, "s_quiesce", "s_win_pos", "s_free_valid", "s_free_slot", "s_full")
         self.reliable = int(dut.RELIABLE.value)
         self.node = self.rng.randrange(NODES if self.reliable else 1 << 14)
         dut.s_cfg_node_id.value = self.node
@@ -228,6 +228,13 @@ class Bench:
 
     async def free(self, slot):
         await pulse(self.dut, "s_free_valid", s_free_slot=slot)
+
+    def lose(self, size=PktRdma.SIZE, node=None):
+        """Sends a valid read request, which the device must lose without a report."""
+        header = self.header(size, opcode=PktOpcode.READ_REQUEST)
+        if node is not None:
+            header.src_node = node
+        self.net.post(*self.flits(bytes(header.pack()) + self.rng.randbytes(size)))
 
     async def complete(self):
         """Shows that no line is lost: packets as large as the whole buffer fit at once."""
@@ -690,4 +697,80 @@ async def longest_packets(dut):
         causes = [EVENTS.anomaly_net.unpack(one["data"]).what for one in bench.anomaly.beats]
         assert causes == [AnomalyNet.LENGTH]
         bench.anomaly.beats.clear()
+    await bench.complete()
+
+
+@cocotb.test()
+async def requests_without_a_place_are_lost(dut):
+    """transport.net_rx.place: A read request of a node that has no place is lost without a report
+    and occupies no line. All other packets of the node are stored, and its malformed requests are
+    reported."""
+    bench = Bench(dut, 0.1)
+    await bench.start()
+    rng, line = bench.rng, 0
+    for turn in range(40):
+        kind = rng.choice((0, 1, 2, 3))
+        full = (0, (1 << NODES) - 1, 1 << rng.randrange(NODES), rng.getrandbits(NODES))[kind]
+        dut.s_full.value = full
+        causes = []
+        for _ in range(12):
+            what = rng.choice(("send", "ack", "request", "request", "other", "wrong"))
+            if what == "ack":
+                bench.ack()
+            elif what == "send" or not bench.reliable:
+                bench.send(rng.randrange(300))
+            elif what == "other":
+                bench.send(rng.randrange(32, 300), opcode=rng.choice((RDMA[0], RDMA[2])))
+            elif what == "wrong":
+                header = bench.header(PktRdma.SIZE, opcode=PktOpcode.READ_REQUEST)
+                header.dst_node ^= 1 << rng.randrange(16)
+                bench.net.post(*bench.flits(bytes(header.pack()) + bytes(PktRdma.SIZE)))
+                causes.append(AnomalyNet.NODE)
+            else:
+                node = rng.randrange(NODES)
+                # A request with payload is refused later.
+                size = PktRdma.SIZE + rng.choice((0, 0, 64, 200))
+                if full >> node & 1:
+                    bench.lose(size, node)
+                else:
+                    header = bench.header(size, opcode=PktOpcode.READ_REQUEST)
+                    header.src_node = node
+                    bench.store(bytes(header.pack()) + rng.randbytes(size))
+        await consumed(bench.net)
+        while bench.wanted:
+            (beat,) = await bench.pkt.take(1)
+            assert beat["line"] == line, "a lost packet occupies lines"
+            line = (line + (len(bench.wanted[0]) + 63) // 64) % LINES
+            await bench.free(await bench.check(beat, 1))
+        await bench.drained()
+        seen = [EVENTS.anomaly_net.unpack(beat["data"]).what for beat in bench.anomaly.beats]
+        assert seen == causes, f"turn {turn}"
+        bench.anomaly.beats.clear()
+    dut.s_full.value = 0
+    await bench.complete()
+
+
+@cocotb.test()
+async def a_node_is_full_within_a_request(dut):
+    """transport.net_rx.within: A read request with payload whose node is full from any of its flits
+    on leaves no part of itself."""
+    bench = Bench(dut)
+    if not bench.reliable:
+        return
+    await bench.start()
+    for delay in range(6):
+        bench.lose(PktRdma.SIZE + 256, node=5)
+        await ClockCycles(dut.clk, delay)
+        dut.s_full.value = 1 << 5
+        await consumed(bench.net)
+        await ClockCycles(dut.clk, 6)
+        dut.s_full.value = 0
+        for beat in list(bench.pkt.beats):
+            # All of it came before.
+            await bench.free(beat["slot"])
+        bench.pkt.beats.clear()
+        bench.send(100)
+        await bench.free(await bench.check((await bench.pkt.take(1))[0]))
+        await bench.drained()
+    assert not bench.anomaly.beats
     await bench.complete()
