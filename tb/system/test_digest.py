@@ -28,9 +28,12 @@ def test_a_seed_gives_one_trace_and_another_differs(digest_of, seed):
     """The plain build draws initial values, also of memories: they do not reach the boundary."""
     first = digest_of("verilator", seed)
     runs = {"second run": ("verilator", {}), "plain build": ("verilator", {"plain": True})}
-    if simulator_missing("icarus") is None:
+    missing = simulator_missing("icarus")
+    if missing is None:
         runs["icarus"] = "icarus", {}
     for name, (sim, how) in runs.items():
         assert digest_of(sim, seed, **how) == first, f"{name}: another trace"
     other = digest_of("verilator", seed + 1)
     assert all(one != two for one, two in zip(first, other, strict=True))
+    if missing is not None:
+        pytest.skip(f"all but Icarus agree; {missing}")
