@@ -509,7 +509,7 @@ module efa_rx_validate #(
     job[`EFA_RX_JOB__PACKET] = 1'b1;
     job[`EFA_RX_JOB__WRITE] = good && (data2 ? payload2 != 16'd0 : need2_q != 17'd0);
     job[`EFA_RX_JOB__RDMA] = good && data2;
-    job[`EFA_RX_JOB__DROP] = response2_q && !places2;
+    job[`EFA_RX_JOB__DROP] = response2_q && !found2_q;
     job[`EFA_RX_JOB__READ] = found2_q;
     job[`EFA_RX_JOB__PLACED] = placed2_q;
     job[`EFA_RX_JOB__OFFSET] = data2 ? rdma2[`EFA_PKT_RDMA__OFFSET] : 32'd0;

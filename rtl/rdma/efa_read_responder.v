@@ -5,8 +5,8 @@
 // Out   m_post: the responses of a request as a message to send; response_rd_data: the context of
 //       response_rd_addr; m_full: no further request of a node has a place
 // Time  post 1 cycle after its job, one in 2 cycles; response_rd_data one cycle after its address, with
-//       response_rd_en; m_full 2 cycles after its cause; after rst an initialisation of one cycle per
-//       context
+//       response_rd_en; m_full 2 cycles after a job, 3 after the end of a context; after rst an
+//       initialisation of one cycle per context
 //
 // A node has a quarter of the contexts, and each packet that efa_net_rx has stored may be a request and
 // has a place.

@@ -463,7 +463,7 @@ class Bench:
                 id=read["id"], slot=rdma.offset // REQUEST_MOST % 4, bytes=size, status=status)
             self.seen_responses[f"status {min(status, 15)}"] += 1
         places = status == STATUS.OK
-        assert (job.rdma, job.drop) == (int(places), int(not places))
+        assert (job.rdma, job.drop) == (int(places), int(read is None))
         assert job.write == int(places and size > 0)
         if places:
             assert (job.grh, job.offset, job.length, job.size0) == (0, rdma.offset, size, size)
