@@ -94,7 +94,7 @@ module efa_rx_validate #(
   localparam [15:0] GRH_BYTES = `EFA_LIMITS__GRH_BYTES;
   localparam [15:0] NO_AH = `EFA_LIMITS__RESERVED_AH;
   localparam [15:0] RDMA_BYTES = `EFA_PKT_RDMA__BYTES;
-  localparam [31:0] REQUEST_MOST = 1 << 16;  // bytes of a read request
+  localparam [31:0] REQUEST_MOST = 1 << `EFA_TRANSPORT__READ_REQUEST_LOG;  // bytes of a read request
   localparam [7:0] OK = `EFA_IO_COMP_STATUS__OK;
 
   `include "efa_admin_fn.vh"

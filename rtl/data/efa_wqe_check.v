@@ -50,8 +50,8 @@ module efa_wqe_check #(
   localparam [15:0] INLINE_128 = `EFA_LIMITS__INLINE_128;
   localparam [15:0] MAX_SGES = `EFA_LIMITS__MAX_SEND_SGES;
   localparam [31:0] A_BYTE = 1;
-  localparam [4:0] REQUEST_LOG = 5'd16;
-  localparam [31:0] REQUEST = 1 << 16;  // bytes of a read request, but the last
+  localparam [4:0] REQUEST_LOG = `EFA_TRANSPORT__READ_REQUEST_LOG;
+  localparam [31:0] REQUEST = 1 << `EFA_TRANSPORT__READ_REQUEST_LOG;  // bytes of a read request, but the last
 
   reg [AH_W:0] init_q;
   reg [`EFA_WQE_IN__W-1:0] k_item_q;

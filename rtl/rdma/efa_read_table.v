@@ -32,7 +32,7 @@ module efa_read_table #(
 
   localparam BITS = 64;
   localparam [BITS-1:0] A_BIT = 1;
-  localparam [31:0] REQUEST = 1 << 16;
+  localparam [31:0] REQUEST = 1 << `EFA_TRANSPORT__READ_REQUEST_LOG;
   localparam [1:0] ST_IDLE = 2'd0;
   localparam [1:0] ST_MORE = 2'd1;
   localparam [1:0] ST_LOOK = 2'd2;

@@ -53,7 +53,7 @@ module efa_tx_route #(
 
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam N = 1 << CTX_W;
-  localparam [4:0] REQUEST_LOG = 5'd16;  // log2 of the bytes of a read request, but the last
+  localparam [4:0] REQUEST_LOG = `EFA_TRANSPORT__READ_REQUEST_LOG;  // log2 of the bytes of a read request, but the last
   localparam [AH_W:0] ONE = 1;
   localparam [N-1:0] A_CTX = 1;
 

@@ -72,7 +72,7 @@ module efa_tx_segment #(
   localparam [PART_W:0] A_PART = 1;
   localparam [N-1:0] A_CTX = 1;
   localparam [(1<<CTX_W)-1:0] A_SEND = 1;
-  localparam [COUNT_W-1:0] WHOLE = 1 << 16;  // bytes of a request, but the last
+  localparam [COUNT_W-1:0] WHOLE = 1 << `EFA_TRANSPORT__READ_REQUEST_LOG;  // bytes of a request, but the last
   localparam [1:0] RESPONSE = `EFA_PACKET_KIND__RESPONSE;
   localparam [31:0] VISIT = VISIT_CYCLES;
   localparam [STALLS_W-1:0] LAST_STALL = READ_STALLS;

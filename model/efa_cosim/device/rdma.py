@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from efa_cosim.device.device import Device
 
 # Packets of a write in flight: the fabric of the model stores them.
-WRITE_PACKETS = 64
+WRITE_PACKETS = defs.TRANSPORT.write_packets
 # Bytes of a read request, and of all requests of a read whose responses are outstanding.
-READ_REQUEST_BYTES = 1 << 16
-READ_BYTES = 1 << 18
+READ_REQUEST_BYTES = 1 << defs.TRANSPORT.read_request_log
+READ_BYTES = 4 * READ_REQUEST_BYTES
 
 _Status = defs.IoCompStatus
 _Op = defs.IoSendOpType

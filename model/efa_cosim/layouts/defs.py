@@ -3359,6 +3359,7 @@ TRANSPORT = Constants(
         "round_packets": 16,
         "time_period": 0x10000,
         "write_packets": 64,
+        "read_request_log": 16,
         "reads_w": 10,
         "replies": 64,
         "rnr_ticks": 1024,
