@@ -79,16 +79,7 @@ module efa_read_responder #(
     post[`EFA_SRD_POST__KIND] = `EFA_PACKET_KIND__RESPONSE;
     post[`EFA_SRD_POST__LAST] = {1'b0, last};
     response[`EFA_READ_RESPONSE__ID] = id;
-    response[`EFA_READ_RESPONSE__QPN] = s_job_data[`EFA_READ_JOB__QPN];
-    response[`EFA_READ_RESPONSE__QP_NUM] = s_job_data[`EFA_READ_JOB__QP_NUM];
-    response[`EFA_READ_RESPONSE__DST_QPN] = s_job_data[`EFA_READ_JOB__DST_QPN];
-    response[`EFA_READ_RESPONSE__PD] = s_job_data[`EFA_READ_JOB__PD];
-    response[`EFA_READ_RESPONSE__RKEY] = s_job_data[`EFA_READ_JOB__RKEY];
-    response[`EFA_READ_RESPONSE__ADDR] = s_job_data[`EFA_READ_JOB__ADDR];
-    response[`EFA_READ_RESPONSE__TOTAL] = s_job_data[`EFA_READ_JOB__TOTAL];
-    response[`EFA_READ_RESPONSE__OFFSET] = s_job_data[`EFA_READ_JOB__OFFSET];
-    response[`EFA_READ_RESPONSE__COUNT] = job_count;
-    response[`EFA_READ_RESPONSE__READ_ID] = s_job_data[`EFA_READ_JOB__READ_ID];
+    response[`EFA_READ_RESPONSE__JOB] = s_job_data;
   end
 
   assign m_init_done = !initializing;

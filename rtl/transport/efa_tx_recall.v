@@ -98,27 +98,28 @@ module efa_tx_recall #(
   // A response as a WQE of its QP: the region of the peer's request is its local buffer.
   reg [`EFA_WQE_SENT__W-1:0] response;
   reg [1023:0] response_entry;
+  wire [`EFA_READ_JOB__W-1:0] job = response_rd_data[`EFA_READ_RESPONSE__JOB];
   always @* begin
     response_entry = 1024'd0;
-    response_entry[`EFA_IO_TX_WQE__META__DEST_QP_NUM] = response_rd_data[`EFA_READ_RESPONSE__DST_QPN];
+    response_entry[`EFA_IO_TX_WQE__META__DEST_QP_NUM] = job[`EFA_READ_JOB__DST_QPN];
     response_entry[`EFA_IO_TX_WQE__META__LENGTH] = 16'd1;
     response_entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__LENGTH] =
-        response_rd_data[`EFA_READ_RESPONSE__TOTAL];
+        job[`EFA_READ_JOB__TOTAL];
     response_entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__RKEY] =
-        response_rd_data[`EFA_READ_RESPONSE__OFFSET];
+        job[`EFA_READ_JOB__OFFSET];
     response_entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__BUF_ADDR_LO] =
-        {15'd0, response_rd_data[`EFA_READ_RESPONSE__COUNT]};
+        {15'd0, job[`EFA_READ_JOB__COUNT]};
     response_entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__BUF_ADDR_HI] =
-        response_rd_data[`EFA_READ_RESPONSE__READ_ID];
-    response_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] = response_rd_data[`EFA_READ_RESPONSE__TOTAL];
-    response_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LKEY__LKEY] = response_rd_data[`EFA_READ_RESPONSE__RKEY];
+        job[`EFA_READ_JOB__READ_ID];
+    response_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] = job[`EFA_READ_JOB__TOTAL];
+    response_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LKEY__LKEY] = job[`EFA_READ_JOB__RKEY];
     {response_entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_HI],
-     response_entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_LO]} = response_rd_data[`EFA_READ_RESPONSE__ADDR];
+     response_entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_LO]} = job[`EFA_READ_JOB__ADDR];
     response = {`EFA_WQE_SENT__W{1'b0}};
     response[`EFA_WQE_SENT__ID] = response_rd_data[`EFA_READ_RESPONSE__ID];
-    response[`EFA_WQE_SENT__QPN] = response_rd_data[`EFA_READ_RESPONSE__QPN];
-    response[`EFA_WQE_SENT__PD] = response_rd_data[`EFA_READ_RESPONSE__PD];
-    response[`EFA_WQE_SENT__QP_NUM] = response_rd_data[`EFA_READ_RESPONSE__QP_NUM];
+    response[`EFA_WQE_SENT__QPN] = job[`EFA_READ_JOB__QPN];
+    response[`EFA_WQE_SENT__PD] = job[`EFA_READ_JOB__PD];
+    response[`EFA_WQE_SENT__QP_NUM] = job[`EFA_READ_JOB__QP_NUM];
     response[`EFA_WQE_SENT__OP_TYPE] = `EFA_IO_SEND_OP_TYPE__RDMA_READ;
     response[`EFA_WQE_SENT__ENTRY] = response_entry;
   end
@@ -219,7 +220,7 @@ module efa_tx_recall #(
     if (gone_free) gone_q <= gone;
   end
 
-  wire unused_bits = &{1'b0, c_entry, b2_entry, sent, s_id, sent_id, b1_sent, b1_id, b1_qpn, b2_qpn, b2_ah, b2_id,
+  wire unused_bits = &{1'b0, job, c_entry, b2_entry, sent, s_id, sent_id, b1_sent, b1_id, b1_qpn, b2_qpn, b2_ah, b2_id,
                        sent_qpn, c_ah, c_id};
 
   `EFA_CHECK(!c_leaves || s_send_data[`EFA_SRD_SEND__ID] == c_id, "transmission of another context")

@@ -107,16 +107,17 @@ class Bench:
         while True:
             await RisingEdge(dut.clk)
             if dut.rst.value == 0 and dut.response_rd_en.value == 1:
-                found = self.responses.get(int(dut.response_rd_addr.value), {})
-                dut.response_rd_data.value = INTERNAL.read_response.pack(**found)
+                found = {"id": 0} | self.responses.get(int(dut.response_rd_addr.value), {})
+                taken_id = found.pop("id")
+                dut.response_rd_data.value = INTERNAL.read_response.pack(
+                    id=taken_id, job=INTERNAL.read_job.pack(**found))  # fmt: skip
 
     def respond(self, place, generation=None):
         """Stores a read response at a context of responses; returns its id."""
         width = self.contexts.bit_length() - 1
         high_bits = self.rng.getrandbits(32 - width) if generation is None else generation
-        found = dont_care(INTERNAL.read_response, self.rng, id=high_bits << width | place,
-                          qpn=self.rng.randrange(self.queues))  # fmt: skip
-        self.responses[place] = found
+        job = dont_care(INTERNAL.read_job, self.rng, qpn=self.rng.randrange(self.queues))
+        found = self.responses[place] = {"id": high_bits << width | place, **job}
         return found["id"]
 
     def send(self, taken_id, response=False):

@@ -2629,19 +2629,10 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "read_response",
-        287,
+        303,
         (
             ("id", 0, 32),
-            ("qpn", 32, 12),
-            ("qp_num", 44, 16),
-            ("dst_qpn", 60, 16),
-            ("pd", 76, 10),
-            ("rkey", 86, 24),
-            ("addr", 110, 64),
-            ("total", 174, 32),
-            ("offset", 206, 32),
-            ("count", 238, 17),
-            ("read_id", 255, 32),
+            ("job", 32, 271),
         ),
     ),
     BitLayout(

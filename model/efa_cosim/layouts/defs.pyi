@@ -2616,16 +2616,7 @@ class _InternalReadJob:
 
 class _InternalReadResponse:
     id: int
-    qpn: int
-    qp_num: int
-    dst_qpn: int
-    pd: int
-    rkey: int
-    addr: int
-    total: int
-    offset: int
-    count: int
-    read_id: int
+    job: int
 
 class _InternalRxJob:
     packet: int
