@@ -14,7 +14,6 @@ module efa_nic #(
     parameter LLQ_AW         = 21,
     parameter SQ_HOST        = `EFA_LIMITS__SQ_HOST,
     parameter RELIABLE       = 0,  // SRD by the reliable transport (docs/decisions/0011-transport-rtl.md)
-    parameter [7:0] PATHS    = 8'hFF,  // RELIABLE: paths that exist
     parameter MTT_W          = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT),
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (
@@ -31,6 +30,7 @@ module efa_nic #(
     input  wire [1:0] s_cfg_interface,
     input  wire [31:0] s_cfg_keep_alive,
     input  wire [15:0] s_cfg_moderation,
+    input  wire [7:0] s_cfg_paths,
     input  wire s_aenq_valid,
     output wire s_aenq_ready,
     input  wire [15:0] s_aenq_group,
@@ -333,9 +333,9 @@ module efa_nic #(
       .LLQ_AW(LLQ_AW),
       .SQ_HOST(SQ_HOST),
       .RELIABLE(RELIABLE),
-      .PATHS(PATHS),
       .MTT_W(MTT_W)
   ) u_tx_engine (
+      .s_cfg_paths(s_cfg_paths),
       .m_incarnation(incarnation),
       .m_ctx_used(ctx_used),
       .m_read_valid(read_valid),
@@ -410,9 +410,9 @@ module efa_nic #(
   efa_rx_engine #(
       .QPN_W(QPN_W),
       .RELIABLE(RELIABLE),
-      .PATHS(PATHS),
       .MTT_W(MTT_W)
   ) u_rx_engine (
+      .s_cfg_paths(s_cfg_paths),
       .s_cfg_incarnation(incarnation),
       .s_ctx_used(ctx_used),
       .s_read_valid(read_valid),

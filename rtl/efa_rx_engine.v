@@ -4,7 +4,7 @@
 //
 // In    s_net: packets; s_rqdb: doorbells; s_table, s_queue_op, s_drain from admin; s_qpchg:
 //       changed QP states; s_rd_cpl: receive WQE read completions; s_rxdone: receive CQEs written;
-//       RELIABLE: s_cfg_incarnation, s_cfg_profile
+//       RELIABLE: s_cfg_incarnation, s_cfg_profile, s_cfg_paths: paths that exist, constant from rst on
 // Out   m_wr_rx: payload; m_cpl: completions; m_ack_tx, m_ack_rx: acknowledgements to send and
 //       received; m_rd_rq: receive WQE reads; m_qperr: QPs in error; m_st: statistics
 // Time  see efa_net_rx, efa_rx_accept, efa_rx_scatter
@@ -15,7 +15,6 @@
 module efa_rx_engine #(
     parameter QPN_W = 6,
     parameter RELIABLE = 0,
-    parameter [7:0] PATHS = 8'hFF,
     parameter ACK_TX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_TX__W,
     parameter ACK_RX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W,
     parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
@@ -25,6 +24,7 @@ module efa_rx_engine #(
     input wire [2*`EFA_QPC__W-1:0] qpc_rd_data,
     input wire rst_por,
     input wire [15:0] s_cfg_node_id,
+    input wire [7:0] s_cfg_paths,
     input wire [15:0] s_cfg_incarnation,
     input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] s_ctx_used,
@@ -121,14 +121,14 @@ module efa_rx_engine #(
   wire [`EFA_READ_CTX__W-1:0] found_read;
 
   efa_net_rx #(
-      .RELIABLE(RELIABLE),
-      .PATHS(PATHS)
+      .RELIABLE(RELIABLE)
   ) u_net_rx (
       .clk(clk),
       .rst_por(rst_por),
       .rst(rst),
       .s_quiesce(s_quiesce),
       .s_cfg_node_id(s_cfg_node_id),
+      .s_cfg_paths(s_cfg_paths),
       .s_full(s_full),
       .s_net_valid(s_net_valid),
       .s_net_ready(s_net_ready),

@@ -5,7 +5,7 @@
 // In    s stream: messages as flits; s_ctx_take: a send with a message context; s_ack_rx, s_ack_tx:
 //       acknowledgements received and to send; s_scan, s_cancel: outstanding sends to flush or
 //       cancel; s_quiesce: no packet begins; RELIABLE: s_post: contexts to send, s_gone:
-//       transmissions that were not made
+//       transmissions that were not made, s_cfg_paths: paths that exist, constant from rst on
 // Out   m_net: packets; m_cpl: completions; m_ctx: the next message context; m_completed: new
 //       completed counts; m_credit_freed: a send has ended; m_fence: a fence has passed; m_ctx_used:
 //       contexts of sends that have not ended; RELIABLE: m_send: transmissions, m_popped: a context
@@ -17,7 +17,6 @@
 module efa_transport_engine #(
     parameter QPN_W = 6,
     parameter RELIABLE = 0,
-    parameter [7:0] PATHS = 8'hFF,
     parameter ACK_TX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_TX__W,
     parameter ACK_RX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W
 ) (
@@ -28,6 +27,7 @@ module efa_transport_engine #(
     input wire s_quiesce,
     output wire m_net_quiet,
     input wire [15:0] s_cfg_node_id,
+    input wire [7:0] s_cfg_paths,
     input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] s_ah_gen,
     input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] s_ctx_held,
     output wire [(2<<`EFA_LIMITS__MSG_W)-1:0] m_ctx_used,
@@ -170,7 +170,7 @@ module efa_transport_engine #(
           .rst_por(rst_por),
           .rst(rst),
           .m_init_done(sender_init),
-          .s_cfg_paths(PATHS),
+          .s_cfg_paths(s_cfg_paths),
           .m_incarnation(m_incarnation),
           .s_post_valid(packet_valid),
           .s_post_ready(packet_ready),
@@ -342,8 +342,8 @@ module efa_transport_engine #(
       assign s_placed_ready = 1'b0;
       assign s_job_ready = 1'b0;
       assign m_full = {1 << `EFA_LIMITS__NODE_W{1'b0}};
-      wire unused_rdma = &{1'b0, s_cfg_profile, response_rd_en, response_rd_addr, m_more_ready, s_placed_valid,
-                           s_placed_data, s_job_valid, s_job_data};
+      wire unused_rdma = &{1'b0, s_cfg_profile, s_cfg_paths, response_rd_en, response_rd_addr, m_more_ready,
+                           s_placed_valid, s_placed_data, s_job_valid, s_job_data};
       wire unused_packets = &{1'b0, s_post_valid, s_post_data, m_send_ready, s_gone_valid, s_gone_data};
     end
   endgenerate

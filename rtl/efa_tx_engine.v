@@ -2,7 +2,8 @@
 // efa_tx_engine - connects the send side: send queues, checks of WQEs, payload, transport.
 //
 // In    s_db, s_llq: stores; s_table, s_queue_op, s_drain from admin; s_rd_cpl: payload and send
-//       WQEs; s_qpchg: changed QP states; s_ack_rx, s_ack_tx: acknowledgements received and to send
+//       WQEs; s_qpchg: changed QP states; s_ack_rx, s_ack_tx: acknowledgements received and to send;
+//       RELIABLE: s_cfg_paths: paths that exist, constant from rst on
 // Out   m_rd: payload reads and, with SQ_HOST, send WQE reads; m_net; m_cpl: completions; m_qperr:
 //       QPs in error; m_rqdb, m_cqdb: doorbells; m_st: statistics; RELIABLE: m_incarnation
 // Time  docs/timing.md; wires only
@@ -15,7 +16,6 @@ module efa_tx_engine #(
     parameter LLQ_AW = 21,
     parameter SQ_HOST = 0,
     parameter RELIABLE = 0,
-    parameter [7:0] PATHS = 8'hFF,
     parameter ACK_TX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_TX__W,
     parameter ACK_RX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W,
     parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
@@ -24,6 +24,7 @@ module efa_tx_engine #(
     output wire [4*QPN_W-1:0] qpc_rd_addr,
     input wire [4*`EFA_QPC__W-1:0] qpc_rd_data,
     input wire [15:0] s_cfg_node_id,
+    input wire [7:0] s_cfg_paths,
     input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     output wire m_net_valid,
     input wire m_net_ready,
@@ -440,9 +441,9 @@ module efa_tx_engine #(
 
   efa_transport_engine #(
       .QPN_W(QPN_W),
-      .RELIABLE(RELIABLE),
-      .PATHS(PATHS)
+      .RELIABLE(RELIABLE)
   ) u_transport_engine (
+      .s_cfg_paths(s_cfg_paths),
       .clk(clk),
       .rst_por(rst_por),
       .rst(rst),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_net_rx - validates packets from the network by their header and stores them.
 //
-// In    s_net flits; s_win_pos a byte position to read; s_free slots of packets no longer needed
+// In    s_net flits; s_win_pos a byte position to read; s_free slots of packets no longer needed;
+//       RELIABLE: s_cfg_paths: paths that exist
 // Out   m_pkt header, RDMA header, first line and slot of a stored packet; m_ack_rx acknowledgements, which are
 //       not stored, with RELIABLE as flits; m_win_data 64 bytes from s_win_pos on; m_drop: a packet was malformed;
 //       m_stored: a packet is complete; m_released: its lines are free again, in arrival order
@@ -15,7 +16,6 @@
 
 module efa_net_rx #(
     parameter RELIABLE = 0,
-    parameter [7:0] PATHS = 8'hFF,  // RELIABLE: paths that exist
     parameter ACK_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W
 ) (
     input wire clk,
@@ -23,6 +23,7 @@ module efa_net_rx #(
     input wire rst,
     input wire s_quiesce,
     input wire [15:0] s_cfg_node_id,
+    input wire [7:0] s_cfg_paths,
     input wire [(1<<`EFA_LIMITS__NODE_W)-1:0] s_full,
 
     input wire s_net_valid,
@@ -247,9 +248,8 @@ module efa_net_rx #(
     if (RELIABLE != 0) begin : g_reliable
       assign ack_rx = s_net_data;
 
-      efa_srd_fields #(
-          .PATHS(PATHS)
-      ) u_fields (
+      efa_srd_fields u_fields (
+          .s_cfg_paths(s_cfg_paths),
           .s_header(header),
           .m_stranger(stranger),
           .m_false(false_field)
@@ -264,6 +264,8 @@ module efa_net_rx #(
         ack[`EFA_ACK_RX__MSG_ID] = header[`EFA_PKT_HDR__MSG_ID];
       end
       assign ack_rx = ack;
+      wire unused_paths = &{1'b0, s_cfg_paths};
+
       assign stranger = 1'b0;
       assign false_field = 1'b0;
     end

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_srd_fields - checks the fields of a header of the reliable transport (decision 0009).
 //
-// In    s_header: the header of a packet of a known kind
+// In    s_header: the header of a packet of a known kind; s_cfg_paths: paths that exist
 // Out   m_stranger: of a node that does not exist; m_false: a field has a value that no sender gives
 // Time  same cycle
 //
@@ -11,9 +11,9 @@
 
 module efa_srd_fields #(
     parameter NODE_W = `EFA_LIMITS__NODE_W,
-    parameter WINDOW_W = `EFA_TRANSPORT__PSN_WINDOW_W,
-    parameter [7:0] PATHS = 8'hFF  // paths that exist
+    parameter WINDOW_W = `EFA_TRANSPORT__PSN_WINDOW_W
 ) (
+    input wire [7:0] s_cfg_paths,
     input wire [`EFA_SRD_HDR__BITS-1:0] s_header,
     output wire m_stranger,
     output wire m_false
@@ -26,7 +26,7 @@ module efa_srd_fields #(
   wire [7:0] path = s_header[`EFA_SRD_HDR__PATH];
   wire [7:0] status = s_header[`EFA_SRD_HDR__STATUS];
   wire [15:0] behind = s_header[`EFA_SRD_HDR__BEHIND];
-  wire has_path = path[7:3] == 5'd0 && PATHS[path[2:0]];
+  wire has_path = path[7:3] == 5'd0 && s_cfg_paths[path[2:0]];
   wire refusal = status == `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_ADDRESS
       || status == `EFA_IO_COMP_STATUS__REMOTE_ERROR_ABORT
       || status == `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_DEST_QPN

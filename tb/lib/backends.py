@@ -10,7 +10,7 @@ from typing import Any
 
 from efa_cosim.backends.model import ModelBackend
 from efa_cosim.boundary.backend import Backend, BackendUnavailable, profile_strap
-from efa_cosim.fabric.description import MOST_PATHS, FabricDescription, read_fabric
+from efa_cosim.fabric.description import FabricDescription, read_fabric
 from efa_cosim.fabric.network import Observer
 from tb.lib.fabric_link import FabricLink, SimulatedNetwork, chosen_nodes
 from tb.lib.host import OuterLink, RtlBackend
@@ -59,8 +59,7 @@ def open_simulator(
         numbers = chosen_nodes(fabric, simulated)
         network = SimulatedNetwork(fabric, observer)
         build = {"RELIABLE": 1}
-        if fabric.paths < MOST_PATHS:
-            build["PATHS"] = (1 << fabric.paths) - 1
+        knobs["paths"] = (1 << fabric.paths) - 1
     if len(numbers) > 1:
         build = {"DEVICES": len(numbers), **build}
     build |= params or {}

@@ -108,12 +108,16 @@ def batches(backends: Sequence[Any], rng: Random) -> None:
 
 
 def raw(end: Endpoint, wqes: Any) -> list[Any]:
-    """Posts WQEs of any content in one batch; returns the completion statuses."""
+    """Posts WQEs of any content in one batch; returns the completion statuses in their order.
+
+    Sends that are refused here complete before those that have reached the peer.
+    """
     # Joined as bytes: numpy would change the layout of a dtype with unions.
     wqes = np.frombuffer(b"".join(wqe.tobytes() for wqe in wqes), end.qp.wqe.DTYPE).copy()
     # numpy's default integers are request ids, too.
     end.qp.post_wqes(wqes, np.arange(len(wqes)))  # type: ignore[arg-type]
-    return [STATUS(int(s)) for s in end.cq.wait_for(len(wqes))["status"]]
+    done = end.cq.wait_for(len(wqes))
+    return [STATUS(int(s)) for s in done["status"][np.argsort(done["wr_id"])]]
 
 
 def changed(end: Endpoint, wqe: Any, **fields: Any) -> Any:

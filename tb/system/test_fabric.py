@@ -105,7 +105,7 @@ def test_the_fabric_gives_a_packet_its_cycles(sim, unless_long):
     unless_long("fabric")
     found = []
     for latency in (500, 1700):
-        text = f"nodes: [1, 2]\npaths: {{count: 8, default: {{latency: {latency}}}}}\n"
+        text = f"nodes: [1, 2]\npaths: {{count: 3, default: {{latency: {latency}}}}}\n"
         devices = open_backend(sim, fabric=parse_fabric(text))
         with devices[0]:
             out, into = reliable.streams(

@@ -50,7 +50,8 @@ class Bench:
         self.reliable = int(dut.RELIABLE.value)
         self.node = self.rng.randrange(NODES if self.reliable else 1 << 14)
         dut.s_cfg_node_id.value = self.node
-        paths = int(dut.PATHS.value)
+        paths = self.rng.randrange(1, 256)
+        dut.s_cfg_paths.value = paths
         self.paths = [path for path in range(8) if paths >> path & 1]
         self.checks = Checks(self.node, NODES, TRANSPORT.psn_window_w, paths)
         pins = Ports(dut, rst="rst_por")

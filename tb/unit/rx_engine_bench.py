@@ -47,7 +47,7 @@ class Bench:
             getattr(dut, name).value = 0
         dut.rst.value = 1
         dut.s_quiesce.value = 0
-        dut.s_cfg_node_id.value = NODE
+        dut.s_cfg_node_id.value, dut.s_cfg_paths.value = NODE, 0xFF
         dut.s_cfg_mps_log.value = 9
         self.net = StreamDriver(self.pins, "s_net", 0.2 if stalls else 0, ["data", "keep", "last"])
         self.wr = StreamMonitor(dut, "m_wr_rx", stalls, on_beat=self._write)

@@ -22,10 +22,12 @@ FIELDS = {name: (getattr(SrdHdr, name).offset, size) for name, size in {
 class Bench:
     def __init__(self, dut, name):
         self.dut, self.rng = dut, rng_for(name)
-        self.paths = [path for path in range(8) if int(dut.PATHS.value) >> path & 1]
+        paths = self.rng.randrange(1, 256)
+        dut.s_cfg_paths.value = paths
+        self.paths = [path for path in range(8) if paths >> path & 1]
         self.nodes = 1 << int(dut.NODE_W.value)
         self.window = 1 << int(dut.WINDOW_W.value)
-        self.model = Checks(NODE, self.nodes, int(dut.WINDOW_W.value), int(dut.PATHS.value))
+        self.model = Checks(NODE, self.nodes, int(dut.WINDOW_W.value), paths)
         self.found = {(kind, (node, field)): 0
                       for kind in KINDS for node in (0, 1) for field in (0, 1)}  # fmt: skip
 

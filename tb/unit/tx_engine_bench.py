@@ -130,7 +130,8 @@ class Bench:
         for name in PULSES:
             getattr(dut, name).value = 0
         dut.qpc_rd_data.value = 0
-        dut.s_cfg_node_id.value, dut.s_cfg_profile.value, dut.s_cfg_mrrs_log.value = NODE, 1, 9
+        dut.s_cfg_node_id.value, dut.s_cfg_paths.value = NODE, 0xFF
+        dut.s_cfg_profile.value, dut.s_cfg_mrrs_log.value = 1, 9
         dut.rst.value = dut.rst_por.value = 1
         start_clock(dut.clk)
         await ClockCycles(dut.clk, 5)
