@@ -14,8 +14,8 @@ QKEY = 0x1234
 
 
 def main() -> None:
-    # Two devices on one fabric, of a profile that reports RDMA.
-    near, far = open_backend("model", nodes=2, profile="recorded")
+    # Two devices on one fabric.
+    near, far = open_backend("model", nodes=2)
     pds = [Context(Driver(device).probe()).alloc_pd() for device in (near, far)]
     cqs = [pd.context.create_cq(16) for pd in pds]
     qp, peer = (pd.create_qp(cq, cq).to_rts(QKEY) for pd, cq in zip(pds, cqs, strict=True))

@@ -13,7 +13,7 @@ module efa_nic #(
     parameter TAGS           = `EFA_LIMITS__TAGS,
     parameter LLQ_AW         = 21,
     parameter SQ_HOST        = `EFA_LIMITS__SQ_HOST,
-    parameter RELIABLE       = 0,  // SRD by the reliable transport (docs/decisions/0011-transport-rtl.md)
+    parameter RELIABLE       = 1,  // SRD by the reliable transport (docs/decisions/0011-transport-rtl.md)
     parameter MTT_W          = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT),
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (

@@ -572,7 +572,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--backend", choices=(*BACKENDS, "both"), default="model",
                         help="model: the reference model; verilator: the RTL (default: model)")
     parser.add_argument("--profile", choices=tuple(defs.PROFILES), default="cosim",
-                        help="what the device reports; with `recorded` the model has RDMA "
+                        help="what the device reports; `basic` has no RDMA "
                         "(default: %(default)s)")
     parser.add_argument("--fabric", type=Path, metavar="FILE",
                         help="a fabric file with loss and other faults; model only")
@@ -608,12 +608,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"linux: {options.share} is no folder", file=sys.stderr)
         return 2
     if options.backend != "model" and options.fabric:
-        print("linux: --fabric needs --backend model; the RTL has no transport yet",
+        print("linux: --fabric needs --backend model",
               file=sys.stderr)
-        return 2
-    if options.backend != "model" and options.profile in RDMA_PROFILES:
-        print(f"linux: the RTL has no RDMA, which profile {options.profile} reports; run it with "
-              "--backend model, or leave out --profile", file=sys.stderr)  # fmt: skip
         return 2
     if options.guests > 1 and (options.nodes > 1 or options.shell or options.cmd):
         print("linux: --guests 2 runs its own steps, with a function for each guest; leave out "

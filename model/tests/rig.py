@@ -47,7 +47,7 @@ class Host:
     """One device with its memory and all its outputs; initialized unless `up` is False."""
 
     def __init__(
-        self, node_id=1, profile="default", limits=None, *, up=True, wide=False, **straps
+        self, node_id=1, profile="basic", limits=None, *, up=True, wide=False, **straps
     ):
         self.memory, self.wide = Memory(), wide
         self.device = Device(
@@ -472,7 +472,7 @@ def wqe(dest, ah, buffers=(), inline=None, size=64, req_id=0, imm=None, qkey=QKE
 class Pair:
     """Two connected QPs: on one device in loopback, or on two devices of a fabric."""
 
-    def __init__(self, kind=SRD, two=False, profile="default", limits=None, **options):
+    def __init__(self, kind=SRD, two=False, profile="basic", limits=None, **options):
         self.a = Host(1, profile, limits)
         self.b = Host(2, profile, limits) if two else self.a
         self.fabric = Fabric([self.a.device, self.b.device] if two else [self.a.device])

@@ -274,7 +274,7 @@ def test_datagrams_have_no_rdma(op):
 
 @pytest.mark.parametrize("op", [READ, WRITE])
 def test_a_device_that_does_not_report_rdma_has_none(op):
-    peers = Peers(profile="default")
+    peers = Peers(profile="basic")
     peers.post(op, 8)
     assert (peers.outcome(), peers.packets) == ((UNSUPPORTED, op), [])
     stats = peers.a.device.stats
@@ -417,7 +417,7 @@ def test_a_responder_without_one_operation_says_so(monkeypatch):
 
 @pytest.mark.parametrize("opcode", [Packet.RDMA_WRITE, Packet.READ_REQUEST, Packet.READ_RESPONSE])
 def test_a_device_without_rdma_does_not_know_the_packets(opcode):
-    peers = Peers(profile="default")
+    peers = Peers(profile="basic")
     peers.b.names()
     assert peers.arrive(opcode, b"x", rkey=0) is None
     assert [event["what"] for event in peers.b.names("anomaly_net")] == [defs.AnomalyNet.OPCODE]

@@ -65,7 +65,7 @@ class Side(Endpoint):
                 for one in self.cq.wait_for(count, **limits)]
 
 
-def sides(properties=CLEAN, profile="recorded", kind=defs.AdminQpType.SRD, **options):
+def sides(properties=CLEAN, profile="default", kind=defs.AdminQpType.SRD, **options):
     """Returns a side on each node of a fabric; every node knows every other one."""
     depth = options.pop("depth", 64)
     monitor = Monitor(paths=options.get("paths", 4), start=Start())
@@ -175,7 +175,7 @@ def test_the_same_seed_gives_the_same_run():
 
 
 def test_datagrams_are_lost_and_never_repeated():
-    a, b = sides({**CLEAN, "loss": 0.5}, kind=UD, profile="default")
+    a, b = sides({**CLEAN, "loss": 0.5}, kind=UD)
     for number in range(60):
         b.receive(8, wr_id=number)
         a.send(b, b"datagram", wr_id=number)
@@ -210,7 +210,7 @@ def test_rnr_without_end_waits_for_a_receive_and_holds_nobody_up():
 
 
 def test_a_device_without_the_capability_does_not_retry():
-    a, b = sides(CLEAN, profile="default")
+    a, b = sides(CLEAN, profile="basic")
     a.send(b, b"x", wr_id=1)
     assert a.done() == [(1, Status.REMOTE_ERROR_RNR)]
     assert network(a).now - BEGIN < defs.TRANSPORT.rnr_ticks * TICK

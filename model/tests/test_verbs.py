@@ -180,11 +180,55 @@ def test_completion_events_wake_once_for_each_arm(entry_bytes):
     assert len(a.cq.poll()) == 2
 
 
-def test_a_send_without_a_receive_completes_rnr():
-    a, b = pair()
+@pytest.mark.parametrize(("profile", "retries"), [("basic", None), ("default", 0), ("default", 6)])
+def test_a_send_without_a_receive_completes_rnr(profile, retries):
+    a, b = pair(profile)
+    if retries is not None:
+        a.qp.modify(a.qp.state, rnr_retry=retries)
     a.qp.post_send(SendWr(**a.to, inline=b"early", wr_id=9))
     sent = a.cq.wait_for(1)[0]
     assert (sent["status"], sent["wr_id"]) == (Status.REMOTE_ERROR_RNR, 9)
+
+
+def test_a_send_with_endless_retries_waits_for_its_receive():
+    a, b = pair()
+    for number, data in enumerate((b"first", b"other")):
+        a.qp.post_send(SendWr(**a.to, inline=data, wr_id=number))
+    with pytest.raises(DeviceTimeout):
+        a.cq.wait_for(1)
+    for number in range(2):
+        b.qp.post_recv([b.sge(8 * number, 8)], wr_id=number)
+    assert list(a.cq.wait_for(2)["status"]) == [Status.OK] * 2
+    assert sorted(b.buffer.read(8 * number, 5) for number in range(2)) == [b"first", b"other"]
+
+
+def test_a_waiting_send_ends_with_the_queue_pair_of_either_side():
+    a, b = pair()
+    a.qp.post_send(SendWr(**a.to, inline=b"early", wr_id=1))
+    b.qp.destroy()
+    assert a.cq.wait_for(1)[0]["status"] == Status.REMOTE_ERROR_BAD_DEST_QPN
+    a, b = pair()
+    a.qp.post_send(SendWr(**a.to, inline=b"early", wr_id=1))
+    a.backend.settle()
+    a.qp.modify(State.ERR)
+    assert a.cq.wait_for(1)[0]["status"] == Status.FLUSHED
+    b.qp.post_recv([b.sge(0, 64)])
+    b.backend.settle()
+    assert len(b.cq.poll(1)) == 0
+
+
+def test_payload_of_a_waiting_send_is_read_when_it_leaves():
+    a, b = pair()
+    a.qp.post_send(SendWr(**a.to, sges=[a.sge(0, 8)], wr_id=1))
+    a.backend.settle()
+    a.buffer.write(0, b"changed!")
+    b.qp.post_recv([b.sge(0, 64)])
+    assert a.cq.wait_for(1)[0]["status"] == Status.OK
+    assert b.buffer.read(0, 8) == b"changed!"
+    a.qp.post_send(SendWr(**a.to, sges=[a.sge(0, 8)], wr_id=2))
+    a.backend.settle()
+    a.buffer.dereg()
+    assert a.cq.wait_for(1)[0]["status"] == Status.LOCAL_ERROR_INVALID_LKEY
 
 
 @pytest.mark.parametrize(("corrupt", "status"), [
@@ -355,6 +399,7 @@ def test_completion_counters_count_without_polling():
         left.qp.post_send(SendWr(**left.to, sges=[left.sge(0, 8)], wr_id=turn))
     left.driver.wait(lambda: sends.value == 5)
     assert (receives.value, receives.errors, sends.errors) == (5, 0, 0)
+    left.qp.modify(left.qp.state, rnr_retry=0)
     left.qp.post_send(SendWr(**left.to, sges=[left.sge(0, 8)]))
     left.driver.wait(lambda: sends.errors == 1)
     sends.set(100)
@@ -462,7 +507,7 @@ def test_wrong_rdma_requests_are_refused_here():
 
 
 def test_a_device_without_rdma_is_named():
-    a, b = pair()
+    a, b = pair("basic")
     for call, text in ((a.qp.post_read, "RDMA READ"), (a.qp.post_write, "RDMA WRITE")):
         with pytest.raises(VerbsError, match=f"the device does not offer {text}: open it with"):
             call(RdmaWr(**a.to, remote_addr=0, r_key=b.buffer.r_key))

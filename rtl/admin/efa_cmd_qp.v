@@ -143,7 +143,6 @@ module efa_cmd_qp #(
   wire [3:0] sq_log;
   wire [3:0] rq_log;
   wire [3:0] pages_log;
-  wire rnr_capable;
   efa_qp_param_check #(
       .SQ_HOST(SQ_HOST)
   ) u_rules (
@@ -156,7 +155,6 @@ module efa_cmd_qp #(
       .m_sq_log(sq_log),
       .m_rq_log(rq_log),
       .m_pages_log(pages_log),
-      .m_rnr_capable(rnr_capable),
       .m_modify_illegal(modify_illegal)
   );
 
@@ -346,7 +344,7 @@ module efa_cmd_qp #(
           qpc_d[`EFA_QPC__SQ_LOG] = sq_log;
           qpc_d[`EFA_QPC__WQE128] = wqe128;
           qpc_d[`EFA_QPC__LONG_ID] = long_requested;
-          qpc_d[`EFA_QPC__RNR_RETRY] = srd_requested && rnr_capable ? 3'd7 : 3'd0;
+          qpc_d[`EFA_QPC__RNR_RETRY] = srd_requested ? `EFA_PROFILE__RNR_RETRY(3, s_cfg_profile) : 3'd0;
           qpc_d[`EFA_QPC__UNSOLICITED] = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__UNSOLICITED_WRITE_RECV];
           qpc_d[`EFA_QPC__RQ_LIVE] = rq_requested;
           qpc_d[`EFA_QPC__RQ_BASE] = rq_requested ? rq_base[63:6] : 58'd0;

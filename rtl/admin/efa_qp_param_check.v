@@ -3,8 +3,8 @@
 //
 // In    s_cmd: a CREATE_QP or MODIFY_QP command; s_state, s_srd: current state and type of the QP
 // Out   m_create_illegal, m_modify_illegal; of a valid creation m_wqe128, m_sq_log, m_rq_log and
-//       m_pages_log of the ring in LLQ memory; m_rnr_capable of the profile; with SQ_HOST the send
-//       queue lies in host memory and the command must have its address
+//       m_pages_log of the ring in LLQ memory; with SQ_HOST the send queue lies in
+//       host memory and the command must have its address
 // Time  same cycle
 `default_nettype none
 `include "efa_defs.vh"
@@ -21,7 +21,6 @@ module efa_qp_param_check #(
     output wire [3:0] m_sq_log,
     output wire [3:0] m_rq_log,
     output wire [3:0] m_pages_log,
-    output wire m_rnr_capable,
     output wire m_modify_illegal
 );
 
@@ -61,7 +60,7 @@ module efa_qp_param_check #(
   assign m_sq_log = log2(sq_depth[15:0]);
   assign m_rq_log = log2(rq_depth[15:0]);
   assign m_pages_log = ring_log > PAGE_LOG[4:0] ? pages_log[3:0] : 4'd0;
-  assign m_rnr_capable = capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RNR_RETRY);
+  wire rnr_capable = capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RNR_RETRY);
   assign m_create_illegal = qp_type != `EFA_ADMIN_QP_TYPE__UD && qp_type !=
       `EFA_ADMIN_QP_TYPE__SRD
       || !sq_depth_ok || !sq_placed || !by64 && !by128 || rq_bytes != 32'd0 && !rq_depth_ok ||
@@ -97,7 +96,7 @@ module efa_qp_param_check #(
       default: reachable = 1'b0;
     endcase
   end
-  wire rnr_illegal = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__RNR_RETRY] > 8'd7 || !s_srd || !m_rnr_capable;
+  wire rnr_illegal = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__RNR_RETRY] > 8'd7 || !s_srd || !rnr_capable;
   // A driver uses RESET and ERR to recover. A QP that entered the error state by itself is not in
   // the state that its driver expects, so the expected state is not compared.
   wire from_anywhere = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__QP_STATE] &&

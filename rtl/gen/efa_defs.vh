@@ -91,6 +91,7 @@
 `define EFA_PROFILE__DEFAULT 2'd0
 `define EFA_PROFILE__RECORDED 2'd1
 `define EFA_PROFILE__COSIM 2'd2
+`define EFA_PROFILE__BASIC 2'd3
 `define EFA_PROFILE__VENDOR_ID(w,p) w'd7439
 `define EFA_PROFILE__DEVICE_ID(w,p) w'd61345
 `define EFA_PROFILE__VERSION(w,p) w'd2
@@ -106,8 +107,9 @@
 `define EFA_PROFILE__DEVICE_VERSION(w,p) w'd1
 `define EFA_PROFILE__PHYS_ADDR_WIDTH(w,p) w'd52
 `define EFA_PROFILE__VIRT_ADDR_WIDTH(w,p) w'd64
-`define EFA_PROFILE__DEVICE_CAPS(w,p) ((p) == 2'd1 ? w'd27 : w'd1056)
-`define EFA_PROFILE__MAX_RDMA_SIZE(w,p) ((p) == 2'd1 ? w'd1073741824 : w'd0)
+`define EFA_PROFILE__DEVICE_CAPS(w,p) ((p) == 2'd1 ? w'd27 : (p) == 2'd3 ? w'd1056 : w'd1083)
+`define EFA_PROFILE__MAX_RDMA_SIZE(w,p) ((p) == 2'd3 ? w'd0 : w'd1073741824)
+`define EFA_PROFILE__RNR_RETRY(w,p) ((p) == 2'd1 ? w'd0 : (p) == 2'd3 ? w'd0 : w'd7)
 `define EFA_PROFILE__MAX_LINK_SPEED_GBPS(w,p) w'd100
 `define EFA_PROFILE__INLINE_BUF_SIZE(w,p) w'd32
 `define EFA_PROFILE__INLINE_BUF_SIZE_EX(w,p) w'd80

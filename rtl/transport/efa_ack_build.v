@@ -41,6 +41,7 @@ module efa_ack_build #(
 );
 
   localparam NODES = 1 << NODE_W;
+  localparam [NODES-1:0] A_PEER = 1;
   localparam WINDOW = 1 << WINDOW_W;
   localparam LOW_W = WINDOW_W / 2;
   localparam REPLY_W = `EFA_SRD_REPLY__W;
@@ -67,8 +68,8 @@ module efa_ack_build #(
   wire due_sets = s_due_valid && s_due_data[`EFA_SRD_DUE__DUE];
   wire due_begins = s_due_data[`EFA_SRD_DUE__BEGINS];
   wire due_clears = s_due_valid && due_begins;
-  wire [NODES-1:0] due_mark = {{NODES - 1{1'b0}}, due_sets} << due_node[NODE_W-1:0];
-  wire [NODES-1:0] due_clear = {{NODES - 1{1'b0}}, due_clears} << due_node[NODE_W-1:0];
+  wire [NODES-1:0] due_mark = due_sets ? A_PEER << due_node[NODE_W-1:0] : {NODES{1'b0}};
+  wire [NODES-1:0] due_clear = due_clears ? A_PEER << due_node[NODE_W-1:0] : {NODES{1'b0}};
 
   wire [REPLY_W-1:0] in_reply = s_reply_valid[0] ? s_reply_data[REPLY_W-1:0]
       : s_reply_data[2*REPLY_W-1:REPLY_W];

@@ -31,6 +31,7 @@ from tb.cycle.grid_job import Chunk
 from tb.cycle.pictures import draw
 from tb.cycle.points import drawn, fixed
 from tb.cycle.timed import run_timed
+from tb.lib.host import TIMED_BUILD
 from tb.runner import RunFailed
 from tb.simulators import ROOT, simulator_missing
 from tb.system_run import build_system
@@ -152,7 +153,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with Progress("cycle-grid") as progress:
             progress.phase(f"{len(points)} points; building the device")
-            for params in ({}, {"SQ_HOST": 1}):
+            for params in (TIMED_BUILD, {"SQ_HOST": 1, **TIMED_BUILD}):
                 build_system("verilator", params)
         rows = run(points, options.seed, options.jobs, options.cluster)
     except (RunFailed, GridFailed) as error:

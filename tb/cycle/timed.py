@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from efa_cosim.boundary.backend import BackendUnavailable
+from tb.lib.host import TIMED_BUILD
 from tb.lib.simulation import brief
 from tb.runner import OUT, RunFailed
 from tb.simulators import ROOT, simulator_missing
@@ -80,7 +81,7 @@ def run_timed(
         found = {build: iter(run_timed([work for work in works if work.sq_host == build], sim, seed,
                                        again)) for build in builds}  # fmt: skip
         return [next(found[work.sq_host]) for work in works]
-    params = {"SQ_HOST": 1} if builds == [1] else {}
+    params = {"SQ_HOST": 1, **TIMED_BUILD} if builds == [1] else TIMED_BUILD
     folder = _kept(sim, params)
     places = [folder / f"{_digest(f'{seed} {json.dumps(work.as_dict())}')}.npz" for work in works]
     missing = {place: work for place, work in zip(places, works, strict=True)

@@ -33,6 +33,7 @@ from tb.env.reliable_transport import ReliableTransport
 from tb.env.scoreboard import Scoreboard
 from tb.env.shown import KINDS, ShownEvents
 from tb.lib.bridge import bridge
+from tb.lib.host import is_reliable
 from tb.lib.native import PCIE_SIZES, Native, drawn_sizes
 
 # All disturbances at once: random latency, split and interleaved completions, stalls on all
@@ -199,7 +200,8 @@ class NicTest(uvm_test):
     work: Any
     sequence: Any
     work = sequence = None
-    profile = "default"
+    # Without RNR retry: most scenarios want each refusal at once.
+    profile = "basic"
     interface = moderation = 0
     sizes: tuple[int, int] | None = None
     knobs: dict[str, int] = {}
@@ -209,7 +211,7 @@ class NicTest(uvm_test):
     def build_phase(self) -> None:
         params = json.loads(os.environ.get("EFA_PARAMS", "{}"))
         self.params, self.limits = params, limits_of(params)
-        reliable = bool(params.get("RELIABLE"))
+        reliable = is_reliable(params)
         self.native = Native(cocotb.top)
         self.native.start(int(cocotb.RANDOM_SEED), params.get("DEVICES", 1))
         sizes = self.sizes or drawn_sizes(int(cocotb.RANDOM_SEED), type(self).__name__)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import cocotb
 
+from efa_cosim.boundary.backend import profile_strap
 from tb.env.iommu import IommuDriver, LiveMemory
 from tb.lib.bridge import bridge
 from tb.lib.host import InnerLink, RtlBackend
@@ -81,7 +82,8 @@ async def race(
     seed = int(cocotb.RANDOM_SEED)
     native = Native(dut)
     mps, mrrs = map(PCIE_SIZES.index, drawn_sizes(seed, str(sorted(knobs))))
-    native.start(seed, devices, mps=mps, mrrs=mrrs, **knobs)
+    # Without RNR retry, as in NicTest.
+    native.start(seed, devices, mps=mps, mrrs=mrrs, **{"profile": profile_strap("basic"), **knobs})
     for device in range(devices):
         native.knobs(device, node=1 + device)
     backends = raced(native, os.environ["EFA_SIM"], live)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from efa_cosim.device.admin import MAX_RNR_RETRY
+from efa_cosim.device.link import MAX_RNR_RETRY
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import PktHdrFields, SrdAckFields, SrdHdrFields
 from efa_cosim.transport.endpoint import Endpoint
@@ -219,6 +219,8 @@ class ReliableTransport:
         self._receivers = [self._receiver(device) for device in range(len(devices))]
         # Accepted packets that the device has not reported, by opcode, sender and receiver.
         self._unreported: list[Counter[tuple[int, ...]]] = [Counter() for _ in devices]
+        # Devices whose reset has not ended, also of a function-level reset: they take no packet.
+        self._down = [False for _ in devices]
         self._outcomes: list[dict[tuple[int, int], Outcomes]] = [{} for _ in devices]
         # Packets of the models that were refused by RNR and are sent again.
         self._again: list[defaultdict[Route, deque[bytes]]] = [defaultdict(deque) for _ in devices]
@@ -398,7 +400,7 @@ class ReliableTransport:
         """Executes a packet if the rules of the receiver pass it, or takes an acknowledgement."""
         device, packet = one.device, one.data
         predictor = self._devices[device]
-        if predictor.resetting or predictor.device.in_reset:
+        if predictor.resetting or predictor.device.in_reset or self._down[device]:
             return
         self._clock.now = one.cycle
         self._unreported[device][_reported(packet)] += 1
@@ -480,6 +482,7 @@ class ReliableTransport:
 
     def drained(self, device: int, cycle: int) -> None:
         """Forgets sessions and outcomes of a device; its quiet time begins."""
+        self._down[device] = True
         self._receivers[device] = self._receiver(device)
         self._receivers[device].begin_quiet(cycle)
         self._outcomes[device].clear()
@@ -488,6 +491,7 @@ class ReliableTransport:
 
     def done(self, device: int, cycle: int) -> None:
         """Begins the quiet time again: a device counts it from the end of the reset."""
+        self._down[device] = False
         self._receivers[device].begin_quiet(cycle)
 
     def outstanding(self, device: int) -> list[str]:
@@ -498,15 +502,17 @@ class ReliableTransport:
         ]  # fmt: skip
         peers: dict[int, Any] = self._receivers[device].senders
         for node, peer in peers.items():
-            owed += [
+            # A node without a device owes nothing.
+            owed += [] if node not in self._by_node else [
                 f"acknowledgement of PSN {psn} of session {session.number} to node {node}"
                 for session in peer.sessions.values() for psn, sent in session.open.items()
                 if self._is_open(device, sent.model)
             ]  # fmt: skip
-        queues = *self._devices[device].packets.values(), *self._again[device].values()
         return owed + [
             f"packet {packet[:_HEADER].hex()}"
-            for packets in queues for packet in packets if self._is_open(device, packet)
+            for queues in (self._devices[device].packets, self._again[device])
+            for route, packets in queues.items() if route.dst_node in self._by_node
+            for packet in packets if self._is_open(device, packet)
         ]  # fmt: skip
 
 

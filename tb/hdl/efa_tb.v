@@ -14,7 +14,7 @@ module efa_tb #(
     parameter TAGS           = `EFA_LIMITS__TAGS,
     parameter LLQ_AW         = 21,
     parameter SQ_HOST        = `EFA_LIMITS__SQ_HOST,
-    parameter RELIABLE       = 0,
+    parameter RELIABLE       = 1,
     parameter MTT_W          = `EFA_LIMITS__MTT_W,
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (

@@ -58,7 +58,6 @@ def open_simulator(
             fabric = read_fabric(fabric)
         numbers = chosen_nodes(fabric, simulated)
         network = SimulatedNetwork(fabric, observer)
-        build = {"RELIABLE": 1}
         knobs["paths"] = (1 << fabric.paths) - 1
     if len(numbers) > 1:
         build = {"DEVICES": len(numbers), **build}

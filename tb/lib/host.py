@@ -58,6 +58,16 @@ RELIABLE_DEAD_CYCLES = 8 * TRANSPORT.rto_initial * TRANSPORT.tick_cycles + DEAD_
 WAIT_CYCLES = 1_000_000
 
 
+# The build that timing table, cycle model and golden counts describe.
+TIMED_BUILD = {"RELIABLE": 0}
+
+
+def is_reliable(params: Mapping[str, int]) -> bool:
+    """Returns True if a build of efa_tb sends SRD by the reliable transport, as the default does.
+    """
+    return bool(params.get("RELIABLE", 1))
+
+
 class RtlBackend(Backend):
     """Drives one simulated device. `link` carries accesses, logs and time; see Link.
 
@@ -81,7 +91,7 @@ class RtlBackend(Backend):
     def built_with(self, params: Mapping[str, int]) -> None:
         """Takes the parameters of the build that software has to know."""
         self.sq_host = bool(params.get("SQ_HOST"))
-        self.dead_cycles = RELIABLE_DEAD_CYCLES if params.get("RELIABLE") else DEAD_CYCLES
+        self.dead_cycles = RELIABLE_DEAD_CYCLES if is_reliable(params) else DEAD_CYCLES
 
     def _set_up_msix(self) -> None:
         self.stores(msix_table_stores())

@@ -110,7 +110,10 @@ class Buffer:
 
 
 class Device:
-    """A device after power-on and probe, in the simulation of `backend`."""
+    """A device after power-on and probe, in the simulation of `backend`, a TIMED_BUILD.
+
+    Another build needs the knob `net_reliable`: the peer without a device speaks its packets.
+    """
 
     def __init__(
         self,
@@ -127,7 +130,8 @@ class Device:
         size = (REQUEST_BYTES // 128).bit_length() - 1
         knobs = {"mps": size, "mrrs": size, "rd_latency_min": dma_latency - 1,
                  "rd_latency_max": dma_latency - 1,
-                 "net_peer": PEER, "node": NODE, "pin_mask": 0x3F, **knobs}  # fmt: skip
+                 "net_peer": PEER, "net_reliable": 0, "node": NODE, "pin_mask": 0x3F,
+                 **knobs}  # fmt: skip
         self.link.restart(seed, [knobs])
         self.backend = RtlBackend(self.link, backend.name, 0, NODE)
         self.memory = self.backend.memory

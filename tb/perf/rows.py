@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from efa_cosim.layouts import defs
+from tb.lib.host import TIMED_BUILD
 from tb.perf import rates
 from tb.perf.latencies import doorbell_to_flit, flit_to_completion
 from tb.perf.rates import both_ways, doorbells, drained, inline_sends, memory_sends, receives
@@ -155,8 +156,8 @@ RELIABLE_ROWS = (
 )  # fmt: skip
 ALL_ROWS = (*ROWS, *LARGE_ROWS, *SQ_HOST_ROWS, *RELIABLE_ROWS)
 PARAMETERS: dict[str, dict[str, int]]
-PARAMETERS = {"default": {}, "large": {"QPN_W": LARGE_QPN_W, "LLQ_AW": 22},
-              "sq_host": {"SQ_HOST": 1}, "reliable": {"RELIABLE": 1}}  # fmt: skip
+PARAMETERS = {"default": TIMED_BUILD, "large": {"QPN_W": LARGE_QPN_W, "LLQ_AW": 22, **TIMED_BUILD},
+              "sq_host": {"SQ_HOST": 1, **TIMED_BUILD}, "reliable": {}}  # fmt: skip
 
 
 def llq_bytes(build: str) -> int:

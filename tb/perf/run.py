@@ -23,7 +23,7 @@ from efa_cosim.layouts import defs
 from efa_cosim.measure.origin import origin
 from efa_cosim.measure.record import Mismatch, stamped
 from tb.lib.backends import open_simulator
-from tb.lib.host import RtlBackend
+from tb.lib.host import RtlBackend, is_reliable
 from tb.perf import curves
 from tb.perf.queues import DMA_LATENCY, REQUEST_BYTES, Device, PerfError
 from tb.perf.records import built, of_row
@@ -87,7 +87,7 @@ class Source:
         self._options: dict[str, Any] = {"sim": sim, "seed": seed, "params": PARAMETERS[build]}
         self._seed, self._llq_bytes = seed, llq_bytes(build)
         self._sq_host = bool(PARAMETERS[build].get("SQ_HOST"))
-        self._knobs = {"net_reliable": PARAMETERS[build].get("RELIABLE", 0)}
+        self._knobs = {"net_reliable": int(is_reliable(PARAMETERS[build]))}
         self._backend: RtlBackend | None = None
         self._reason: BackendUnavailable | None = None
 

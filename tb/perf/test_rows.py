@@ -17,6 +17,7 @@ from efa_cosim.measure import record
 from efa_cosim.measure.record import stamped
 from tb.lib import requests as host
 from tb.lib.backends import open_simulator
+from tb.lib.host import TIMED_BUILD
 from tb.perf import page, rates, rows, run, work
 from tb.perf.latencies import doorbell_to_flit
 from tb.perf.observe import steady
@@ -29,7 +30,7 @@ SCHEMA = Path(record.__file__).parent / "record.schema.json"
 
 @pytest.fixture(scope="module")
 def backend():
-    with open_simulator("verilator") as opened:
+    with open_simulator("verilator", params=TIMED_BUILD) as opened:
         yield opened
 
 
@@ -199,7 +200,8 @@ def test_the_status_names_what_misses(tmp_path):
         (row,) = csv.DictReader(file)
     assert (row["subject"], row["unit"], row["limit"], row["target"], row["seed"]) == (
         "inline-db16", "messages/cycle", str(16 / 17), "0.75", "3")
-    assert json.loads(row["configuration"]) == {"SQ_HOST": 1, "request_bytes": 512, "wqe_bytes": 64}
+    assert json.loads(row["configuration"]) == {
+        "SQ_HOST": 1, "RELIABLE": 0, "request_bytes": 512, "wqe_bytes": 64}
     assert pyarrow.parquet.read_table(tmp_path / "new" / record.PARQUET).num_rows == 1
 
 

@@ -154,6 +154,7 @@ def handle_goes_under_sends(backends: Sequence[Any], _rng: Random) -> None:
     """
     node, backend = Node(backends[0]), backends[0]
     a, b = Endpoint(node), Endpoint(node)
+    exchange(a, b, b"the quiet time after the reset has ended")
     for turn in range(3):
         for number in range(4):
             b.receive(64, wr_id=number, offset=64 * number)

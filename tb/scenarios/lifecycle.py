@@ -7,7 +7,7 @@ memory stays unchanged, no message leaves, and the next driver finds a new devic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from efa_cosim.host.driver import FLAVOURS
 from efa_cosim.host.endpoints import QKEY, UD, Endpoint, Node, pattern
 from efa_cosim.host.queue_pair import Sge
 from efa_cosim.layouts import defs
+from tb.scenarios.peer import SILENT, Peer
 from tb.scenarios.send import changed, exchange, raw
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ REASONS = tuple(defs.RegsResetReasonTypes)
 QUIET_CYCLES = 3000
 OPCODE = defs.PktOpcode
 FINISHED = defs.REG_BITS.DEV_STS.pack(RESET_FINISHED=1)
-SILENT = 20  # a node that never responds
 NO_HANDLE = 0xFFFF  # AH of an unknown sender, in a completion
 
 
@@ -116,10 +116,14 @@ def post(node: Node, end: Endpoint, count: int) -> None:
     node.backend.settle()
 
 
-def completed(node: Node, end: Endpoint, numbers: Sequence[int]) -> int:
-    """Returns the number of sends that acknowledgements of these message ids complete."""
-    for number in numbers:
-        arrives(node, end, OPCODE.SRD_ACK, msg_id=number, src_node=SILENT)
+def completed(node: Node, end: Endpoint, sessions: Iterable[int], psn: int) -> int:
+    """Returns the number of sends that acknowledgements of SILENT complete, one for each session.
+
+    `psn` is the first packet that they do not acknowledge.
+    """
+    for session in sessions:
+        Peer(node.backend).acknowledge(session, psn)
+        node.backend.settle()
     return len(end.cq.poll_array())
 
 
@@ -131,12 +135,12 @@ def acknowledgements_of_an_earlier_session(backends: Sequence[Any], _rng: Random
     backend, most = backends[0], 64
     old = Node(backend)
     end = sends(old, 3)
-    first = next(number for number in range(most) if completed(old, end, [number]))
+    session = next(number for number in range(1, most) if completed(old, end, [number], 3))
     old.driver.reset(REASONS[0])
     new = Node(backend)
     end = sends(new, 3)
-    assert completed(new, end, range(first + 3)) == 0
-    assert completed(new, end, range(first + 3, most)) == 3
+    assert completed(new, end, range(1, session + 1), 3) == 0
+    assert completed(new, end, range(session + 1, most), 3) == 3
 
 
 def acknowledgements_before_their_send(
@@ -148,11 +152,11 @@ def acknowledgements_before_their_send(
     """
     node, most = Node(backends[0]), 64
     end = sends(node, 1)
-    first = next(number for number in range(most) if completed(node, end, [number]))
-    assert completed(node, end, [first + 1] * early) == 0
+    session = next(number for number in range(1, most) if completed(node, end, [number], 1))
+    assert completed(node, end, [session] * early, 2) == 0
     post(node, end, 1)
     assert len(end.cq.poll_array()) == 0
-    assert completed(node, end, [first + 1]) == 1
+    assert completed(node, end, [session], 2) == 1
 
 
 def counts_of_an_earlier_session(backends: Sequence[Any], rng: Random) -> None:

@@ -14,6 +14,8 @@ from efa_cosim.host.completion_counter import SENDS
 from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
 from efa_cosim.host.verbs import Context, gid_of
 from efa_cosim.layouts import defs
+from efa_cosim.transport.sender import REFUSALS
+from tb.scenarios.peer import SILENT, Peer
 from tb.scenarios.send import exchange
 
 if TYPE_CHECKING:
@@ -156,30 +158,24 @@ def any_header(backends: Sequence[Any], rng: Random, count: int = 4000) -> None:
     exchange(Endpoint(node), Endpoint(node), b"arrives")
 
 
-def any_acknowledgement(
-    backends: Sequence[Any],
-    rng: Random,
-    peer: int = 20,
-    sends: int = 48,
-    ids: int = 8192,
-) -> None:
-    """Acknowledges sends with any status: each completes once, with the status that came."""
+def any_acknowledgement(backends: Sequence[Any], rng: Random, sends: int = 48) -> None:
+    """Accepts and refuses sends, with any reason: each completes once, with the status that came.
+    """
     backend = backends[0]
-    node = Node(backend)
+    node, peer = Node(backend), Peer(backend)
     end = Endpoint(node)
-    end.qp.post_send_many(range(sends), ah=node.ah_of(peer), dest_qp=5, qkey=1, inline=b"a")
+    backend.link.record = True
+    end.qp.post_send_many(range(sends), ah=node.ah_of(SILENT), dest_qp=5, qkey=1, inline=b"a")
     backend.settle()
-    given = [rng.getrandbits(8) for _ in range(ids)]
-    for number, status in enumerate(given):
-        header = defs.PktHdr(opcode=OPCODE.SRD_ACK, dst_qpn=end.qp.number, src_node=peer,
-                             dst_node=backend.node_id, status=status, msg_id=number)  # fmt: skip
-        backend.inject(header.pack())
+    session = defs.SrdHdr.unpack(backend.packets()[0]).session
+    statuses = sorted(REFUSALS - {defs.IoCompStatus.REMOTE_ERROR_ABORT})
+    given = [rng.choice((0, *statuses)) for _ in range(sends)]
+    for psn, status in enumerate(given):
+        peer.acknowledge(session, psn if status else psn + 1, status)
+        backend.settle()
     done = end.cq.wait_for(sends)
-    backend.settle()
     assert list(done["wr_id"]) == list(range(sends)) and not len(end.cq.poll_array())
-    # The ids are consecutive.
-    statuses = list(done["status"])
-    assert any(given[at : at + sends] == statuses for at in range(ids - sends + 1))
+    assert list(done["status"]) == given
 
 
 def packet(rng: Random, qp: Any, qkey: int, node_id: int) -> bytes:

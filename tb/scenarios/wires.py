@@ -20,6 +20,7 @@ from tb.lib import requests
 from tb.scenarios.admin import refused
 from tb.scenarios.async_events import NOTIFICATION
 from tb.scenarios.collisions import CONSUMED, doorbell, unwritten
+from tb.scenarios.peer import Peer, await_quiet_end
 from tb.scenarios.send import exchange
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def events_of_each_packet(backends: Sequence[Any], _rng: Random, messages: int =
     """
     node, backend = Node(backends[0]), backends[0]
     a, b = Endpoint(node), Endpoint(node)
+    exchange(a, b, b"the first packet is sent twice: it finds the quiet time after the reset")
     backend.settle()
     backend.events()
     for turn in range(messages):
@@ -133,20 +135,24 @@ def draining_of_each_queue(backends: Sequence[Any], _rng: Random) -> None:
             one.qp.modify(STATE.RTS)
 
 
-def acknowledgements_wait(backends: Sequence[Any], _rng: Random, messages: int = 2600) -> None:
-    """Sends many messages at once to a queue pair without receives: each is refused, however slowly
-    packets leave. More acknowledgements wait than the device can store."""
+def acknowledgements_wait(backends: Sequence[Any], _rng: Random, each: int = 60) -> None:
+    """Receives many messages of many nodes at once, while packets leave slowly: in the end each
+    node has an acknowledgement of all its messages."""
     node, backend = Node(backends[0]), backends[0]
-    end = Endpoint(node)
+    peers = [Peer(backend, number) for number in range(20, 36)]
+    end = Endpoint(node, depth=each * len(peers))
+    for number in range(each * len(peers)):
+        end.receive(64, wr_id=number)
+    await_quiet_end(backend)
+    backend.link.record = True
+    for _ in range(each):
+        for peer in peers:
+            peer.send(end, b"data")
+    assert set(end.cq.wait_for(each * len(peers))["status"]) == {STATUS.OK}
     backend.settle()
-    before = backend.counters()["packets"]
-    for number in range(messages):
-        header = defs.PktHdr(opcode=defs.PktOpcode.SRD_SEND, length=4, dst_qpn=end.qp.number,
-                             src_qpn=5, qkey=QKEY, src_node=20, dst_node=backend.node_id,
-                             msg_id=number % 2048, psn=number)  # fmt: skip
-        backend.inject(header.pack() + b"data")
-    backend.settle()
-    assert backend.counters()["packets"] - before == messages
+    acks = [defs.SrdAck.unpack(packet) for packet in backend.packets()]
+    shown = {ack.dst_node: int.from_bytes(ack.bitmap, "little").bit_count() for ack in acks}
+    assert shown == {peer.node: each for peer in peers}
 
 
 def pages_of_a_destroyed_queue(backends: Sequence[Any], _rng: Random) -> None:
@@ -332,18 +338,20 @@ def acknowledgements_follow_completions(
     """Receives messages while the host accepts writes slowly: no acknowledgement leaves before its
     CQE was passed to the write engine."""
     node, backend = Node(backends[0]), backends[0]
-    end = Endpoint(node)
+    end, peer = Endpoint(node), Peer(backend)
     for number in range(messages):
         end.receive(64, wr_id=number)
-    backend.settle()
+    await_quiet_end(backend)
     backend.events()
-    for number in range(messages):
-        header = defs.PktHdr(opcode=defs.PktOpcode.SRD_SEND, length=4, dst_qpn=end.qp.number,
-                             src_qpn=5, qkey=QKEY, src_node=20, dst_node=backend.node_id,
-                             msg_id=number, psn=number)  # fmt: skip
-        backend.inject(header.pack() + b"data")
+    backend.link.record = True
+    for _ in range(messages):
+        peer.send(end, b"data")
     assert set(end.cq.wait_for(messages)["status"]) == {STATUS.OK}
     backend.settle()
     events = backend.events()
     completed, left = (of_kind(events, name)["cycle"] for name in ("cqe", "ackout"))
-    assert len(completed) == len(left) == messages and (completed < left).all()
+    acks = [defs.SrdAck.unpack(packet) for packet in backend.packets()]
+    assert len(completed) == messages and len(acks) == len(left) > 1
+    for ack, cycle in zip(acks, left, strict=True):
+        accepted = int.from_bytes(ack.bitmap, "little").bit_count()
+        assert accepted <= np.searchsorted(completed, cycle), (accepted, cycle)

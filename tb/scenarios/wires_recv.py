@@ -14,6 +14,7 @@ from efa_cosim.host.completion_counter import RECEIVES, SENDS
 from efa_cosim.host.endpoints import QKEY, Endpoint, Node, pattern
 from efa_cosim.layouts import defs
 from tb.scenarios.collisions import beyond_rq, beyond_sq, index_of, moved
+from tb.scenarios.peer import Peer, await_quiet_end
 
 if TYPE_CHECKING:
     from random import Random
@@ -92,14 +93,6 @@ def nothing_after_a_reset_in_error(
         end.qp.to_rts(QKEY)
 
 
-def injected(backend: Any, end: Endpoint, number: int, data: bytes) -> None:
-    """Injects a message of another node to a queue pair."""
-    header = defs.PktHdr(opcode=defs.PktOpcode.SRD_SEND, length=len(data), dst_qpn=end.qp.number,
-                         src_qpn=5, qkey=QKEY, src_node=20, dst_node=backend.node_id,
-                         msg_id=number, psn=number)  # fmt: skip
-    backend.inject(header.pack() + data)
-
-
 def regions_go_under_receives(
     backends: Sequence[Any],
     rng: Random,
@@ -110,13 +103,14 @@ def regions_go_under_receives(
     """Deregisters the memory of receives while payload is written; the host releases the memory at
     the response. The host must accept writes slowly."""
     node, backend = Node(backends[0]), backends[0]
-    end = Endpoint(node)
-    for turn in range(turns):
+    end, peer = Endpoint(node), Peer(backend)
+    await_quiet_end(backend)
+    for _ in range(turns):
         for number in range(messages):
             end.receive(size, wr_id=number, offset=number * size)
         backend.settle()
         for number in range(messages):
-            injected(backend, end, turn * messages + number, pattern(size, number))
+            peer.send(end, pattern(size, number))
         backend.pause(300 + rng.randrange(1500))
         end.buffer.dereg()
         end.cq.wait_for(messages)
@@ -133,15 +127,15 @@ def flushes_beside_receives(
     """Flushes the receives of a queue pair while another receives many messages: the flushed ones
     do not wait for the end of the messages. The host must accept writes slowly."""
     node, backend = Node(backends[0]), backends[0]
-    gone, stays = Endpoint(node), Endpoint(node)
+    gone, stays, peer = Endpoint(node), Endpoint(node), Peer(backend)
     for number in range(flushed):
         gone.receive(64, wr_id=number)
     for number in range(messages):
         stays.receive(64, wr_id=number)
-    backend.settle()
+    await_quiet_end(backend)
     backend.events()
-    for number in range(messages):
-        injected(backend, stays, number, b"")
+    for _ in range(messages):
+        peer.send(stays)
     backend.stores([beyond_rq(gone)])
     assert set(gone.cq.wait_for(flushed)["status"]) == {STATUS.FLUSHED}
     assert set(stays.cq.wait_for(messages)["status"]) == {STATUS.OK}

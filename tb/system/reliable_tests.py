@@ -87,7 +87,7 @@ class MessagesWaitForTheirReceives(NicTest):
     """reliable.rnr"""
 
     work = staticmethod(reliable.not_ready)
-    profile = "recorded"
+    profile = "default"
     least = 200
 
 

@@ -47,17 +47,17 @@ def packets_lost(device):
     return sum(one.lost for one in device.link.network.path_counters())
 
 
-def open_pair(sim, profile="recorded"):
+def open_pair(sim, profile="default"):
     """Opens a device of the model with RDMA, and a simulated one with a profile, the target."""
     fabric = parse_fabric("nodes: [9, 4, 7]\npaths: {count: 8}\n")
     # All tests have the build with two devices.
     target, _ = open_backend(sim, fabric=fabric, simulated=[4, 7], model=False, profile=profile)
-    return [ModelBackend(9, "recorded", fabric=target.link.network), target]
+    return [ModelBackend(9, fabric=target.link.network), target]
 
 
 def test_rdma_that_a_simulated_device_does_not_know_is_refused(sim, unless_long):
     unless_long("fabric")
-    devices = open_pair(sim, "default")
+    devices = open_pair(sim, "basic")
     with devices[1]:
         a, b = (reliable.Endpoint(reliable.Node(device)) for device in devices)
         target = {**a.towards(b), "remote_addr": b.buffer.addr, "r_key": b.buffer.r_key}

@@ -21,6 +21,7 @@ from efa_cosim.device.admin_rules import (
     well_formed,
 )
 from efa_cosim.device.features import attribute, statistics
+from efa_cosim.device.link import MAX_RNR_RETRY
 from efa_cosim.device.objects import Ah, Checked, Cq, Eq, Pd, Qp, Uar
 from efa_cosim.device.ring import EntryRing, WorkRing, is_power_of_two
 from efa_cosim.layouts import defs
@@ -29,7 +30,6 @@ from efa_cosim.layouts.layout import Struct
 if TYPE_CHECKING:
     from efa_cosim.device.device import Device
 
-MAX_RNR_RETRY = 7
 RING_ALIGNMENT = 64
 EQE_WORDS = defs.AdminEqe.SIZE // 4
 
@@ -209,13 +209,13 @@ def create_qp(device: Device, cmd: defs.AdminCreateQpCmd) -> defs.AdminCreateQpR
     pages = max(1, ring_bytes // limits.llq_page_bytes)
     first_page = granted(objects.llq.find(pages, cmd.uar))
 
-    retries = cmd.qp_type == defs.AdminQpType.SRD and capable(device, "rnr_retry")
+    srd = cmd.qp_type == defs.AdminQpType.SRD
     qp = Qp(
         index, objects.next_qp_number(index), cmd.qp_type, cmd.pd, cmd.uar, send_cq, recv_cq,
         wqe_bytes, first_page * limits.llq_page_bytes, WorkRing(depth),
         cmd.rq_base_addr, WorkRing(descriptors), bool(cmd.unsolicited_write_recv),
         bool(cmd.sq_64_bit_req_id),
-        rnr_retry=MAX_RNR_RETRY if retries else 0, sq_base=cmd.sq_base_addr,
+        rnr_retry=device.profile.rnr_retry if srd else 0, sq_base=cmd.sq_base_addr,
     )  # fmt: skip
     objects.count_qp(index)
     objects.qps.add(index, qp, cmd.uar)

@@ -147,6 +147,10 @@ class Device:
         else:
             self.when_master(lambda: self.datapath.link.receive(packet))
 
+    def retry(self) -> None:
+        """Sends again what met no receive, on a fabric without time."""
+        self.datapath.link.retry()
+
     def flr(self) -> None:
         """Function-level reset: restores the power-on state."""
         self.interrupts.clear()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from efa_cosim.layouts import defs
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
 NO_NODE = 0xFFFF
 
 _COUNT_MASK = 0xFFFFFFFF
+MAX_RNR_RETRY = 7  # no limit
 _HAS_IMM = mask(defs.PktHdr.has_imm)
 _HEADER_BYTES = defs.PktHdr.SIZE
 _Anomaly = defs.AnomalyNet
 _Opcode = defs.PktOpcode
 _ACKNOWLEDGED = frozenset({_Opcode.SRD_SEND, _Opcode.RDMA_WRITE, _Opcode.READ_REQUEST})
 _ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
-_ACK = precompiled(defs.PktHdr, "dst_qpn", "msg_id", "src_node", "status")
+_ACK = precompiled(defs.PktHdr, "dst_qpn", "psn", "msg_id", "src_node", "status")
+_RNR = defs.IoCompStatus.REMOTE_ERROR_RNR
 
 
 class Gone(Exception):
@@ -67,6 +70,9 @@ class Link(Protocol):
     def drop(self, what: defs.AnomalyNet, detail: int) -> None:
         """Reports a packet that `Datapath.execute` drops."""
 
+    def retry(self) -> None:
+        """Sends all packets again that met no receive, on a fabric without time."""
+
     def watch(self, message_id: int) -> None:
         """Calls `Initiator.check_progress` for a read in regular intervals."""
 
@@ -74,12 +80,33 @@ class Link(Protocol):
         """State as plain values."""
 
 
+@dataclass(slots=True)
+class _Packet:
+    """A packet of a message that is sent again after RNR; the names are those of `transmit`."""
+
+    opcode: int
+    src_qpn: int
+    dst_qpn: int
+    qkey: int
+    imm: int | None
+    node: int
+    body: bytes
+    read_again: Callable[[], bytes] | None
+
+
 class DirectLink:
-    """Sends each packet once and acknowledges it by the id of its message."""
+    """Sends each packet once and acknowledges it by the id of its message.
+
+    This link has no time. After RNR a message with endless retries waits for `retry`; any other one
+    ends, as its retries take no time.
+    """
 
     def __init__(self, device: Device, datapath: Datapath) -> None:
         self.device, self.datapath = device, datapath
         self.next_psn: dict[int, int] = {}
+        # Of messages with endless retries: packets in flight by PSN, and packets after RNR.
+        self._sent: dict[int, dict[int, _Packet]] = {}
+        self._not_ready: dict[int, list[_Packet]] = {}
 
     def transmit(
         self,
@@ -98,6 +125,10 @@ class DirectLink:
         if opcode in _ACKNOWLEDGED:
             psn = self.next_psn.get(node, 0)
             self.next_psn[node] = (psn + 1) & _COUNT_MASK
+            if rnr_retry == MAX_RNR_RETRY and message_id is not None:
+                self._sent.setdefault(message_id, {})[psn] = _Packet(
+                    opcode, src_qpn, dst_qpn, qkey, imm, node, body, read_again
+                )
         if device.on_packet is not None:
             device.on_packet(PktHdrFields.pack(
                 opcode=opcode, flags=0 if imm is None else _HAS_IMM, length=len(body),
@@ -122,13 +153,29 @@ class DirectLink:
                 self._acknowledge(packet, status)
 
     def cancel(self, message_id: int) -> None:
-        """A late acknowledgement matches no message."""
+        self._sent.pop(message_id, None)
+        self._not_ready.pop(message_id, None)
+
+    def retry(self) -> None:
+        """Sends all packets again that met no receive."""
+        if not self._not_ready:
+            return
+        waiting, self._not_ready = self._not_ready, {}
+        for message_id, packets in waiting.items():
+            for one in packets:
+                try:
+                    body = one.body if one.read_again is None else one.read_again()
+                except Gone as gone:
+                    self.datapath.sends.outcome(message_id, gone.status)
+                    continue
+                self.transmit(one.opcode, one.src_qpn, one.dst_qpn, one.qkey, one.imm, one.node,
+                              body, message_id, one.read_again, MAX_RNR_RETRY)  # fmt: skip
 
     def watch(self, message_id: int) -> None:
         """Nothing is lost, so nothing is late."""
 
     def snapshot(self) -> object:
-        return dict(self.next_psn)
+        return dict(self.next_psn), sorted(self._not_ready)
 
     def drop(self, what: defs.AnomalyNet, detail: int) -> None:
         """Counts and reports a packet that is dropped."""
@@ -137,11 +184,19 @@ class DirectLink:
 
     def _acknowledged(self, packet: bytes) -> None:
         sends = self.datapath.sends
-        dst_qpn, message_id, src_node, status = _ACK.unpack_from(packet)
+        dst_qpn, psn, message_id, src_node, status = _ACK.unpack_from(packet)
         message = sends.messages.get(message_id)
         if message is None or message.qp.number != dst_qpn or message.ah.node != src_node:
             self.device.event("anomaly_net", what=_Anomaly.ACK, detail=message_id)
             return
+        sent = self._sent.get(message_id)
+        if sent is not None:
+            one = sent.pop(psn, None)
+            if not sent:
+                del self._sent[message_id]
+            if one is not None and status == _RNR:
+                self._not_ready.setdefault(message_id, []).append(one)
+                return
         sends.outcome(message_id, status)
 
     def _acknowledge(self, packet: bytes, status: int) -> None:

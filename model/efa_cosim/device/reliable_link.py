@@ -156,6 +156,9 @@ class ReliableLink:
         for message in self._messages.pop(message_id, []):
             self.endpoint.cancel(message)
 
+    def retry(self) -> None:
+        """The transport sends again when the back-off has ended."""
+
     def watch(self, message_id: int) -> None:
         network, constants = self.endpoint.network, self.endpoint.constants
 

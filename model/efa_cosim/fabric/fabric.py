@@ -25,9 +25,14 @@ class Attachable(Protocol):
     def store(self, bar: int, offset: int, data: bytes) -> None:
         """Executes a host store."""
 
+    def retry(self) -> None:
+        """Sends again what met no receive."""
+
 
 class Fabric:
     """A lossless fabric without time, for devices of the reference model.
+
+    A message that met no receive is sent again after each store of a host.
 
     Attributes:
 
@@ -69,7 +74,13 @@ class Fabric:
     def store(self, device: Attachable, bar: int, offset: int, data: bytes) -> None:
         """Executes a host store and delivers all packets that result from it."""
         device.store(bar, offset, data)
+        self.stored()
         self.run()
+
+    def stored(self) -> None:
+        """A host has stored to its device: a queue pair may have a receive now."""
+        for device in self._devices.values():
+            device.retry()
 
     def __len__(self) -> int:
         return len(self._packets)

@@ -216,17 +216,19 @@ class QueuePair:
             self.sq.clear()
             self.rq.clear()
 
-    def to_rts(self, qkey: int, sq_psn: int = 0) -> Self:
+    def to_rts(self, qkey: int, sq_psn: int = 0, rnr_retry: int | None = None) -> Self:
         """Moves from RESET through INIT and RTR to RTS; returns itself.
 
         - `qkey`: Q_Key of 32 bits that a sender must name
         - `sq_psn`: sequence number of the first packet
+        - `rnr_retry`: retries after RNR, 7 without end; None: those that the device begins with
 
         Raises VerbsError for a wrong argument, DriverError if the device refuses.
         """
         self.modify(State.INIT, qkey=arguments.whole("qkey", qkey, 32))
         self.modify(State.RTR)
-        self.modify(State.RTS, sq_psn=sq_psn)
+        retries = {} if rnr_retry is None else {"rnr_retry": rnr_retry}
+        self.modify(State.RTS, sq_psn=sq_psn, **retries)
         return self
 
     def query(self) -> defs.AdminQueryQpResp:

@@ -151,7 +151,7 @@ class _Flow:
         self._to = {"ah": node.ah_of(tap.node_id), "dest_qp": self._receiver.number, "qkey": QKEY}
         self._total, self._done = 3 * depth + rng.randrange(depth), 0
         self._posted: list[bytes] = []
-        self._went: list[bytes] = []
+        self._went: dict[int, bytes] = {}
         self._shape = tap.watch(self._sender)
 
     def post(self) -> bool:
@@ -169,11 +169,11 @@ class _Flow:
         return count < left and bool(self._sender.sq.space)
 
     def take(self, packets: Iterable[bytes]) -> None:
-        """Records the packets of this queue."""
+        """Records the packets of this queue, each of its first transmission."""
         for packet in packets:
             head = defs.PktHdr.unpack(packet)
             if head.opcode in _DATA and head.src_qpn == self._sender.number:
-                self._went.append(packet[defs.PktHdr.SIZE :][: head.length])
+                self._went.setdefault(head.psn, packet[defs.PktHdr.SIZE :][: head.length])
 
     def poll(self) -> bool:
         """Consumes completions; returns False if all messages are sent, a send failed or is stuck.
@@ -194,8 +194,8 @@ class _Flow:
         self._tap.leave(self._shape)
         posted, known = self._posted, set(self._posted)
         text.sent += len(posted)
-        text.arrived += sum(a == b for a, b in zip(self._went, posted, strict=False))
-        text.garbage += sum(payload not in known for payload in self._went)
+        text.arrived += sum(a == b for a, b in zip(self._went.values(), posted, strict=False))
+        text.garbage += sum(payload not in known for payload in self._went.values())
         text.entries += len(posted)
         text.units += len(posted) * self._shape.entry_bytes // 64
         for qp, cq in zip((self._sender, self._receiver), self._cqs, strict=True):
