@@ -48,6 +48,7 @@ module efa_transport_engine #(
     output wire s_gone_ready,
     input wire [`EFA_SRD_GONE__W-1:0] s_gone_data,
     input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
+    output wire [(1<<`EFA_TRANSPORT__READS_W)-1:0] m_response_live,
     input wire response_rd_en,
     input wire [`EFA_LIMITS__MSG_W:0] response_rd_addr,
     output wire [`EFA_READ_RESPONSE__W-1:0] response_rd_data,
@@ -116,6 +117,7 @@ module efa_transport_engine #(
     output wire [63:0] ev_ackout_data
 );
 
+  wire responses_cancelled;
   wire done_valid;
   wire done_ready;
   wire [`EFA_TX_MSG__W-1:0] done_msg;
@@ -275,7 +277,9 @@ module efa_transport_engine #(
           .m_responded_index(responded_index)
       );
 
-      efa_read_responder u_responder (
+      efa_read_responder #(
+          .QPN_W(QPN_W)
+      ) u_responder (
           .clk(clk),
           .rst(rst),
           .m_init_done(responder_init),
@@ -283,6 +287,10 @@ module efa_transport_engine #(
           .s_job_valid(s_job_valid),
           .s_job_ready(s_job_ready),
           .s_job_data(s_job_data),
+          .s_cancel_valid(s_cancel_valid),
+          .s_cancel_ready(responses_cancelled),
+          .s_cancel_qpn(s_cancel_qpn),
+          .m_live(m_response_live),
           .m_full(m_full),
           .m_post_valid(responses_valid),
           .m_post_ready(post_grant[1] && message_ready),
@@ -342,6 +350,8 @@ module efa_transport_engine #(
       assign s_placed_ready = 1'b0;
       assign s_job_ready = 1'b0;
       assign m_full = {1 << `EFA_LIMITS__NODE_W{1'b0}};
+      assign responses_cancelled = 1'b1;
+      assign m_response_live = {1 << `EFA_TRANSPORT__READS_W{1'b0}};
       wire unused_rdma = &{1'b0, s_cfg_profile, s_cfg_paths, response_rd_en, response_rd_addr, m_more_ready,
                            s_placed_valid, s_placed_data, s_job_valid, s_job_data};
       wire unused_packets = &{1'b0, s_post_valid, s_post_data, m_send_ready, s_gone_valid, s_gone_data};
@@ -410,7 +420,7 @@ module efa_transport_engine #(
       .scan_set_rd_addr(scan_set_rd_addr),
       .scan_set_rd_data(scan_set_rd_data),
       .s_ah_gen(s_ah_gen),
-      .s_cancel_valid(s_cancel_valid),
+      .s_cancel_valid(s_cancel_valid && responses_cancelled),
       .s_cancel_ready(s_cancel_ready),
       .s_cancel_qpn(s_cancel_qpn),
       .qpc_rd_addr(qpc_rd_addr),

@@ -161,6 +161,7 @@ module efa_tx_engine #(
   wire response_rd_en;
   wire [`EFA_LIMITS__MSG_W:0] response_rd_addr;
   wire [`EFA_READ_RESPONSE__W-1:0] response_rd_data;
+  wire [(1<<`EFA_TRANSPORT__READS_W)-1:0] response_live;
 
   // Between payload and transport.
   wire [(2<<`EFA_LIMITS__MSG_W)-1:0] ctx_held;
@@ -328,6 +329,7 @@ module efa_tx_engine #(
           .response_rd_en(response_rd_en),
           .response_rd_addr(response_rd_addr),
           .response_rd_data(response_rd_data),
+          .s_response_live(response_live),
           .s_ctx_used(ctx_used),
           .s_ah_gen(ah_gen),
           .halted_rd_addr(halted_addrs[QPN_W+:QPN_W]),
@@ -358,8 +360,8 @@ module efa_tx_engine #(
       assign m_read_data = {`EFA_READ_CTX__W{1'b0}};
       assign response_rd_en = 1'b0;
       assign response_rd_addr = {`EFA_LIMITS__MSG_W + 1{1'b0}};
-      wire unused_transport = &{1'b0, response_rd_data, post_ready, popped_valid, popped_index, send_valid,
-                                send_data, send_now, gone_ready};
+      wire unused_transport = &{1'b0, response_rd_data, response_live, post_ready, popped_valid, popped_index,
+                                send_valid, send_data, send_now, gone_ready};
     end
   endgenerate
 
@@ -471,6 +473,7 @@ module efa_tx_engine #(
       .s_gone_ready(gone_ready),
       .s_gone_data(gone_data),
       .s_cfg_profile(s_cfg_profile),
+      .m_response_live(response_live),
       .response_rd_en(response_rd_en),
       .response_rd_addr(response_rd_addr),
       .response_rd_data(response_rd_data),

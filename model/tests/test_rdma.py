@@ -479,6 +479,26 @@ def test_a_region_that_goes_ends_the_operation(op, side, status):
     assert peers.fabric.run() == 0
 
 
+@pytest.mark.parametrize("how", ["destroyed", "reset"])
+def test_a_response_of_a_removed_queue_pair_has_no_payload(how, monkeypatch):
+    peers = Peers()
+    sent = []
+    link = peers.b.device.datapath.link
+    monkeypatch.setattr(link, "transmit", lambda *args: sent.append(args))
+    peers.arrive(Packet.READ_REQUEST, total=8, count=8)
+    [(*_, body, _, again)] = sent
+    assert again() == body and len(body) == defs.PktRdma.SIZE + 8
+    if how == "reset":
+        peers.rx.modify(State.RESET)
+        peers.rx.to(State.RTS)
+        assert peers.arrive(Packet.READ_REQUEST, total=8, count=8) == Comp.OK
+        assert sent[-1][-1]() == body
+    else:
+        peers.rx.destroy()
+    assert len(again()) == defs.PktRdma.SIZE
+    assert defs.PktRdma.unpack(again()).status == BAD_ADDRESS
+
+
 @pytest.mark.parametrize("op", [READ, WRITE])
 def test_a_flushed_operation_places_nothing_more(op):
     peers = Peers()

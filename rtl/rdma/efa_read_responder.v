@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_read_responder - holds accepted read requests of peers until their responses have an outcome.
 //
-// In    s_job: accepted read requests; s_responded_*: all responses of a context have an outcome
+// In    s_job: accepted read requests; s_responded_*: all responses of a context have an outcome; s_cancel_*:
+//       a QP is reset or destroyed, its requests that were accepted before are cancelled
 // Out   m_post: the responses of a request as a message to send; response_rd_data: the context of
-//       response_rd_addr; m_full: no further request of a node has a place
+//       response_rd_addr; m_full: no further request of a node has a place; m_live: contexts
+//       of requests whose responses may carry payload
 // Time  post 1 cycle after its job, one in 2 cycles; response_rd_data one cycle after its address, with
-//       response_rd_en; m_full 2 cycles after a job, 3 after the end of a context; after rst an
-//       initialisation of one cycle per context
+//       response_rd_en; m_full 2 cycles after a job, 3 after the end of a context; s_cancel_ready 2
+//       cycles after s_cancel_valid if no context is in use, else one per context and one more; m_live 2
+//       cycles after a job, one after the end of a context; after rst an initialisation of one cycle per
+//       context
 //
 // A node has a quarter of the contexts, and each packet that efa_net_rx has stored may be a request and
 // has a place.
+//
+// No request of the QP comes during its cancel. s_cancel_ready stays until s_cancel_valid falls.
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_read_responder #(
+    parameter QPN_W = 6,
     parameter NODE_W = `EFA_LIMITS__NODE_W,
     parameter CTX_W = `EFA_LIMITS__MSG_W + 1,
     parameter READS_W = `EFA_TRANSPORT__READS_W,  // log2 of the contexts, below CTX_W
@@ -27,6 +34,10 @@ module efa_read_responder #(
     input wire s_job_valid,
     output wire s_job_ready,
     input wire [`EFA_READ_JOB__W-1:0] s_job_data,
+    input wire s_cancel_valid,
+    output wire s_cancel_ready,
+    input wire [QPN_W-1:0] s_cancel_qpn,
+    output wire [(1<<READS_W)-1:0] m_live,
     output wire [(1<<NODE_W)-1:0] m_full,
     output wire m_post_valid,
     input wire m_post_ready,
@@ -47,6 +58,7 @@ module efa_read_responder #(
   // Two packets more may be stored before m_full is seen.
   localparam [COUNT_W-1:0] MOST = (1 << READS_W) - (1 << SLOT_W) - 2;
   localparam [COUNT_W-1:0] ONE = 1;
+  localparam [READS_W:0] ALL = 1 << READS_W;
   localparam [HIGH_W-1:0] A_USE = 1;
 
   reg [READS_W:0] init_q;
@@ -56,6 +68,11 @@ module efa_read_responder #(
   reg left_valid_q;  // a context has ended; its node is being read
   reg [COUNT_W-1:0] all_q;
   reg [NODES-1:0] full_q;
+  reg taken_q;  // the context of post_q was taken in the cycle before
+  reg [(1<<READS_W)-1:0] live_q;
+  reg [READS_W:0] scan_q;  // contexts whose QP was read
+  reg scanned_q;  // the QP of the context before scan_q is being compared
+  reg [READS_W-1:0] compared_q;
 
   wire initializing = !init_q[READS_W];
   wire free_valid;
@@ -69,6 +86,12 @@ module efa_read_responder #(
   wire [16:0] last = last_byte >> packet_log(s_cfg_profile);
   wire [31:0] id = {use_q, {CTX_W - READS_W{1'b0}}, free_index};
   wire [NODE_W-1:0] left_node;
+  wire [31:0] post_id = post_q[`EFA_SRD_POST__ID];
+  wire [11:0] job_qpn = s_job_data[`EFA_READ_JOB__QPN];
+  wire [QPN_W-1:0] scan_qpn;
+  wire none = all_q == {COUNT_W{1'b0}};
+  wire scans = s_cancel_valid && !scan_q[READS_W];
+  wire cancels = scanned_q && scan_qpn == s_cancel_qpn;
 
   reg [`EFA_SRD_POST__W-1:0] post;
   reg [`EFA_READ_RESPONSE__W-1:0] response;
@@ -87,6 +110,8 @@ module efa_read_responder #(
   assign m_post_valid = post_valid_q;
   assign m_post_data = post_q;
   assign m_full = full_q;
+  assign s_cancel_ready = scan_q[READS_W] && !scanned_q;
+  assign m_live = live_q;
 
   efa_fifo #(
       .WIDTH(READS_W),
@@ -129,6 +154,18 @@ module efa_read_responder #(
       .rd_data(left_node)
   );
 
+  efa_ram_fwd #(
+      .WIDTH (QPN_W),
+      .ADDR_W(READS_W)
+  ) u_qpns (
+      .clk(clk),
+      .wr_en(takes),
+      .wr_addr(free_index),
+      .wr_data(job_qpn[QPN_W-1:0]),
+      .rd_addr(scan_q[READS_W-1:0]),
+      .rd_data(scan_qpn)
+  );
+
   // Contexts of each node.
   genvar place;
   generate
@@ -152,20 +189,34 @@ module efa_read_responder #(
       post_valid_q <= 1'b0;
       left_valid_q <= 1'b0;
       all_q <= {COUNT_W{1'b0}};
+      taken_q <= 1'b0;
+      live_q <= {1 << READS_W{1'b0}};
+      scan_q <= {READS_W + 1{1'b0}};
+      scanned_q <= 1'b0;
     end else begin
       if (initializing) init_q <= init_q + ONE;
       if (takes) use_q <= use_q + A_USE;
       post_valid_q <= takes || (post_valid_q && !m_post_ready);
       left_valid_q <= s_responded_valid;
+      taken_q <= takes;
+      // A transmission that reads the context in the cycle of its job must not find it live.
+      if (taken_q) live_q[post_id[READS_W-1:0]] <= 1'b1;
+      if (s_responded_valid) live_q[s_responded_index[READS_W-1:0]] <= 1'b0;
+      if (cancels) live_q[compared_q] <= 1'b0;
+      if (!s_cancel_valid) scan_q <= {READS_W + 1{1'b0}};
+      else if (none) scan_q <= ALL;
+      else if (scans) scan_q <= scan_q + ONE;
+      scanned_q <= scans;
       all_q <= all_q + {{COUNT_W - 1{1'b0}}, takes} - {{COUNT_W - 1{1'b0}}, left_valid_q};
     end
   end
 
   always @(posedge clk) begin
     if (takes) post_q <= post;
+    compared_q <= scan_q[READS_W-1:0];
   end
 
-  wire unused_bits = &{1'b0, free_level, response_rd_addr, s_responded_index, job_node};
+  wire unused_bits = &{1'b0, free_level, response_rd_addr, s_responded_index, job_node, job_qpn, post_id};
 
   `EFA_CHECK(initializing || !s_responded_valid || free_space, "more contexts freed than exist")
   `EFA_CHECK(!s_job_valid || initializing || free_valid || post_valid_q || rst,

@@ -3,16 +3,18 @@
 //
 // In    s_send: transmissions, with s_send_now: that of the context whose WQE came in the cycle before;
 //       s_sent_*: the WQE of a new context; s_item: items without a context; response_rd_data: read
-//       response of response_rd_addr, read with response_rd_en; s_ctx_used: contexts of sends that have
-//       not ended; s_ah_gen: generations of address handles;
-//       halted_rd_data: the QP of halted_rd_addr is halted, one cycle later
+//       response of response_rd_addr, read with response_rd_en; s_response_live: contexts of read
+//       responses that may carry payload; s_ctx_used: contexts of sends that have not ended; s_ah_gen:
+//       generations of address handles; halted_rd_data: the QP of halted_rd_addr is halted, one cycle
+//       later
 // Out   m_item: items to check; m_gone: transmissions that are not made, because their send has ended,
 //       its QP is halted, or its address handle is destroyed
 // Time  m_item 3 cycles after s_send, 1 after s_item; in the cycle of s_send with s_send_now, if nothing
 //       waits here and the transmission is made; one per cycle; m_gone 3 cycles
 //
 // Order: an item that leaves by m_item is ahead of all that is accepted later. A transmission is made
-// if it may be made in the cycle of m_item at the latest, so none follows a fence that its QP caused.
+// if it may be made in the cycle of m_item at the latest, so none follows a fence that its QP caused. A
+// response that is not live is made, but its region is none, so it carries no payload.
 //
 // b1 has read the WQE, b2 knows whether it is sent, o is the output. c has the WQE of the cycle before. A
 // transmission with s_send_now that does not leave from there is not accepted.
@@ -22,7 +24,8 @@
 
 module efa_tx_recall #(
     parameter QPN_W = 6,
-    parameter CTX_W = `EFA_LIMITS__MSG_W + 1
+    parameter CTX_W = `EFA_LIMITS__MSG_W + 1,
+    parameter READS_W = `EFA_TRANSPORT__READS_W  // log2 of the contexts of read responses
 ) (
     input wire clk,
     input wire rst,
@@ -38,6 +41,7 @@ module efa_tx_recall #(
     output wire response_rd_en,
     output wire [CTX_W-1:0] response_rd_addr,
     input wire [`EFA_READ_RESPONSE__W-1:0] response_rd_data,
+    input wire [(1<<READS_W)-1:0] s_response_live,
     input wire [(1<<CTX_W)-1:0] s_ctx_used,
     input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] s_ah_gen,
     output wire [QPN_W-1:0] halted_rd_addr,
@@ -58,8 +62,10 @@ module efa_tx_recall #(
   reg b1_valid_q;
   reg [`EFA_SRD_SEND__W-1:0] b1_send_q;
   reg b1_old_q;  // its context is that of another send now
+  reg b1_ended_q;  // its context was not that of a live response
   reg b2_valid_q;
   reg b2_old_q;
+  reg b2_ended_q;
   reg [`EFA_SRD_SEND__W-1:0] b2_send_q;
   reg [`EFA_WQE_SENT__W-1:0] b2_sent_q;
   reg o_valid_q;
@@ -79,6 +85,9 @@ module efa_tx_recall #(
   wire [1023:0] b2_entry = b2_sent_q[`EFA_WQE_SENT__ENTRY];
   wire [31:0] b1_id = b1_send_q[`EFA_SRD_SEND__ID];
   wire b1_old = b1_old_q || (s_sent_valid && sent_id[CTX_W-1:0] == b1_id[CTX_W-1:0]);
+  // Its context may be that of another request meanwhile.
+  wire b1_ended = b1_ended_q || !s_response_live[b1_id[READS_W-1:0]];
+  wire b2_ended = b2_ended_q || !s_response_live[b2_id[READS_W-1:0]];
   wire [15:0] b2_ah = b2_entry[`EFA_IO_TX_WQE__META__AH];
   wire [31:0] b2_id = b2_send_q[`EFA_SRD_SEND__ID];
   wire b1_response = b1_send_q[`EFA_SRD_SEND__KIND] == `EFA_PACKET_KIND__RESPONSE;
@@ -133,9 +142,14 @@ module efa_tx_recall #(
 
   wire [`EFA_WQE_SENT__W-1:0] sent = none_waits ? c_sent_q : b2_sent_q;
   wire [`EFA_SRD_SEND__W-1:0] send = none_waits ? s_send_data : b2_send_q;
+  wire hollow = !none_waits && b2_response && b2_ended;
+  reg [1023:0] entry;
   reg [`EFA_WQE_IN__W-1:0] item;
   reg [`EFA_SRD_GONE__W-1:0] gone;
   always @* begin
+    entry = sent[`EFA_WQE_SENT__ENTRY];
+    // No region has key 0.
+    if (hollow) entry[`EFA_IO_TX_WQE__DATA__SGL__1__LKEY__LKEY] = 24'd0;
     item = {`EFA_WQE_IN__W{1'b0}};
     item[`EFA_WQE_IN__QPN] = sent[`EFA_WQE_SENT__QPN];
     item[`EFA_WQE_IN__MSG] = sent[`EFA_WQE_SENT__MSG];
@@ -148,7 +162,7 @@ module efa_tx_recall #(
     item[`EFA_WQE_IN__REQ_ID] = sent[`EFA_WQE_SENT__REQ_ID];
     item[`EFA_WQE_IN__OP_TYPE] = sent[`EFA_WQE_SENT__OP_TYPE];
     item[`EFA_WQE_IN__REQ_ID_EX] = sent[`EFA_WQE_SENT__REQ_ID_EX];
-    item[`EFA_WQE_IN__ENTRY] = sent[`EFA_WQE_SENT__ENTRY];
+    item[`EFA_WQE_IN__ENTRY] = entry;
     item[`EFA_WQE_IN__SENT] = 1'b1;
     item[`EFA_WQE_IN__SEND] = send;
     item[`EFA_WQE_IN__RESPONSE] = send[`EFA_SRD_SEND__KIND] == `EFA_PACKET_KIND__RESPONSE;
@@ -210,6 +224,8 @@ module efa_tx_recall #(
     c_looked_q <= none_waits;
     c_sent_q <= s_sent_data;
     if (b1_free) b1_send_q <= s_send_data;
+    b1_ended_q <= !b1_free && b1_ended;
+    b2_ended_q <= b2_free ? b1_ended : b2_ended;
     b1_old_q <= b1_free ? s_sent_valid && sent_id[CTX_W-1:0] == s_id[CTX_W-1:0] : b1_old;
     b2_old_q <= b2_free ? b1_old : b2_old_q || (s_sent_valid && sent_id[CTX_W-1:0] == b2_id[CTX_W-1:0]);
     if (b2_free) begin

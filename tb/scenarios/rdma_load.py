@@ -235,3 +235,33 @@ def endings(backends: tuple[Backend, Backend], rng: Random, reads: bool, rounds:
         assert set(found.values()) <= {STATUS.OK, *statuses}, f"round {turn}: {found}"
         assert set(lasting.finish().values()) == {STATUS.OK}, f"round {turn}: the others"
         lasting.check(f"round {turn}: the others")
+
+
+def removed_targets(backends: tuple[Backend, Backend], rng: Random, rounds: int = 4) -> set[int]:
+    """Queue pairs are destroyed or reset while reads of their memory are served: no byte that is
+    written after the response arrives at the reader. The number of a destroyed one is used again at
+    once. Returns the statuses of the reads."""
+    near, far = _nodes(backends)
+    lasting = Way(near, far, rng, reads=True)
+    seen: set[int] = set()
+    for turn in range(rounds):
+        way = Way(near, far, rng, reads=True)
+        for place in range(6):
+            way.post(place * 160_000, 150_000)
+            lasting.post(place * 80_000, rng.choice(SIZES))
+        near.context.enter_kernel()
+        near.driver.pause(rng.randrange(rng.choice((1000, 4000, 8000))))
+        if turn % 2:
+            way.b.qp.modify(STATE.RESET)
+        else:
+            way.b.qp.destroy()
+            Endpoint(far, depth=DEPTH)
+        way.source.write(0, bytes(byte ^ 0xFF for byte in way.image))
+        found = way.finish()
+        seen |= set(found.values())
+        arrived = way.target.read(0, SPACE)
+        for at, (byte, wanted) in enumerate(zip(arrived, way.image, strict=True)):
+            assert byte in (wanted, 0), f"round {turn}: byte {at} was written after the response"
+        assert set(lasting.finish().values()) == {STATUS.OK}, f"round {turn}: the others"
+        lasting.check(f"round {turn}: the others")
+    return seen

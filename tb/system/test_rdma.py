@@ -8,6 +8,7 @@ import pytest
 
 from efa_cosim.backends import open_backend
 from efa_cosim.fabric.description import parse_fabric
+from efa_cosim.layouts.defs import IoCompStatus as STATUS
 from tb.scenarios import rdma_load
 
 FABRIC = """
@@ -22,12 +23,12 @@ PAIRS = {"simulated to model": (0, 2), "model to simulated": (2, 0), "two simula
 
 
 def run(sim, text, pair, scenario):
-    """Runs a scenario between two nodes of a fabric."""
+    """Runs a scenario between two nodes of a fabric; returns its result."""
     # Packets of an operation have 8,192 bytes with the one profile, 4,096 with the other.
     profile = "recorded" if pair == "two simulated" else "default"
     devices = open_backend(sim, fabric=parse_fabric(text), profile=profile)
     with devices[0]:
-        scenario([devices[place] for place in PAIRS[pair]], Random(7))
+        return scenario([devices[place] for place in PAIRS[pair]], Random(7))
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -36,6 +37,15 @@ def run(sim, text, pair, scenario):
 def test_operations_over_a_lossy_fabric(reads, scenario, pair, sim, unless_long):
     unless_long("fabric")
     run(sim, LOSSY, pair, partial(scenario, reads=reads))
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_removed_queue_pair_returns_no_further_bytes(pair, sim, unless_long):
+    unless_long("fabric")
+    seen = run(sim, LOSSY, pair, rdma_load.removed_targets)
+    assert seen <= {STATUS.OK, STATUS.REMOTE_ERROR_BAD_ADDRESS, STATUS.REMOTE_ERROR_BAD_DEST_QPN}
+    # The model reads all bytes of a request at once.
+    assert STATUS.REMOTE_ERROR_BAD_ADDRESS in seen or pair == "simulated to model"
 
 
 @pytest.mark.parametrize("pair", ["simulated to model", "model to simulated"])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests efa_read_responder: each accepted read request is posted once, its context is readable
-until its responses have an outcome, and nodes are full in time."""
+until its responses have an outcome, nodes are full in time, and the requests of a QP that is reset
+or destroyed are cancelled."""
 
 from collections import Counter, deque
 
@@ -23,6 +24,7 @@ from tb.lib.waits import drive, high, until, zero
 from tb.unit.data_bench import Moments, consumed
 
 JOB, RESPONSE, POST = INTERNAL.read_job, INTERNAL.read_response, INTERNAL.srd_post
+QPS = 5  # QPs of the requests
 # Bytes of a response, except the last one of a request.
 UNIT = [1 << profile.mtu.bit_length() - 1 for profile in PROFILES.values()]
 
@@ -31,17 +33,18 @@ class Bench:
     """Stores packets of peers, of which some are read requests, frees contexts and reads them.
 
     A packet is stored only if its node was not full in the cycle before. Checks each post, each
-    context that is read, and in each cycle which nodes are full.
+    context that is read, and in each cycle which nodes are full and which contexts are live.
 
     - `store`, `free`: share of cycles in which a packet is stored, and a context is freed
     - `request`: share of cycles in which a stored packet leaves; `other`: share of those that are
       no requests
+    - `shown_live`: live contexts; `either`: contexts that a cancel is ending
     """
 
     def __init__(self, dut, name, gaps=0.0, stalls=0.0, store=0.0, free=0.0, request=0.7,
                  profile=1):  # fmt: skip
         self.dut, self.rng = dut, rng_for(name)
-        self.width = int(dut.CTX_W.value)
+        self.width, self.qpn_w = int(dut.CTX_W.value), int(dut.QPN_W.value)
         self.reads = int(dut.READS_W.value)
         self.nodes, self.stored = 1 << int(dut.NODE_W.value), 1 << int(dut.SLOT_W.value)
         self.unit = UNIT[profile]
@@ -50,7 +53,8 @@ class Bench:
         self.favorite = None
         self.most = (1 << self.reads) - self.stored - 2  # contexts that make all nodes full
         self.seen = Counter()
-        zero(dut, "s_responded_valid", "s_responded_index", "response_rd_en", "response_rd_addr")
+        zero(dut, "s_responded_valid", "s_responded_index", "response_rd_en", "response_rd_addr",
+             "s_cancel_valid", "s_cancel_qpn")  # fmt: skip
         self.jobs = StreamDriver(dut, "s_job", gaps, ["data"])
         self.posts = StreamMonitor(dut, "m_post", stalls, ["data"])
         self.forget()
@@ -67,7 +71,9 @@ class Bench:
         self.leaving = []
         self.history = [(Counter(), 0)] * 2
         self.reading, self.shown = None, None
-        zero(self.dut, "s_responded_valid", "response_rd_en")
+        self.shown_live, self.either = set(), set()
+        self.posting, self.ending = None, None
+        zero(self.dut, "s_responded_valid", "response_rd_en", "s_cancel_valid")
 
     async def start(self):
         cocotb.start_soon(self._watch())
@@ -80,12 +86,45 @@ class Bench:
         near = rng.choice((1, unit, 2 * unit, 1 << 16, rng.randrange(1, 1 << 16)))
         some = min(max(1, near + rng.choice((-1, 0, 1))), 1 << 16)
         node = rng.randrange(self.nodes) if node is None else node
-        fields = dont_care(JOB, rng, node=node, count=some if count is None else count)
+        qpn = self._index(rng.choice([one for one in range(QPS) if one != self.ending]))
+        qpn |= rng.getrandbits(12 - self.qpn_w) << self.qpn_w  # don't-care bits
+        fields = dont_care(JOB, rng, node=node, count=some if count is None else count, qpn=qpn)
         self.jobs.post({"data": JOB.pack(**fields)})
 
     def free_one(self, index):
         """Frees a context in the next cycle."""
         drive(self.dut, s_responded_valid=1, s_responded_index=index)
+
+    def _index(self, number):
+        """Returns the index of a QP."""
+        return (1 << self.qpn_w) - 1 - number
+
+    def _is_of(self, job, number):
+        return job.qpn % (1 << self.qpn_w) == self._index(number)
+
+    async def cancel(self, number):
+        """Cancels the requests of QP `number`; returns the cycles until it is done."""
+        dut = self.dut
+        self.ending = number
+        waiting = self.jobs.waiting
+        await until(dut, lambda: not any(self._is_of(JOB.unpack(one["data"]), number)
+                                         for one in waiting), "requests of the QP")  # fmt: skip
+        await RisingEdge(dut.clk)
+        self.either = {index for index, (job, _) in self.live.items() if self._is_of(job, number)}
+        if self.taken and self._is_of(self.taken[0], number):
+            self.either.add(self.posting)
+        drive(dut, s_cancel_valid=1, s_cancel_qpn=self._index(number))
+        begin = cycle() + 1
+        await until(dut, high(dut.s_cancel_ready), "the cancel", 3 << self.reads)
+        taken = cycle() - begin
+        self.shown_live -= self.either
+        self.seen["cancelled"] += len(self.either)
+        self.either = set()
+        await ClockCycles(dut.clk, self.rng.choice((0, 1, 5)))
+        drive(dut, s_cancel_valid=0, s_cancel_qpn=self.rng.getrandbits(self.qpn_w))
+        await ClockCycles(dut.clk, 2)
+        self.ending = None
+        return taken
 
     async def settle(self):
         await consumed(self.jobs)
@@ -128,6 +167,7 @@ class Bench:
                 f"cycle {cycle()}: m_full {int(dut.m_full.value):#x}, not {full:#x}")  # fmt: skip
             self.seen["all full"] += full == (1 << self.nodes) - 1
             self.seen["one full"] += full.bit_count() == 1
+            self._check_live()
             self._read()
             self._freed()
             waits = bool(self.taken)  # before the post of this cycle
@@ -143,6 +183,22 @@ class Bench:
                 self.used[job.node] += 1
             self.history = [self.history[1], (self.used.copy(), self.used.total())]
             self._traffic(full)
+
+    def _check_live(self):
+        """Compares the live contexts: from 2 cycles after their request to one after their end."""
+        dut = self.dut
+        maybe = sum(1 << index for index in self.either)
+        found = int(dut.m_live.value) & ~maybe
+        wanted = sum(1 << index for index in self.shown_live) & ~maybe
+        assert found == wanted, f"cycle {cycle()}: m_live differs in {found ^ wanted:#x}"
+        if dut.m_post_valid.value == 1 and self.posting is None:
+            self.posting = POST.unpack(int(dut.m_post_data.value)).id % (1 << self.reads)
+            self.shown_live.add(self.posting)
+        if dut.m_post_valid.value == 1 and dut.m_post_ready.value == 1:
+            self.posting = None
+        if dut.s_responded_valid.value == 1:
+            self.shown_live.discard(int(dut.s_responded_index.value))
+            self.either.discard(int(dut.s_responded_index.value))
 
     def _posted(self, post):
         """Checks the post of the oldest request."""
@@ -289,9 +345,26 @@ async def each_stored_packet_has_a_place(dut, rounds):
 
 
 @cocotb.test()
+@cocotb.parametrize(pace=PACES)
+async def requests_of_a_cancelled_qp(dut, pace):
+    """transport.read_responder.cancel: After the cancel of a QP no context of its requests is live;
+    those of other QPs stay, also those that are taken meanwhile. A later request of the QP is
+    live."""
+    bench = Bench(dut, f"cancel {pace}", *pace)
+    bench.free = min(bench.free, 0.05)
+    await bench.start()
+    for turn in range(30):
+        await ClockCycles(dut.clk, bench.rng.randrange(200))
+        await bench.cancel(turn % QPS)
+    await bench.empty()
+    assert bench.seen["cancelled"] > 20, bench.seen
+
+
+@cocotb.test()
 async def cycles(dut):
     """transport.read_responder.time: A request is posted after one cycle, one in two cycles; its
-    node is full 2 cycles after its last context is taken, and 3 cycles after one is freed."""
+    node is full 2 cycles after its last context is taken, and 3 cycles after one is freed. A cancel
+    takes a cycle for each context."""
     bench = Bench(dut, "time")
     await bench.start()
     moments = Moments(dut, "s_job", "m_post")
@@ -304,7 +377,9 @@ async def cycles(dut):
     assert (timing("efa_read_responder", "full").latency,
             timing("efa_read_responder", "freed").latency) == (2, 3)  # fmt: skip
     assert dut.m_full.value == 1 << 1
+    assert await bench.cancel(0) == (1 << bench.reads) + 1
     await bench.empty()
+    assert await bench.cancel(0) == timing("efa_read_responder", "cancel").latency
 
 
 @cocotb.test()

@@ -33,16 +33,17 @@ class Bench:
     meanwhile.
 
     - `stored`: WQE of each context; `used`: bit mask of contexts in use; `down`: halted QPs
-    - `responses`: read response of each context of responses
+    - `responses`: read response of each context of responses; `live`: those that may carry payload
     - `past`: by cycle, what an output of the next cycle may know: used contexts and generations of
-      this cycle, halted QPs of the cycle before
+      this cycle, halted QPs of the cycle before, live responses of this cycle
     """
 
     def __init__(self, dut, stalls=0.0, gaps=0.0, gone_stalls=None):
         self.dut, self.rng = dut, rng_for("tx_recall")
         self.contexts, self.queues = len(dut.s_ctx_used), 1 << len(dut.halted_rd_addr)
+        self.reads = len(dut.s_response_live)
         self.stored, self.used, self.down = {}, 0, set()
-        self.responses = {}
+        self.responses, self.live, self.hollow = {}, set(), 0
         self.gens = [self.rng.getrandbits(4) for _ in range(HANDLES)]
         self.sends, self.items = deque(), deque()  # given, in order
         self.flying = deque()  # accepted transmissions: (fields, cycle, WQE at that time)
@@ -67,6 +68,7 @@ class Bench:
     def _drive(self):
         self.dut.s_ah_gen.value = sum(gen << 4 * index for index, gen in enumerate(self.gens))
         self.dut.s_ctx_used.value = self.used
+        self.dut.s_response_live.value = sum(1 << place for place in self.live)
 
     async def store(self, place, generation=None, **fields):
         """Stores a WQE at a context, which is then in use; returns its id."""
@@ -118,7 +120,14 @@ class Bench:
         high_bits = self.rng.getrandbits(32 - width) if generation is None else generation
         job = dont_care(INTERNAL.read_job, self.rng, qpn=self.rng.randrange(self.queues))
         found = self.responses[place] = {"id": high_bits << width | place, **job}
+        self.live.add(place)
+        self._drive()
         return found["id"]
+
+    def cancel(self, place):
+        """Ends the payload of the response of a context."""
+        self.live.discard(place)
+        self._drive()
 
     def send(self, taken_id, response=False):
         """Gives a transmission of a context of a send, or of a read response."""
@@ -155,7 +164,7 @@ class Bench:
 
     def _may(self, fields, stored, past):
         """Returns True if a transmission may be made by this state."""
-        used, gens, down = past
+        used, gens, down, _ = past
         if fields["kind"] == PacketKind.RESPONSE:
             return stored["id"] == fields["id"]
         return (used >> fields["id"] % self.contexts & 1 and stored["id"] == fields["id"]
@@ -173,7 +182,8 @@ class Bench:
                 for queue in (self.sends, self.items, self.flying, self.waiting, self.past):
                     queue.clear()
                 continue
-            state = int(dut.s_ctx_used.value), int(dut.s_ah_gen.value), ahead
+            state = (int(dut.s_ctx_used.value), int(dut.s_ah_gen.value), ahead,
+                     int(dut.s_response_live.value))  # fmt: skip
             accepts = dut.s_send_valid.value == 1 and dut.s_send_ready.value == 1
             now = accepts and dut.s_send_now.value == 1
             if now:
@@ -224,7 +234,11 @@ class Bench:
         assert self._may(fields, stored, states[-1]), (
             f"transmission {fields} is made, its state does not permit it; stored {stored}")
         if fields["kind"] == PacketKind.RESPONSE:
-            self._response(item, fields, stored)
+            # From the cycle behind that of its acceptance to that in front of the output.
+            place = fields["id"] % self.contexts
+            hollow = not all(live >> place & 1 for *_, live in states[1:])
+            self.hollow += hollow
+            self._response(item, fields, {**stored, "rkey": 0} if hollow else stored)
             self.made.append(fields)
             return
         wanted = {name: stored[name] for name in COPIED}
@@ -313,7 +327,7 @@ async def read_responses_come_back(dut, pace):
     await bench.start()
     rng = bench.rng
     width = bench.contexts.bit_length() - 1
-    places = [0, bench.contexts - 1, *rng.sample(range(1, bench.contexts - 1), 8)]
+    places = [0, bench.reads - 1, *rng.sample(range(1, bench.reads - 1), 8)]
     ids = [await bench.store(place) for place in places]
     # Ids of both kinds may be equal.
     responses = [bench.respond(place, rng.choice((taken_id >> width, None)))
@@ -333,6 +347,34 @@ async def read_responses_come_back(dut, pace):
     await bench.settle()
     made = [one for one in bench.made if one["kind"] == PacketKind.RESPONSE]
     assert len(made) > 100 and {one["id"] for one in made} <= set(responses)
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=PACES)
+async def cancelled_responses_have_no_region(dut, pace):
+    """transport.tx_recall.cancelled: A response whose context is not live, in the cycle of the
+    check at the latest, has key 0; also if the context is live again before the response leaves.
+    No other field changes, and no other response."""
+    bench = Bench(dut, *pace)
+    await bench.start()
+    rng = bench.rng
+    places = [0, bench.reads - 1, *rng.sample(range(1, bench.reads - 1), 6)]
+    responses = {place: bench.respond(place) for place in places}
+    for _ in range(250):
+        for _ in range(rng.randrange(3)):
+            bench.send(responses[rng.choice(places)], response=True)
+        if rng.random() < 0.3:
+            bench.item(barrier=1)
+        await ClockCycles(dut.clk, rng.choice((0, 1, 1, 2, 6)))
+        place = rng.choice(places)
+        if place in bench.live:
+            bench.cancel(place)
+        else:
+            bench.live.add(place)
+            bench._drive()
+    await bench.settle()
+    assert 40 < bench.hollow < len(bench.made) - 40 and not bench.gone, (
+        bench.hollow, len(bench.made))  # fmt: skip
 
 
 @cocotb.test()

@@ -140,7 +140,7 @@ UNITS: dict[str, Unit] = {
         "efa_peer_list", [{"NODE_W": 2, "CTX_W": 4}, {"CTX_W": 12, "ID_W": 33, "USER_W": 20}]
     ),
     "tx_route": Unit("efa_tx_route", [{"CTX_W": 6}, {}]),
-    "tx_recall": Unit("efa_tx_recall", [{"CTX_W": 6}, {"QPN_W": 10}]),
+    "tx_recall": Unit("efa_tx_recall", [{"CTX_W": 6, "READS_W": 5}, {"QPN_W": 10}]),
     "tx_window": Unit("efa_tx_window", [{"WINDOW_W": 4}, {}]),
     "ack_join": Unit("efa_ack_join", [{}, {"NODE_W": 2, "REFUSALS_LOG2": 3}]),
     "tx_timer": Unit("efa_tx_timer", [{"NODE_W": 2, "TICK_CYCLES": 5, "TICKS_LEFT": 40}, {}]),
@@ -210,7 +210,7 @@ UNITS: dict[str, Unit] = {
     "read_responder": Unit(
         "efa_read_responder",
         [{"NODE_W": 2, "CTX_W": 6, "READS_W": 5, "SLOT_W": 3}, {},
-         {"NODE_W": 3, "CTX_W": 8, "READS_W": 7, "SLOT_W": 4}],
+         {"NODE_W": 3, "CTX_W": 8, "READS_W": 7, "SLOT_W": 4, "QPN_W": 10}],
     ),
     "read_table": Unit("efa_read_table", [{}, {"CTX_W": 4}]),
     "rx_free": Unit("efa_rx_free", [{}, {"SLOT_W": 6}]),

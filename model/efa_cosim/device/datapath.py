@@ -192,6 +192,7 @@ class Datapath:
         """Moves a QP to a state already checked as permitted, with all effects."""
         qp.state = state
         if state == _State.RESET:
+            qp.resets += 1
             self.sends.cancel(qp)
             qp.sq.clear()
             qp.rq.clear()

@@ -138,7 +138,8 @@ class Qp:
     long_ids: sends have 64-bit request ids; outstanding: sends without acknowledgement by message
     id; first_phase: phase bit before the first wrap of the send ring, None before the first WQE;
     sq_base, fetched: send ring in host memory and its WQEs fetched but not consumed
-    (efa_cosim.device.host_wqes); counters: attached event counters by event bit.
+    (efa_cosim.device.host_wqes); counters: attached event counters by event bit; resets: moves to
+    RESET, of which destruction is one.
     """
 
     index: int
@@ -165,6 +166,7 @@ class Qp:
     sq_base: int = 0
     fetched: deque[bytes | None] = field(default_factory=deque)
     counters: dict[int, Counter] = field(default_factory=dict)
+    resets: int = 0
 
 
 class Table(Generic[_Item]):

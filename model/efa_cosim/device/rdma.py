@@ -381,21 +381,23 @@ class Responder:
             total, offset = request.total, request.offset + at
             extension = PktRdmaFields.pack(total=total, offset=offset, read_id=read_id)
             failed = PktRdmaFields.pack(total=total, offset=offset, read_id=read_id, status=bad)
+            again = partial(
+                self._respond_again, qp, qp.resets, packet, at, len(part), extension, failed)
             self.device.stats.tx_pkts += 1
             self.device.stats.tx_bytes += len(part)
             self.datapath.link.transmit(
                 _Opcode.READ_RESPONSE, qp.number, header.src_qpn, 0, None, header.src_node,
-                extension + part, None,
-                partial(self._respond_again, qp, packet, at, len(part), extension, failed),
-            )  # fmt: skip
+                extension + part, None, again)  # fmt: skip
         return _Status.OK
 
     def _respond_again(
-        self, qp: Qp, request: bytes, at: int, count: int, extension: bytes, failed: bytes
-    ) -> bytes:
-        """Body of a response that is sent again: memory may have changed or gone since."""
-        live = self.device.objects.qp_by_number(qp.number) is qp
-        pieces = self._target(qp, request, at + count, write=False) if live else None
+        self, qp: Qp, resets: int, request: bytes, at: int, count: int, extension: bytes,
+        failed: bytes,
+    ) -> bytes:  # fmt: skip
+        """Body of a response that is sent again: memory may have changed or gone since, and so may
+        the QP."""
+        same = qp.resets == resets
+        pieces = self._target(qp, request, at + count, write=False) if same else None
         if pieces is None:
             return failed
         try:
