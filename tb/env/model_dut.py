@@ -16,6 +16,7 @@ from efa_cosim.fabric.fabric import Fabric
 from efa_cosim.fabric.network import Network
 from efa_cosim.layouts import defs
 from tb.env.checked import WatchedMemory
+from tb.env.predictor import rdma_bytes
 from tb.env.predictors import Predictors
 from tb.env.reliable_transport import BY_SENDER, ReliableTransport
 from tb.env.scoreboard import Scoreboard
@@ -188,6 +189,7 @@ class ReliableDut(ModelDut):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.device.rdma_bytes = rdma_bytes(self.device.profile.mtu)
         # A device on a network has a transport.
         endpoint: Any = self.device.transport.endpoint  # type: ignore[union-attr]
         self._endpoint_receive, self._malformed = endpoint.receive, False

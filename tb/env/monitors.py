@@ -115,8 +115,8 @@ class HostOutputMonitor(LogMonitor):
     def batch(self) -> list[Any]:
         writes = [
             DmaWrite(cycle, device, address, data) if single
-            else PayloadRun(cycle, device, address, data, count)
-            for cycle, device, address, single, count, data
+            else PayloadRun(cycle, device, address, data, count, begun)
+            for cycle, begun, device, address, single, count, data
             in self.native.write_runs(lambda records: records["len"] <= LONGEST_ENTRY)
         ]  # fmt: skip
         return writes + [

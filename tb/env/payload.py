@@ -13,12 +13,28 @@ from itertools import chain
 
 
 class Message:
-    """Bytes of one received message that the device has not written."""
+    """Bytes of one received message: `left` are those that the device has not written.
 
-    __slots__ = ("left",)
+    `shown` is the cycle in which an acknowledgement has shown that they are written, if any.
+    """
+
+    __slots__ = ("left", "shown")
 
     def __init__(self) -> None:
         self.left = 0
+        self.shown: int | None = None
+
+
+class Joined:
+    """The messages that one completion reports: the responses of a read."""
+
+    def __init__(self) -> None:
+        self.parts: list[Message] = []
+
+    @property
+    def left(self) -> int:
+        """Returns how many of their bytes the device has not written."""
+        return sum(part.left for part in self.parts)
 
 
 class Piece:
@@ -53,16 +69,25 @@ class DuePayload:
         queue = self._by_address.setdefault(piece.address, deque())
         (queue.appendleft if first else queue.append)(piece)
 
-    def write(self, address: int, data: bytes) -> None:
-        """Removes bytes that the device wrote; raises ValueError if they are not due."""
+    def write(self, address: int, data: bytes, begun: int = 0) -> None:
+        """Removes bytes that the device wrote, from the cycle `begun` on.
+
+        Raises ValueError if they are not due, or if an acknowledgement came first.
+        """
         while data:
             piece = self._find(address, data)
             size = min(len(piece.data), len(data))
             self._by_address[address].remove(piece)
             if not self._by_address[address]:
                 del self._by_address[address]
-            if piece.message is not None:
-                piece.message.left -= size
+            message = piece.message
+            if message is not None:
+                message.left -= size
+                if message.shown is not None and begun > message.shown:
+                    raise ValueError(
+                        f"payload at {address:#x}\n  expected its write before its "
+                        f"acknowledgement in cycle {message.shown}\n  got      the write later"
+                    )
             if size < len(piece.data):
                 self._put(Piece(address + size, piece.data[size:], piece.message), first=True)
             address, data = address + size, data[size:]

@@ -24,12 +24,13 @@ from efa_cosim.layouts.codec import crc16
 from efa_cosim.layouts.wire import precompiled
 from efa_cosim.session.regions import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION, EVENT
 from tb.env.notification import AdminMessages, CompletionQueue, EventQueue
-from tb.env.payload import DuePayload, Message
+from tb.env.payload import DuePayload, Joined, Message
 
 if TYPE_CHECKING:
     from efa_cosim.device.completion import Completions
     from efa_cosim.device.interrupts import Interrupts
     from efa_cosim.device.objects import Cq
+    from efa_cosim.device.rdma import Transfer
     from efa_cosim.device.ring import EntryRing
 
 PAGE_BYTES = 4096
@@ -75,6 +76,11 @@ class RingGeometry(NamedTuple):
 def pages(start: int, end: int) -> range:
     """Returns the addresses of the pages that a range touches."""
     return range(start // PAGE_BYTES * PAGE_BYTES, end, PAGE_BYTES)
+
+
+def rdma_bytes(mtu: int) -> int:
+    """Returns the payload of the RDMA packets of a device: a power of two (decision 0011)."""
+    return 1 << mtu.bit_length() - 1
 
 
 class Ring:
@@ -138,6 +144,8 @@ def clear_checksum(entry: bytes, version: int) -> bytes:
 
 _ROUTE = precompiled(defs.PktHdr, *Route._fields)
 _ENTRY = precompiled(defs.IoCdescCommon, "flags", "qp_num")
+_ENTRY_HEAD = precompiled(defs.IoCdescCommon, "req_id", "status")
+_REQ_ID_MASK = (1 << 8 * defs.IoCdescCommon.req_id.size) - 1
 _RESPONSE_BYTES = defs.AdminMmioReqReadLessResp.SIZE
 _Q_TYPE_LSB = defs.IoCdescCommon.q_type.lsb
 _ARM_LSB, _CONSUMER_MASK = 31, 0xFFFF
@@ -230,14 +238,18 @@ class Predictor:
             limits={**(limits or {}), **UNBOUND},
             **straps,
         )
+        self.device.rdma_bytes = rdma_bytes(self.device.profile.mtu)
         self.device.on_dma_write = self._on_write
         self.device.on_packet = self._on_packet
         self.device.on_interrupt = self._on_interrupt
         self.responses: defaultdict[int, deque[tuple[bytes, Command]]] = defaultdict(deque)
         self.async_events: deque[bytes] = deque()
-        # Entries of each key, and for receives the message of each entry (None without payload).
+        # Entries of each key, and the payload that the device writes before each entry, if any.
         self.completions: defaultdict[CompletionKey, list[bytes]] = defaultdict(list)
-        self.messages: defaultdict[CompletionKey, list[Message | None]] = defaultdict(list)
+        self.messages: defaultdict[CompletionKey, list[Message | Joined | None]]
+        self.messages = defaultdict(list)
+        # Payload of open reads by QP number and request id.
+        self.reads: dict[tuple[int, int], Joined] = {}
         self.payload = DuePayload()
         self._message: Message | None = None
         self.register_responses: deque[tuple[int, bytes, bool]] = deque()
@@ -322,8 +334,8 @@ class Predictor:
         device.
         """
         self.resetting = False
-        for owed in (self.responses, self.completions, self.messages, self.payload, self.packets,
-                     self.async_events):  # fmt: skip
+        for owed in (self.responses, self.completions, self.messages, self.reads, self.payload,
+                     self.packets, self.async_events):  # fmt: skip
             owed.clear()
         self._cancel_rings()
         if self._cancels_responses:
@@ -331,6 +343,19 @@ class Predictor:
         self._cancels_responses = False
         for page in self.touched:
             self.memory.poke(page, memory.read(page, PAGE_BYTES))
+
+    def place(self, packet: bytes, reads: Transfer | None) -> Message:
+        """Gives an RDMA packet to the model; returns the payload that it writes.
+
+        `reads` is the read that the packet belongs to.
+        """
+        message = self._message = Message()
+        if reads is not None:
+            key = reads.qp.number, reads.req_id & _REQ_ID_MASK
+            self.reads.setdefault(key, Joined()).parts.append(message)
+        self.device.receive(packet)
+        self._message = None
+        return message
 
     def accepts_events(self) -> bool:
         """False if an asynchronous event has to wait: the AENQ is full, or DMA is off."""
@@ -518,6 +543,10 @@ class Predictor:
                 # The payload that the model has just written belongs to this completion.
                 self.messages[key].append(self._message)
                 self._message = None
+            else:
+                req_id, status = _ENTRY_HEAD.unpack_from(entry)
+                read = self.reads.pop((key[1], req_id), None)
+                self.messages[key].append(None if status else read)
         elif ring.kind == ADMIN_RESPONSE:
             bare = defs.AdminAcqEntry.unpack(entry)
             head = bare.acq_common_descriptor

@@ -6,10 +6,12 @@ The models speak decision 0002. They differ from the devices in the following, w
 - All transmissions of a packet are equal apart from path, behind and incarnation; the first one is
   compared with the packet of the model of the sender. Once an acknowledgement has shown a packet to
   its sender, the host may write its buffer again, while the payload for another transmission is
-  read: that payload is free, as the receiver drops the packet.
+  read: that payload is free, as the receiver drops the packet. So is that of a read response that
+  its receiver has executed.
 - A device accepts a packet by the rules of the receiver (efa_cosim.transport.receiver). The model
   receives each packet that these rules execute, once, and its acknowledgement is the outcome.
 - A packet of a message that has ended need not be sent.
+- RDMA packets leave in the order of the device (tb/env/rdma_packets.py).
 - The model of the sender receives this acknowledgement when an acknowledgement that the device
   accepts shows the packet. Each acknowledgement that leaves a device shows nothing but outcomes.
 """
@@ -22,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from efa_cosim.device.link import MAX_RNR_RETRY
+from efa_cosim.device.rdma import Transfer
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import PktHdrFields, SrdAckFields, SrdHdrFields
 from efa_cosim.transport.endpoint import Endpoint
@@ -29,14 +32,17 @@ from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK, number_distance,
 from tb.env.difference import Where, differs, not_due
 from tb.env.direct_transport import reported_route
 from tb.env.predictor import Route, route_of
+from tb.env.rdma_packets import OPCODES as RDMA
+from tb.env.rdma_packets import RESPONSE, RdmaPackets, rdma_of
 from tb.lib.failure import Named, field_of
 
 if TYPE_CHECKING:
+    from tb.env.payload import Message
     from tb.env.predictor import Predictor
     from tb.env.transactions import Arrival, Event, Packet
 
 _ACK, _SEND = int(defs.PktOpcode.SRD_ACK), int(defs.PktOpcode.SRD_SEND)
-_WRITE = int(defs.PktOpcode.RDMA_WRITE)
+_RELIABLE = {_SEND, *RDMA}
 _RNR, _ABORT = defs.IoCompStatus.REMOTE_ERROR_RNR, int(defs.IoCompStatus.REMOTE_ERROR_ABORT)
 _MISMATCH = int(defs.IoCompStatus.REMOTE_ERROR_FEATURE_MISMATCH)
 _BAD_STATUS = int(defs.IoCompStatus.REMOTE_ERROR_BAD_STATUS)
@@ -103,11 +109,13 @@ class Outcomes:
 
     - `oldest`: the newest lowest unresolved PSN that the sender has shown to the receiver
     - `accepted`: all PSNs before are accepted or before `oldest`
+    - `placed`: payload of accepted RDMA packets that no acknowledgement has shown
     """
 
     oldest: int
     accepted: int
     status: dict[int, int] = field(default_factory=dict)
+    placed: dict[int, Message] = field(default_factory=dict)
 
     def all_before(self) -> int:
         """Returns the first PSN that may not be shown as accepted."""
@@ -226,6 +234,7 @@ class ReliableTransport:
         self._again: list[defaultdict[Route, deque[bytes]]] = [defaultdict(deque) for _ in devices]
         self._retries: list[Counter[int]] = [Counter() for _ in devices]
         self._by_node = {one.device.node_id: d for d, one in enumerate(devices)}
+        self._rdma = RdmaPackets(devices)
 
     def _receiver(self, device: int) -> _Receiver:
         return _Receiver(
@@ -251,7 +260,7 @@ class ReliableTransport:
         if packet[0] == _ACK:
             self._check_acknowledgement(where, packet)
             return "acknowledgements"
-        if packet[0] != _SEND:
+        if packet[0] not in _RELIABLE:
             self._due(where, packet)
             return "packets"
         head = SrdHdrFields.read(packet)
@@ -263,7 +272,7 @@ class ReliableTransport:
             session = peer.current = peer.sessions[head.session] = Session(head.session)
         sent = session.sent.get(head.psn)
         if sent is not None:
-            if head.psn not in session.open:
+            if head.psn not in session.open or self._has_response(head):
                 packet = packet[:_HEADER] + sent.first[_HEADER : len(packet)]
             if not same_transmission(packet, sent.first):
                 raise differs(
@@ -283,10 +292,21 @@ class ReliableTransport:
         session.next = head.psn + 1 & PSN_MASK
         return "packets"
 
+    def _has_response(self, head: SrdHdrFields) -> bool:
+        """True for a read response that its receiver has executed: the read may be complete, so the
+        responder's host may write the bytes again."""
+        target = self._by_node.get(head.dst_node)
+        if head.opcode != RESPONSE or target is None:
+            return False
+        outcomes = self._outcomes[target].get((head.src_node, head.session))
+        return outcomes is not None and head.psn in outcomes.status
+
     def _due(self, where: Where, packet: bytes) -> bytes:
         """Returns the packet of the model that a device sends for the first time."""
         route = route_of(packet)
         again, owed = self._again[where[0]][route], self._devices[where[0]].packets.get(route)
+        if packet[0] in RDMA:
+            return self._due_rdma(where, packet, again)
         # The back-off after RNR doubles for each message on its own, so its order is free.
         for wanted in again:
             if self._equal(wanted, packet):
@@ -306,8 +326,30 @@ class ReliableTransport:
             _field(owed[0], packet, _content_of),
         )  # fmt: skip
 
+    def _due_rdma(self, where: Where, packet: bytes, again: deque[bytes]) -> bytes:
+        """Returns the packet of the model that a device sends in its own order."""
+        device = where[0]
+        wanted = self._rdma.find(where, packet, again)
+        if wanted is None:
+            self._rdma.ask(device, packet)
+            wanted = self._rdma.find(where, packet, again)
+        owed = self._devices[device].packets.get(route_of(packet), deque())
+        if wanted is None:
+            due = [one for one in (*again, *owed) if self._is_open(device, one)]
+            if not due:
+                raise not_due(where, packet)
+            nearest = self._rdma.as_sent(device, self._rdma.nearest(due, packet), packet)
+            raise differs(
+                where, f"packet\n  expected {nearest.hex()}\n  got      {packet.hex()}",
+                _field(nearest, packet, _content_of),
+            )  # fmt: skip
+        (again if wanted in again else owed).remove(wanted)
+        return wanted
+
     def _is_open(self, device: int, packet: bytes) -> bool:
         """False for a packet of a message that has ended: the device need not send it."""
+        if packet[0] in RDMA:
+            return self._rdma.is_due(device, packet)
         messages = self._devices[device].device.datapath.sends.messages
         return packet[0] != _SEND or PktHdrFields.read(packet).msg_id in messages
 
@@ -382,6 +424,10 @@ class ReliableTransport:
                 state = "not executed" if status is None else f"refused with {status}"
                 raise self._lie(where, "bitmap", f"PSN {psn}, which is {state}, as not accepted",
                                 "accepted")  # fmt: skip
+        # The bytes of an RDMA packet are written before. The write may be part of a later run.
+        bits = accepted_bits(ack)
+        for psn in [p for p in outcomes.placed if psn_distance(p, ack.psn) < 0 or p in bits]:
+            outcomes.placed.pop(psn).shown = where[1]
 
     def _check_refusal(self, where: Where, ack: SrdAckFields, outcomes: Outcomes) -> None:
         status = outcomes.status.get(ack.refused_psn)
@@ -426,31 +472,54 @@ class ReliableTransport:
         self._unreported[one.device][reported_route(one)] -= 1
 
     def _execute(self, device: int, packet: bytes) -> int | None:
-        """Gives a packet to the model; returns its outcome. RDMA that is no write is refused."""
+        """Gives a packet to the model; returns its outcome."""
         head = SrdHdrFields.read(packet)
         status: int | None = _MISMATCH
+        placed: Message | None = None
         if head.opcode == _SEND:
-            status = self._executed(device, packet, head)
-        elif head.opcode == _WRITE and self._devices[device].device.datapath.responder.enabled:
-            # The model has no outcome for a write without its whole RDMA header.
-            status = self._executed(device, packet, head)
-            status = _BAD_STATUS if status is None else status
+            self._devices[device].device.receive(self._model(packet, head))
+            status = self._acknowledged(device, head)
+        elif head.opcode in RDMA and self._devices[device].device.datapath.responder.enabled:
+            status, placed = self._execute_rdma(device, packet, head)
         if status is not None:
             key, oldest = (head.src_node, head.session), head.psn - head.behind & PSN_MASK
             outcomes = self._outcomes[device].setdefault(key, Outcomes(oldest, oldest))
             outcomes.status[head.psn] = status
+            if placed is not None:
+                outcomes.placed[head.psn] = placed
         return status
 
-    def _executed(self, device: int, packet: bytes, head: SrdHdrFields) -> int | None:
-        """Returns the status of the acknowledgement of the model, None without one."""
-        predictor = self._devices[device]
+    def _execute_rdma(
+        self, device: int, packet: bytes, head: SrdHdrFields
+    ) -> tuple[int, Message | None]:
+        """Returns the outcome of an RDMA packet, and the payload that it writes."""
+        predictor, model = self._devices[device], self._model(packet, head)
+        if len(packet) < _HEADER + defs.PktRdma.SIZE:
+            # The model has no outcome for a packet without its whole RDMA header.
+            predictor.device.receive(model)
+            return _BAD_STATUS, None
+        if head.opcode != RESPONSE:
+            placed = predictor.place(model, None)
+            status = self._acknowledged(device, head)
+            return _BAD_STATUS if status is None else status, placed
+        number = rdma_of(model).read_id
+        message = predictor.device.datapath.sends.messages.get(number)
+        placed = predictor.place(model, message if isinstance(message, Transfer) else None)
+        self._rdma.withdraw(device, number, ())
+        return 0, placed
+
+    def _model(self, packet: bytes, head: SrdHdrFields) -> bytes:
+        """Returns the packet of the model for a packet that a device accepts."""
         sent = self._sent(head)
         if sent is not None and same_transmission(packet, sent.first):
-            predictor.device.receive(sent.model)
-        else:
-            # No device has sent this packet: its message has no id.
-            bare = PktHdrFields.read(packet)._replace(psn=0, msg_id=0, path=0, reserved=0)
-            predictor.device.receive(PktHdrFields.pack(**bare._asdict()) + packet[_HEADER:])
+            return sent.model
+        # No device has sent this packet: its message has no id.
+        bare = PktHdrFields.read(packet)._replace(psn=0, msg_id=0, path=0, reserved=0)
+        return PktHdrFields.pack(**bare._asdict()) + packet[_HEADER:]
+
+    def _acknowledged(self, device: int, head: SrdHdrFields) -> int | None:
+        """Returns the status of the acknowledgement of the model, None without one."""
+        predictor = self._devices[device]
         route = Route(_ACK, head.dst_qpn, head.src_qpn, head.dst_node, head.src_node)
         acks = predictor.packets.pop(route, None)
         return PktHdrFields.read(acks[0]).status if acks else None
@@ -464,6 +533,8 @@ class ReliableTransport:
 
     def _resolve(self, device: int, sent: Sent, status: int) -> None:
         """Gives an outcome to the model of the sender, or the packet again after RNR."""
+        if sent.model[0] == RESPONSE:
+            return
         predictor, head = self._devices[device], PktHdrFields.read(sent.model)
         message = predictor.device.datapath.sends.messages.get(head.msg_id)
         if message is None:
@@ -477,6 +548,9 @@ class ReliableTransport:
             opcode=_ACK, src_qpn=head.dst_qpn, dst_qpn=head.src_qpn, psn=head.psn,
             msg_id=head.msg_id, src_node=head.dst_node, dst_node=head.src_node, status=status,
         ))  # fmt: skip
+        if sent.model[0] in RDMA:
+            again = self._again[device][route_of(sent.model)]
+            self._rdma.withdraw(device, head.msg_id, again)
 
     # Resets and the end.
 
@@ -488,6 +562,7 @@ class ReliableTransport:
         self._outcomes[device].clear()
         self._unreported[device].clear()
         self._again[device].clear()
+        self._rdma.forget(device)
 
     def done(self, device: int, cycle: int) -> None:
         """Begins the quiet time again: a device counts it from the end of the reset."""

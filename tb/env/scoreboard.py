@@ -90,7 +90,7 @@ class Scoreboard:
         self._comparisons = {
             DmaWrite: lambda one: self.write(one.device, one.cycle, one.address, one.data),
             PayloadRun: lambda one: self.payload_writes(
-                one.device, one.cycle, one.address, one.data, one.count
+                one.device, one.cycle, one.address, one.data, one.count, one.begun
             ),
             Message: lambda one: self.interrupt(one.device, one.cycle, one.data, one.address),
             Packet: lambda one: self.packet(one.device, one.cycle, one.data),
@@ -112,7 +112,7 @@ class Scoreboard:
         except ValueError as error:
             raise differs(where, error) from None
         if ring is None:
-            self._plain_write(predictor, where, address, data, 1)
+            self._plain_write(predictor, where, address, data, 1, cycle)
             return
         entry, phase = clear_phase(ring.kind, data)
         slot = (address - ring.base) // ring.entry_bytes
@@ -141,9 +141,11 @@ class Scoreboard:
         cycle: int,
         address: int,
         data: bytes,
-        count: int = 1,
+        count: int,
+        begun: int,
     ) -> None:
-        """Compares `count` contiguous DMA writes to no ring, the last one in this cycle."""
+        """Compares `count` contiguous DMA writes to no ring, the last one in this cycle, the first
+        one in the cycle `begun`."""
         predictor = self.predictors[device]
         if predictor.in_ring_page(address):
             # The ring was created in the same batch as this write.
@@ -151,10 +153,16 @@ class Scoreboard:
             for at in range(0, len(data), size):
                 self.write(device, cycle, address + at, data[at : at + size])
         else:
-            self._plain_write(predictor, (device, cycle), address, data, count)
+            self._plain_write(predictor, (device, cycle), address, data, count, begun)
 
     def _plain_write(
-        self, predictor: Predictor, where: Where, address: int, data: bytes, count: int
+        self,
+        predictor: Predictor,
+        where: Where,
+        address: int,
+        data: bytes,
+        count: int,
+        begun: int,
     ) -> None:
         if predictor.register_responses and predictor.register_responses[0][0] == address:
             _, wanted, resetting = predictor.register_responses.popleft()
@@ -166,7 +174,7 @@ class Scoreboard:
             self.compared["register responses"] += 1
             return
         try:
-            predictor.payload.write(address, data)
+            predictor.payload.write(address, data, begun)
         except ValueError as error:
             raise differs(where, error) from None
         self.compared["payload writes"] += count
@@ -252,14 +260,13 @@ class Scoreboard:
                 field_of(completion_layout(owed[0]), owed[0], entry) if owed else None,
             )
         del owed[at]
-        if queue != SEND_QUEUE:
-            message = predictor.messages[key].pop(0)
-            if message is not None and message.left:
-                raise differs(
-                    where,
-                    f"{ring}, queue pair {qp_num:#x}: CQE was written before its payload\n"
-                    f"  expected {message.left} more bytes first\n  got      {entry.hex()}",
-                )
+        message = predictor.messages[key].pop(at)
+        if message is not None and message.left:
+            raise differs(
+                where,
+                f"{ring}, queue pair {qp_num:#x}: CQE was written before its payload\n"
+                f"  expected {message.left} more bytes first\n  got      {entry.hex()}",
+            )
         if ring.bounds is not None:
             ring.bounds.completion(where[1])
         self.compared["completions"] += 1

@@ -96,7 +96,8 @@ class DmaWrite(NamedTuple):
 
 
 class PayloadRun(NamedTuple):
-    """`count` DMA writes to contiguous addresses, the last one in this cycle."""
+    """`count` DMA writes to contiguous addresses, the last one in this cycle, the first one in the
+    cycle `begun`."""
 
     cycle: int
     device: int
@@ -104,6 +105,7 @@ class PayloadRun(NamedTuple):
     data: bytes
     # The field hides tuple.count, which has no user here.
     count: int  # type: ignore[assignment]
+    begun: int
 
 
 class Message(NamedTuple):

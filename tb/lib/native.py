@@ -344,11 +344,11 @@ class Native:
         """Returns DMA writes in order; `wanted` selects the records whose bytes are read."""
         return self._take_with_bytes(WRITES, WRITE, wanted)
 
-    def write_runs(self, alone: Wanted) -> list[tuple[int, int, int, bool, int, bytes]]:
+    def write_runs(self, alone: Wanted) -> list[tuple[int, int, int, int, bool, int, bytes]]:
         """Returns DMA writes in order; writes to contiguous addresses are joined.
 
-        `alone` marks the records that stay single. A run holds the cycle of its last write, device,
-        address, whether it is single, the number of writes and their bytes.
+        `alone` marks the records that stay single. A run holds the cycles of its last and its first
+        write, device, address, whether it is single, the number of writes and their bytes.
         """
         store = ctypes.c_void_p()
         self.library.efa_log(BYTES, ctypes.byref(store))
@@ -372,11 +372,11 @@ class Native:
         held = (ctypes.c_uint8 * int(end.max())).from_address(store.value)  # type: ignore[arg-type]
         view = memoryview(held).cast("B")
         runs = [
-            (cycle, number, address, alone_, count, bytes(view[at:to]))
-            for cycle, number, address, alone_, count, at, to in zip(
-                records["cycle"][last].tolist(), device[first].tolist(), start[first].tolist(),
-                single[first].tolist(), (last - first + 1).tolist(), place[first].tolist(),
-                end.tolist(), strict=True,
+            (cycle, begun, number, address, alone_, count, bytes(view[at:to]))
+            for cycle, begun, number, address, alone_, count, at, to in zip(
+                records["cycle"][last].tolist(), records["cycle"][first].tolist(),
+                device[first].tolist(), start[first].tolist(), single[first].tolist(),
+                (last - first + 1).tolist(), place[first].tolist(), end.tolist(), strict=True,
             )
         ]  # fmt: skip
         self.library.efa_log_clear(WRITES)

@@ -11,7 +11,7 @@ import pyuvm
 
 from tb.env.nic_env import ROUGH, NicTest
 from tb.env.raced import race
-from tb.scenarios import reliable
+from tb.scenarios import rdma_pair, reliable
 
 LOSS_1 = {"net_loss": 655}
 LOSS_10 = {"net_loss": 6554}
@@ -94,6 +94,48 @@ class MessagesWaitForTheirReceives(NicTest):
 @pyuvm.test(timeout_time=200, timeout_unit="ms")
 class MessagesWaitForTheirReceivesUnderLoss(MessagesWaitForTheirReceives):
     """reliable.rnr.loss"""
+
+    knobs = EVERYTHING
+
+
+class Rdma(NicTest):
+    """Base of the tests of RDMA operations between the devices."""
+
+    profile = "recorded"
+    least = 200
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class RdmaOperationsAndSendsAreMixed(Rdma):
+    """reliable.rdma"""
+
+    work = staticmethod(rdma_pair.mixed)
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class RdmaOperationsAndSendsAreMixedUnderLossOnRoughHosts(RdmaOperationsAndSendsAreMixed):
+    """reliable.rdma.everything"""
+
+    knobs = ROUGH | EVERYTHING
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class WrongRdmaOperationsAreRefused(Rdma):
+    """reliable.rdma.refused"""
+
+    work = staticmethod(rdma_pair.refusals)
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class WritesWithImmediateWaitForReceives(Rdma):
+    """reliable.rdma.rnr"""
+
+    work = staticmethod(rdma_pair.not_ready)
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class WritesWithImmediateWaitForReceivesUnderLoss(WritesWithImmediateWaitForReceives):
+    """reliable.rdma.rnr.loss"""
 
     knobs = EVERYTHING
 

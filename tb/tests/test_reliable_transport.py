@@ -14,10 +14,12 @@ from efa_cosim.fabric.description import parse_fabric
 from efa_cosim.fabric.network import Network
 from efa_cosim.host.endpoints import QKEY, Endpoint, Node, create_all_handles, pattern
 from efa_cosim.layouts import defs
-from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
+from efa_cosim.layouts.fields import PktRdmaFields, SrdAckFields, SrdHdrFields
 from tb.env.difference import Difference
 from tb.env.model_dut import ReliableDut, no_fault
-from tb.scenarios import reliable
+from tb.env.rdma_packets import REQUEST, RESPONSE, WRITE
+from tb.env.transactions import DmaWrite
+from tb.scenarios import rdma_pair, reliable
 
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
 SEND, ACK = defs.PktOpcode.SRD_SEND, defs.PktOpcode.SRD_ACK
@@ -97,6 +99,19 @@ def test_messages_are_sent_again_after_rnr(name):
     duts = devices(FABRICS[name], profile="recorded")
     reliable.not_ready(duts, random.Random(name))
     assert duts[0].board.check()["packets"] > 200
+
+
+@pytest.mark.parametrize("name", FABRICS)
+def test_rdma_operations_agree(name):
+    duts = devices(FABRICS[name], profile="recorded")
+    assert mixed(duts)["packets"] > 100
+
+
+@pytest.mark.parametrize("scenario", [rdma_pair.refusals, rdma_pair.not_ready])
+def test_failed_rdma_operations_agree(scenario):
+    duts = devices(FABRICS["everything"], profile="recorded")
+    scenario(duts, random.Random(3))
+    assert duts[0].board.check()["packets"] > 100
 
 
 @pytest.mark.parametrize("name", FABRICS)
@@ -206,6 +221,85 @@ def test_a_fault_of_the_transport_is_found(name):
     fault, text = FAULTS[name]
     with pytest.raises(Difference, match=text):
         stream(devices(LOSS, fault))
+
+
+def rdma(**fields):
+    """Returns a function that changes fields of the RDMA header."""
+
+    def change(packet):
+        return packet[:HEADER] + changed(packet[HEADER:], PktRdmaFields, **fields)
+
+    return change
+
+
+def more(number):
+    return number + 1
+
+
+RDMA_FAULTS = {
+    "bytes of a write": (Once(WRITE, last_byte), "byte .* of"),
+    "place of a write": (Once(WRITE, rdma(offset=more)), "packet"),
+    "address of a write": (Once(WRITE, rdma(remote_addr=more)), "packet"),
+    "key of a write": (Once(WRITE, rdma(rkey=more)), "packet"),
+    "immediate of a write": (Once(WRITE, header(imm=more)), "imm of"),
+    "length of a write": (Once(WRITE, rdma(total=more)), "packet"),
+    "a write without its immediate": (Once(WRITE, header(flags=lambda flags: flags ^ 1)), "flags"),
+    "bytes of a read": (Once(RESPONSE, last_byte), "byte .* of"),
+    "place of a response": (Once(RESPONSE, rdma(offset=more)), "packet"),
+    "status of a response": (Once(RESPONSE, rdma(status=lambda _: 7)), "packet"),
+    "read of a response": (Once(RESPONSE, rdma(read_id=more)), "packet"),
+    "place of a request": (Once(REQUEST, rdma(offset=more)), "packet"),
+    "bytes of a request": (Once(REQUEST, rdma(count=more)), "packet"),
+    "an unseen response": (Once(RESPONSE, lambda packet: None), "outstanding|differ|packet"),
+    "an unseen write": (Once(WRITE, lambda packet: None), "outstanding|differ|packet"),
+    "a response is executed that did not arrive": (
+        Once(RESPONSE, lambda packet: None, kind="arrival"), "nothing|write|queue pair"),
+    "a write is executed that did not arrive": (
+        Once(WRITE, lambda packet: None, kind="arrival"), "srd_ack|nothing|write"),
+}  # fmt: skip
+
+
+def mixed(duts):
+    rdma_pair.mixed(duts, random.Random(5), rounds=2)
+    return duts[0].board.check()
+
+
+@pytest.mark.parametrize("name", RDMA_FAULTS)
+def test_a_fault_of_an_rdma_operation_is_found(name):
+    fault, text = RDMA_FAULTS[name]
+    duts = devices(CLEAN, fault, "recorded")
+    with pytest.raises(Difference, match=text):
+        mixed(duts)
+
+
+class FirstPayload:
+    """Drops the first payload write of a device."""
+
+    dropped = False
+
+    def __call__(self, kind, value):
+        if self.dropped or kind != "write" or len(value) <= 64:
+            return value
+        self.dropped = True
+        return None
+
+
+def test_a_read_that_completes_before_its_bytes_is_found():
+    duts = devices(CLEAN, FirstPayload(), "recorded")
+    pair = rdma_pair.Pair(*rdma_pair.between(duts), random.Random(5))
+    pair.rdma(rdma_pair.READ, 5000)
+    with pytest.raises(Difference, match="CQE was written before its payload"):
+        pair.finish()
+
+
+def test_a_write_that_is_acknowledged_before_its_bytes_is_found():
+    duts = devices(CLEAN, FirstPayload(), "recorded")
+    pair = rdma_pair.Pair(*rdma_pair.between(duts), random.Random(5))
+    pair.rdma(rdma_pair.WRITE, 100)
+    pair.finish()
+    [piece] = duts[0].models.devices[1].payload
+    with pytest.raises(Difference, match="acknowledgement in cycle"):
+        duts[1].publish(DmaWrite, piece.address, piece.data)
 
 
 def test_the_payload_of_a_completed_message_may_change():

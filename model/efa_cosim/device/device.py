@@ -80,6 +80,8 @@ class Device:
         self.limits: defs.Limits = SimpleNamespace(**{**defs.LIMITS, **overrides})
         self.profile = defs.PROFILES[profile]
         self.pool = 1 << min(self.limits.mtt_w, self.profile.mr_pages_w)
+        # Payload of each packet of an RDMA operation but its last one, up to the MTU.
+        self.rdma_bytes: int = self.profile.mtu
         # Strap: 0 selects the profile's interface version, another value is the minor number.
         self.interface = interface
         self.transport: Transport | None = None

@@ -86,7 +86,7 @@ class Initiator:
     def __init__(self, device: Device, datapath: Datapath) -> None:
         self.device, self.datapath = device, datapath
         profile = device.profile
-        self._mtu, self._most = profile.mtu, profile.max_rdma_size
+        self._most = profile.max_rdma_size
         self._most_buffers = profile.max_wr_rdma_sges
         self._inline = {defs.IoTxWqe.SIZE: 0, defs.IoTxWqe128.SIZE: device.limits.inline_128}
         self._capable = _capabilities(device)
@@ -183,7 +183,7 @@ class Initiator:
 
         The region is checked again for each packet: it may have gone.
         """
-        at, count = transfer.sent, min(self._mtu, transfer.length - transfer.sent)
+        at, count = transfer.sent, min(self.device.rdma_bytes, transfer.length - transfer.sent)
         # The packet with the immediate follows the acknowledgements of all others.
         last = transfer.imm is not None and at + count == transfer.length
         if transfer.open >= (1 if last else WRITE_PACKETS):
@@ -297,7 +297,6 @@ class Responder:
 
     def __init__(self, device: Device, datapath: Datapath) -> None:
         self.device, self.datapath = device, datapath
-        self._mtu = device.profile.mtu
         self._capable = _capabilities(device)
         # A device without RDMA does not know the opcodes.
         self.enabled = any(self._capable.values())
@@ -376,8 +375,8 @@ class Responder:
         except HostReadError:
             return bad
         self.device.stats.read_resp_bytes += count
-        for at in range(0, count, self._mtu):
-            part = data[at : at + self._mtu]
+        for at in range(0, count, self.device.rdma_bytes):
+            part = data[at : at + self.device.rdma_bytes]
             total, offset = request.total, request.offset + at
             extension = PktRdmaFields.pack(total=total, offset=offset, read_id=read_id)
             failed = PktRdmaFields.pack(total=total, offset=offset, read_id=read_id, status=bad)
