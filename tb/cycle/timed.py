@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from efa_cosim.boundary.backend import BackendUnavailable
-from tb.lib.host import TIMED_BUILD
+from efa_cosim.cycle.stages import standard
+from efa_cosim.cycle.timelines import Clocks
 from tb.lib.simulation import brief
 from tb.runner import OUT, RunFailed
 from tb.simulators import ROOT, simulator_missing
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 KEPT = OUT / "timed"
 CACHED_DIGESTS = 4
+POWER_ON_CYCLES = 8  # kResetCycles of tb/native/bench.h
 # The host accesses depend on these files and on the built device: a change empties the cache.
 DRIVERS = (
     *(f"model/efa_cosim/{one}/*.py" for one in ("boundary", "host", "layouts", "measure")),
@@ -65,6 +67,13 @@ class Timed:
     seconds: float
     cycles: int
 
+    @property
+    def clocks(self) -> Clocks:
+        """Returns the counters of the device in the cycle of the first doorbell store."""
+        first = int(self.timestamps[0])
+        reset = self.reset + standard().latency("efa_reset.core")
+        return Clocks(first - reset, first - POWER_ON_CYCLES - 1)
+
 
 def run_timed(
     works: Sequence[Workload],
@@ -76,12 +85,14 @@ def run_timed(
 
     `again` simulates workloads that are cached, too.
     """
-    builds = sorted({work.sq_host for work in works})
+    builds = sorted({build_of(work) for work in works})
     if len(builds) > 1:
-        found = {build: iter(run_timed([work for work in works if work.sq_host == build], sim, seed,
-                                       again)) for build in builds}  # fmt: skip
-        return [next(found[work.sq_host]) for work in works]
-    params = {"SQ_HOST": 1, **TIMED_BUILD} if builds == [1] else TIMED_BUILD
+        found = {}
+        for build in builds:
+            same = [work for work in works if build_of(work) == build]
+            found[build] = iter(run_timed(same, sim, seed, again))
+        return [next(found[build_of(work)]) for work in works]
+    params = parameters(*builds[0])
     folder = _kept(sim, params)
     places = [folder / f"{_digest(f'{seed} {json.dumps(work.as_dict())}')}.npz" for work in works]
     missing = {place: work for place, work in zip(places, works, strict=True)
@@ -95,6 +106,16 @@ def run_timed(
                     np.savez_compressed(own, **part)
                     own.replace(place)
     return [_load(place) for place in places]
+
+
+def build_of(work: Workload) -> tuple[int, int]:
+    """Returns what tells the builds of the device apart."""
+    return work.sq_host, work.reliable
+
+
+def parameters(sq_host: int, reliable: int) -> dict[str, int]:
+    """Returns the RTL parameters of a build."""
+    return ({"SQ_HOST": 1} if sq_host else {}) | {"RELIABLE": reliable}
 
 
 def _simulate(

@@ -10,6 +10,7 @@ produces the same table, so consumers do not depend on the source.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -50,6 +51,19 @@ SEND, RECEIVE = 1, 2
 
 class TimelineError(Exception):
     """The events do not cover every message; the text names what is missing."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Counters of the device that never stop, in the cycle of the first doorbell store: cycles
+    since the end of the reset, and since power-on."""
+
+    since_reset: int
+    since_power_on: int
+
+    def before(self, cycles: int) -> Clocks:
+        """Returns the counters so many cycles earlier."""
+        return Clocks(self.since_reset - cycles, self.since_power_on - cycles)
 
 
 class MessageTimelines:
@@ -124,7 +138,9 @@ def from_events(
     fill("rx_data_done", of_kind(events, "rx_data_done"), "rx_data_done", "qpn", index[peer])
     fill("cqe", where(events, "cqe", q_type=RECEIVE), "cqe", "qpn", index[peer])
     fill("done", where(events, "cqe", q_type=SEND), "cqe", "qpn", index)
-    if srd:
+    if srd and work.reliable:
+        _first_acknowledgements(table, events)
+    elif srd:
         fill("ackout", of_kind(events, "ackout"), "ackout", "dst_qpn", numbers)
         acks = where(events, "rx_last", opcode=int(defs.PktOpcode.SRD_ACK))
         fill("ack", acks, "rx_last", "dst_qpn", numbers)
@@ -143,6 +159,21 @@ def from_events(
     for column in table.values():
         column[column != NEVER] -= base
     return MessageTimelines(work, table)
+
+
+def _first_acknowledgements(table: dict[str, Ints], events: NDArray[Any]) -> None:
+    """Assigns to each message the first acknowledgement that shows it."""
+    from efa_cosim.cycle.acknowledgements import first_shown
+
+    left = of_kind(events, "ackout")["cycle"].astype(np.int64)
+    acks = where(events, "rx_last", opcode=int(defs.PktOpcode.SRD_ACK))
+    if len(acks) != len(left):
+        raise TimelineError(f"{len(left)} acknowledgements left, {len(acks)} arrived: expected "
+                            "equal numbers")
+    by_cqe = np.argsort(table["cqe"], kind="stable")
+    shown = first_shown(table["cqe"][by_cqe], left)
+    table["ackout"][by_cqe] = left[shown]
+    table["ack"][by_cqe] = acks["cycle"].astype(np.int64)[shown]
 
 
 def _reads(table: dict[str, Ints], events: NDArray[Any]) -> None:
