@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from efa_cosim.cycle.compare import compare
-from efa_cosim.cycle.network import simulate
+from efa_cosim.cycle.network import Retransmission, simulate
 from efa_cosim.cycle.timelines import TimelineError, from_events
 from efa_cosim.cycle.workload import Workload
 from efa_cosim.measure.process import answer, serve
@@ -39,7 +39,8 @@ def measure(works: Sequence[Workload], seed: int) -> list[dict[str, Any]]:
     rows = []
     for work, run in zip(works, run_timed(works, "verilator", seed), strict=True):
         real = from_events(work, run.events, run.timestamps, run.queues, run.numbers)
-        rows.append({**compare(work, real, simulate(work, run.beats)), "cycles": run.cycles,
+        modelled = simulate(work, run.beats, clocks=run.clocks)
+        rows.append({**compare(work, real, modelled), "cycles": run.cycles,
                      "beats": float(np.mean(run.beats)) / work.batch})
     return rows
 
@@ -47,7 +48,7 @@ def measure(works: Sequence[Workload], seed: int) -> list[dict[str, Any]]:
 def _measured(values: dict[str, Any]) -> list[dict[str, Any]]:
     try:
         return measure([Workload(**work) for work in values["works"]], values["seed"])
-    except (RunFailed, TimelineError) as error:
+    except (RunFailed, TimelineError, Retransmission) as error:
         raise RuntimeError(str(error)) from error
 
 

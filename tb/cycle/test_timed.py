@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the cycle model with the RTL: exact stages on an idle device, and under load."""
 
+from dataclasses import replace
+
 import pytest
 
 from efa_cosim.cycle.compare import compare
@@ -29,7 +31,10 @@ LOADED = [
     Workload(size=80, queues=4, depth=16, batch=8, entry_bytes=128, messages=1024),
     Workload(size=32, queues=4, depth=16, batch=4, cq_batch=4, messages=1024),
 ]
-
+# The reliable transport visits its reads once in 256 cycles, which delays a message of an idle
+# device by one cycle. So two messages are compared.
+RELIABLE_IDLE = [replace(work, reliable=1, messages=4) for work in IDLE]
+RELIABLE_LOADED = [replace(work, reliable=1) for work in LOADED]
 
 
 def timelines(works, sim, seed):
@@ -46,16 +51,18 @@ def timelines(works, sim, seed):
 
 def test_a_message_on_an_idle_device_is_exact_stage_by_stage(sim, seed):
     table = Stages()
-    for work, run, real in timelines(IDLE, sim, seed):
-        expected = table.moments(work)
-        found = {name: int(real[name][1] - real["bell"][1]) for name in MILESTONES
+    for work, run, real in timelines(IDLE + RELIABLE_IDLE, sim, seed):
+        begins = real["bell"][1:-1]
+        found = {name: int((real[name][1:-1] - begins).min()) for name in MILESTONES
                  if real[name][1] >= 0}
         # The host stores the next WQE when the completion is visible, a beat before its doorbell.
-        found["seen"] = int(real["bell"][2] - real["bell"][1] - run.beats[2])
-        assert found == expected, f"{work}: the RTL against the table"
+        found["seen"] = int((real["bell"][2:] - begins - run.beats[2:]).min())
+        assert found == table.moments(work), f"{work}: the RTL against the table"
+        row = compare(work, real, simulate(work, run.beats, clocks=run.clocks))
+        assert row["exact"], f"{work}: {row['parts_at']}"
 
 
 def test_under_load_the_model_predicts_every_moment_of_the_rtl(sim, seed):
-    for work, run, real in timelines(LOADED, sim, seed):
-        row = compare(work, real, simulate(work, run.beats))
+    for work, run, real in timelines(LOADED + RELIABLE_LOADED, sim, seed):
+        row = compare(work, real, simulate(work, run.beats, clocks=run.clocks))
         assert row["exact"], f"{work}: {row['parts_at']}"

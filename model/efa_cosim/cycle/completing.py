@@ -14,6 +14,7 @@ from efa_cosim.cycle.state import (
     AT_NETWORK,
     AT_SCATTER,
     AT_SCHEDULER,
+    AT_SHOW,
     AT_VALIDATE,
     AT_WRITES,
     CQE,
@@ -38,7 +39,7 @@ CQ2_AT, CQ_HELD, CQ_TURN, CQE_N = R["cq2_at"], R["cq_held"], R["cq_turn"], R["cq
 C1, C2, C3, STORE_HEAD = R["srd1"], R["srd2"], R["srd3"], R["store_head"]
 STORE_TAIL, STORE_AT, ACKED_N, LEFT_N = R["store_tail"], R["store_at"], R["acked_n"], R["left_n"]
 FREED_AT, RETIRED_AT, CHECKED_N = R["freed_at"], R["retired_at"], R["checked_n"]
-UNSEEN_TAIL = R["unseen_tail"]
+UNSEEN_TAIL, OUTCOME_N = R["unseen_tail"], R["outcome_n"]
 RECEIVE = 1  # Low bit of a completion, next to the message number.
 MASK = RING - 1
 
@@ -115,7 +116,8 @@ def scatter(
 @engine
 def writes(
     now: int, c: Costs, r: Ints, at: Ints, write_beats: Ints, issued_at: Ints, taken_at: Ints,
-    out_at: Ints, ack_msg: Ints, ack_at: Ints, unseen: Ints, beat_log: Ints, wake: Ints
+    out_at: Ints, ack_msg: Ints, ack_at: Ints, number_of: Ints, outcome_at: Ints, outcome_k: Ints,
+    unseen: Ints, beat_log: Ints, wake: Ints
 ) -> int:
     """Executes the host write stream: round robin of payload and completions, packet by packet."""
     payload, entry = FAR, FAR
@@ -162,7 +164,12 @@ def writes(
     wake[AT_COMPLETIONS] = NOW
     if kind == RECEIVE:
         at[CQE, message] = now
-        if c.srd:
+        if c.srd and c.reliable:
+            tail = r[OUTCOME_N]
+            outcome_at[tail], outcome_k[tail] = now + c.outcome, number_of[message]
+            r[OUTCOME_N] += 1
+            wake[AT_SHOW] = min(wake[AT_SHOW], outcome_at[tail] + c.due + 1)
+        elif c.srd:
             tail = r[ACK_TAIL]
             ack_msg[tail] = message
             ack_at[tail] = now + c.acknowledge - c.out
@@ -179,14 +186,16 @@ def writes(
 
 
 @engine
-def _finished(now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints) -> tuple[int, int]:
+def _finished(
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints
+) -> tuple[int, int]:
     """Returns the next finished send, by acknowledgement or departure of its datagram: (message,
     cycle), or (-1, cycle of the next)."""
     if c.srd:
         if r[ACKED_N] == r[ACKS_IN]:
             return -1, FAR
         message = incoming[r[ACKED_N]]
-        due = at[ACK, message] + c.ack_in
+        due = note_due[r[ACKED_N]] if c.reliable else at[ACK, message] + c.ack_in
         if due > now:
             return -1, due
         r[ACKED_N] += 1
@@ -203,8 +212,8 @@ def _finished(now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints)
 
 @engine
 def completions(
-    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, jobs: Ints, out_at: Ints,
-    gone_at: Ints, places: Ints, store: Ints, store_due: Ints, wake: Ints
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints, jobs: Ints,
+    out_at: Ints, gone_at: Ints, places: Ints, store: Ints, store_due: Ints, wake: Ints
 ) -> int:
     """Passes finished sends and receives to the completion engine, round robin."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
@@ -267,7 +276,7 @@ def completions(
         if r[STORE_HEAD] == tail:
             r[STORE_AT] = store_due[tail]
         r[STORE_TAIL] += 1
-    r[C1], later = _finished(now, c, r, at, sent, incoming)
+    r[C1], later = _finished(now, c, r, at, sent, incoming, note_due)
     # Items that move without another engine, and items still to be chosen.
     if r[C1] >= 0 or (r[C2] >= 0 and r[C3] < 0) or (r[CQ1] >= 0 and r[CQ2] < 0):
         return now + 1

@@ -7,6 +7,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 
 from efa_cosim.cycle.stages import LINE, REQUEST_BYTES, Stages, cut, shape
+from efa_cosim.cycle.timelines import Clocks
 from efa_cosim.cycle.workload import Workload
 from efa_cosim.layouts import defs
 
@@ -20,6 +21,12 @@ COMPLETION_STAGES = 2
 SRD_STAGES = 3
 CUT_STAGES = 2
 PACKET_STAGES = 2
+ROUTE_STAGES = 2
+TRANSPORT = defs.TRANSPORT
+NODE = 1  # The peer: the device itself.
+CONTEXT_W = defs.LIMITS.msg_w + 1  # Contexts are twice as many as sends that may be outstanding.
+ACKNOWLEDGEMENT_STAGES = 6
+OUTCOME_STAGES = 11
 FRONT = 2  # Places for packets before validation.
 
 
@@ -121,6 +128,28 @@ class Costs:
     stored: int
     visible: int
     pushes: bool
+    # Reliable transport
+    reliable: bool
+    clock: int
+    ticks: int
+    tick_log: int
+    route: int
+    psns: int
+    cwnd_initial: int
+    queue_target: int
+    round_packets: int
+    pace_divides: int
+    time_period: int
+    rto_initial: int
+    rto_min: int
+    scan: int
+    scan_every: int
+    visit_every: int
+    window: int
+    outcome: int
+    due: int
+    join: int
+    tracked: int
     log: bool
 
 
@@ -137,9 +166,9 @@ def packed(numbers: Costs) -> np.void:
     return record
 
 
-def costs(table: Stages, work: Workload, log: bool = False) -> Costs:
-    """Returns the costs of a workload from Stages; log: record reads and beats. Raises StageError.
-    """
+def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
+    """Returns the costs of a workload from Stages; log: record reads and beats; clocks: in cycle 0.
+    Raises StageError."""
     made, at, every = shape(work), table.latency, table.interval
     fixed = table.parameters
     read_descriptors = table.depth("efa_rq_fetch.read")
@@ -239,5 +268,35 @@ def costs(table: Stages, work: Workload, log: bool = False) -> Costs:
         visible=at("efa_dma_wr.beat") + work.write_latency,
         # Minimum delay of the completion of a read that is sent after a write.
         pushes=work.write_latency > work.read_latency,
+        reliable=bool(work.reliable),
+        clock=clocks.since_reset,
+        ticks=clocks.since_power_on,
+        tick_log=TRANSPORT.tick_cycles.bit_length() - 1,
+        route=at("efa_tx_route.item")
+        + (
+            at("efa_srd_sender.packet") + at("efa_tx_recall.now")
+            if work.kind == "SRD"
+            else at("efa_tx_recall.item")
+        )
+        - ROUTE_STAGES,
+        psns=1 << TRANSPORT.psn_window_w,
+        cwnd_initial=TRANSPORT.cwnd_initial,
+        queue_target=TRANSPORT.queue_target,
+        round_packets=TRANSPORT.round_packets,
+        pace_divides=at("efa_tx_pace.division"),
+        time_period=TRANSPORT.time_period,
+        rto_initial=TRANSPORT.rto_initial,
+        rto_min=TRANSPORT.rto_min,
+        scan=NODE + 1,
+        scan_every=1 << defs.LIMITS.node_w,
+        visit_every=TRANSPORT.read_ticks * TRANSPORT.tick_cycles >> CONTEXT_W,
+        window=at("efa_srd_receiver.packet"),
+        outcome=at("efa_cq.commit")
+        + at("efa_rx_retire.entry")
+        + at("efa_srd_receiver.acknowledgement")
+        - ACKNOWLEDGEMENT_STAGES,
+        due=at("efa_rx_outcome.due"),
+        tracked=at("efa_send_tracker.ack") - SRD_STAGES,
+        join=at("efa_net_rx.acknowledgement") + at("efa_srd_sender.outcome") - OUTCOME_STAGES,
         log=log,
     )

@@ -22,6 +22,7 @@ from efa_cosim.cycle.fetching import entries
 from efa_cosim.cycle.packets import CHECK_PT, CHECK_STUCK, checks, network, reads
 from efa_cosim.cycle.receiving import link, validate
 from efa_cosim.cycle.record import PERIOD, Reads, Record
+from efa_cosim.cycle.resolving import resolve, show
 from efa_cosim.cycle.rings import fetch
 from efa_cosim.cycle.sending import host, scheduler
 from efa_cosim.cycle.stages import Stages, shape
@@ -34,8 +35,11 @@ from efa_cosim.cycle.state import (
     AT_LINK,
     AT_NETWORK,
     AT_READS,
+    AT_RESOLVE,
     AT_SCATTER,
     AT_SCHEDULER,
+    AT_SHOW,
+    AT_TRANSMIT,
     AT_VALIDATE,
     AT_WRITES,
     ENGINES,
@@ -44,12 +48,21 @@ from efa_cosim.cycle.state import (
     State,
     new_state,
 )
-from efa_cosim.cycle.timelines import MILESTONES, NEVER, Ints, MessageTimelines
+from efa_cosim.cycle.timelines import MILESTONES, NEVER, Clocks, Ints, MessageTimelines
+from efa_cosim.cycle.transmitting import transmit
 from efa_cosim.cycle.workload import Workload, store_beats
+
+# The counters of the device in cycle 0, unless they are those of an RTL run.
+FIRST_CYCLE = Clocks(-1, 0)
 
 
 class Stuck(Exception):
     """No engine can act but messages are missing: an error of the model."""
+
+
+class Retransmission(Exception):
+    """A packet waits longer than the timeout of the reliable transport: the device sends it again,
+    which the model does not."""
 
 
 @engine
@@ -57,7 +70,8 @@ def _first(wake: Ints) -> int:
     # Pairwise minima: no operation depends on the one directly before it.
     early: int = min(min(min(wake[0], wake[1]), min(wake[2], wake[3])), min(wake[4], wake[5]))
     late: int = min(min(min(wake[6], wake[7]), min(wake[8], wake[9])), min(wake[10], wake[11]))
-    return min(early, late)
+    reliable: int = min(wake[12], min(wake[13], wake[14]))
+    return min(min(early, late), reliable)
 
 
 @compiled
@@ -124,6 +138,17 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         incoming,
         store,
         store_due,
+        number_of,
+        pushed_at,
+        sent_ticks,
+        resolved_at,
+        todo,
+        outcome_at,
+        outcome_k,
+        ack_shows,
+        ack_in_at,
+        note_due,
+        window_due,
         unseen,
         read_log,
         beat_log,
@@ -135,16 +160,18 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         # the exception: space in the packet stores is visible one cycle later. An engine runs
         # when its own time has come or when an engine that it depends on has acted.
         if wake[AT_LINK] <= now:
-            wake[AT_LINK] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, incoming,
-                                 gone_at, wake)
+            wake[AT_LINK] = link(now, c, r, at, sent, link_msg, link_ack, link_due, arrived,
+                                 incoming, gone_at, outcome_k, ack_shows, ack_in_at, wake)
         if wake[AT_WRITES] <= now:
             wake[AT_WRITES] = writes(now, c, r, at, write_beats, issued_at, taken_at, out_at,
-                                     ack_msg, ack_at, unseen, beat_log, wake)
+                                     ack_msg, ack_at, number_of, outcome_at, outcome_k, unseen,
+                                     beat_log, wake)
         if wake[AT_SCATTER] <= now:
             wake[AT_SCATTER] = scatter(now, c, r, write_beats, issued_at, taken_at, wake)
         if wake[AT_COMPLETIONS] <= now:
             wake[AT_COMPLETIONS] = completions(
-                now, c, r, at, sent, incoming, jobs, out_at, gone_at, places, store, store_due, wake
+                now, c, r, at, sent, incoming, note_due, jobs, out_at, gone_at, places, store,
+                store_due, wake
             )
         if wake[AT_FETCH] <= now:
             wake[AT_FETCH] = fetch(
@@ -167,11 +194,13 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
             )
         if wake[AT_VALIDATE] <= now:
             wake[AT_VALIDATE] = validate(now, c, r, at, claimed, moved_n, here, arrived, ring_of,
-                                         front_due, jobs, job_at, places, out_at, parked, park_due,
-                                         blocked, wake)
+                                         front_due, window_due, jobs, job_at, places, out_at,
+                                         parked, park_due, blocked, wake)
         if wake[AT_NETWORK] <= now:
             wake[AT_NETWORK] = network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at,
-                                       link_msg, link_ack, link_due, wake)
+                                       link_msg, link_ack, link_due, outcome_k, wake)
+        if wake[AT_SHOW] <= now:
+            wake[AT_SHOW] = show(now, c, r, outcome_at, wake)
         if wake[AT_READS] <= now:
             wake[AT_READS] = reads(
                 now,
@@ -197,9 +226,15 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         if wake[AT_CHECKS] <= now:
             wake[AT_CHECKS] = checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at,
                                      wake)
+        if wake[AT_RESOLVE] <= now:
+            wake[AT_RESOLVE] = resolve(now, c, r, sent, sent_ticks, resolved_at, incoming, note_due,
+                                       todo, outcome_k, ack_shows, ack_in_at, wake)
+        if wake[AT_TRANSMIT] <= now:
+            wake[AT_TRANSMIT] = transmit(now, c, r, skid_in, check_due, pushed_at, sent_ticks, wake)
         if wake[AT_SCHEDULER] <= now:
             wake[AT_SCHEDULER] = scheduler(now, c, r, at, news_at, news_queue, news_count, inside,
-                                           posted, consumed, deficit, sent, skid_in, wake)
+                                           posted, consumed, deficit, sent, skid_in, number_of,
+                                           wake)
         if wake[AT_HOST] <= now:
             wake[AT_HOST] = host(now, c, r, at, beats, post_at, news_at, news_queue, news_count,
                                  wake)
@@ -221,34 +256,54 @@ def _table() -> Stages:
 
 
 def simulate(
-    work: Workload, beats: Ints | None = None, table: Stages | None = None
+    work: Workload,
+    beats: Ints | None = None,
+    table: Stages | None = None,
+    clocks: Clocks | None = None,
 ) -> MessageTimelines:
     """Returns the MessageTimelines of a Workload; cycle 0 is its first doorbell store.
 
     beats: bus beats of the stores before each doorbell, used cyclically (default: those of the
-    store buffer policy); table: Stages. Raises Stuck.
+    store buffer policy); table: Stages; clocks: those of an RTL run. Raises Stuck and
+    Retransmission.
     """
-    return _simulate(work, beats, table)[0]
+    return _simulate(work, beats, table, clocks)[0]
 
 
-def recorded(work: Workload, beats: Ints | None = None, table: Stages | None = None) -> Record:
-    """Returns the Record of a model run, like record.from_rtl for the RTL; see `simulate`. Raises
-    Stuck."""
-    timelines, state, base = _simulate(work, beats, table, log=True)
+def recorded(
+    work: Workload,
+    beats: Ints | None = None,
+    table: Stages | None = None,
+    clocks: Clocks | None = None,
+) -> Record:
+    """Returns the Record of a model run, like record.from_rtl for the RTL; see `simulate`; raises
+    as it does."""
+    timelines, state, base = _simulate(work, beats, table, clocks, log=True)
     log = state.read_log[: state.r[R["read_count"]]]
     reads = Reads(log[:, 0] - base, log[:, 1] - base, log[:, 2], log[:, 3])
-    return Record(timelines, shape(work), reads, state.beat_log - base, -base % PERIOD)
+    since_reset = clocks.since_reset if clocks else FIRST_CYCLE.since_reset + base
+    return Record(timelines, shape(work), reads, state.beat_log - base,
+                  (-since_reset - 1) % PERIOD)
 
 
 def _simulate(
-    work: Workload, beats: Ints | None, table: Stages | None, log: bool = False
+    work: Workload,
+    beats: Ints | None,
+    table: Stages | None,
+    clocks: Clocks | None,
+    log: bool = False,
 ) -> tuple[MessageTimelines, State, int]:
     table = table or _table()
-    numbers = costs(table, work, log)
-    state = new_state(numbers, shape(work), store_beats(work) if beats is None else beats)
+    beats = store_beats(work) if beats is None else beats
+    # The stores of the first doorbell begin in cycle 0.
+    numbers = costs(table, work, log, clocks.before(int(beats[0])) if clocks else FIRST_CYCLE)
+    state = new_state(numbers, shape(work), beats)
     # Compiled code reads the fields of the record by their names.
     if _run(cast(Costs, packed(numbers)), state, np.zeros(ENGINES, np.int64)) < 0:
         raise Stuck(f"{work}: no engine can act, but completions are missing")
+    if state.r[R["timeouts"]]:
+        raise Retransmission(f"{work}: packets wait longer than the timeout of the transport; the "
+                             "cycle model has no retransmissions")
     found = dict(zip(MILESTONES, state.at, strict=False))
     base = int(found["bell"][0])
     for column in found.values():

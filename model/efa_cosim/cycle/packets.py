@@ -20,6 +20,7 @@ from efa_cosim.cycle.state import (
     AT_NETWORK,
     AT_READS,
     AT_SCHEDULER,
+    AT_SHOW,
     CHECK,
     FAR,
     NOW,
@@ -51,6 +52,7 @@ NET_FREE, NET_TURN, ACK_HEAD = R["net_free"], R["net_turn"], R["ack_head"]
 ACK_TAIL, LISTED_N, TX, TX_AT = R["ack_tail"], R["listed_n"], R["tx"], R["tx_at"]
 TX_FREE, OUT, OUT_AT, OUT_FREE = R["tx_free"], R["out"], R["out_at"], R["out_free"]
 LINK_TAIL, FETCH_WAITS, FETCH_AT = R["link_tail"], R["fetch_waits"], R["fetch_at"]
+BUILT, BUILT_AT, OUT_SHOWN_N = R["built"], R["built_at"], R["out_shown_n"]
 UNSEEN_HEAD, UNSEEN_TAIL = R["unseen_head"], R["unseen_tail"]
 ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
 DESCRIPTORS, PAYLOAD, SEND_ENTRIES = range(3)  # Clients of the host reads, in round-robin order.
@@ -134,6 +136,9 @@ def checks(
             later = now + 1
         else:
             r[CHECK_STUCK] = 1
+    if c.reliable:
+        # The transport enters WQEs (see transmitting.py).
+        return later
     held = r[ITEM_N] - r[INTO_CHECK_N]
     if held > 0 and r[CHECK_STUCK] == 0:
         k = r[INTO_CHECK_N]
@@ -275,11 +280,14 @@ def reads(
 @engine
 def _leave(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, left_at: Ints, ack_msg: Ints, ack_at: Ints,
-    link_msg: Ints, link_ack: Ints, link_due: Ints, wake: Ints
+    link_msg: Ints, link_ack: Ints, link_due: Ints, outcome_k: Ints, wake: Ints
 ) -> int:
     """Sends a packet or an acknowledgement, round robin, when the output is free; returns when."""
     data = r[OUT_AT] if r[OUT] >= 0 else FAR
-    ack = ack_at[r[ACK_HEAD]] if r[ACK_HEAD] < r[ACK_TAIL] else FAR
+    if c.reliable:
+        ack = r[BUILT_AT] if r[BUILT] > 0 else FAR
+    else:
+        ack = ack_at[r[ACK_HEAD]] if r[ACK_HEAD] < r[ACK_TAIL] else FAR
     data, ack = max(data, r[NET_FREE]), max(ack, r[NET_FREE])
     if data > now and ack > now:
         due: int = min(data, ack)
@@ -287,7 +295,15 @@ def _leave(
     is_ack = ack <= now and (data > now or r[NET_TURN] == 0)
     r[NET_TURN] = 1 if is_ack else 0
     tail = r[LINK_TAIL]
-    if is_ack:
+    if is_ack and c.reliable:
+        # The number of outcomes that it shows.
+        message, flits = r[BUILT], 1
+        while r[OUT_SHOWN_N] < message:
+            at[ACKOUT, sent[outcome_k[r[OUT_SHOWN_N]]]] = now + c.out
+            r[OUT_SHOWN_N] += 1
+        r[BUILT] = 0
+        wake[AT_SHOW] = NOW
+    elif is_ack:
         message, flits = ack_msg[r[ACK_HEAD]], 1
         at[ACKOUT, message] = now + c.out
         r[ACK_HEAD] += 1
@@ -317,7 +333,8 @@ def _leave(
 @engine
 def network(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, listed_at: Ints, left_at: Ints,
-    ack_msg: Ints, ack_at: Ints, link_msg: Ints, link_ack: Ints, link_due: Ints, wake: Ints
+    ack_msg: Ints, ack_at: Ints, link_msg: Ints, link_ack: Ints, link_due: Ints,
+    outcome_k: Ints, wake: Ints
 ) -> int:
     """Outputs packets, one flit a cycle: TX is the current message, OUT its next flit."""
     while r[FREED_N] < r[LISTED_N] and (
@@ -328,7 +345,7 @@ def network(
             wake[AT_CHECKS] = NOW
         r[FREED_N] += 1
     later = _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due,
-                   wake)
+                   outcome_k, wake)
     if r[FREED_N] < r[LISTED_N]:
         later = min(later, left_at[r[FREED_N]])
     k = r[TX]

@@ -10,6 +10,7 @@ from efa_cosim.cycle.state import (
     AT_COMPLETIONS,
     AT_FETCH,
     AT_LINK,
+    AT_RESOLVE,
     AT_SCATTER,
     AT_VALIDATE,
     FAR,
@@ -30,14 +31,17 @@ CHECKED_N, JOB_N, RETIRE_N, PARK_HEAD = R["checked_n"], R["job_n"], R["retire_n"
 PARK_TAIL, PARK_AT, PARK_FULL, PASS = R["park_tail"], R["park_at"], R["park_full"], R["pass"]
 PASS_LEFT, PASS_REST, SC_JOB = R["pass_left"], R["pass_rest"], R["sc_job"]
 SC_PIECE, RETIRED_AT, WRITE_N = R["sc_piece"], R["retired_at"], R["write_n"]
+IN_SHOWN_N, ACK_COME_N, WINDOW_N = R["in_shown_n"], R["ack_come_n"], R["window_n"]
 OPEN, QUIET, PASSING = 0, 1, 2
 NONE = -1
+WINDOW_PLACES = 2
 
 
 @engine
 def link(
-    now: int, c: Costs, r: Ints, at: Ints, link_msg: Ints, link_ack: Ints, link_due: Ints,
-    arrived: Ints, incoming: Ints, gone_at: Ints, wake: Ints
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, link_msg: Ints, link_ack: Ints,
+    link_due: Ints, arrived: Ints, incoming: Ints, gone_at: Ints, outcome_k: Ints, ack_shows: Ints,
+    ack_in_at: Ints, wake: Ints
 ) -> int:
     """Receives packets in the order of transmission; stalls while a packet store is full."""
     # Packets leave their store in order of arrival, one a cycle.
@@ -61,6 +65,15 @@ def link(
         return later
     message = link_msg[head]
     r[LINK_FREE] = now + 1
+    if link_ack[head] == 1 and c.reliable:
+        while r[IN_SHOWN_N] < message:
+            at[ACK, sent[outcome_k[r[IN_SHOWN_N]]]] = now
+            r[IN_SHOWN_N] += 1
+        ack_shows[r[ACK_COME_N]], ack_in_at[r[ACK_COME_N]] = message, now + c.join
+        r[ACK_COME_N] += 1
+        r[LINK_HEAD] += 1
+        wake[AT_RESOLVE] = min(wake[AT_RESOLVE], now + c.join)
+        return now + 1
     if link_ack[head] == 1:
         at[ACK, message] = now
         incoming[r[ACKS_IN]] = message
@@ -123,7 +136,8 @@ def _checked(
 
 @engine
 def _offered(
-    now: int, c: Costs, r: Ints, at: Ints, arrived: Ints, front_due: Ints, parked: Ints
+    now: int, c: Costs, r: Ints, at: Ints, arrived: Ints, front_due: Ints, window_due: Ints,
+    parked: Ints
 ) -> int:
     """Returns the next packet to validate: from the list of parked packets during a pass, else a
     new packet; -1 if there is none."""
@@ -133,7 +147,10 @@ def _offered(
             return packet
         return NONE
     new = r[PACKET_N]
-    shows = new < r[FRONT_N] and front_due[new & 1] <= now
+    if c.reliable:
+        shows = new < r[WINDOW_N] and window_due[new & 1] <= now
+    else:
+        shows = new < r[FRONT_N] and front_due[new & 1] <= now
     return new if shows and r[PASS] == OPEN and r[PARK_FULL] == 0 else NONE
 
 
@@ -159,18 +176,29 @@ def _front(
 
 
 @engine
+def _pass(now: int, c: Costs, r: Ints, front_due: Ints, window_due: Ints) -> bool:
+    """Moves a packet from the front into efa_rx_window, which holds two; returns False if none."""
+    n = r[WINDOW_N]
+    if n == r[FRONT_N] or front_due[n & 1] > now or n - r[PACKET_N] >= WINDOW_PLACES:
+        return False
+    window_due[n & 1] = now + c.window
+    r[WINDOW_N] += 1
+    return True
+
+
+@engine
 def validate(
     now: int, c: Costs, r: Ints, at: Ints, claimed: Ints, moved_n: Ints, here: Ints, arrived: Ints,
-    ring_of: Ints, front_due: Ints, jobs: Ints, job_at: Ints, places: Ints, out_at: Ints,
-    parked: Ints, park_due: Ints, blocked: Ints, wake: Ints
+    ring_of: Ints, front_due: Ints, window_due: Ints, jobs: Ints, job_at: Ints, places: Ints,
+    out_at: Ints, parked: Ints, park_due: Ints, blocked: Ints, wake: Ints
 ) -> int:
     """Validates packets one by one, each with the next descriptor of its ring. A packet whose
     descriptor has not arrived is parked, together with all later packets of its ring."""
     waiting = r[CHECKED_N] - r[JOB_N]
     changed, later = _checked(now, c, r, at, jobs, job_at, out_at, wake)
     level = r[PARK_TAIL] - r[PARK_HEAD]
-    front = r[FRONT_N] - r[PACKET_N]
-    offered = _offered(now, c, r, at, arrived, front_due, parked)
+    front = r[FRONT_N] - (r[WINDOW_N] if c.reliable else r[PACKET_N])
+    offered = _offered(now, c, r, at, arrived, front_due, window_due, parked)
     empty = r[J1] < 0 and r[J2] < 0
     # The job moves to the checks.
     if r[J3] >= 0 and waiting < c.jobs:
@@ -221,6 +249,8 @@ def validate(
                 r[PARK_AT] = max(park_due[r[PARK_HEAD] % c.parked_places], now + 1)
         else:
             r[PACKET_N] += 1
+    if c.reliable and _pass(now, c, r, front_due, window_due):
+        changed = True
     came, due = _front(now, c, r, at, arrived, front_due, front, wake)
     changed, later = changed or came, min(later, due)
     # Parked packets, and the pass over them after the arrival of descriptors.
@@ -235,8 +265,10 @@ def validate(
         if empty:
             begins = True
             r[PASS], r[PASS_LEFT], r[PASS_REST] = PASSING, level, level
-            # The next pass starts at the next read completion or at the next period.
-            r[ARRIVED] = (now // c.pass_again + 1) * c.pass_again + 1
+            # The next pass starts at the next read completion or at the next period, which may be
+            # those of this cycle.
+            if r[ARRIVED] != now + 1:
+                r[ARRIVED] = now + 1 + (-now - 1 - c.clock) % c.pass_again
         changed = True
     elif level > 0:
         if r[ARRIVED] <= now and (r[PASS_REST] <= now or r[PARK_FULL] == 1) and not offers:
@@ -266,6 +298,11 @@ def validate(
         return now + 1
     if r[CHECK_FREE] > now:
         later = min(later, r[CHECK_FREE])
-    if r[PACKET_N] < r[FRONT_N] and front_due[r[PACKET_N] & 1] > now:
+    if c.reliable:
+        if r[PACKET_N] < r[WINDOW_N] and window_due[r[PACKET_N] & 1] > now:
+            later = min(later, window_due[r[PACKET_N] & 1])
+        if r[WINDOW_N] < r[FRONT_N] and front_due[r[WINDOW_N] & 1] > now:
+            later = min(later, front_due[r[WINDOW_N] & 1])
+    elif r[PACKET_N] < r[FRONT_N] and front_due[r[PACKET_N] & 1] > now:
         later = min(later, front_due[r[PACKET_N] & 1])
     return later

@@ -14,6 +14,7 @@ from efa_cosim.cycle.state import (
     AT_CHECKS,
     AT_ENTRIES,
     AT_SCHEDULER,
+    AT_TRANSMIT,
     BELL,
     DB,
     FAR,
@@ -31,7 +32,7 @@ A_LEFT, A_OVER, S_QUEUE, S_DEDUCTS = R["a_left"], R["a_over"], R["s_queue"], R["
 S_FIRST, S_END, S_QUANTUM, C_QUEUE = R["s_first"], R["s_end"], R["s_quantum"], R["c_queue"]
 C_FIRST, C_FLITS, C_QUANTUM, C_LEFT = R["c_first"], R["c_flits"], R["c_quantum"], R["c_left"]
 D_QUEUE, ITEM_N, POPPED, INTO_CHECK_N = R["d_queue"], R["item_n"], R["popped"], R["into_check_n"]
-FREED_AT, NEWS_N = R["freed_at"], R["news_n"]
+FREED_AT, NEWS_N, ROUTED_N = R["freed_at"], R["news_n"], R["routed_n"]
 
 
 @engine
@@ -131,6 +132,7 @@ def scheduler(
     deficit: Ints,
     sent: Ints,
     skid_in: Ints,
+    number_of: Ints,
     wake: Ints,
 ) -> int:
     """Reads one line a cycle; a quantum lets a queue send `quantum` flits minus its deficit.
@@ -143,7 +145,8 @@ def scheduler(
     if not busy and r[INSIDE] == 0 and fresh < 0:
         r[D_QUEUE] = -1
         return due
-    held = r[ITEM_N] - r[INTO_CHECK_N] + (1 if r[POPPED] == now else 0)
+    popped = r[ROUTED_N] if c.reliable else r[INTO_CHECK_N]
+    held = r[ITEM_N] - popped + (1 if r[POPPED] == now else 0)
     move = held < c.skid_depth
     picked = _next_queue(r, c, inside)
     offered = picked if picked >= 0 else fresh
@@ -196,7 +199,11 @@ def scheduler(
         skid_in[n] = now
         consumed[s] += 1
         r[ITEM_N] += 1
-        wake[AT_CHECKS] = NOW
+        if c.reliable:
+            number_of[message] = n
+            wake[AT_TRANSMIT] = NOW
+        else:
+            wake[AT_CHECKS] = NOW
     r[D_QUEUE] = k
     if k >= 0:
         deficit[k] = -left if left <= 0 else 0

@@ -36,9 +36,10 @@ READY, SEEN = len(MILESTONES), len(MILESTONES) + 1
 
 # Engines, by their index in `wake`, which holds the next cycle of each. An engine that changes an
 # input of another engine wakes it at once or, if known, in the first cycle of an effect.
-ENGINES = 12
+ENGINES = 15
 (AT_LINK, AT_WRITES, AT_SCATTER, AT_COMPLETIONS, AT_FETCH, AT_VALIDATE, AT_NETWORK, AT_READS,
- AT_CHECKS, AT_SCHEDULER, AT_HOST, AT_ENTRIES) = range(ENGINES)  # fmt: skip
+ AT_CHECKS, AT_SCHEDULER, AT_HOST, AT_ENTRIES, AT_SHOW, AT_RESOLVE,
+ AT_TRANSMIT) = range(ENGINES)  # fmt: skip
 NOW = 0  # Before any cycle.
 
 # Registers. _PT: local time of a pipeline that stalls as a whole; the time stops while the last
@@ -189,11 +190,96 @@ REGISTERS = (
     "retired_at",
     "unseen_head",
     "unseen_tail",
+    "routed_n",
+    "route",
+    "posted_packet",
+    "turn_1",
+    "turn_2",
+    "woken_1",
+    "woken_2",
+    "turns",
+    "empty",
+    "sent_n",
+    "queued",
+    "recall_1",
+    "recall_2",
+    "recalled",
+    "looked",
+    "limits_at",
+    "show_oldest",
+    "show_settled",
+    "show_window",
+    "old_oldest",
+    "old_settled",
+    "old_window",
+    "window_n",
+    "outcome_n",
+    "cause_n",
+    "stored_n",
+    "due",
+    "build_1",
+    "build_2",
+    "built",
+    "built_at",
+    "out_shown_n",
+    "in_shown_n",
+    "joined_n",
+    "ack_come_n",
+    "waiting_ack",
+    "waits",
+    "join_1",
+    "offered_ack",
+    "state",
+    "state_count",
+    "event",
+    "event_turn",
+    "reload",
+    "walk",
+    "look",
+    "taken_ack",
+    "shown_n",
+    "todo_n",
+    "todo",
+    "record",
+    "more",
+    "join",
+    "note_at",
+    "some",
+    "in_order",
+    "in_order_k",
+    "last_ticks",
+    "space_sent",
+    "resolved_n",
+    "oldest",
+    "timer",
+    "timer_ticks",
+    "aging",
+    "age_ticks",
+    "armed",
+    "set_ticks",
+    "sets_at",
+    "sent_flag",
+    "timeouts",
+    "pace_window",
+    "pace_wide",
+    "pace_slow",
+    "pace_round",
+    "pace_shortest",
+    "pace_until",
+    "time_known",
+    "time_srtt",
+    "time_variance",
+    "time_period",
+    "time_shortest",
+    "time_shortest_0",
+    "time_longest",
+    "time_longest_0",
 )
 EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queue", "c_queue",
          "d_queue", "popped", "range_out", "fetch_ring", "moved", "j1", "j2", "j3", "sc_job",
          "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1", "srd2", "srd3", "tx", "out",
-         "freed_at", "retired_at")
+         "freed_at", "retired_at", "route", "posted_packet", "record", "note_at", "sets_at",
+         "limits_at", "pace_until")
 RING = 32
 BLOCK = 16  # Arrays per allocated block.
 R = {name: number for number, name in enumerate(REGISTERS)}
@@ -274,6 +360,22 @@ class State(NamedTuple):
     incoming: Ints
     store: Ints
     store_due: Ints
+    # Reliable transport, packets by their number in the order of the scheduler: its number of each
+    # message; cycle in which it joined the list of the peer, tick of its transmission, cycle in
+    # which it was resolved; marks of those of a walk
+    number_of: Ints
+    pushed_at: Ints
+    sent_ticks: Ints
+    resolved_at: Ints
+    todo: Ints
+    # Outcomes at the receiver in order: cycle and packet; received acknowledgements: outcomes that
+    # they show, cycle; cycles of the completions in `incoming`; packets behind the receive window
+    outcome_at: Ints
+    outcome_k: Ints
+    ack_shows: Ints
+    ack_in_at: Ints
+    note_due: Ints
+    window_due: Ints
     # Sends with a written completion that a read may make visible earlier
     unseen: Ints
     # With `log`, the activity at the host's ports: reads as (request, completion, beats, message
@@ -306,6 +408,11 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
     for name in EMPTY:
         registers[R[name]] = -1
     registers[R["cq_turn"]] = 1
+    # The session is open, and one packet was acknowledged in it.
+    registers[R["empty"]] = registers[R["event_turn"]] = 1
+    for name in ("pace_window", "show_window", "old_window"):
+        registers[R[name]] = costs.cwnd_initial
+    packets = n if costs.reliable else 0
     registers[R["last"]] = registers[R["entry_last"]] = q - 1
     registers[R["credits"]] = costs.contexts if costs.srd else FAR
     return State(
@@ -355,6 +462,15 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         incoming=zeros(n),
         store=zeros(n),
         store_due=zeros(n),
+        number_of=zeros(packets),
+        pushed_at=most(packets + 1, FAR, np.int64),
+        sent_ticks=zeros(packets),
+        resolved_at=most(packets + 1, FAR, np.int64),
+        todo=zeros(packets + 1),
+        outcome_at=zeros(packets), outcome_k=zeros(packets),
+        ack_shows=zeros(packets), ack_in_at=zeros(packets),
+        note_due=zeros(packets),
+        window_due=zeros(2),
         unseen=zeros(n if costs.pushes else 1),
         read_log=np.zeros((reads if costs.log else 1, 4), np.int64),
         beat_log=zeros(n * sum(made.writes) if costs.log else 1),

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executes the reliable transport behind the network: the acknowledgements that efa_ack_build
+makes, efa_ack_join, efa_tx_resolve and efa_tx_timer (see sending.py).
+
+Nothing is lost on the way, so no packet is sent again. An acknowledgement is the number of outcomes
+that it shows.
+"""
+
+from __future__ import annotations
+
+from efa_cosim.cycle import engine
+from efa_cosim.cycle.costs import Costs
+from efa_cosim.cycle.pacing import pace, round_trip, timeout
+from efa_cosim.cycle.state import (
+    AT_COMPLETIONS,
+    AT_NETWORK,
+    AT_TRANSMIT,
+    FAR,
+    NOW,
+    R,
+)  # fmt: skip
+from efa_cosim.cycle.timelines import Ints
+from efa_cosim.cycle.transmitting import next_scan, visited
+
+OUTCOME_N, CAUSE_N, STORED_N = R["outcome_n"], R["cause_n"], R["stored_n"]
+DUE, BUILD_1, BUILD_2, BUILT, BUILT_AT = (
+    R["due"], R["build_1"], R["build_2"], R["built"], R["built_at"])  # fmt: skip
+JOINED_N, ACK_COME_N, WAITING, WAITS = R["joined_n"], R["ack_come_n"], R["waiting_ack"], R["waits"]
+JOIN_1, OFFERED = R["join_1"], R["offered_ack"]
+STATE, COUNT, EVENT, RELOAD, WALK = (
+    R["state"], R["state_count"], R["event"], R["reload"], R["walk"])  # fmt: skip
+LOOK, EVENT_TURN, TAKEN, SHOWN_N = R["look"], R["event_turn"], R["taken_ack"], R["shown_n"]
+TODO_N, TODO, RECORD, MORE, JOIN = R["todo_n"], R["todo"], R["record"], R["more"], R["join"]
+# NOTE_N counts the completions for efa_send_tracker, as acknowledgements do without the transport.
+NOTE_AT, NOTE_N, SOME, IN_ORDER = R["note_at"], R["acks_in"], R["some"], R["in_order"]
+IN_ORDER_K, LAST_TICKS, SPACE_SENT = R["in_order_k"], R["last_ticks"], R["space_sent"]
+RESOLVED_N, OLDEST, SENT_N = R["resolved_n"], R["oldest"], R["sent_n"]
+LIMITS_AT, EMPTY = R["limits_at"], R["empty"]
+TIMER, TIMER_TICKS, AGING, AGE_TICKS = R["timer"], R["timer_ticks"], R["aging"], R["age_ticks"]
+ARMED, SET_TICKS, SETS_AT, SENT_FLAG = R["armed"], R["set_ticks"], R["sets_at"], R["sent_flag"]
+PACE_UNTIL, PACE_WINDOW, PACE_WIDE = R["pace_until"], R["pace_window"], R["pace_wide"]
+TIMEOUTS = R["timeouts"]
+LONGEST, LONGEST_0 = R["time_longest"], R["time_longest_0"]
+SHOW_OLDEST, SHOW_SETTLED, SHOW_WINDOW = R["show_oldest"], R["show_settled"], R["show_window"]
+OLD_OLDEST, OLD_SETTLED, OLD_WINDOW = R["old_oldest"], R["old_settled"], R["old_window"]
+# States of efa_tx_resolve.
+IDLE, LOAD, SYNC, MASK, ACK, LOOKS, WALKS, ADVANCE, SEARCH, REQUEST, STORE = range(11)
+EVENT_ACK, EVENT_LOOK = 0, 1
+RESOLVE, LOSS = 0, 1  # Kinds of walks.
+JOIN_SHOWN = 4  # Cycles from the acceptance of an acknowledgement that joins a walk to its slots.
+OLDEST_MOVES = 3  # Cycles from a resolved packet to the oldest one behind it.
+SHOWS = 8  # Cycles between two changes of the limits in a walk.
+STATE_READ = 1  # As in acknowledgements.py.
+NONE = -1
+
+
+@engine
+def show(now: int, c: Costs, r: Ints, outcome_at: Ints, wake: Ints) -> int:
+    """Builds acknowledgements: a choice, the stored outcomes, the output. All stages wait while the
+    network does not take the output."""
+    while r[CAUSE_N] < r[OUTCOME_N] and outcome_at[r[CAUSE_N]] + c.due + 1 <= now:
+        r[DUE] = 1
+        r[CAUSE_N] += 1
+    if r[BUILT] > 0:
+        return FAR
+    while r[STORED_N] < r[OUTCOME_N] and outcome_at[r[STORED_N]] + c.due + STATE_READ <= now:
+        r[STORED_N] += 1
+    r[BUILT] = r[BUILD_2]
+    if r[BUILT] > 0:
+        r[BUILT_AT] = now + 1
+        wake[AT_NETWORK] = min(wake[AT_NETWORK], now + 1)
+    r[BUILD_2] = r[STORED_N] if r[BUILD_1] == 1 else 0
+    r[BUILD_1], r[DUE] = r[DUE], 0
+    if r[BUILD_1] == 1 or r[BUILD_2] > 0:
+        return now + 1
+    if r[CAUSE_N] < r[OUTCOME_N]:
+        due: int = outcome_at[r[CAUSE_N]] + c.due + 1
+        return due
+    return FAR
+
+
+@engine
+def _limits(now: int, r: Ints, resolved_at: Ints, wake: Ints) -> None:
+    """Shows the limits to efa_tx_space, which sees them in the next cycle."""
+    while r[OLDEST] < r[SPACE_SENT] and resolved_at[r[OLDEST]] + OLDEST_MOVES <= now:
+        r[OLDEST] += 1
+    r[OLD_OLDEST], r[OLD_SETTLED], r[OLD_WINDOW] = r[SHOW_OLDEST], r[SHOW_SETTLED], r[SHOW_WINDOW]
+    r[SHOW_OLDEST], r[SHOW_SETTLED] = r[OLDEST], r[RESOLVED_N]
+    r[SHOW_WINDOW] = r[PACE_WINDOW] if now > r[PACE_UNTIL] else r[PACE_WIDE]
+    r[LIMITS_AT] = now
+    if r[EMPTY] == 0:
+        wake[AT_TRANSMIT] = NOW
+
+
+@engine
+def _set(r: Ints) -> None:
+    """Sets the time of the next look at the peer."""
+    r[ARMED] = 1 if r[TIMER] == 1 or r[AGING] == 1 else 0
+    r[SET_TICKS] = FAR
+    if r[TIMER] == 1:
+        r[SET_TICKS] = r[TIMER_TICKS]
+    if r[AGING] == 1:
+        r[SET_TICKS] = min(r[SET_TICKS], r[AGE_TICKS])
+
+
+@engine
+def _add(r: Ints, outcome_k: Ints, todo: Ints) -> None:
+    """Adds the packets that an acknowledgement shows to the walk."""
+    while r[SHOWN_N] < r[TAKEN]:
+        k = outcome_k[r[SHOWN_N]]
+        r[SHOWN_N] += 1
+        todo[k] = 1
+        if r[TODO_N] == 0 or k < r[TODO]:
+            r[TODO] = k
+        r[TODO_N] += 1
+
+
+@engine
+def _walk(
+    now: int, c: Costs, r: Ints, sent: Ints, sent_ticks: Ints, resolved_at: Ints, incoming: Ints,
+    note_due: Ints, todo: Ints, outcome_k: Ints, wake: Ints
+) -> int:
+    """Executes a cycle of a walk; returns the following state."""
+    ticks = now + c.ticks >> c.tick_log
+    note_free = r[NOTE_AT] != now - 1 or not visited(now, c)
+    k = r[RECORD]
+    does = k >= 0 and note_free and now > r[PACE_UNTIL]
+    if r[WALK] == LOSS:
+        if k < 0:
+            # The first packet that is not resolved.
+            k = r[OLDEST]
+            while resolved_at[k] < now:
+                k += 1
+            r[RECORD] = k
+            return WALKS
+        if not does:
+            return WALKS
+        r[RECORD] = NONE
+        longest = max(r[LONGEST], r[LONGEST_0])
+        limit = longest + longest // 4
+        if ticks - sent_ticks[k] <= limit:
+            r[AGING], r[AGE_TICKS] = 1, sent_ticks[k] + limit + 1
+        return REQUEST
+    joins = r[JOIN] == 0 and r[MORE] == 1 and r[LOOK] == 0
+    found = r[TODO_N] > 0
+    over = (k < 0 or does) and not found and r[JOIN] == 0 and not joins
+    if (now + c.clock) % SHOWS == SHOWS - 1:
+        _limits(now, r, resolved_at, wake)
+        if r[SOME] == 1:
+            r[SETS_AT] = now + 1
+            r[TIMER], r[TIMER_TICKS] = 1, ticks + timeout(c, r)
+            longest = max(r[LONGEST], r[LONGEST_0])
+            later = r[LAST_TICKS] + longest + longest // 4 + 1
+            if r[IN_ORDER] == 1 and r[AGING] == 1 and later > r[AGE_TICKS]:
+                r[AGE_TICKS] = later
+    if does:
+        resolved_at[k] = now
+        r[RESOLVED_N] += 1
+        r[SOME] = 1
+        if k != r[IN_ORDER_K]:
+            r[IN_ORDER] = 0
+        r[IN_ORDER_K] += 1
+        r[LAST_TICKS] = sent_ticks[k]
+        trip = max(1, ticks - sent_ticks[k])
+        pace(now, c, r, trip)
+        round_trip(c, r, trip, ticks)
+        r[NOTE_AT] = now
+        due = now + 1 + c.tracked + (1 if visited(now + 1, c) else 0)
+        incoming[r[NOTE_N]], note_due[r[NOTE_N]] = sent[k], due
+        r[NOTE_N] += 1
+        wake[AT_COMPLETIONS] = min(wake[AT_COMPLETIONS], due)
+    if k < 0 or does:
+        r[RECORD] = NONE
+        if found:
+            r[RECORD] = r[TODO]
+            todo[r[TODO]] = 0
+            r[TODO_N] -= 1
+            if r[TODO_N] > 0:
+                while todo[r[TODO]] == 0:
+                    r[TODO] += 1
+    if joins:
+        r[JOIN], r[TAKEN], r[SPACE_SENT] = 1, r[OFFERED], r[SENT_N]
+        r[OFFERED] = 0
+    elif r[JOIN] == JOIN_SHOWN:
+        r[JOIN] = 0
+        _add(r, outcome_k, todo)
+    elif r[JOIN] > 0:
+        r[JOIN] += 1
+    return ADVANCE if over else WALKS
+
+
+@engine
+def _scan(now: int, c: Costs, r: Ints) -> int:
+    """Returns the next cycle in which the timer finds the peer, as far as known."""
+    if r[ARMED] == 1:
+        ready = (r[SET_TICKS] << c.tick_log) - c.ticks
+        return next_scan(max(now, ready - 1), c) if r[SET_TICKS] < FAR else FAR
+    return next_scan(now, c) if r[SENT_FLAG] == 1 else FAR
+
+
+@engine
+def resolve(
+    now: int, c: Costs, r: Ints, sent: Ints, sent_ticks: Ints, resolved_at: Ints, incoming: Ints,
+    note_due: Ints, todo: Ints, outcome_k: Ints, ack_shows: Ints, ack_in_at: Ints, wake: Ints
+) -> int:
+    """Handles one acknowledgement or look at a time; acknowledgements that wait join."""
+    ticks = now + c.ticks >> c.tick_log
+    finds = (now + c.clock) % c.scan_every == c.scan and (
+        ticks >= r[SET_TICKS] if r[ARMED] == 1 else r[SENT_FLAG] == 1)
+    if r[SETS_AT] == now:
+        _set(r)
+    offered, look, state = r[OFFERED], r[LOOK], r[STATE]
+    follows = state
+    r[COUNT] += 1
+    stored = state == STORE and now > r[PACE_UNTIL]
+    if stored:
+        _limits(now, r, resolved_at, wake)
+        _set(r)
+        follows = IDLE
+    in_flight = r[SPACE_SENT] - r[RESOLVED_N]
+    if state == IDLE or stored:
+        # Round robin.
+        if offered > 0 and (look == 0 or r[EVENT_TURN] == EVENT_ACK):
+            r[EVENT], r[EVENT_TURN], r[TAKEN], r[OFFERED] = EVENT_ACK, EVENT_LOOK, offered, 0
+            follows = LOAD
+        elif look == 1:
+            r[EVENT], r[EVENT_TURN], r[LOOK] = EVENT_LOOK, EVENT_ACK, 0
+            follows = LOAD
+        if follows == LOAD:
+            r[SENT_FLAG] = 0
+            r[RELOAD] = 1 if stored else 0
+    elif state == LOAD:
+        r[SPACE_SENT], r[SOME] = r[SENT_N], 0
+        if r[COUNT] > r[RELOAD]:
+            follows = SYNC
+    elif state == SYNC:
+        follows = MASK if r[EVENT] == EVENT_ACK else LOOKS
+    elif state == MASK:
+        if r[COUNT] == 2:
+            follows = ACK
+    elif state == ACK:
+        while r[OLDEST] < r[SPACE_SENT] and resolved_at[r[OLDEST]] < now:
+            r[OLDEST] += 1
+        r[IN_ORDER] = 1 if r[RESOLVED_N] == r[OLDEST] else 0
+        r[IN_ORDER_K] = r[OLDEST]
+        _add(r, outcome_k, todo)
+        r[WALK], r[RECORD], follows = RESOLVE, NONE, WALKS
+    elif state == LOOKS:
+        follows = REQUEST
+        if in_flight > 0 and r[TIMER] == 1 and ticks >= r[TIMER_TICKS]:
+            r[TIMEOUTS] += 1
+        elif in_flight > 0 and r[AGING] == 1 and ticks >= r[AGE_TICKS]:
+            r[AGING], r[WALK], r[RECORD], follows = 0, LOSS, NONE, WALKS
+    elif state == WALKS:
+        follows = _walk(now, c, r, sent, sent_ticks, resolved_at, incoming, note_due, todo,
+                        outcome_k, wake)
+    elif state == ADVANCE:
+        follows = SEARCH
+    elif state == SEARCH:
+        if r[SOME] == 1:
+            r[TIMER], r[TIMER_TICKS] = 1, ticks + timeout(c, r)
+        follows = REQUEST
+        if in_flight > 0 and r[AGING] == 0:
+            r[WALK], r[RECORD], follows = LOSS, NONE, WALKS
+    elif state == REQUEST:
+        if in_flight == 0:
+            r[TIMER] = r[AGING] = 0
+        elif r[TIMER] == 0:
+            r[TIMER], r[TIMER_TICKS] = 1, ticks + timeout(c, r)
+        follows = STORE
+    if follows != state:
+        r[COUNT] = 0
+    r[STATE] = follows
+    r[MORE] = 1 if offered > 0 else 0
+    # The next acknowledgement that waits.
+    stores = r[JOINED_N] < r[ACK_COME_N] and ack_in_at[r[JOINED_N]] <= now
+    if stores:
+        r[WAITING] = ack_shows[r[JOINED_N]]
+        r[JOINED_N] += 1
+    taken = offered == 0 or r[OFFERED] == 0
+    if r[JOIN_1] > 0:
+        r[OFFERED], r[JOIN_1] = r[JOIN_1], 0
+    elif taken and r[WAITS] == 1:
+        r[JOIN_1], r[WAITS] = r[WAITING], 0
+    if stores:
+        r[WAITS] = 1
+    if finds:
+        r[LOOK] = 1
+    if follows != IDLE or r[OFFERED] > 0 or r[WAITS] == 1 or r[JOIN_1] > 0 or r[LOOK] == 1:
+        return now + 1
+    later = _scan(now, c, r)
+    if r[JOINED_N] < r[ACK_COME_N]:
+        later = min(later, ack_in_at[r[JOINED_N]])
+    return later

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executes the reliable transport between scheduler and checks: efa_tx_route, efa_tx_space,
+efa_tx_recall (see sending.py). Datagrams only pass it.
+
+All packets go to one peer and keep their order, so the stages hold consecutive numbers of packets.
+"""
+
+from __future__ import annotations
+
+from efa_cosim.cycle import engine
+from efa_cosim.cycle.costs import Costs
+from efa_cosim.cycle.state import AT_CHECKS, AT_RESOLVE, AT_SCHEDULER, FAR, NOW, R
+from efa_cosim.cycle.timelines import Ints
+
+ITEM_N, POPPED, ROUTED_N = R["item_n"], R["popped"], R["routed_n"]
+INTO_CHECK_N, CHECK_STUCK, CHECK_PT = R["into_check_n"], R["check_stuck"], R["check_pt"]
+ROUTE, POSTED, TURN_1, TURN_2 = R["route"], R["posted_packet"], R["turn_1"], R["turn_2"]
+WOKEN_1, WOKEN_2, TURNS, EMPTY = R["woken_1"], R["woken_2"], R["turns"], R["empty"]
+SENT_N, QUEUED, RECALL_1, RECALL_2 = R["sent_n"], R["queued"], R["recall_1"], R["recall_2"]
+RECALLED, LOOKED, LIMITS_AT = R["recalled"], R["looked"], R["limits_at"]
+OLDEST, SETTLED, WINDOW = R["show_oldest"], R["show_settled"], R["show_window"]
+OLDEST_0, SETTLED_0, WINDOW_0 = R["old_oldest"], R["old_settled"], R["old_window"]
+SENT_FLAG, ARMED = R["sent_flag"], R["armed"]
+NONE = -1
+TURN, DIRECT = 1, 2  # Kinds of decisions: of the first packet of the list, of one just posted.
+# A packet that joins the list is found this much later.
+LISTED = 3
+SPACE = 4  # Transmissions that wait for efa_tx_recall.
+
+
+@engine
+def visited(now: int, c: Costs) -> bool:
+    """Returns True in the cycle in which efa_tx_segment visits a read and passes nothing."""
+    seen: bool = (now + c.clock) % c.visit_every == 1
+    return seen
+
+
+@engine
+def _check(now: int, c: Costs, r: Ints, check_due: Ints, wake: Ints) -> None:
+    check_due[r[INTO_CHECK_N]] = r[CHECK_PT] + c.check
+    r[INTO_CHECK_N] += 1
+    wake[AT_CHECKS] = min(wake[AT_CHECKS], now + c.check)
+
+
+@engine
+def _route(now: int, c: Costs, r: Ints, skid_in: Ints, wake: Ints) -> int:
+    """Takes the next WQE from the skid; returns the cycle of the next one."""
+    k = r[ROUTED_N]
+    if r[ROUTE] >= 0 or k == r[ITEM_N]:
+        return FAR
+    due: int = skid_in[k] + c.skid + c.route
+    if due > now:
+        return due
+    r[ROUTE] = k
+    r[ROUTED_N] += 1
+    r[POPPED] = now
+    wake[AT_SCHEDULER] = NOW
+    return FAR
+
+
+@engine
+def transmit(
+    now: int, c: Costs, r: Ints, skid_in: Ints, check_due: Ints, pushed_at: Ints, sent_ticks: Ints,
+    wake: Ints
+) -> int:
+    """Gives packets to the checks: at once if none waits and the limits permit it, else through the
+    list of the peer and efa_tx_recall. The limits are those of the cycle before."""
+    if not c.reliable:
+        return FAR
+    moves = r[CHECK_STUCK] == 0
+    output_free = r[RECALLED] == 0 or moves
+    if r[RECALLED] == 1 and moves:
+        _check(now, c, r, check_due, wake)
+    if not c.srd:
+        if output_free:
+            r[RECALLED] = 1 if r[ROUTE] >= 0 else 0
+            r[ROUTE] = NONE
+        later = _route(now, c, r, skid_in, wake)
+        return now + 1 if r[ROUTE] >= 0 or r[RECALLED] == 1 else later
+    # The decision for one packet.
+    k, kind, level = r[SENT_N], r[TURN_2], r[QUEUED]
+    fresh = r[LIMITS_AT] < now
+    oldest, settled, window = ((r[OLDEST], r[SETTLED], r[WINDOW]) if fresh
+                               else (r[OLDEST_0], r[SETTLED_0], r[WINDOW_0]))
+    found = kind == DIRECT or (kind == TURN and pushed_at[k] + LISTED <= now)
+    goes = kind == TURN or (kind == DIRECT and r[EMPTY] == 1)
+    begins = found and goes and k - settled < window and k - oldest < c.psns
+    direct = begins and kind == DIRECT
+    # efa_tx_recall.
+    none_waits = r[RECALL_1] == 0 and r[RECALL_2] == 0
+    at_once = direct and level == 0 and r[LOOKED] == 1 and none_waits and r[RECALLED] == 0
+    second_free = r[RECALL_2] == 0 or output_free
+    first_free = r[RECALL_1] == 0 or second_free
+    if output_free:
+        r[RECALLED] = r[RECALL_2]
+    if at_once:
+        if moves:
+            _check(now, c, r, check_due, wake)
+        else:
+            r[RECALLED] = 1
+    if second_free:
+        r[RECALL_2] = r[RECALL_1]
+    if first_free:
+        r[RECALL_1] = 1 if level > 0 else 0
+        r[QUEUED] -= r[RECALL_1]
+    if begins:
+        if not at_once:
+            r[QUEUED] += 1
+        sent_ticks[k] = now + c.ticks >> c.tick_log
+        r[SENT_N] += 1
+        r[SENT_FLAG] = 1
+        if r[ARMED] == 0:
+            wake[AT_RESOLVE] = min(wake[AT_RESOLVE], next_scan(now, c))
+    # Turns of the peer.
+    push = r[POSTED] >= 0 and not direct
+    limits_wake = not fresh and r[EMPTY] == 0
+    cause = 1 if r[POSTED] >= 0 or limits_wake else 0
+    sleeps = kind == TURN and not begins and r[WOKEN_2] == 0
+    space_left = level < SPACE - 1 or (level == SPACE - 1 and kind == 0)
+    stays = r[TURN_1] == 1 and not space_left
+    post = r[ROUTE] >= 0 and not visited(now, c)
+    first_woken = 1 if r[WOKEN_1] == 1 or cause == 1 else 0
+    r[TURN_2] = 0
+    if r[TURN_1] == 1 and space_left:
+        r[TURN_2] = TURN
+    elif post and r[TURN_1] == 0 and space_left:
+        r[TURN_2] = DIRECT
+    r[WOKEN_2] = first_woken
+    r[WOKEN_1] = first_woken if stays else cause
+    r[TURN_1] = 1 if stays or r[TURNS] == 1 else 0
+    if sleeps:
+        r[TURNS] = 0
+        if not found:
+            r[EMPTY] = 1
+    if push:
+        pushed_at[r[POSTED]] = now
+        r[EMPTY] = 0
+    if push or limits_wake:
+        r[TURNS] = 1
+    r[LOOKED] = 1 if none_waits else 0
+    r[POSTED] = NONE
+    if post:
+        r[POSTED] = r[ROUTE]
+        r[ROUTE] = NONE
+    later = _route(now, c, r, skid_in, wake)
+    if (r[ROUTE] >= 0 or r[POSTED] >= 0 or r[TURN_1] == 1 or r[TURN_2] > 0 or r[TURNS] == 1
+            or r[QUEUED] > 0 or r[RECALL_1] == 1 or r[RECALL_2] == 1 or r[RECALLED] == 1):
+        return now + 1
+    return later
+
+
+@engine
+def next_scan(now: int, c: Costs) -> int:
+    """Returns the next cycle after this one in which efa_tx_timer compares the time of the peer."""
+    return now + 1 + (c.scan - now - 1 - c.clock) % c.scan_every
