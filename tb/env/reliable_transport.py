@@ -230,6 +230,8 @@ class ReliableTransport:
         # Devices whose reset has not ended, also of a function-level reset: they take no packet.
         self._down = [False for _ in devices]
         self._outcomes: list[dict[tuple[int, int], Outcomes]] = [{} for _ in devices]
+        # Packets that the model holds while bus mastering is off.
+        self._late: list[deque[SrdHdrFields]] = [deque() for _ in devices]
         # Packets of the models that were refused by RNR and are sent again.
         self._again: list[defaultdict[Route, deque[bytes]]] = [defaultdict(deque) for _ in devices]
         self._retries: list[Counter[int]] = [Counter() for _ in devices]
@@ -405,6 +407,7 @@ class ReliableTransport:
         receiver.incarnation = ack.incarnation
         if ack._replace(incarnation=0) in receiver.replies:
             return
+        self._take_late(where[0])
         outcomes = self._outcomes[where[0]].get((ack.dst_node, ack.session))
         if outcomes is None:
             raise self._lie(where, "session", "one of an accepted packet", ack.session)
@@ -473,21 +476,34 @@ class ReliableTransport:
 
     def _execute(self, device: int, packet: bytes) -> int | None:
         """Gives a packet to the model; returns its outcome."""
+        self._take_late(device)
         head = SrdHdrFields.read(packet)
         status: int | None = _MISMATCH
         placed: Message | None = None
         if head.opcode == _SEND:
             self._devices[device].device.receive(self._model(packet, head))
             status = self._acknowledged(device, head)
+            if status is None:
+                self._late[device].append(head)
         elif head.opcode in RDMA and self._devices[device].device.datapath.responder.enabled:
             status, placed = self._execute_rdma(device, packet, head)
         if status is not None:
-            key, oldest = (head.src_node, head.session), head.psn - head.behind & PSN_MASK
-            outcomes = self._outcomes[device].setdefault(key, Outcomes(oldest, oldest))
+            outcomes = self._outcomes_of(device, head)
             outcomes.status[head.psn] = status
             if placed is not None:
                 outcomes.placed[head.psn] = placed
         return status
+
+    def _outcomes_of(self, device: int, head: SrdHdrFields) -> Outcomes:
+        key, oldest = (head.src_node, head.session), head.psn - head.behind & PSN_MASK
+        return self._outcomes[device].setdefault(key, Outcomes(oldest, oldest))
+
+    def _take_late(self, device: int) -> None:
+        """Takes the outcomes of packets that the model has executed with bus mastering on again."""
+        late = self._late[device]
+        while late and (status := self._acknowledged(device, late[0])) is not None:
+            head = late.popleft()
+            self._outcomes_of(device, head).status[head.psn] = status
 
     def _execute_rdma(
         self, device: int, packet: bytes, head: SrdHdrFields
@@ -521,8 +537,8 @@ class ReliableTransport:
         """Returns the status of the acknowledgement of the model, None without one."""
         predictor = self._devices[device]
         route = Route(_ACK, head.dst_qpn, head.src_qpn, head.dst_node, head.src_node)
-        acks = predictor.packets.pop(route, None)
-        return PktHdrFields.read(acks[0]).status if acks else None
+        acks = predictor.packets.get(route)
+        return PktHdrFields.read(acks.popleft()).status if acks else None
 
     def _sent(self, head: SrdHdrFields) -> Sent | None:
         source = self._by_node.get(head.src_node)
@@ -560,6 +576,7 @@ class ReliableTransport:
         self._receivers[device] = self._receiver(device)
         self._receivers[device].begin_quiet(cycle)
         self._outcomes[device].clear()
+        self._late[device].clear()
         self._unreported[device].clear()
         self._again[device].clear()
         self._rdma.forget(device)
