@@ -49,6 +49,12 @@ class Transport(Protocol):
     def compare(self, where: Where, packet: bytes) -> str:
         """Compares a packet that leaves a device; returns the kind of the comparison."""
 
+    def validated(self, one: Event) -> None:
+        """Takes an rx_validated event: the device has validated a packet."""
+
+    def ends(self, device: int, entry: bytes) -> None:
+        """Ends an operation of the model with the CQE of its device, if the order is open."""
+
     def outstanding(self, device: int) -> list[str]:
         """Returns texts of what a device has not sent or reported."""
 
@@ -88,6 +94,12 @@ class DirectTransport:
         waiting = self._doubtful[device].get(route) or self._flying[device].get(route)
         if waiting:
             self._devices[device].device.receive(waiting.popleft())
+
+    def validated(self, one: Event) -> None:
+        """Does nothing: the model has executed the packet when it came."""
+
+    def ends(self, device: int, entry: bytes) -> None:
+        """Does nothing: the model knows the outcome of each send."""
 
     def drained(self, device: int, cycle: int) -> None:
         """Begins the PSNs of a device at 0."""

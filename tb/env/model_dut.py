@@ -18,6 +18,7 @@ from efa_cosim.layouts import defs
 from tb.env.checked import WatchedMemory
 from tb.env.predictor import rdma_bytes
 from tb.env.predictors import Predictors
+from tb.env.rdma_packets import OPCODES
 from tb.env.reliable_transport import BY_SENDER, ReliableTransport
 from tb.env.scoreboard import Scoreboard
 from tb.env.transactions import (
@@ -193,8 +194,10 @@ class ReliableDut(ModelDut):
         # A device on a network has a transport.
         endpoint: Any = self.device.transport.endpoint  # type: ignore[union-attr]
         self._endpoint_receive, self._malformed = endpoint.receive, False
-        # Replaces methods on this object, to see each packet and the cause of its refusal.
+        # Replaces methods on this object, to see each packet, its outcome and the cause of its
+        # refusal.
         endpoint.receive, endpoint._anomaly = self._accepted, self._refused
+        self._execute, endpoint.execute = endpoint.execute, self._executed
 
     @classmethod
     def on_fabric(
@@ -235,6 +238,16 @@ class ReliableDut(ModelDut):
             head = defs.PktHdr.unpack(packet)
             self.publish(Event, defs.Ev.RX_LAST, defs.EVENTS.rx_last.pack(
                 opcode=head.opcode, src_qpn=head.src_qpn, dst_qpn=head.dst_qpn))  # fmt: skip
+
+    def _executed(self, packet: bytes) -> int | None:
+        before = self.device.stats.rx_bytes
+        status: int | None = self._execute(packet)
+        head = defs.PktHdr.unpack(packet)
+        placed = packet[0] in OPCODES and self.device.stats.rx_bytes != before
+        self.publish(Event, defs.Ev.RX_VALIDATED, defs.EVENTS.rx_validated.pack(
+            qpn=head.dst_qpn & (1 << self.device.limits.qpn_w) - 1, status=status or 0,
+            length=head.length - placed * defs.PktRdma.SIZE, drop=0, req_id=0))  # fmt: skip
+        return status
 
     def _refused(self, cause: defs.TransportAnomaly, packet: bytes) -> None:
         self._malformed = packet[0] != defs.PktOpcode.SRD_ACK or cause not in BY_SENDER

@@ -10,7 +10,8 @@ it.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from efa_cosim.boundary.memory import Memory
@@ -29,7 +30,7 @@ from tb.env.payload import DuePayload, Joined, Message
 if TYPE_CHECKING:
     from efa_cosim.device.completion import Completions
     from efa_cosim.device.interrupts import Interrupts
-    from efa_cosim.device.objects import Cq
+    from efa_cosim.device.objects import Cq, Mr
     from efa_cosim.device.rdma import Transfer
     from efa_cosim.device.ring import EntryRing
 
@@ -145,7 +146,7 @@ def clear_checksum(entry: bytes, version: int) -> bytes:
 _ROUTE = precompiled(defs.PktHdr, *Route._fields)
 _ENTRY = precompiled(defs.IoCdescCommon, "flags", "qp_num")
 _ENTRY_HEAD = precompiled(defs.IoCdescCommon, "req_id", "status")
-_REQ_ID_MASK = (1 << 8 * defs.IoCdescCommon.req_id.size) - 1
+REQ_ID_MASK = (1 << 8 * defs.IoCdescCommon.req_id.size) - 1
 _RESPONSE_BYTES = defs.AdminMmioReqReadLessResp.SIZE
 _Q_TYPE_LSB = defs.IoCdescCommon.q_type.lsb
 _ARM_LSB, _CONSUMER_MASK = 31, 0xFFFF
@@ -250,6 +251,9 @@ class Predictor:
         self.messages = defaultdict(list)
         # Payload of open reads by QP number and request id.
         self.reads: dict[tuple[int, int], Joined] = {}
+        # Deregistered regions by the id of their command, until the device has responded.
+        self.leaving: dict[int, Mr] = {}
+        self._regions: dict[int, Mr] = {}
         self.payload = DuePayload()
         self._message: Message | None = None
         self.register_responses: deque[tuple[int, bytes, bool]] = deque()
@@ -334,8 +338,8 @@ class Predictor:
         device.
         """
         self.resetting = False
-        for owed in (self.responses, self.completions, self.messages, self.reads, self.payload,
-                     self.packets, self.async_events):  # fmt: skip
+        for owed in (self.responses, self.completions, self.messages, self.reads, self.leaving,
+                     self._regions, self.payload, self.packets, self.async_events):  # fmt: skip
             owed.clear()
         self._cancel_rings()
         if self._cancels_responses:
@@ -349,13 +353,35 @@ class Predictor:
 
         `reads` is the read that the packet belongs to.
         """
-        message = self._message = Message()
+        message = Message()
         if reads is not None:
-            key = reads.qp.number, reads.req_id & _REQ_ID_MASK
+            key = reads.qp.number, reads.req_id & REQ_ID_MASK
             self.reads.setdefault(key, Joined()).parts.append(message)
-        self.device.receive(packet)
-        self._message = None
+        self.write_for(message, lambda: self.device.receive(packet))
         return message
+
+    def write_for(self, message: Message, action: Callable[[], object]) -> None:
+        """Calls `action`; the payload that it writes belongs to `message`."""
+        self._message = message
+        action()
+        self._message = None
+
+    def leaving_keys(self) -> set[int]:
+        """Returns the keys of regions that the device may have or not."""
+        return {region.key for region in self.leaving.values()}
+
+    @contextmanager
+    def with_region(self, key: int, there: bool) -> Iterator[None]:
+        """Brings a region that leaves back for the duration of a context, if it is `there`."""
+        live = self.device.objects.mrs.live
+        found = [one for one in self.leaving.values() if one.key == key and one.index not in live]
+        for region in found if there else ():
+            live[region.index] = region
+        try:
+            yield
+        finally:
+            for region in found if there else ():
+                del live[region.index]
 
     def accepts_events(self) -> bool:
         """False if an asynchronous event has to wait: the AENQ is full, or DMA is off."""
@@ -553,8 +579,17 @@ class Predictor:
             head.checksum = 0
             what = self._command_of(head)
             self.responses[head.command_id].append((bare.pack(), what))
+            self._note_regions(head.command_id)
         elif ring.kind == ASYNC_EVENT:
             self.async_events.append(clear_time(entry))
+
+    def _note_regions(self, command_id: int) -> None:
+        """Finds the region that a command has removed."""
+        live = self.device.objects.mrs.live
+        for index, region in self._regions.items():
+            if live.get(index) is not region:
+                self.leaving[command_id] = region
+        self._regions = dict(live)
 
     def _command_of(self, head: Any) -> Command:
         """Returns the command of a response."""

@@ -28,6 +28,7 @@ from tb.env.transactions import (
 from tb.lib.failure import Named
 
 LAST_FLIT, RESET, ASYNC = defs.Ev.RX_LAST, defs.Ev.RESET, defs.Ev.AENQ
+VALIDATED = defs.Ev.RX_VALIDATED
 KEEP_ALIVE = defs.AdminAenqGroup.KEEP_ALIVE
 STEP = defs.ResetStep
 
@@ -90,6 +91,8 @@ class Predictors:
         predictor = self.devices[one.device]
         if one.kind == LAST_FLIT:
             self.transport.reported(one)
+        elif one.kind == VALIDATED:
+            self.transport.validated(one)
         elif one.kind == ASYNC:
             # The end of the period depends on the device; the free space of the ring does not.
             if defs.EVENTS.aenq.unpack(one.data).group == KEEP_ALIVE:

@@ -10,6 +10,7 @@ Both follow the device; the content of each packet is that of the model:
 - The first error of an operation stops further packets. The model may have sent packets that the
   device holds back: they are withdrawn. Some of them may leave: the device may have numbered them
   before.
+- A region of the responder may go before a response leaves: the response then has no payload.
 - A read without progress requests 0 bytes at a time of the device.
 """
 
@@ -33,6 +34,7 @@ RESPONSE = int(defs.PktOpcode.READ_RESPONSE)
 OPCODES = frozenset({WRITE, REQUEST, RESPONSE})
 HEADER_BYTES = defs.PktHdr.SIZE + defs.PktRdma.SIZE
 _AT = defs.PktHdr.SIZE
+_BAD_ADDRESS = int(defs.IoCompStatus.REMOTE_ERROR_BAD_ADDRESS)
 
 
 def rdma_of(packet: bytes) -> PktRdmaFields:
@@ -46,6 +48,21 @@ def with_read_id(packet: bytes, read_id: int) -> bytes:
     return packet[:_AT] + extension + packet[HEADER_BYTES:]
 
 
+def is_failed(packet: bytes) -> bool:
+    """True for a response without payload: its region has gone."""
+    return (
+        packet[0] == RESPONSE and len(packet) == HEADER_BYTES
+        and rdma_of(packet).status == _BAD_ADDRESS
+    )  # fmt: skip
+
+
+def failed(response: bytes) -> bytes:
+    """Returns a response as it is sent when its region has gone."""
+    head = PktHdrFields.pack(**PktHdrFields.read(response)._replace(
+        length=defs.PktRdma.SIZE)._asdict())  # fmt: skip
+    return head + PktRdmaFields.pack(**rdma_of(response)._replace(status=_BAD_ADDRESS)._asdict())
+
+
 class RdmaPackets:
     """The RDMA packets that the models of all devices owe."""
 
@@ -55,22 +72,54 @@ class RdmaPackets:
         # Of each initiator: the number of a read in the device by that in the model, and back.
         self._numbers: list[dict[int, int]] = [{} for _ in devices]
         self._owners: list[dict[int, int]] = [{} for _ in devices]
+        # Reads by their number in the model; keys of the regions that requests of peers read, by
+        # peer and the number of the peer's read.
+        self._reads: list[dict[int, Transfer]] = [{} for _ in devices]
+        self._keys: list[dict[tuple[int, int], int]] = [{} for _ in devices]
         # Failed operations whose packets are withdrawn.
         self._failed: list[set[int]] = [set() for _ in devices]
 
-    def find(self, where: Where, packet: bytes, again: Iterable[bytes]) -> bytes | None:
-        """Returns the packet of the model that equals one of a device; None if there is none.
+    def find(
+        self, where: Where, packet: bytes, again: Iterable[bytes]
+    ) -> tuple[bytes, bytes] | None:
+        """Returns the packet of the model that a device sends; None if there is none.
 
-        `again` are the packets that are sent again after RNR. The caller removes the packet.
+        The second one is what the device has made of the packet: a response whose region has gone
+        has no payload. `again` are the packets that are sent again after RNR. The caller removes
+        the packet.
         """
         device, route = where[0], route_of(packet)
-        owed = self._devices[device].packets.get(route, ())
-        for model in (*again, *owed):
+        owed = (*again, *self._devices[device].packets.get(route, ()))
+        for model in owed:
             wanted = self.as_sent(device, model, packet)
             if wanted[_AT:] == packet[_AT:] and same_head(wanted, packet):
                 self._note(where, model, packet)
-                return model
+                return model, model
+        if is_failed(packet):
+            for model in owed:
+                if self.may_fail(device, model):
+                    wanted = failed(self.as_sent(device, model, packet))
+                    if wanted[_AT:] == packet[_AT:] and same_head(wanted, packet):
+                        return model, failed(model)
         return None
+
+    def may_fail(self, device: int, model: bytes) -> bool:
+        """True for a response whose region has gone."""
+        if model[0] != RESPONSE:
+            return False
+        node, number = PktHdrFields.read(model).dst_node, rdma_of(model).read_id
+        key = self._keys[device].get((node, number))
+        return key is not None and self._devices[device].device.objects.mr_by_key(key) is None
+
+    def requested(self, device: int, model: bytes) -> None:
+        """Takes a read request that a device executes."""
+        extension = rdma_of(model)
+        node = PktHdrFields.read(model).src_node
+        self._keys[device][node, extension.read_id] = extension.rkey
+
+    def read_of(self, device: int, number: int) -> Transfer | None:
+        """Returns a read of a device by its number in the model, also one that has ended."""
+        return self._reads[device].get(number)
 
     def as_sent(self, device: int, model: bytes, packet: bytes) -> bytes:
         """Returns a packet of the model with the number that the device has for its read.
@@ -108,6 +157,8 @@ class RdmaPackets:
             self._owners[device][number] = message_id
             self._numbers[device].setdefault(message_id, number)
         transfer = messages.get(message_id)
+        if model[0] == REQUEST and isinstance(transfer, Transfer):
+            self._reads[device][message_id] = transfer
         if message_id in self._failed[device] and isinstance(transfer, Transfer):
             transfer.open += 1
 
@@ -165,6 +216,8 @@ class RdmaPackets:
         self._numbers[device].clear()
         self._owners[device].clear()
         self._failed[device].clear()
+        self._reads[device].clear()
+        self._keys[device].clear()
 
 
 def same_head(wanted: bytes, packet: bytes) -> bool:

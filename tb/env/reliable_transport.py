@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from efa_cosim.device.link import MAX_RNR_RETRY
@@ -31,9 +31,17 @@ from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK, number_distance, psn_distance
 from tb.env.difference import Where, differs, not_due
 from tb.env.direct_transport import reported_route
-from tb.env.predictor import Route, route_of
+from tb.env.late_packets import LatePackets
+from tb.env.predictor import REQ_ID_MASK, Route, route_of
 from tb.env.rdma_packets import OPCODES as RDMA
-from tb.env.rdma_packets import RESPONSE, RdmaPackets, rdma_of
+from tb.env.rdma_packets import (
+    REQUEST,
+    RESPONSE,
+    RdmaPackets,
+    failed,
+    is_failed,
+    rdma_of,
+)
 from tb.lib.failure import Named, field_of
 
 if TYPE_CHECKING:
@@ -45,6 +53,7 @@ _ACK, _SEND = int(defs.PktOpcode.SRD_ACK), int(defs.PktOpcode.SRD_SEND)
 _RELIABLE = {_SEND, *RDMA}
 _RNR, _ABORT = defs.IoCompStatus.REMOTE_ERROR_RNR, int(defs.IoCompStatus.REMOTE_ERROR_ABORT)
 _MISMATCH = int(defs.IoCompStatus.REMOTE_ERROR_FEATURE_MISMATCH)
+_INVALID_LKEY = int(defs.IoCompStatus.LOCAL_ERROR_INVALID_LKEY)
 _BAD_STATUS = int(defs.IoCompStatus.REMOTE_ERROR_BAD_STATUS)
 # Causes of acknowledgements that the sender finds, after the report of the arrival.
 BY_SENDER = (defs.TransportAnomaly.SESSION, defs.TransportAnomaly.PSN)
@@ -231,20 +240,28 @@ class ReliableTransport:
         self._down = [False for _ in devices]
         self._outcomes: list[dict[tuple[int, int], Outcomes]] = [{} for _ in devices]
         # Packets that the model holds while bus mastering is off.
-        self._late: list[deque[SrdHdrFields]] = [deque() for _ in devices]
+        self._held: list[deque[SrdHdrFields]] = [deque() for _ in devices]
         # Packets of the models that were refused by RNR and are sent again.
         self._again: list[defaultdict[Route, deque[bytes]]] = [defaultdict(deque) for _ in devices]
         self._retries: list[Counter[int]] = [Counter() for _ in devices]
         self._by_node = {one.device.node_id: d for d, one in enumerate(devices)}
         self._rdma = RdmaPackets(devices)
+        self._late = [self._late_packets(device) for device in range(len(devices))]
 
     def _receiver(self, device: int) -> _Receiver:
         return _Receiver(
             self._clock, self._devices[device].device.node_id, _NODES,
             lambda packet: self._execute(device, packet),
-            datagram=self._devices[device].device.receive,
+            datagram=lambda packet: self._receive_datagram(device, packet),
             anomaly=lambda cause, packet: self._malformed(device, cause, packet),
         )  # fmt: skip
+
+    def _late_packets(self, device: int) -> LatePackets:
+        return LatePackets(self._devices[device], device, self._rdma)
+
+    def _receive_datagram(self, device: int, packet: bytes) -> None:
+        self._late[device].count(packet)
+        self._devices[device].device.receive(packet)
 
     def _peer(self, device: int, node: int) -> Peer:
         peers: dict[int, Any] = self._receivers[device].senders
@@ -274,7 +291,10 @@ class ReliableTransport:
             session = peer.current = peer.sessions[head.session] = Session(head.session)
         sent = session.sent.get(head.psn)
         if sent is not None:
-            if head.psn not in session.open or self._has_response(head):
+            if is_failed(packet) and self._rdma.may_fail(where[0], sent.model):
+                packet = packet[:_HEADER] + failed(sent.first)[_HEADER:]
+                sent = replace(sent, first=failed(sent.first))
+            elif head.psn not in session.open or self._has_response(head):
                 packet = packet[:_HEADER] + sent.first[_HEADER : len(packet)]
             if not same_transmission(packet, sent.first):
                 raise differs(
@@ -345,8 +365,9 @@ class ReliableTransport:
                 where, f"packet\n  expected {nearest.hex()}\n  got      {packet.hex()}",
                 _field(nearest, packet, _content_of),
             )  # fmt: skip
-        (again if wanted in again else owed).remove(wanted)
-        return wanted
+        due_one, sent = wanted
+        (again if due_one in again else owed).remove(due_one)
+        return sent
 
     def _is_open(self, device: int, packet: bytes) -> bool:
         """False for a packet of a message that has ended: the device need not send it."""
@@ -407,7 +428,7 @@ class ReliableTransport:
         receiver.incarnation = ack.incarnation
         if ack._replace(incarnation=0) in receiver.replies:
             return
-        self._take_late(where[0])
+        self._take_held(where[0])
         outcomes = self._outcomes[where[0]].get((ack.dst_node, ack.session))
         if outcomes is None:
             raise self._lie(where, "session", "one of an accepted packet", ack.session)
@@ -475,18 +496,65 @@ class ReliableTransport:
         self._unreported[one.device][reported_route(one)] -= 1
 
     def _execute(self, device: int, packet: bytes) -> int | None:
-        """Gives a packet to the model; returns its outcome."""
-        self._take_late(device)
+        """Gives a packet to the model; returns its outcome, None if it waits for its report."""
+        self._take_held(device)
         head = SrdHdrFields.read(packet)
+        if self._late[device].hold(packet, self._model(packet, head)):
+            return None
+        return self._executed(device, packet, head)
+
+    def validated(self, one: Event) -> None:
+        """Takes the report of a packet; a packet that has waited for it takes effect, or not."""
+        device = one.device
+        for late, effect in self._late[device].report(one):
+            head = SrdHdrFields.read(late.packet)
+            extension = rdma_of(late.model)
+            key = extension.rkey
+            if head.opcode == RESPONSE:
+                read = self._rdma.read_of(device, extension.read_id)
+                key = read.lkey if read is not None else 0
+            with self._devices[device].with_region(key, effect):
+                status = self._executed(device, late.packet, head, effect)
+            peer = self._receivers[device].receivers.get(head.src_node)
+            if peer is not None and status is not None:
+                peer.executed(head, status)
+
+    def ends(self, device: int, entry: bytes) -> None:
+        """Ends an operation whose local region has gone, with the status of its device.
+
+        The device finds out when it sends a packet of the operation.
+        """
+        predictor = self._devices[device]
+        head = defs.IoCdescCommon.unpack(entry)
+        if head.status != _INVALID_LKEY:
+            return
+        objects, sends = predictor.device.objects, predictor.device.datapath.sends
+        for number, message in list(sends.messages.items()):
+            if (
+                isinstance(message, Transfer) and message.status in (0, _INVALID_LKEY)
+                and message.qp.number == head.qp_num
+                and message.req_id & REQ_ID_MASK == head.req_id
+                and message.inline is None and message.length
+                and objects.mr_by_key(message.lkey) is None
+            ):  # fmt: skip
+                sends.end(number, _INVALID_LKEY)
+
+    def _executed(
+        self, device: int, packet: bytes, head: SrdHdrFields, effect: bool = False
+    ) -> int | None:
+        """Returns the outcome of a packet in the model.
+
+        `effect`: the device has placed a response, although its read has failed in the model.
+        """
         status: int | None = _MISMATCH
         placed: Message | None = None
         if head.opcode == _SEND:
             self._devices[device].device.receive(self._model(packet, head))
             status = self._acknowledged(device, head)
             if status is None:
-                self._late[device].append(head)
+                self._held[device].append(head)
         elif head.opcode in RDMA and self._devices[device].device.datapath.responder.enabled:
-            status, placed = self._execute_rdma(device, packet, head)
+            status, placed = self._execute_rdma(device, packet, head, effect)
         if status is not None:
             outcomes = self._outcomes_of(device, head)
             outcomes.status[head.psn] = status
@@ -498,15 +566,15 @@ class ReliableTransport:
         key, oldest = (head.src_node, head.session), head.psn - head.behind & PSN_MASK
         return self._outcomes[device].setdefault(key, Outcomes(oldest, oldest))
 
-    def _take_late(self, device: int) -> None:
+    def _take_held(self, device: int) -> None:
         """Takes the outcomes of packets that the model has executed with bus mastering on again."""
-        late = self._late[device]
-        while late and (status := self._acknowledged(device, late[0])) is not None:
-            head = late.popleft()
+        held = self._held[device]
+        while held and (status := self._acknowledged(device, held[0])) is not None:
+            head = held.popleft()
             self._outcomes_of(device, head).status[head.psn] = status
 
     def _execute_rdma(
-        self, device: int, packet: bytes, head: SrdHdrFields
+        self, device: int, packet: bytes, head: SrdHdrFields, effect: bool
     ) -> tuple[int, Message | None]:
         """Returns the outcome of an RDMA packet, and the payload that it writes."""
         predictor, model = self._devices[device], self._model(packet, head)
@@ -514,10 +582,15 @@ class ReliableTransport:
             # The model has no outcome for a packet without its whole RDMA header.
             predictor.device.receive(model)
             return _BAD_STATUS, None
+        if head.opcode == REQUEST:
+            self._rdma.requested(device, model)
         if head.opcode != RESPONSE:
             placed = predictor.place(model, None)
             status = self._acknowledged(device, head)
             return _BAD_STATUS if status is None else status, placed
+        ended = self._late[device].place_ended(model) if effect else None
+        if ended is not None:
+            return 0, ended
         number = rdma_of(model).read_id
         message = predictor.device.datapath.sends.messages.get(number)
         placed = predictor.place(model, message if isinstance(message, Transfer) else None)
@@ -529,6 +602,8 @@ class ReliableTransport:
         sent = self._sent(head)
         if sent is not None and same_transmission(packet, sent.first):
             return sent.model
+        if sent is not None and is_failed(packet) and head.opcode == RESPONSE:
+            return failed(sent.model)
         # No device has sent this packet: its message has no id.
         bare = PktHdrFields.read(packet)._replace(psn=0, msg_id=0, path=0, reserved=0)
         return PktHdrFields.pack(**bare._asdict()) + packet[_HEADER:]
@@ -576,10 +651,11 @@ class ReliableTransport:
         self._receivers[device] = self._receiver(device)
         self._receivers[device].begin_quiet(cycle)
         self._outcomes[device].clear()
-        self._late[device].clear()
+        self._held[device].clear()
         self._unreported[device].clear()
         self._again[device].clear()
         self._rdma.forget(device)
+        self._late[device] = self._late_packets(device)
 
     def done(self, device: int, cycle: int) -> None:
         """Begins the quiet time again: a device counts it from the end of the reset."""
@@ -588,7 +664,9 @@ class ReliableTransport:
 
     def outstanding(self, device: int) -> list[str]:
         """Returns texts of unreported arrivals, and of packets without an acknowledgement."""
-        owed = [
+        late = self._late[device].outstanding()
+        owed = [f"rx_validated of {late} packets"] if late else []
+        owed += [
             f"report of {count} packets of opcode, sender and receiver {route}"
             for route, count in self._unreported[device].items() if count
         ]  # fmt: skip

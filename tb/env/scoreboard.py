@@ -220,6 +220,7 @@ class Scoreboard:
                 f"  expected {wanted.hex()}\n  got      {bare.hex()}",
                 field_of(response_layout(command.opcode), wanted, bare),
             )
+        predictor.leaving.pop(command_id, None)
         ring.bounds.entry(where[1])
         self.compared["admin responses"] += 1
         self._report("response", bare)
@@ -248,6 +249,9 @@ class Scoreboard:
         owed = predictor.completions.get(key, [])
         # SRD acknowledges in any order, so the search covers all sends; receives keep their order.
         _, qp_num, queue = key
+        if entry not in owed and queue == SEND_QUEUE:
+            self._transport.ends(where[0], entry)
+            owed = predictor.completions.get(key, [])
         try:
             at = owed.index(entry)
         except ValueError:

@@ -349,3 +349,33 @@ def not_ready(backends: Sequence[Any], rng: Random, rounds: int = 2) -> None:
         patient.receive(len(sizes))
         patient.finish()
         settle(backends, (patient, hasty, back))
+
+
+def regions_go(backends: Sequence[Any], rng: Random, rounds: int = 12) -> None:
+    """Deregisters a region of either side while operations use it: each operation completes once,
+    with OK or the error of its region; operations on other regions complete with OK."""
+    near, far = between(backends)
+    lasting = Pair(near, far, rng)
+    lasting.receive()
+    for turn in range(rounds):
+        pair = Pair(near, far, rng)
+        for one in (pair, lasting):
+            one.begin()
+        remote = turn % 2 == 0
+        error = STATUS.REMOTE_ERROR_BAD_ADDRESS if remote else STATUS.LOCAL_ERROR_INVALID_LKEY
+        for _ in range(6):
+            op = rng.choice((READ, WRITE))
+            pair.rdma(op, rng.choice((5000, 20_000, 70_000)), statuses=(STATUS.OK, error))
+            lasting.rdma(rng.choice((READ, WRITE)), rng.choice((*SMALL, 3 * PAGE)))
+        for node in (near, far):
+            node.context.enter_kernel()
+        backends[0].pause(rng.randrange(rng.choice((500, 2000, 5000))))
+        if remote:
+            far.driver.dereg_mr(pair.far.l_key)
+        else:
+            near.driver.dereg_mr(pair.near.l_key)
+        pair.finish()
+        lasting.finish()
+        settle(backends, (lasting,))
+        pair.a.qp.destroy()
+        pair.b.qp.destroy()

@@ -140,6 +140,20 @@ class WritesWithImmediateWaitForReceivesUnderLoss(WritesWithImmediateWaitForRece
     knobs = EVERYTHING
 
 
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class RegionsGoWhileOperationsUseThem(Rdma):
+    """reliable.rdma.regions"""
+
+    work = staticmethod(rdma_pair.regions_go)
+
+
+@pyuvm.test(timeout_time=200, timeout_unit="ms")
+class RegionsGoWhileEverythingHappens(RegionsGoWhileOperationsUseThem):
+    """reliable.rdma.regions.everything"""
+
+    knobs = ROUGH | EVERYTHING
+
+
 @cocotb.test(timeout_time=200, timeout_unit="ms")
 async def objects_end_on_a_clean_fabric(dut: Any) -> None:
     """reliable.endings"""

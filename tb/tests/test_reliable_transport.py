@@ -114,6 +114,20 @@ def test_failed_rdma_operations_agree(scenario):
     assert duts[0].board.check()["packets"] > 100
 
 
+class PausedDut(ReliableDut):
+    """A compared model whose fabric moves while the software pauses."""
+
+    def pause(self, cycles):
+        self.advance(cycles)
+
+
+@pytest.mark.parametrize("name", FABRICS)
+def test_regions_may_go_while_operations_use_them(name):
+    duts = PausedDut.on_fabric(fabric(FABRICS[name]), profile="recorded")
+    rdma_pair.regions_go(duts, random.Random(name))
+    assert duts[0].board.check()["packets"] > 100
+
+
 @pytest.mark.parametrize("name", FABRICS)
 def test_packets_of_ended_messages_need_not_be_sent(name):
     duts = devices(FABRICS[name])
