@@ -159,8 +159,16 @@ class RdmaPackets:
         transfer = messages.get(message_id)
         if model[0] == REQUEST and isinstance(transfer, Transfer):
             self._reads[device][message_id] = transfer
-        if message_id in self._failed[device] and isinstance(transfer, Transfer):
-            transfer.open += 1
+        if message_id in self._failed[device]:
+            self._count(device, model, 1)
+            if isinstance(transfer, Transfer):
+                transfer.open += 1
+
+    def _count(self, device: int, packet: bytes, by: int) -> None:
+        """Counts a packet in the statistics of the model, or takes it back."""
+        stats = self._devices[device].device.stats
+        stats.tx_pkts += by
+        stats.tx_bytes += by * (len(packet) - HEADER_BYTES)
 
     def withdraw(self, device: int, message_id: int, again: Iterable[bytes]) -> None:
         """Takes back what the model has sent of a failed operation and the device has not.
@@ -177,10 +185,13 @@ class RdmaPackets:
         opcode = REQUEST if transfer.op == defs.IoSendOpType.RDMA_READ else WRITE
         node = self._devices[device].device.node_id
         route = Route(opcode, transfer.qp.number, transfer.dest, node, transfer.node)
-        transfer.open -= sum(
-            PktHdrFields.read(packet).msg_id == message_id
-            for packet in (*again, *self._devices[device].packets.get(route, ()))
-        )
+        held = [
+            packet for packet in (*again, *self._devices[device].packets.get(route, ()))
+            if PktHdrFields.read(packet).msg_id == message_id
+        ]  # fmt: skip
+        transfer.open -= len(held)
+        for packet in held:
+            self._count(device, packet, -1)
         datapath.sends.rdma.advance(message_id, transfer)
 
     def is_due(self, device: int, packet: bytes) -> bool:

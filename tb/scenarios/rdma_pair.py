@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from efa_cosim.host.queue_pair import QueuePair
 
+STATISTICS = defs.AdminGetStatsType
 READ, WRITE = defs.IoSendOpType.RDMA_READ, defs.IoSendOpType.RDMA_WRITE
 PAGE = 4096
 # Around the bytes of a flit, of inline bytes, of a page, of a packet, of a read request and of all
@@ -326,6 +327,30 @@ def refusals(backends: Sequence[Any], rng: Random) -> None:
                 sges=[Sge(pair.near.addr, 8, pair.near.l_key)]))  # fmt: skip
         for one in datagrams.cq.wait_for(2, **PATIENCE):
             assert one["status"] == STATUS.LOCAL_ERROR_UNSUPPORTED_OP
+
+
+def statistics(backends: Sequence[Any], rng: Random, whole: bool = False, rounds: int = 2) -> None:
+    """Reads the statistics of both devices after sends and writes, valid and refused.
+
+    `whole`: also after reads, and all statistics of the initiator.
+    """
+    near, far = between(backends)
+    pair = Pair(near, far, rng)
+    kinds = list(STATISTICS)
+    for _ in range(rounds):
+        pair.begin()
+        pair.receive()
+        for _ in range(6):
+            pair.send(rng.choice(SMALL))
+            for op in (READ, WRITE)[not whole :]:
+                pair.rdma(op, rng.choice(SIZES), imm=op == WRITE and rng.random() < 0.5)
+                pair.rdma(op, 5 * PAGE, statuses=(STATUS.REMOTE_ERROR_BAD_ADDRESS,), r_key=7)
+        pair.finish()
+        settle(backends, (pair,))
+        for kind in kinds if whole else (STATISTICS.BASIC,):
+            near.driver.get_stats(kind)
+        for kind in kinds:
+            far.driver.get_stats(kind)
 
 
 def not_ready(backends: Sequence[Any], rng: Random, rounds: int = 2) -> None:

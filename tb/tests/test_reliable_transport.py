@@ -114,6 +114,12 @@ def test_failed_rdma_operations_agree(scenario):
     assert duts[0].board.check()["packets"] > 100
 
 
+def test_statistics_of_all_operations_agree():
+    duts = devices(CLEAN, profile="recorded")
+    rdma_pair.statistics(duts, random.Random(4), whole=True)
+    assert duts[0].board.check()["admin responses"] > 30
+
+
 class PausedDut(ReliableDut):
     """A compared model whose fabric moves while the software pauses."""
 
