@@ -84,7 +84,7 @@ class LatePackets:
         if not waiting or waiting[0].number != self._reported[seen.qpn]:
             return []
         late = waiting.popleft()
-        effect = seen.status == defs.IoCompStatus.OK
+        effect = seen.status != defs.IoCompStatus.REMOTE_ERROR_BAD_ADDRESS
         if late.model[0] == RESPONSE:
             # The device accepts each response; the length tells whether it places its bytes.
             effect = seen.length == PktHdrFields.read(late.packet).length - _RDMA_BYTES

@@ -292,6 +292,31 @@ def test_a_fault_of_an_rdma_operation_is_found(name):
         mixed(duts)
 
 
+def test_a_read_without_progress_requests_no_bytes():
+    asked = []
+
+    def kept(kind, packet):
+        if kind == "packet" and packet[0] == REQUEST:
+            asked.append(PktRdmaFields.read(packet, HEADER).count)
+        return packet
+
+    duts = devices(CLEAN, kept, "recorded")
+    pair = rdma_pair.Pair(*rdma_pair.between(duts), random.Random(5))
+    network = duts[1].device.transport.endpoint.network
+    send, start = network.send, duts[0].cycles
+
+    def losing(packet):
+        if packet[0] != RESPONSE or duts[0].cycles - start > 600_000:
+            send(packet)
+
+    network.send = losing
+    pair.rdma(rdma_pair.READ, 5000)
+    pair.finish()
+    duts[0].settle()
+    assert 0 in asked
+    assert duts[0].board.check()["completions"] == 1
+
+
 class FirstPayload:
     """Drops the first payload write of a device."""
 
