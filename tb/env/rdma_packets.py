@@ -27,6 +27,7 @@ from tb.env.predictor import Route, route_of
 from tb.lib.failure import Named
 
 if TYPE_CHECKING:
+    from efa_cosim.device.objects import Qp
     from tb.env.predictor import Predictor
 
 WRITE, REQUEST = int(defs.PktOpcode.RDMA_WRITE), int(defs.PktOpcode.READ_REQUEST)
@@ -72,10 +73,10 @@ class RdmaPackets:
         # Of each initiator: the number of a read in the device by that in the model, and back.
         self._numbers: list[dict[int, int]] = [{} for _ in devices]
         self._owners: list[dict[int, int]] = [{} for _ in devices]
-        # Reads by their number in the model; keys of the regions that requests of peers read, by
-        # peer and the number of the peer's read.
+        # Reads by their number in the model; what requests of peers read, by peer and the number of
+        # the peer's read: key of the region, QP, and how often the QP had been reset.
         self._reads: list[dict[int, Transfer]] = [{} for _ in devices]
-        self._keys: list[dict[tuple[int, int], int]] = [{} for _ in devices]
+        self._requests: list[dict[tuple[int, int], tuple[int, Qp, int]]] = [{} for _ in devices]
         # Failed operations whose packets are withdrawn.
         self._failed: list[set[int]] = [set() for _ in devices]
 
@@ -84,8 +85,8 @@ class RdmaPackets:
     ) -> tuple[bytes, bytes] | None:
         """Returns the packet of the model that a device sends; None if there is none.
 
-        The second one is what the device has made of the packet: a response whose region has gone
-        has no payload. `again` are the packets that are sent again after RNR. The caller removes
+        The second one is what the device has made of the packet: a response whose region or QP has
+        gone has no payload. `again` are the packets that are sent again after RNR. The caller removes
         the packet.
         """
         device, route = where[0], route_of(packet)
@@ -104,18 +105,23 @@ class RdmaPackets:
         return None
 
     def may_fail(self, device: int, model: bytes) -> bool:
-        """True for a response whose region has gone."""
+        """True for a response whose region has gone, or whose QP was reset or destroyed."""
         if model[0] != RESPONSE:
             return False
         node, number = PktHdrFields.read(model).dst_node, rdma_of(model).read_id
-        key = self._keys[device].get((node, number))
-        return key is not None and self._devices[device].device.objects.mr_by_key(key) is None
+        request = self._requests[device].get((node, number))
+        if request is None:
+            return False
+        key, qp, resets = request
+        return qp.resets != resets or self._devices[device].device.objects.mr_by_key(key) is None
 
     def requested(self, device: int, model: bytes) -> None:
         """Takes a read request that a device executes."""
-        extension = rdma_of(model)
-        node = PktHdrFields.read(model).src_node
-        self._keys[device][node, extension.read_id] = extension.rkey
+        head, extension = PktHdrFields.read(model), rdma_of(model)
+        qp = self._devices[device].device.objects.qp_by_number(head.dst_qpn)
+        if qp is not None:
+            self._requests[device][head.src_node, extension.read_id] = (
+                extension.rkey, qp, qp.resets)  # fmt: skip
 
     def read_of(self, device: int, number: int) -> Transfer | None:
         """Returns a read of a device by its number in the model, also one that has ended."""
@@ -228,7 +234,7 @@ class RdmaPackets:
         self._owners[device].clear()
         self._failed[device].clear()
         self._reads[device].clear()
-        self._keys[device].clear()
+        self._requests[device].clear()
 
 
 def same_head(wanted: bytes, packet: bytes) -> bool:

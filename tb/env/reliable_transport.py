@@ -467,6 +467,9 @@ class ReliableTransport:
         while held and (status := self._acknowledged(device, held[0])) is not None:
             head = held.popleft()
             self._outcomes_of(device, head).status[head.psn] = status
+            peer = self._receivers[device].receivers.get(head.src_node)
+            if peer is not None:
+                peer.executed(head, status)
 
     def _execute_rdma(
         self, device: int, packet: bytes, head: SrdHdrFields, effect: bool

@@ -131,6 +131,7 @@ class WritesWithImmediateWaitForReceives(Rdma):
     """reliable.rdma.rnr"""
 
     work = staticmethod(rdma_pair.not_ready)
+    profile = "default"
 
 
 @pyuvm.test(timeout_time=200, timeout_unit="ms")
