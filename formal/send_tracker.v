@@ -16,6 +16,7 @@ module fv_send_tracker #(
     input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] ctx_held,
     input wire ctx_take,
     input wire [`EFA_TX_MSG__W-1:0] s_ctx_msg,
+    input wire [31:0] s_ctx_bytes,
     input wire ack_rx_valid,
     input wire [`EFA_ACK_RX__W-1:0] ack_rx_data,
     input wire s_done_valid,
@@ -38,7 +39,7 @@ module fv_send_tracker #(
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam STORE_LOG2 = MSG_W + 1;
   localparam [STORE_LOG2:0] ROOM = 2 << MSG_W;
-  localparam WHAT_W = 3 + QPN_W + 16 + 12 + 1 + 48 + 16 + 16;
+  localparam WHAT_W = 3 + QPN_W + 16 + 12 + 1 + 48 + 16 + 32;
   localparam ITEM_W = WHAT_W + 12;
   localparam [1:0] KIND_BARRIER = 2'd2;
   localparam [1:0] FROM_DONE = 2'd0;
@@ -77,8 +78,6 @@ module fv_send_tracker #(
   wire fence_id;
   wire txc_valid;
   wire [`EFA_CPL__W-1:0] txc_data;
-  wire st_send_valid;
-  wire [15:0] st_send_bytes;
 
   efa_send_tracker #(
       .QPN_W(QPN_W)
@@ -92,6 +91,7 @@ module fv_send_tracker #(
       .m_ctx_id(ctx_id),
       .s_ctx_take(ctx_take),
       .s_ctx_msg(s_ctx_msg),
+      .s_ctx_bytes(s_ctx_bytes),
       .s_ack_rx_valid(ack_rx_valid),
       .s_ack_rx_ready(ack_rx_ready),
       .s_ack_rx_data(ack_rx_data),
@@ -118,9 +118,7 @@ module fv_send_tracker #(
       .m_fence_id(fence_id),
       .m_txc_valid(txc_valid),
       .m_txc_ready(txc_ready),
-      .m_txc_data(txc_data),
-      .st_send_valid(st_send_valid),
-      .st_send_bytes(st_send_bytes)
+      .m_txc_data(txc_data)
   );
 
   (* probe = "u_dut.used" *) wire [N-1:0] used;
@@ -205,7 +203,7 @@ module fv_send_tracker #(
   reg [`EFA_ACK_RX__W-1:0] ack_rx_data_q;
   reg [`EFA_TX_MSG__W-1:0] done_msg_q;
 
-  function [WHAT_W-1:0] content(input [`EFA_TX_MSG__W-1:0] msg);
+  function [WHAT_W-1:0] content(input [`EFA_TX_MSG__W-1:0] msg, input [31:0] bytes);
     reg [11:0] qpn;
     begin
       qpn = msg[`EFA_TX_MSG__QPN];
@@ -217,7 +215,7 @@ module fv_send_tracker #(
         msg[`EFA_TX_MSG__SSUB],
         msg[`EFA_TX_MSG__REQ_ID_EX],
         msg[`EFA_TX_MSG__REQ_ID],
-        msg[`EFA_TX_MSG__LENGTH]
+        bytes
       };
     end
   endfunction
@@ -231,7 +229,7 @@ module fv_send_tracker #(
     reg ssub;
     reg [47:0] id_ex;
     reg [15:0] id;
-    reg [15:0] length;
+    reg [31:0] length;
     begin
       {op, qpn, qp_num, scqn, ssub, id_ex, id, length} = item[WHAT_W-1:0];
       completion = 0;
@@ -243,7 +241,8 @@ module fv_send_tracker #(
       completion[`EFA_CPL__REQ_ID_EX] = id_ex;
       completion[`EFA_CPL__STATUS] = item[WHAT_W+:8];
       completion[`EFA_CPL__OP_TYPE] = op;
-      completion[`EFA_CPL__LENGTH] = length;
+      completion[`EFA_CPL__LENGTH] = length[15:0];
+      completion[`EFA_CPL__LENGTH_HI] = length[31:16];
     end
   endfunction
 
@@ -351,7 +350,7 @@ module fv_send_tracker #(
         if (give_me) begin
           followed_q <= 1'b1;
           where_q <= OPEN;
-          item_q <= {12'd0, content(s_ctx_msg)};
+          item_q <= {12'd0, content(s_ctx_msg, s_ctx_bytes)};
         end else if (take_done) begin
           followed_q <= 1'b1;
           where_q <= C1;
@@ -361,7 +360,7 @@ module fv_send_tracker #(
             s_done_msg[`EFA_TX_MSG__KIND] == KIND_BARRIER,
             s_done_msg[`EFA_TX_MSG__FENCE],
             s_done_msg[`EFA_TX_MSG__STATUS],
-            content(s_done_msg)
+            content(s_done_msg, {16'd0, s_done_msg[`EFA_TX_MSG__LENGTH]})
           };
         end
       end
@@ -388,7 +387,7 @@ module fv_send_tracker #(
       context_q <= {
         s_ctx_msg[`EFA_TX_MSG__AH_GEN],
         s_ctx_msg[`EFA_TX_MSG__AH],
-        s_ctx_msg[`EFA_TX_MSG__LENGTH],
+        s_ctx_bytes,
         s_ctx_msg[`EFA_TX_MSG__OP_TYPE],
         s_ctx_msg[`EFA_TX_MSG__REQ_ID_EX],
         s_ctx_msg[`EFA_TX_MSG__REQ_ID],

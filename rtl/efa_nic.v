@@ -169,8 +169,8 @@ module efa_nic #(
   wire ack_rx_ready;
   wire [ACK_RX_W-1:0] ack_rx_data;
   wire [`EFA_STAT__COUNT-1:0] st_valid;
-  wire [16*(`EFA_STAT__WRITE+1)-1:0] st_bytes;
-  wire [3:0] stat_index;
+  wire [32*`EFA_STAT__DROP-1:32*`EFA_STAT__TX] st_bytes;
+  wire [4:0] stat_index;
   wire [63:0] stat_value;
 
   efa_host #(
@@ -401,8 +401,8 @@ module efa_nic #(
       .s_ack_rx_valid(ack_rx_valid),
       .s_ack_rx_ready(ack_rx_ready),
       .s_ack_rx_data(ack_rx_data),
-      .m_st_valid(st_valid[`EFA_STAT__SEND:`EFA_STAT__TX]),
-      .m_st_bytes(st_bytes[16*`EFA_STAT__TX+:32]),
+      .m_st_valid(st_valid[`EFA_STAT__RESPONSE:`EFA_STAT__READ_ERR]),
+      .m_st_bytes(st_bytes[32*`EFA_STAT__RX-1:32*`EFA_STAT__TX]),
       .ev_valid(ev_valid[`EFA_EV__TX_VALID]),
       .ev_data(ev_data[`EFA_EV__TX_DATA])
   );
@@ -474,7 +474,7 @@ module efa_nic #(
       .m_ack_rx_ready(ack_rx_ready),
       .m_ack_rx_data(ack_rx_data),
       .m_st_valid(st_valid[`EFA_STAT__QKEY:`EFA_STAT__RX]),
-      .m_st_bytes(st_bytes[16*`EFA_STAT__RX+:32]),
+      .m_st_bytes(st_bytes[32*`EFA_STAT__DROP-1:32*`EFA_STAT__RX]),
       .ev_valid(ev_valid[`EFA_EV__RX_VALID]),
       .ev_data(ev_data[`EFA_EV__RX_DATA])
   );

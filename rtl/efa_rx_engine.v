@@ -81,7 +81,7 @@ module efa_rx_engine #(
     input wire m_ack_rx_ready,
     output wire [ACK_RX_W-1:0] m_ack_rx_data,
     output wire [`EFA_STAT__QKEY:`EFA_STAT__RX] m_st_valid,
-    output wire [2*16-1:0] m_st_bytes,
+    output wire [32*(`EFA_STAT__DROP-`EFA_STAT__RX)-1:0] m_st_bytes,
     output wire [`EFA_EV__RX_VALID] ev_valid,
     output wire [`EFA_EV__RX_DATA] ev_data
 );
@@ -338,6 +338,10 @@ module efa_rx_engine #(
   wire [3:0] rq_err_cause;
   wire idle;
   wire fetches_drained;
+  wire [15:0] rx_bytes;
+  wire [15:0] write_bytes;
+  wire [15:0] placed_bytes;
+  assign m_st_bytes = {16'd0, placed_bytes, 16'd0, write_bytes, 16'd0, rx_bytes};
 
   wire [11:0] rqdb_qpn = s_rqdb_data[`EFA_RQDB__QPN];
   wire [11:0] op_qpn = s_queue_op_data[`EFA_QUEUE_OP__QPN];
@@ -549,9 +553,11 @@ module efa_rx_engine #(
       .s_drops({drop_validated, drop_in}),
       .st_drop_valid(m_st_valid[`EFA_STAT__DROP]),
       .st_rx_valid(m_st_valid[`EFA_STAT__RX]),
-      .st_rx_bytes(m_st_bytes[15:0]),
-      .st_write_valid(m_st_valid[`EFA_STAT__WRITE]),
-      .st_write_bytes(m_st_bytes[31:16]),
+      .st_rx_bytes(rx_bytes),
+      .st_write_valid(m_st_valid[`EFA_STAT__RECV_WRITE]),
+      .st_write_bytes(write_bytes),
+      .st_placed_valid(m_st_valid[`EFA_STAT__PLACED]),
+      .st_placed_bytes(placed_bytes),
       .ev_rx_data_done_valid(ev_valid[`EFA_EV__RX_DATA_DONE]),
       .ev_rx_data_done_data(ev_data[64*`EFA_EV__RX_DATA_DONE+:64])
   );

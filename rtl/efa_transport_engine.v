@@ -35,6 +35,7 @@ module efa_transport_engine #(
     output wire [31:0] m_ctx_id,
     input wire s_ctx_take,
     input wire [`EFA_TX_MSG__W-1:0] s_ctx_msg,
+    input wire [31:0] s_ctx_bytes,
     input wire s_post_valid,
     output wire s_post_ready,
     input wire [`EFA_SRD_POST__W-1:0] s_post_data,
@@ -105,10 +106,8 @@ module efa_transport_engine #(
     output wire m_cpl_valid,
     input wire m_cpl_ready,
     output wire [`EFA_CPL__W-1:0] m_cpl_data,
-    output wire st_tx_valid,
-    output wire [15:0] st_tx_bytes,
-    output wire st_send_valid,
-    output wire [15:0] st_send_bytes,
+    output wire [`EFA_STAT__RESPONSE:`EFA_STAT__READ_ERR] m_st_valid,
+    output wire [32*(`EFA_STAT__RX-`EFA_STAT__TX)-1:0] m_st_bytes,
     output wire ev_tx_first_valid,
     output wire [63:0] ev_tx_first_data,
     output wire ev_tx_last_valid,
@@ -118,6 +117,10 @@ module efa_transport_engine #(
 );
 
   wire responses_cancelled;
+  wire cpl_srd;
+  wire [15:0] tx_bytes;
+  wire [31:0] cpl_bytes;
+  wire [16:0] requested;
   wire done_valid;
   wire done_ready;
   wire [`EFA_TX_MSG__W-1:0] done_msg;
@@ -128,6 +131,8 @@ module efa_transport_engine #(
   wire ack_valid;
   wire ack_ready;
   wire [`EFA_ACK_RX__W-1:0] ack_data;
+
+  assign m_st_bytes = {15'd0, requested, cpl_bytes, cpl_bytes, cpl_bytes, 16'd0, tx_bytes};
 
   generate
     if (RELIABLE != 0) begin : g_reliable
@@ -298,6 +303,8 @@ module efa_transport_engine #(
           .response_rd_en(response_rd_en),
           .response_rd_addr(response_rd_addr),
           .response_rd_data(response_rd_data),
+          .st_request_valid(m_st_valid[`EFA_STAT__RESPONSE]),
+          .st_request_bytes(requested),
           .s_responded_valid(responded_valid),
           .s_responded_index(responded_index)
       );
@@ -351,9 +358,11 @@ module efa_transport_engine #(
       assign s_job_ready = 1'b0;
       assign m_full = {1 << `EFA_LIMITS__NODE_W{1'b0}};
       assign responses_cancelled = 1'b1;
+      assign m_st_valid[`EFA_STAT__RESPONSE] = 1'b0;
+      assign requested = 17'd0;
       assign m_response_live = {1 << `EFA_TRANSPORT__READS_W{1'b0}};
-      wire unused_rdma = &{1'b0, s_cfg_profile, s_cfg_paths, response_rd_en, response_rd_addr, m_more_ready,
-                           s_placed_valid, s_placed_data, s_job_valid, s_job_data};
+      wire unused_rdma = &{1'b0, s_cfg_paths, response_rd_en, response_rd_addr, m_more_ready, s_placed_valid,
+                           s_placed_data, s_job_valid, s_job_data};
       wire unused_packets = &{1'b0, s_post_valid, s_post_data, m_send_ready, s_gone_valid, s_gone_data};
     end
   endgenerate
@@ -386,8 +395,8 @@ module efa_transport_engine #(
       .m_done_valid(done_valid),
       .m_done_ready(done_ready),
       .m_done_msg(done_msg),
-      .st_tx_valid(st_tx_valid),
-      .st_tx_bytes(st_tx_bytes),
+      .st_tx_valid(m_st_valid[`EFA_STAT__TX]),
+      .st_tx_bytes(tx_bytes),
       .ev_tx_first_valid(ev_tx_first_valid),
       .ev_tx_first_data(ev_tx_first_data),
       .ev_tx_last_valid(ev_tx_last_valid),
@@ -409,6 +418,7 @@ module efa_transport_engine #(
       .m_ctx_id(m_ctx_id),
       .s_ctx_take(s_ctx_take),
       .s_ctx_msg(s_ctx_msg),
+      .s_ctx_bytes(s_ctx_bytes),
       .s_ack_rx_valid(ack_valid),
       .s_ack_rx_ready(ack_ready),
       .s_ack_rx_data(ack_data),
@@ -436,8 +446,22 @@ module efa_transport_engine #(
       .m_txc_valid(m_cpl_valid),
       .m_txc_ready(m_cpl_ready),
       .m_txc_data(m_cpl_data),
-      .st_send_valid(st_send_valid),
-      .st_send_bytes(st_send_bytes)
+      .m_txc_srd(cpl_srd)
+  );
+
+  efa_send_stats #(
+      .RELIABLE(RELIABLE)
+  ) u_send_stats (
+      .s_cfg_profile(s_cfg_profile),
+      .s_cpl_valid(m_cpl_valid && m_cpl_ready),
+      .s_cpl_data(m_cpl_data),
+      .s_srd(cpl_srd),
+      .st_send_valid(m_st_valid[`EFA_STAT__SEND]),
+      .st_read_valid(m_st_valid[`EFA_STAT__READ]),
+      .st_write_valid(m_st_valid[`EFA_STAT__WRITE]),
+      .st_bytes(cpl_bytes),
+      .st_read_err_valid(m_st_valid[`EFA_STAT__READ_ERR]),
+      .st_write_err_valid(m_st_valid[`EFA_STAT__WRITE_ERR])
   );
 
 endmodule

@@ -71,8 +71,8 @@ module efa_tx_engine #(
     input wire s_ack_rx_valid,
     output wire s_ack_rx_ready,
     input wire [ACK_RX_W-1:0] s_ack_rx_data,
-    output wire [`EFA_STAT__SEND:`EFA_STAT__TX] m_st_valid,
-    output wire [2*16-1:0] m_st_bytes,
+    output wire [`EFA_STAT__RESPONSE:`EFA_STAT__READ_ERR] m_st_valid,
+    output wire [32*(`EFA_STAT__RX-`EFA_STAT__TX)-1:0] m_st_bytes,
     output wire [`EFA_EV__TX_VALID] ev_valid,
     output wire [`EFA_EV__TX_DATA] ev_data,
     output wire [`EFA_LIMITS__MSG_W:0] m_sends_open,
@@ -172,6 +172,7 @@ module efa_tx_engine #(
   wire [31:0] ctx_id;
   wire ctx_take;
   wire [`EFA_TX_MSG__W-1:0] ctx_msg;
+  wire [31:0] ctx_bytes;
   wire psn_rd_en;
   wire [`EFA_LIMITS__NODE_W-1:0] psn_rd_addr;
   wire [31:0] psn_rd_data;
@@ -301,6 +302,7 @@ module efa_tx_engine #(
           .s_ctx_id(ctx_id),
           .m_ctx_take(ctx_take),
           .m_ctx_msg(ctx_msg),
+          .m_ctx_bytes(ctx_bytes),
           .m_sent_data(sent_data),
           .m_read_valid(m_read_valid),
           .m_read_data(m_read_data),
@@ -350,6 +352,7 @@ module efa_tx_engine #(
       assign checks_data = item_data;
       assign ctx_take = tx_ctx_take;
       assign ctx_msg = tx_ctx_msg;
+      assign ctx_bytes = {16'd0, tx_ctx_msg[`EFA_TX_MSG__LENGTH]};
       assign ctx_held = {(2 << `EFA_LIMITS__MSG_W) {1'b0}};
       assign post_valid = 1'b0;
       assign post_data = {`EFA_SRD_POST__W{1'b0}};
@@ -460,6 +463,7 @@ module efa_tx_engine #(
       .m_ctx_id(ctx_id),
       .s_ctx_take(ctx_take),
       .s_ctx_msg(ctx_msg),
+      .s_ctx_bytes(ctx_bytes),
       .s_post_valid(post_valid),
       .s_post_ready(post_ready),
       .s_post_data(post_data),
@@ -530,10 +534,8 @@ module efa_tx_engine #(
       .m_cpl_valid(m_cpl_valid),
       .m_cpl_ready(m_cpl_ready),
       .m_cpl_data(m_cpl_data),
-      .st_tx_valid(m_st_valid[`EFA_STAT__TX]),
-      .st_tx_bytes(m_st_bytes[16*`EFA_STAT__TX+:16]),
-      .st_send_valid(m_st_valid[`EFA_STAT__SEND]),
-      .st_send_bytes(m_st_bytes[16*`EFA_STAT__SEND+:16]),
+      .m_st_valid(m_st_valid),
+      .m_st_bytes(m_st_bytes),
       .ev_tx_first_valid(ev_valid[`EFA_EV__TX_FIRST]),
       .ev_tx_first_data(ev_data[64*`EFA_EV__TX_FIRST+:64]),
       .ev_tx_last_valid(ev_valid[`EFA_EV__TX_LAST]),

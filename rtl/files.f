@@ -86,6 +86,7 @@ rtl/queue/efa_eq_arms.v
 rtl/queue/efa_sq_sched.v
 rtl/queue/efa_sq_fetch.v
 rtl/data/efa_wqe_check.v
+rtl/transport/efa_send_stats.v
 rtl/transport/efa_send_tracker.v
 rtl/transport/efa_rx_window.v
 rtl/transport/efa_peer_list.v

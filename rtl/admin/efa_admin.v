@@ -58,7 +58,7 @@ module efa_admin #(
     input wire m_ec_ready,
     output wire [`EFA_EC_CMD__W-1:0] m_ec_data,
     input wire [1:0] s_ec_code,
-    output wire [3:0] stat_rd_addr,
+    output wire [4:0] stat_rd_addr,
     input wire [63:0] stat_rd_data,
     output wire [`EFA_EV__ADMIN_VALID] ev_valid,
     output wire [`EFA_EV__ADMIN_DATA] ev_data

@@ -3,7 +3,7 @@
 //
 // In    s_cmd; s_line: lines of the host information buffer; stat_rd_data
 // Out   m_rsp; m_line: reads of that buffer; stat_rd_addr; m_groups: enabled asynchronous events
-// Time  2 cycles; statistics 9 (basic) or 7 (messages, RDMA writes); host information 7 when each
+// Time  2 cycles; statistics 9 (basic) or 7 (messages, RDMA reads, RDMA writes); host information 7 when each
 //       line comes one cycle after its request
 `default_nettype none
 `include "efa_defs.vh"
@@ -37,7 +37,7 @@ module efa_cmd_info #(
     input wire s_line_err,
 
     output wire [31:0] m_groups,
-    output wire [ 3:0] stat_rd_addr,
+    output wire [ 4:0] stat_rd_addr,
     input  wire [63:0] stat_rd_data
 );
 
@@ -52,9 +52,10 @@ module efa_cmd_info #(
   |
   `EFA_PROFILE__AENQ_SUPPORTED_GROUPS(32, `EFA_PROFILE__BASIC);
   localparam GROUPS_W = $clog2(GROUPS_ANY + 1);
-  localparam [3:0] STAT_BASIC = 4'd0;
-  localparam [3:0] STAT_MESSAGES = 4'd6;
-  localparam [3:0] STAT_WRITES = 4'd10;
+  localparam [4:0] STAT_BASIC = 5'd0;
+  localparam [4:0] STAT_MESSAGES = 5'd6;
+  localparam [4:0] STAT_READS = 5'd10;
+  localparam [4:0] STAT_WRITES = 5'd14;
   localparam STAT_MOST = 6;
 
   localparam [2:0] ST_IDLE = 3'd0;
@@ -72,8 +73,8 @@ module efa_cmd_info #(
   reg [BODY_W-1:0] body_d;
   reg [GROUPS_W-1:0] groups_q;
   reg [GROUPS_W-1:0] groups_d;
-  reg [3:0] index_q;
-  reg [3:0] index_d;
+  reg [4:0] index_q;
+  reg [4:0] index_d;
   reg [2:0] step_q;
   reg [2:0] step_d;
   reg [63:0] addr_q;
@@ -95,6 +96,7 @@ module efa_cmd_info #(
   wire [7:0] stats_type = cmd_q[`EFA_ADMIN_AQ_GET_STATS_CMD__TYPE];
   wire stats_basic = stats_type == `EFA_ADMIN_GET_STATS_TYPE__BASIC;
   wire stats_messages = stats_type == `EFA_ADMIN_GET_STATS_TYPE__MESSAGES;
+  wire stats_reads = stats_type == `EFA_ADMIN_GET_STATS_TYPE__RDMA_READ;
   wire stats_writes = stats_type == `EFA_ADMIN_GET_STATS_TYPE__RDMA_WRITE;
   wire [2:0] stats_count = stats_basic ? STAT_MOST[2:0] : 3'd4;
 
@@ -137,7 +139,7 @@ module efa_cmd_info #(
     status_d = status_q;
     body_d   = body_q;
     groups_d = groups_q;
-    index_d  = index_q + 4'd1;
+    index_d  = index_q + 5'd1;
     step_d   = step_q;
     addr_d   = addr_q;
     left_d   = left_q;
@@ -153,7 +155,7 @@ module efa_cmd_info #(
       ST_VALIDATE: begin
         state_d  = ST_RSP;
         body_d   = get ? feature_body : {BODY_W{1'b0}};
-        index_d  = stats_basic ? STAT_BASIC : stats_messages ? STAT_MESSAGES : STAT_WRITES;
+        index_d  = stats_basic ? STAT_BASIC : stats_messages ? STAT_MESSAGES : stats_reads ? STAT_READS : STAT_WRITES;
         step_d   = 3'd0;
         addr_d   = cmd_q[`EFA_ADMIN_SET_FEATURE_CMD__CONTROL_BUFFER__ADDRESS];
         left_d   = HOST_INFO_BYTES[7:0];
@@ -163,7 +165,7 @@ module efa_cmd_info #(
         end else if (!set) begin
           if (cmd_q[`EFA_ADMIN_AQ_GET_STATS_CMD__SCOPE] == `EFA_ADMIN_GET_STATS_SCOPE__ALL) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
-            if (stats_basic || stats_messages || stats_writes) state_d = ST_STATS;
+            if (stats_basic || stats_messages || stats_reads || stats_writes) state_d = ST_STATS;
           end
         end else if (feature == `EFA_ADMIN_AQ_FEATURE_ID__AENQ_CONFIG) begin
           if ((wanted & ~supported) == 32'd0) begin

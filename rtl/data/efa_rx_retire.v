@@ -55,6 +55,8 @@ module efa_rx_retire #(
     output wire [15:0] st_rx_bytes,
     output wire st_write_valid,
     output wire [15:0] st_write_bytes,
+    output wire st_placed_valid,
+    output wire [15:0] st_placed_bytes,
     output wire ev_rx_data_done_valid,
     output wire [63:0] ev_rx_data_done_data
 );
@@ -195,6 +197,8 @@ module efa_rx_retire #(
   assign st_rx_bytes = length;
   assign st_write_valid = end_of_job && rdma && !read;
   assign st_write_bytes = length;
+  assign st_placed_valid = end_of_job && rdma && read;
+  assign st_placed_bytes = length;
 
   reg [63:0] ev_data;
   always @* begin

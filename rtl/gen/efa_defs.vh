@@ -578,20 +578,32 @@
 `define EFA_QOP__QUERY 2'd3
 
 // enum efa_stat
-`define EFA_STAT__TX 32'd0
-`define EFA_STAT__TX_W3 3'd0
-`define EFA_STAT__SEND 32'd1
-`define EFA_STAT__SEND_W3 3'd1
-`define EFA_STAT__RX 32'd2
-`define EFA_STAT__RX_W3 3'd2
-`define EFA_STAT__WRITE 32'd3
-`define EFA_STAT__WRITE_W3 3'd3
-`define EFA_STAT__DROP 32'd4
-`define EFA_STAT__DROP_W3 3'd4
-`define EFA_STAT__QKEY 32'd5
-`define EFA_STAT__QKEY_W3 3'd5
-`define EFA_STAT__COUNT 32'd6
-`define EFA_STAT__COUNT_W3 3'd6
+`define EFA_STAT__READ_ERR 32'd0
+`define EFA_STAT__READ_ERR_W4 4'd0
+`define EFA_STAT__WRITE_ERR 32'd1
+`define EFA_STAT__WRITE_ERR_W4 4'd1
+`define EFA_STAT__TX 32'd2
+`define EFA_STAT__TX_W4 4'd2
+`define EFA_STAT__SEND 32'd3
+`define EFA_STAT__SEND_W4 4'd3
+`define EFA_STAT__READ 32'd4
+`define EFA_STAT__READ_W4 4'd4
+`define EFA_STAT__WRITE 32'd5
+`define EFA_STAT__WRITE_W4 4'd5
+`define EFA_STAT__RESPONSE 32'd6
+`define EFA_STAT__RESPONSE_W4 4'd6
+`define EFA_STAT__RX 32'd7
+`define EFA_STAT__RX_W4 4'd7
+`define EFA_STAT__RECV_WRITE 32'd8
+`define EFA_STAT__RECV_WRITE_W4 4'd8
+`define EFA_STAT__PLACED 32'd9
+`define EFA_STAT__PLACED_W4 4'd9
+`define EFA_STAT__DROP 32'd10
+`define EFA_STAT__DROP_W4 4'd10
+`define EFA_STAT__QKEY 32'd11
+`define EFA_STAT__QKEY_W4 4'd11
+`define EFA_STAT__COUNT 32'd12
+`define EFA_STAT__COUNT_W4 4'd12
 
 // enum efa_table
 `define EFA_TABLE__CQC 32'd0
@@ -2940,7 +2952,7 @@
 `define EFA_SGE__LOC 105:16
 
 // internal send_ctx
-`define EFA_SEND_CTX__W 192
+`define EFA_SEND_CTX__W 208
 `define EFA_SEND_CTX__GEN 31:0
 `define EFA_SEND_CTX__NODE 47:32
 `define EFA_SEND_CTX__QPN 59:48
@@ -2950,9 +2962,9 @@
 `define EFA_SEND_CTX__REQ_ID 104:89
 `define EFA_SEND_CTX__REQ_ID_EX 152:105
 `define EFA_SEND_CTX__OP_TYPE 155:153
-`define EFA_SEND_CTX__LENGTH 171:156
-`define EFA_SEND_CTX__AH 187:172
-`define EFA_SEND_CTX__AH_GEN 191:188
+`define EFA_SEND_CTX__LENGTH 187:156
+`define EFA_SEND_CTX__AH 203:188
+`define EFA_SEND_CTX__AH_GEN 207:204
 
 // internal rx_pkt
 `define EFA_RX_PKT__W 529

@@ -5,7 +5,7 @@
 //       a QP is reset or destroyed, its requests that were accepted before are cancelled
 // Out   m_post: the responses of a request as a message to send; response_rd_data: the context of
 //       response_rd_addr; m_full: no further request of a node has a place; m_live: contexts
-//       of requests whose responses may carry payload
+//       of requests whose responses may carry payload; st_request_*: bytes of an accepted request
 // Time  post 1 cycle after its job, one in 2 cycles; response_rd_data one cycle after its address, with
 //       response_rd_en; m_full 2 cycles after a job, 3 after the end of a context; s_cancel_ready 2
 //       cycles after s_cancel_valid if no context is in use, else one per context and one more; m_live 2
@@ -46,7 +46,9 @@ module efa_read_responder #(
     input wire [CTX_W-1:0] response_rd_addr,
     output wire [`EFA_READ_RESPONSE__W-1:0] response_rd_data,
     input wire s_responded_valid,
-    input wire [CTX_W-1:0] s_responded_index
+    input wire [CTX_W-1:0] s_responded_index,
+    output wire st_request_valid,
+    output wire [16:0] st_request_bytes
 );
 
   `include "efa_rdma_fn.vh"
@@ -112,6 +114,8 @@ module efa_read_responder #(
   assign m_full = full_q;
   assign s_cancel_ready = scan_q[READS_W] && !scanned_q;
   assign m_live = live_q;
+  assign st_request_valid = takes;
+  assign st_request_bytes = job_count;
 
   efa_fifo #(
       .WIDTH(READS_W),

@@ -2,14 +2,14 @@
 // efa_send_tracker - tracks SRD sends until they are acknowledged, and reports every send
 // completion.
 //
-// In    s_ctx_take: an SRD send starts and uses the context; s_ack_rx acknowledgements; s_done
+// In    s_ctx_take: an SRD send of s_ctx_bytes starts and uses the context; s_ack_rx acknowledgements; s_done
 //       completions of messages that were sent or need no packet, and fences; s_scan: flush the QPs
 //       of the scan set and the sends of destroyed address handles; scan_set_rd_data: the QP of
 //       scan_set_rd_addr is in the set, one cycle later; s_cancel: cancel the sends of a QP;
 //       s_ctx_held: contexts that are not reused yet
 // Out   m_ctx_free, m_ctx_id: the context of the next send; m_ctx_used: contexts of sends that have
-//       not ended; m_txc completions; m_completed_*, with completed_rd_*: the new number of sends
-//       completed of a QP, with its completion; m_fence_*: a fence passed; m_freed: one send is no
+//       not ended; m_txc completions, m_txc_srd: of an SRD QP; m_completed_*, with completed_rd_*:
+//       the new number of sends completed of a QP, with its completion; m_fence_*: a fence passed; m_freed: one send is no
 //       longer outstanding
 // Time  completion 3 cycles after its cause, one per cycle; a context scan takes one cycle for each
 //       context or for each row of 32 free contexts, plus 3; the contexts before the first row
@@ -47,6 +47,7 @@ module efa_send_tracker #(
     output wire [31:0] m_ctx_id,
     input wire s_ctx_take,
     input wire [`EFA_TX_MSG__W-1:0] s_ctx_msg,
+    input wire [31:0] s_ctx_bytes,
     input wire s_ack_rx_valid,
     output wire s_ack_rx_ready,
     input wire [`EFA_ACK_RX__W-1:0] s_ack_rx_data,
@@ -74,8 +75,7 @@ module efa_send_tracker #(
     output wire m_txc_valid,
     input wire m_txc_ready,
     output wire [`EFA_CPL__W-1:0] m_txc_data,
-    output wire st_send_valid,
-    output wire [15:0] st_send_bytes
+    output wire m_txc_srd
 );
 
   localparam MSG_W = `EFA_LIMITS__MSG_W;
@@ -85,7 +85,7 @@ module efa_send_tracker #(
   localparam N = 1 << CTX_W;
   localparam COL_W = CTX_W / 2;
   localparam COLS = 1 << COL_W;
-  localparam ITEM_W = 4 + 8 + 3 + QPN_W + 16 + 12 + 1 + 64 + 16;
+  localparam ITEM_W = 4 + 8 + 3 + QPN_W + 16 + 12 + 1 + 64 + 32;
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam [CTX_W:0] ONE = 1;
   localparam [CTX_W:0] A_ROW = 1 << COL_W;
@@ -148,6 +148,7 @@ module efa_send_tracker #(
   reg c3_barrier_q;
   reg c3_fence_q;
   reg [`EFA_CPL__W-1:0] c3_cpl_q;
+  reg c3_srd_q;
 
   wire move = !c3_valid_q || c3_barrier_q || m_txc_ready;
 
@@ -186,7 +187,7 @@ module efa_send_tracker #(
     new_ctx[`EFA_SEND_CTX__REQ_ID] = s_ctx_msg[`EFA_TX_MSG__REQ_ID];
     new_ctx[`EFA_SEND_CTX__REQ_ID_EX] = s_ctx_msg[`EFA_TX_MSG__REQ_ID_EX];
     new_ctx[`EFA_SEND_CTX__OP_TYPE] = s_ctx_msg[`EFA_TX_MSG__OP_TYPE];
-    new_ctx[`EFA_SEND_CTX__LENGTH] = s_ctx_msg[`EFA_TX_MSG__LENGTH];
+    new_ctx[`EFA_SEND_CTX__LENGTH] = s_ctx_bytes;
     new_ctx[`EFA_SEND_CTX__AH] = s_ctx_msg[`EFA_TX_MSG__AH];
     new_ctx[`EFA_SEND_CTX__AH_GEN] = s_ctx_msg[`EFA_TX_MSG__AH_GEN];
   end
@@ -239,7 +240,7 @@ module efa_send_tracker #(
     left ? c1_msg_q[`EFA_TX_MSG__SSUB] : ctx[`EFA_SEND_CTX__SSUB],
     left ? c1_msg_q[`EFA_TX_MSG__REQ_ID_EX] : ctx[`EFA_SEND_CTX__REQ_ID_EX],
     left ? c1_msg_q[`EFA_TX_MSG__REQ_ID] : ctx[`EFA_SEND_CTX__REQ_ID],
-    left ? c1_msg_q[`EFA_TX_MSG__LENGTH] : ctx[`EFA_SEND_CTX__LENGTH]
+    left ? {16'd0, c1_msg_q[`EFA_TX_MSG__LENGTH]} : ctx[`EFA_SEND_CTX__LENGTH]
   };
 
   // A completion bypasses an empty buffer; otherwise the buffer keeps the order.
@@ -265,7 +266,7 @@ module efa_send_tracker #(
   wire next_ssub;
   wire [47:0] next_req_id_ex;
   wire [15:0] next_req_id;
-  wire [15:0] next_length;
+  wire [31:0] next_length;
   assign {next_left, next_cancelled, next_barrier, next_fence, next_status, next_op, next_qpn,
           next_qp_num, next_scqn, next_ssub, next_req_id_ex, next_req_id, next_length} = next_item;
 
@@ -280,7 +281,8 @@ module efa_send_tracker #(
     next_cpl[`EFA_CPL__REQ_ID_EX] = next_req_id_ex;
     next_cpl[`EFA_CPL__STATUS] = next_status;
     next_cpl[`EFA_CPL__OP_TYPE] = next_op;
-    next_cpl[`EFA_CPL__LENGTH] = next_length;
+    next_cpl[`EFA_CPL__LENGTH] = next_length[15:0];
+    next_cpl[`EFA_CPL__LENGTH_HI] = next_length[31:16];
   end
 
   wire [11:0] c2_qpn = c2_cpl_q[`EFA_CPL__QPN];
@@ -309,8 +311,7 @@ module efa_send_tracker #(
   assign m_fence_id = c3_fence_q;
   assign m_txc_valid = c3_valid_q && !c3_barrier_q;
   assign m_txc_data = c3_cpl_q;
-  assign st_send_valid = handed && c3_cpl_q[`EFA_CPL__STATUS] == `EFA_IO_COMP_STATUS__OK;
-  assign st_send_bytes = c3_cpl_q[`EFA_CPL__LENGTH];
+  assign m_txc_srd = c3_srd_q;
 
   efa_arb #(
       .N(3)
@@ -484,6 +485,7 @@ module efa_send_tracker #(
       c3_barrier_q <= c2_barrier_q;
       c3_fence_q <= c2_fence_q;
       c3_cpl_q <= c2_cpl_q;
+      c3_srd_q <= qpc_rd_data[`EFA_QPC__SRD];
     end
   end
 

@@ -5,8 +5,9 @@
 // In    s_item: consumed WQEs and fences; s_cfg_profile; address handles as they are created and
 //       destroyed (held here in a copy); s_ah_gen: their generations; s_ctx_free, s_ctx_id: the next
 //       message context; s_popped_*: a context has left the posted ones
-// Out   m_post: contexts to send; with it m_ctx_take, m_ctx_msg: the context is used, and m_sent: its
-//       WQE, which is stored, m_read: its read, if it is one; m_item: the other items, in order; m_ctx_held: contexts that are posted
+// Out   m_post: contexts to send; with it m_ctx_take, m_ctx_msg, m_ctx_bytes: the context is used, and
+//       m_sent: its WQE, which is stored, m_read: its read, if it is one; m_item: the other items, in
+//       order; m_ctx_held: contexts that are posted
 // Time  1 cycle, one item per cycle; m_ctx_held follows its cause by one cycle; after rst an
 //       initialisation of one cycle for each address handle
 //
@@ -38,6 +39,7 @@ module efa_tx_route #(
     input wire [31:0] s_ctx_id,
     output wire m_ctx_take,
     output wire [`EFA_TX_MSG__W-1:0] m_ctx_msg,
+    output wire [31:0] m_ctx_bytes,
     output wire [`EFA_WQE_SENT__W-1:0] m_sent_data,
     output wire m_read_valid,
     output wire [`EFA_READ_CTX__W-1:0] m_read_data,
@@ -111,8 +113,6 @@ module efa_tx_route #(
     ctx_msg[`EFA_TX_MSG__REQ_ID] = r_item_q[`EFA_WQE_IN__REQ_ID];
     ctx_msg[`EFA_TX_MSG__REQ_ID_EX] = r_item_q[`EFA_WQE_IN__REQ_ID_EX];
     ctx_msg[`EFA_TX_MSG__OP_TYPE] = op_type[2:0];
-    // The length may be truncated only in a WQE that is refused, whose length is not used.
-    ctx_msg[`EFA_TX_MSG__LENGTH] = r_length_q[15:0];
     ctx_msg[`EFA_TX_MSG__AH] = ah;
     ctx_msg[`EFA_TX_MSG__AH_GEN] = r_gen_q;
     sent[`EFA_WQE_SENT__ID] = s_ctx_id;
@@ -159,6 +159,7 @@ module efa_tx_route #(
   assign m_item_data = r_item_q;
   assign m_ctx_take = post;
   assign m_ctx_msg = ctx_msg;
+  assign m_ctx_bytes = r_length_q;
   assign m_sent_data = sent;
   assign m_read_valid = post;
   assign m_read_data = read;

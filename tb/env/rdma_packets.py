@@ -86,8 +86,8 @@ class RdmaPackets:
         """Returns the packet of the model that a device sends; None if there is none.
 
         The second one is what the device has made of the packet: a response whose region or QP has
-        gone has no payload. `again` are the packets that are sent again after RNR. The caller removes
-        the packet.
+        gone has no payload. `again` are the packets that are sent again after RNR. The caller
+        removes the packet.
         """
         device, route = where[0], route_of(packet)
         owed = (*again, *self._devices[device].packets.get(route, ()))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from efa_cosim.host.driver_objects import Access
 from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, create_all_handles
 from efa_cosim.host.queue_pair import RdmaWr, Sge
+from efa_cosim.layouts.defs import AdminGetStatsType
 from tb.scenarios.reliable import PATIENCE, RNR_CYCLES, STATE, STATUS
 
 if TYPE_CHECKING:
@@ -116,12 +117,52 @@ def _nodes(backends: tuple[Backend, Backend]) -> list[Node]:
     return nodes
 
 
+class Statistics:
+    """The statistics of two nodes: what their counters have gained since the creation."""
+
+    NAMES = (
+        "tx_bytes", "rx_bytes", "send_wrs", "send_bytes", "recv_wrs", "recv_bytes", "read_wrs",
+        "read_bytes", "read_wr_err", "read_resp_bytes", "write_wrs", "write_bytes",
+        "write_wr_err", "write_recv_bytes",
+    )  # fmt: skip
+
+    def __init__(self, near: Node, far: Node) -> None:
+        self.nodes = {"initiator": near, "responder": far}
+        self.before = {name: self._read(node) for name, node in self.nodes.items()}
+
+    def _read(self, node: Node) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for kind in AdminGetStatsType:
+            stats = node.driver.get_stats(kind)
+            found |= {name: int(getattr(stats, name)) for name in stats.FIELDS}
+        return {name: found[name] for name in self.NAMES}
+
+    def gains(self, name: str) -> dict[str, int]:
+        """Returns what the counters of a node have gained."""
+        after = self._read(self.nodes[name])
+        return {key: after[key] - value for key, value in self.before[name].items()}
+
+    def check(self, reads: bool, done: int, moved: int) -> None:
+        """Checks the gains after so many operations of one kind that were completed OK."""
+        op = "read" if reads else "write"
+        wanted = {
+            "initiator": {f"{op}_wrs": done, f"{op}_bytes": moved,
+                          "rx_bytes" if reads else "tx_bytes": moved},
+            "responder": {"read_resp_bytes" if reads else "write_recv_bytes": moved,
+                          "tx_bytes" if reads else "rx_bytes": moved},
+        }  # fmt: skip
+        for name in self.nodes:
+            gains = self.gains(name)
+            assert gains == dict.fromkeys(self.NAMES, 0) | wanted[name], f"statistics: {name}"
+
+
 def operations(
     backends: tuple[Backend, Backend], rng: Random, reads: bool, rounds: int = 3
 ) -> None:
     """Operations of many sizes on three queue pairs; some writes are inline, some have an
-    immediate."""
+    immediate. Both nodes count them and their bytes."""
     near, far = _nodes(backends)
+    statistics, done, moved = Statistics(near, far), 0, 0
     for turn in range(rounds):
         ways = [Way(near, far, rng, inline, reads) for inline in (32, 32, INLINE)]
         for way in ways:
@@ -131,16 +172,20 @@ def operations(
                 size = rng.choice(SIZES)
                 way.post(at, size, imm=not reads and rng.random() < 0.4)
                 at += size
+                done, moved = done + 1, moved + size
         for way in ways:
             statuses = way.finish()
             assert set(statuses.values()) == {STATUS.OK}, f"round {turn}: {statuses}"
             way.take_immediates()
             way.check(f"round {turn}")
+    statistics.check(reads, done, moved)
 
 
 def refusals(backends: tuple[Backend, Backend], rng: Random, reads: bool) -> None:
-    """Each wrong operation completes once with the status of decision 0010, and changes nothing."""
+    """Each wrong operation completes once with the status of decision 0010, is counted as failed,
+    and changes nothing."""
     near, far = _nodes(backends)
+    statistics, op = Statistics(near, far), "read" if reads else "write"
     way = Way(near, far, rng, reads=reads)
     other = Way(near, far, rng, reads=reads)
     second = far.context.alloc_pd()
@@ -189,6 +234,10 @@ def refusals(backends: tuple[Backend, Backend], rng: Random, reads: bool) -> Non
         sges=[Sge(way.local.addr, 8, way.local.l_key)]))  # fmt: skip
     done = datagrams.cq.wait_for(1, **PATIENCE)
     assert done["status"][0] == STATUS.LOCAL_ERROR_UNSUPPORTED_OP
+    # A queue pair of datagrams executes no operation, so none fails.
+    gains = statistics.gains("initiator")
+    assert (gains[f"{op}_wr_err"], gains[f"{op}_wrs"], gains[f"{op}_bytes"]) == (
+        len(cases), 1, size)  # fmt: skip
 
 
 def not_ready(backends: tuple[Backend, Backend], rng: Random) -> None:

@@ -72,7 +72,7 @@ class AdminBench:
         # (id, status) of ACQEs and as reported by the device.
         self.completed, self.responded = [], []
         self.events, self.counted = [], []  # reported events, orders to the event counters
-        self.stats = [self.rng.getrandbits(64) for _ in range(16)]
+        self.stats = [self.rng.getrandbits(64) for _ in range(32)]
         self.far = 0  # bits in which bus addresses differ from offsets in the memory of the bench
         self.busy, self.crc, self.wide, self.corrupt = 0, 1, 0, None
         self.wr_stalled = False

@@ -143,7 +143,7 @@ async def settings_and_statistics(dut):
         (host_info(FREE), 0, Status.MALFORMED_REQUEST), (host_info(FREE, 179), 1, ILLEGAL),
     ):  # fmt: skip
         assert (await bench.run(info, Op.SET_FEATURE, ctrl_data=listed))[0] == status
-    for kind, first, count in ((0, 0, 6), (1, 6, 4), (2, 0, 0), (3, 10, 4), (4, 0, 0), (9, 0, 0)):
+    for kind, first, count in ((0, 0, 6), (1, 6, 4), (2, 10, 4), (3, 14, 4), (4, 0, 0), (9, 0, 0)):
         command = AdminAqGetStatsCmd(type=kind)
         status, response = await bench.run(command, Op.GET_STATS)
         values = [int.from_bytes(response.pack()[8 + 8 * i :][:8], "little") for i in range(7)]

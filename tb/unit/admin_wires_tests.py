@@ -167,13 +167,13 @@ async def numbers_of_every_bit(dut):
     cocotb.start_soon(reads())
     assert (await bench.run(AdminAllocPdCmd(), Op.ALLOC_PD))[0] == OK
     for _ in range(3):
-        for kind, first, count in ((0, 0, 6), (1, 6, 4)):
+        for kind, first, count in ((0, 0, 6), (1, 6, 4), (3, 14, 4)):
             bench.next_id = rng.getrandbits(12)
             status, response = await bench.run(AdminAqGetStatsCmd(type=kind), Op.GET_STATS)
             values = bench.stats[first : first + count] + [0] * (7 - count)
             assert status == OK
             assert response.pack()[8:] == b"".join(one.to_bytes(8, "little") for one in values)
-        bench.stats = [rng.getrandbits(64) for _ in range(16)]
+        bench.stats = [rng.getrandbits(64) for _ in range(32)]
         bench.next_id = rng.getrandbits(12)
         opcode = rng.choice([code for code in range(256) if code not in list(Op)])
         assert (await bench.run(AdminAllocPdCmd(), opcode))[0] == Status.UNSUPPORTED_OPCODE

@@ -52,7 +52,7 @@ def host_info(addr, length=AdminHostInfo.SIZE, feature=Id.HOST_INFO):
 
 
 # First index and number of the counters of a kind of statistics.
-COUNTERS = {0: (0, 6), 1: (6, 4), 3: (10, 4)}
+COUNTERS = {0: (0, 6), 1: (6, 4), 2: (10, 4), 3: (14, 4)}
 
 
 def stats(kind, scope=0):
@@ -68,7 +68,7 @@ class Info(Unit):
         dut.s_cfg_node_id.value = 5
         share = 0.6 if slow else 0.0
         self.lines = Lines(dut, "info", share, share)
-        self.counters = [self.rng.getrandbits(64) for _ in range(16)]
+        self.counters = [self.rng.getrandbits(64) for _ in range(32)]
         cocotb.start_soon(self.count())
 
     async def count(self):
@@ -147,8 +147,8 @@ async def host_information_is_read_whole(dut, slow):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def statistics_by_type(dut, slow):
-    """admin.cmd_info.statistics: basic, message and write counters have their positions; all other
-    statistics are 0."""
+    """admin.cmd_info.statistics: basic, message, read and write counters have their positions; all
+    other statistics are 0."""
     unit = Info(dut, slow)
     await unit.start()
     for kind in (*AdminGetStatsType, 5, 255, AdminGetStatsType.BASIC):
@@ -179,7 +179,7 @@ async def any_request(dut, profile):
     for turn in range(320):
         node = rng.getrandbits(16)
         dut.s_cfg_node_id.value = node
-        unit.counters[:] = [rng.getrandbits(64) for _ in range(16)]
+        unit.counters[:] = [rng.getrandbits(64) for _ in range(32)]
         if turn % 4 == 0:
             feature = beside(int(rng.choice(list(Id))), 8)
             body = response(feature, profile, node, enabled, *widths)
@@ -242,6 +242,7 @@ async def its_cycles(dut):
     for path, data in (
         ("short", entry(get(1), Code.GET_FEATURE)), ("short", entry(groups(2), Code.SET_FEATURE)),
         ("basic", entry(stats(0), Code.GET_STATS)), ("messages", entry(stats(1), Code.GET_STATS)),
+        ("reads", entry(stats(2), Code.GET_STATS)),
         ("writes", entry(stats(3), Code.GET_STATS)),
     ):  # fmt: skip
         cycles = await cycles_of(dut, data)

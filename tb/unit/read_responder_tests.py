@@ -177,8 +177,11 @@ class Bench:
                 assert dut.m_post_valid.value == 1, "no post one cycle after its request"
             ready = dut.s_job_ready.value == 1
             assert ready != waits, f"cycle {cycle()}: ready {ready}, a post waits: {waits}"
-            if dut.s_job_valid.value == 1 and ready:
+            takes = dut.s_job_valid.value == 1 and ready
+            assert dut.st_request_valid.value == int(takes)
+            if takes:
                 job = JOB.unpack(int(dut.s_job_data.value))
+                assert int(dut.st_request_bytes.value) == job.count
                 self.taken.append(job)
                 self.used[job.node] += 1
             self.history = [self.history[1], (self.used.copy(), self.used.total())]

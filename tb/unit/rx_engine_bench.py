@@ -28,7 +28,7 @@ class Bench:
             s_net=INTERNAL.flit,
             s_rqdb=INTERNAL.rqdb,
         ).events("rx").tables("s_table").lanes(
-            "m_st", ("rx", "write", "drop", "qkey"), valid_only=True)  # fmt: skip
+            "m_st", ("rx", "recv_write", "placed", "drop", "qkey"), valid_only=True)  # fmt: skip
         self.pins = Ports(dut, rst="rst_por")
         self.latency = latency  # chance per cycle that a descriptor read completes
         self.reading = True  # read requests are accepted

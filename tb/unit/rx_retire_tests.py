@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests efa_rx_retire: completion after payload, acknowledgement after both; drains and
-statistics."""
+"""Tests efa_rx_retire: completion after payload, acknowledgement after both; read responses after
+their payload; drains and statistics."""
 
 from collections import deque
 
@@ -33,16 +33,19 @@ class Bench:
         self.done = StreamMonitor(dut, "m_done", 0, ["qpn", "count"])
         self.stat = StreamMonitor(dut, "st_rx", 0, ["bytes"])
         self.written_stat = StreamMonitor(dut, "st_write", 0, ["bytes"])
+        self.placed_stat = StreamMonitor(dut, "st_placed", 0, ["bytes"])
+        self.placed = StreamMonitor(dut, "m_placed", stalls, ["data"], on_beat=self._placed)
         self.event = StreamMonitor(dut, "ev_rx_data_done", 0, ["data"])
         self.cancel()
 
     def cancel(self):
         self.cpls, self.acks, self.frees, self.dones, self.stats = deque(), deque(), [], [], []
         self.events, self.posted, self.number, self.write_stats = [], [], 0, []
+        self.reads, self.placed_stats = deque(), []
         self.writes = self.to_write = self.written = self.ended = self.entries = self.owed = 0
         self.reports, self.held, self.freed = True, False, 0
-        for monitor in (self.free, self.done, self.stat, self.written_stat, self.event, self.rxc,
-                        self.ack_tx):  # fmt: skip
+        for monitor in (self.free, self.done, self.stat, self.written_stat, self.placed_stat,
+                        self.placed, self.event, self.rxc, self.ack_tx):  # fmt: skip
             monitor.beats.clear()
 
     async def start(self):
@@ -59,7 +62,8 @@ class Bench:
         )
         ack_tx = INTERNAL.ack_tx.pack(**dont_care(INTERNAL.ack_tx, rng, dst_qpn=number))
         fields = {"packet": 1, "slot": rng.getrandbits(8), "write": 0, "complete": 0, "ack": 0,
-                  "rdma": 0, "length": rng.randrange(8929), "count": rng.randrange(1, 3),
+                  "rdma": 0, "read": 0, "placed": rng.getrandbits(INTERNAL.read_placed.width),
+                  "length": rng.randrange(8929), "count": rng.randrange(1, 3),
                   **fields}  # fmt: skip
         self.jobs.post({"data": INTERNAL.rx_job.pack(cpl=cpl, ack_tx=ack_tx, **fields)})
         self.writes += fields["write"]
@@ -74,7 +78,11 @@ class Bench:
                 self.events.append((qpn, number))
         if fields["ack"]:
             self.acks.append((ack_tx, completes if fields["complete"] else 0, self.writes))
-        if fields["rdma"]:
+        if fields["read"]:
+            self.reads.append((fields["placed"], self.writes))
+            if fields["rdma"]:
+                self.placed_stats.append({"bytes": fields["length"]})
+        elif fields["rdma"]:
             self.write_stats.append({"bytes": fields["length"]})
         if fields["packet"]:
             self.frees.append({"slot": fields["slot"]})
@@ -87,6 +95,10 @@ class Bench:
             # An RDMA write completes a receive only with an immediate, and perhaps without a WQE.
             self.job(rdma=1, write=rng.getrandbits(1), complete=rng.getrandbits(1), ack=1,
                      count=rng.randrange(3))  # fmt: skip
+        elif rng.random() < 0.3:
+            # A read response without rdma ends its read: no byte is placed.
+            placed = rng.getrandbits(1)
+            self.job(read=1, rdma=placed, write=placed & rng.getrandbits(1), ack=1)
         else:
             complete = int(rng.random() < 0.7)
             self.job(write=rng.getrandbits(1), complete=complete, ack=rng.getrandbits(1),
@@ -97,6 +109,11 @@ class Bench:
         assert beat["data"] == cpl
         assert self.written >= writes, "a completion before its payload"
         self.owed += 1
+
+    def _placed(self, beat):
+        placed, writes = self.reads.popleft()
+        assert beat["data"] == placed
+        assert self.written >= writes, "a read response is placed before its payload"
 
     def _ack(self, beat):
         ack_tx, entries, writes = self.acks.popleft()
@@ -140,12 +157,14 @@ class Bench:
 
     async def settle(self):
         await consumed(self.jobs)
-        await until(self.dut, lambda: not (self.cpls or self.acks), "completions, acks", 20000)
+        await until(self.dut, lambda: not (self.cpls or self.acks or self.reads),
+                    "completions, acks, read responses", 20000)  # fmt: skip
         await ClockCycles(self.dut.clk, 15)
         assert list(self.free.beats) == self.frees
         assert list(self.done.beats) == self.dones
         assert list(self.stat.beats) == self.stats
         assert list(self.written_stat.beats) == self.write_stats
+        assert list(self.placed_stat.beats) == self.placed_stats
         reported = [EVENTS.rx_data_done.unpack(beat["data"]) for beat in self.event.beats]
         assert [(event.qpn, event.req_id) for event in reported] == self.events
 

@@ -10,18 +10,24 @@ from tb.lib.timing import timing
 from tb.lib.waits import zero
 
 NAMES = ("tx_bytes", "tx_pkts", "rx_bytes", "rx_pkts", "rx_drops", "qkey_viol", "send_bytes",
-         "send_wrs", "recv_bytes", "recv_wrs", "", "", "", "write_recv_bytes")  # fmt: skip
+         "send_wrs", "recv_bytes", "recv_wrs", "read_wrs", "read_bytes", "read_wr_err",
+         "read_resp_bytes", "write_wrs", "write_bytes", "write_wr_err",
+         "write_recv_bytes")  # fmt: skip
+# The counters of the bytes and of the number of each event with bytes, None: no counter.
 PAIRS = {"tx": ("tx_bytes", "tx_pkts"), "send": ("send_bytes", "send_wrs"),
-         "rx": ("recv_bytes", "recv_wrs"), "write": ("write_recv_bytes", "write_pkts")}  # fmt: skip
-# The sums of two counters.
-SUMS = ("rx_bytes", "rx_pkts")
-SINGLE = {"drop": "rx_drops", "qkey": "qkey_viol"}
-EVENTS = [*PAIRS, *SINGLE]
+         "read": ("read_bytes", "read_wrs"), "write": ("write_bytes", "write_wrs"),
+         "response": ("read_resp_bytes", None), "rx": ("recv_bytes", "recv_wrs"),
+         "recv_write": ("write_recv_bytes", None), "placed": (None, None)}  # fmt: skip
+DELIVERED = ("rx", "recv_write", "placed")  # at most one in a cycle
+SINGLE = {"read_err": "read_wr_err", "write_err": "write_wr_err", "drop": "rx_drops",
+          "qkey": "qkey_viol"}  # fmt: skip
+EVENTS = ["read_err", "write_err", *PAIRS, "drop", "qkey"]
 
 
 async def start(dut):
-    dut = Bundles(dut).lanes("s_st", EVENTS, valid_only=True)
-    dut.lanes("s_st", PAIRS, valid_only=True, bytes=16)
+    # The valid bits of all events replace those of the first ones with bytes.
+    dut = Bundles(dut).lanes("s_st", PAIRS, valid_only=True, bytes=32)
+    dut.lanes("s_st", EVENTS, valid_only=True)
     zero(dut, "stat_rd_addr", *(f"s_st_{name}_bytes" for name in PAIRS))
     quiet(dut)
     await clock_and_reset(dut)
@@ -30,8 +36,7 @@ async def start(dut):
 
 def counted(dut, value, index=0):
     """Returns the distance of a counter from its initial value."""
-    name = NAMES[index] if index < len(NAMES) else ""
-    left = int(dut.COUNT_LEFT.value) * ((name in SUMS) + (name != ""))
+    left = int(dut.COUNT_LEFT.value) * (index < len(NAMES))
     return (int(value) + left) % (1 << 64)
 
 
@@ -57,27 +62,26 @@ def quiet(dut):
 
 def events(dut, rng, counts):
     """Drives one cycle of random events."""
+    delivered = rng.choice(DELIVERED)
     for name in EVENTS:
-        valid = int(rng.random() < 0.6)
+        valid = int(rng.random() < 0.6 and (name not in DELIVERED or name == delivered))
         getattr(dut, f"s_st_{name}_valid").value = valid
         if name in PAIRS:
-            size = rng.choice((0, 1, 0xFFFF, rng.getrandbits(16)))
+            size = rng.choice((0, 1, 0xFFFF, rng.getrandbits(16), rng.getrandbits(32)))
             getattr(dut, f"s_st_{name}_bytes").value = size
-            counts[PAIRS[name][0]] += size * valid
-            counts[PAIRS[name][1]] += valid
+            for counter, more in zip(PAIRS[name], (size, 1), strict=True):
+                if counter:
+                    counts[counter] += more * valid
+            if name in DELIVERED:
+                counts["rx_bytes"] += size * valid
+                counts["rx_pkts"] += valid
         else:
             counts[SINGLE[name]] += valid
 
 
 def none_yet():
     """Returns counts before the first event."""
-    return dict.fromkeys((*NAMES, "write_pkts"), 0)
-
-
-def same(counts):
-    """Adds the counters of delivered packets: receives and packets of writes."""
-    return {**counts, "rx_bytes": counts["recv_bytes"] + counts["write_recv_bytes"],
-            "rx_pkts": counts["recv_wrs"] + counts["write_pkts"]}  # fmt: skip
+    return dict.fromkeys(NAMES, 0)
 
 
 @cocotb.test()
@@ -89,8 +93,8 @@ async def every_event_is_counted(dut):
     for cycles in (0, 400, *[1] * 12, 2):
         await count(dut, rng, cycles, counts)
         for index in (*range(len(NAMES)), 0, *range(len(NAMES))):
-            assert await read(dut, index) == same(counts)[NAMES[index]], (cycles, index)
-    for index in range(len(NAMES), 16):
+            assert await read(dut, index) == counts[NAMES[index]], (cycles, index)
+    for index in range(len(NAMES), 32):
         assert await read(dut, index) == 0
 
 
@@ -100,16 +104,16 @@ async def bytes_count_beyond_32_bits(dut):
     dut = await start(dut)
     cycles = 65540
     for name in PAIRS:
-        getattr(dut, f"s_st_{name}_valid").value = 1
+        getattr(dut, f"s_st_{name}_valid").value = name not in DELIVERED or name == "recv_write"
         getattr(dut, f"s_st_{name}_bytes").value = 0xFFFF
     await ClockCycles(dut.clk, cycles)
     quiet(dut)
     assert cycles * 0xFFFF > 1 << 32
-    for index in (0, 6, 8, 13):
-        assert await read(dut, index) == cycles * 0xFFFF
-    for index in (1, 7, 9):
-        assert await read(dut, index) == cycles
-    assert [await read(dut, index) for index in (2, 3)] == [2 * cycles * 0xFFFF, 2 * cycles]
+    for name in ("tx", "send", "read", "write", "response", "recv_write"):
+        byte_count, count = PAIRS[name]
+        assert await read(dut, NAMES.index(byte_count)) == cycles * 0xFFFF
+        assert count is None or await read(dut, NAMES.index(count)) == cycles
+    assert [await read(dut, index) for index in (2, 3)] == [cycles * 0xFFFF, cycles]
 
 
 @cocotb.test()
@@ -128,7 +132,7 @@ async def reads_follow_each_other(dut):
         if cycle >= promised.latency:
             index = requested[cycle - promised.latency]
             value = counted(dut, dut.stat_rd_data.value, index)
-            assert value == same(counts)[NAMES[index]]
+            assert value == counts[NAMES[index]]
 
 
 @cocotb.test()
@@ -140,7 +144,7 @@ async def reset_clears_all(dut):
     await count(dut, rng, 20, counts)
     dut.rst.value = 1
     for name in EVENTS:
-        getattr(dut, f"s_st_{name}_valid").value = 1
+        getattr(dut, f"s_st_{name}_valid").value = name not in DELIVERED or name == "placed"
     await ClockCycles(dut.clk, 3)
     quiet(dut)
     dut.rst.value = 0
@@ -148,5 +152,4 @@ async def reset_clears_all(dut):
     assert [await read(dut, index) for index in range(len(NAMES))] == [0] * len(NAMES)
     counts = none_yet()
     await count(dut, rng, 1, counts)
-    assert [await read(dut, n) for n in range(len(NAMES))] == [
-        same(counts)[name] for name in NAMES]  # fmt: skip
+    assert [await read(dut, n) for n in range(len(NAMES))] == [counts[name] for name in NAMES]

@@ -105,7 +105,8 @@ class Bench:
         ).events("tx").tables("s_table")
         self.dut.lanes("m_rd", ("tx", "sq"), INTERNAL.dma_rd)
         self.dut.lanes("s_rd_cpl", ("tx", "sq"), valid_only=True)
-        self.dut.lanes("m_st", ("tx", "send"), valid_only=True, bytes=16)
+        self.dut.lanes("m_st", ("tx",), valid_only=True, bytes=32)
+        self.dut.lanes("m_st", ("read_err", "write_err", "tx", "send"), valid_only=True)
         self.stalls, self.auto_ack = stalls, auto_ack
         self.rng = rng_for("send")
         self.contexts, self.queues, self.memory = {}, {}, {}

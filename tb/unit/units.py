@@ -207,6 +207,7 @@ UNITS: dict[str, Unit] = {
         long=True,
     ),
     "ctx_end": Unit("efa_ctx_end"),
+    "send_stats": Unit("efa_send_stats", [{"RELIABLE": 1}, {}]),
     "read_responder": Unit(
         "efa_read_responder",
         [{"NODE_W": 2, "CTX_W": 6, "READS_W": 5, "SLOT_W": 3}, {},

@@ -301,15 +301,21 @@ class Qop(IntEnum):
 
 
 class Stat(IntEnum):
-    """Events that efa_stats counts: bits of s_st_valid; the first four have bytes."""
+    """Events that efa_stats counts: bits of s_st_valid; those from TX to PLACED have bytes."""
 
-    TX = 0
-    SEND = 1
-    RX = 2
-    WRITE = 3
-    DROP = 4
-    QKEY = 5
-    COUNT = 6
+    READ_ERR = 0
+    WRITE_ERR = 1
+    TX = 2
+    SEND = 3
+    READ = 4
+    WRITE = 5
+    RESPONSE = 6
+    RX = 7
+    RECV_WRITE = 8
+    PLACED = 9
+    DROP = 10
+    QKEY = 11
+    COUNT = 12
 
 
 class Table(IntEnum):
@@ -2507,7 +2513,7 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "send_ctx",
-        192,
+        208,
         (
             ("gen", 0, 32),
             ("node", 32, 16),
@@ -2518,9 +2524,9 @@ INTERNAL = layouts(
             ("req_id", 89, 16),
             ("req_id_ex", 105, 48),
             ("op_type", 153, 3),
-            ("length", 156, 16),
-            ("ah", 172, 16),
-            ("ah_gen", 188, 4),
+            ("length", 156, 32),
+            ("ah", 188, 16),
+            ("ah_gen", 204, 4),
         ),
     ),
     BitLayout(

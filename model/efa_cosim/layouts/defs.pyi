@@ -221,13 +221,19 @@ class Qop(IntEnum):
     QUERY = 3
 
 class Stat(IntEnum):
-    TX = 0
-    SEND = 1
-    RX = 2
-    WRITE = 3
-    DROP = 4
-    QKEY = 5
-    COUNT = 6
+    READ_ERR = 0
+    WRITE_ERR = 1
+    TX = 2
+    SEND = 3
+    READ = 4
+    WRITE = 5
+    RESPONSE = 6
+    RX = 7
+    RECV_WRITE = 8
+    PLACED = 9
+    DROP = 10
+    QKEY = 11
+    COUNT = 12
 
 class Table(IntEnum):
     CQC = 0
