@@ -366,6 +366,20 @@ class Predictor:
         action()
         self._message = None
 
+    def replace_status(self, entry: bytes) -> None:
+        """Gives the outstanding CQE of the same operation the status of this one."""
+        found, status_at = defs.IoCdescCommon.unpack(entry), defs.IoCdescCommon.status.offset
+        for key, owed in self.completions.items():
+            if key[1:] != (found.qp_num, SEND_QUEUE):
+                continue
+            for at, one in enumerate(owed):
+                if _ENTRY_HEAD.unpack_from(one) == (found.req_id, 0):
+                    image = bytearray(one)
+                    image[status_at] = entry[status_at]
+                    owed[at] = bytes(image)
+                    self.messages[key][at] = None
+                    return
+
     def leaving_keys(self) -> set[int]:
         """Returns the keys of regions that the device may have or not."""
         return {region.key for region in self.leaving.values()}

@@ -142,6 +142,9 @@ class ReliableTransport:
         self._by_node = {one.device.node_id: d for d, one in enumerate(devices)}
         self._rdma = RdmaPackets(devices)
         self._late = [self._late_packets(device) for device in range(len(devices))]
+        # Operations that ended with OK after their local region had gone, by QP number and
+        # request id.
+        self._doubtful: list[set[tuple[int, int]]] = [set() for _ in devices]
 
     def _receiver(self, device: int) -> _Receiver:
         return _Receiver(
@@ -417,7 +420,8 @@ class ReliableTransport:
     def ends(self, device: int, entry: bytes) -> None:
         """Ends an operation whose local region has gone, with the status of its device.
 
-        The device finds out when it sends a packet of the operation.
+        The device finds out when it sends a packet of the operation, also when it sends one again
+        that its peer has accepted.
         """
         predictor = self._devices[device]
         head = defs.IoCdescCommon.unpack(entry)
@@ -433,6 +437,25 @@ class ReliableTransport:
                 and objects.mr_by_key(message.lkey) is None
             ):  # fmt: skip
                 sends.end(number, _INVALID_LKEY)
+                return
+        if (head.qp_num, head.req_id) in self._doubtful[device]:
+            predictor.replace_status(entry)
+
+    def _note_end(self, device: int, number: int, transfer: object) -> None:
+        """Takes note of an operation that may have ended after its local region had gone.
+
+        The device may have tried to send a packet again before it learned the outcome.
+        """
+        objects = self._devices[device].device.objects
+        messages = self._devices[device].device.datapath.sends.messages
+        if not isinstance(transfer, Transfer) or number in messages:
+            return
+        operation = transfer.qp.number, transfer.req_id & REQ_ID_MASK
+        # A later operation may have the same request id.
+        self._doubtful[device].discard(operation)
+        local = transfer.length and transfer.inline is None
+        if local and objects.mr_by_key(transfer.lkey) is None:
+            self._doubtful[device].add(operation)
 
     def _executed(
         self, device: int, packet: bytes, head: SrdHdrFields, effect: bool = False
@@ -493,6 +516,7 @@ class ReliableTransport:
         message = predictor.device.datapath.sends.messages.get(number)
         placed = predictor.place(model, message if isinstance(message, Transfer) else None)
         self._rdma.withdraw(device, number, ())
+        self._note_end(device, number, message)
         return 0, placed
 
     def _model(self, packet: bytes, head: SrdHdrFields) -> bytes:
@@ -540,6 +564,7 @@ class ReliableTransport:
         if sent.model[0] in RDMA:
             again = self._again[device][route_of(sent.model)]
             self._rdma.withdraw(device, head.msg_id, again)
+            self._note_end(device, head.msg_id, message)
 
     # Resets and the end.
 
@@ -554,6 +579,7 @@ class ReliableTransport:
         self._again[device].clear()
         self._rdma.forget(device)
         self._late[device] = self._late_packets(device)
+        self._doubtful[device].clear()
 
     def done(self, device: int, cycle: int) -> None:
         """Begins the quiet time again: a device counts it from the end of the reset."""
