@@ -15,6 +15,7 @@ OPEN, QUIET, PASSING = range(3)
 # Parked packets that stop new packets, and the period of passes over the list in cycles.
 MANY, PERIOD = 58, 64
 FRONT = 2
+WINDOW = 2
 
 
 class _Store:
@@ -78,6 +79,7 @@ def validate(
     over: Iterable[int],
     verdicts: Sequence[int],
     places: int,
+    window: int,
 ) -> Validated:
     """Replays packet validation; returns {message: Way}, messages in the order of their jobs, and
     {cycle: state} of the cycles in which older packets stopped new packets.
@@ -87,11 +89,14 @@ def validate(
     passes    cycle, modulo PERIOD, of the periodic pass over the list
     over      cycles in which a descriptor read has ended
     verdicts  of a message: cycle in which it left the checks; at most `places` are in the checks
+    window    cycles of a packet in efa_rx_window, 0 without it
     """
     ways = {message: Way() for _, message in enters}
     arrivals, ends_of_reads = deque(enters), deque(over)
     store, waiting = _Store(), _Store()
     front: deque[int] = deque()
+    # Packets in efa_rx_window, each with its cycle at the output.
+    passed: deque[tuple[int, int]] = deque()
     # Stages: claim to look up, response to the claim, job.
     one: int | None = None
     two: int | None = None
@@ -106,8 +111,8 @@ def validate(
     state, full, due, left, rest = OPEN, False, True, 0, 0
     total, cycle = len(arrivals), arrivals[0][0]
     while len(order) < total:
-        if not (front or store.level or waiting.level or one is not None or two is not None
-                or job is not None):
+        if not (front or passed or store.level or waiting.level or one is not None
+                or two is not None or job is not None):
             # No packet present: skip idle cycles, with the effects of the timers.
             idle = max(0, arrivals[0][0] - cycle)
             due = due or (passes - cycle) % PERIOD < idle
@@ -125,7 +130,10 @@ def validate(
         is_open = state == OPEN and not full
         if not is_open:
             held[cycle] = state
-        offered = waiting.head if state == PASSING else front[0] if is_open and front else None
+        new = front[0] if front else None
+        if window:
+            new = passed[0][0] if passed and passed[0][1] <= cycle else None
+        offered = waiting.head if state == PASSING else new if is_open else None
         offers = offered is not None and not ready
         begins = state == QUIET and one is None and two is None
         comes_in = arrivals.popleft()[1] if arrivals and arrivals[0][0] == cycle else None
@@ -201,7 +209,9 @@ def validate(
                 moved = store.head
             store.step(not bypass and space, comes_in)
         if taken_front:
-            front.popleft()
+            (passed if window else front).popleft()
+        if window and front and len(passed) < WINDOW:
+            passed.append((front.popleft(), cycle + window))
         if moved is not None:
             front.append(moved)
             ways[moved].front = cycle

@@ -15,6 +15,7 @@ import numpy as np
 
 from efa_cosim.attribution.gaps import Busy, Ends, Gap, Ledger
 from efa_cosim.attribution.replay_receive import Receiving
+from efa_cosim.attribution.replay_transport import Transport
 from efa_cosim.cycle.record import Record
 from efa_cosim.cycle.stages import Stages
 
@@ -88,7 +89,9 @@ class Completing:
     looked_at  cycles in which sends were consumed
     """
 
-    def __init__(self, record: Record, table: Stages, receiving: Receiving) -> None:
+    def __init__(
+        self, record: Record, table: Stages, receiving: Receiving, transport: Transport | None
+    ) -> None:
         timelines, work = record.timelines, record.timelines.work
         self.timelines, self.receiving = timelines, receiving
         srd = work.kind == "SRD"
@@ -97,7 +100,10 @@ class Completing:
                   table.latency("efa_net_tx.done") - table.latency("efa_net_tx.flit"))
         enters = timelines["ack" if srd else "tx_last"]
         order = np.argsort(enters, kind="stable")
-        self._sends = _Finished((enters[order] + behind).tolist(), order.tolist(),
+        arrives = enters[order] + behind
+        if srd and transport is not None:
+            order, arrives = transport.resolved, transport.noted
+        self._sends = _Finished(arrives.tolist(), order.tolist(),
                                 None if srd else table.depth("efa_send_tracker.rest"))
         self._receives = receiving.order
         written = receiving.written

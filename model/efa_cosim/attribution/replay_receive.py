@@ -10,6 +10,7 @@ import numpy as np
 
 from efa_cosim.attribution.gaps import Busy, Ends, Gap, Ledger, Pipe, Services, Wrong
 from efa_cosim.attribution.replay_check import OPEN, PASSING, QUIET, validate
+from efa_cosim.cycle.acknowledgements import build, first_of
 from efa_cosim.cycle.record import DESCRIPTORS, Record
 from efa_cosim.cycle.stages import Stages
 
@@ -44,11 +45,12 @@ class Receiving:
         timelines, at, work = self.timelines, self.table.latency, self.work
         gap = self._gap("rx_last", "rx_validated")
         rx_last = timelines["rx_last"].tolist()
+        window = at("efa_srd_receiver.packet") if work.reliable else 0
         ring = ((np.arange(work.total) // work.batch + 1) % work.queues).tolist()
         ways, self.order, held = validate(
             [(rx_last[message], message) for message in self.arrived], ring,
             self._descriptors(), self.record.passes, self._reads_over(), self._leaves(),
-            self.table.depth("efa_rx_mr_check.job"))
+            self.table.depth("efa_rx_mr_check.job"), window)
         self.ways = ways
         ledger = Ledger(held, (PASSING, QUIET, OPEN))
         empty = "empty" in self.made.facts
@@ -57,7 +59,7 @@ class Receiving:
         to_end = at("efa_rx_validate.packet") + check
         for message in self.arrived:
             way = ways[message]
-            begin = rx_last[message] + at("efa_net_rx.packet")
+            begin = rx_last[message] + at("efa_net_rx.packet") + window
             assert way.first is not None
             counts = ledger.count(begin, way.first)
             gap.book(message, counts.get(PASSING, 0) + counts.get(QUIET, 0), OLDER)
@@ -139,29 +141,26 @@ class Receiving:
         away = work.net_latency + self.table.parameters["bus"]
         inward, through = self._gap("tx_last", "rx_first"), self._gap("rx_first", "rx_last")
         back = self._gap("ackout", "ack") if self.srd else None
-        left = [(int(cycle), False, message) for message, cycle in enumerate(timelines["tx_last"])]
-        if self.srd:
-            left += [
-                (int(cycle), True, message) for message, cycle in enumerate(timelines["ackout"])
-            ]
-        left.sort()
-        store, rx_first, rx_last, ack = (
-            _Store(self),
-            timelines["rx_first"],
-            timelines["rx_last"],
-            timelines["ack"],
-        )
+        # The cycle in which each packet leaves, the arrival of its first flit, its messages.
+        left = [(int(cycle), False, first, [message]) for message, (cycle, first) in enumerate(
+            zip(timelines["tx_last"], timelines["rx_first"].tolist(), strict=True))]
+        left += [(cycle, True, came, shown) for cycle, came, shown in self._acknowledgements()]
+        left.sort(key=lambda one: one[:2])
+        store, rx_last = _Store(self), timelines["rx_last"]
         before = -1
-        for cycle, is_ack, message in left:
+        for cycle, is_ack, came_in, messages in left:
             gap = back if is_ack else inward
             assert gap is not None
-            gap.until(message, before + 1, "earlier packets in the fabric")
             offered = max(cycle + away, before + 1)
-            gap.until(message, store.space(offered), "receive buffer full")
-            before = int(ack[message] if is_ack else rx_first[message])
+            space = store.space(offered)
+            for message in messages:
+                gap.until(message, before + 1, "earlier packets in the fabric")
+                gap.until(message, space, "receive buffer full")
+            before = came_in
             self.flit_stalls += before - offered
             if is_ack:
                 continue
+            message = messages[0]
             store.flit(before)
             for flit in range(1, self.made.flits):
                 came = store.space(before + 1)
@@ -171,6 +170,20 @@ class Receiving:
                 before = came if flit < self.made.flits - 1 else int(rx_last[message])
                 store.flit(before)
 
+
+    def _acknowledgements(self) -> list[tuple[int, int, list[int]]]:
+        """Returns the acknowledgements: cycles in which each left and arrived, and the messages
+        that it is the first one of."""
+        if not self.srd:
+            return []
+        timelines, acks = self.timelines, self.record.acks
+        left, came = timelines["ackout"].tolist(), timelines["ack"].tolist()
+        if acks is None:
+            return [(*both, [message]) for message, both in enumerate(zip(left, came, strict=True))]
+        order = np.argsort(timelines["cqe"], kind="stable")
+        bounds = [0, *acks.shows.tolist()]
+        return [(begin, end, order[first:last].tolist()) for begin, end, first, last in
+                zip(acks.left.tolist(), acks.came.tolist(), bounds, bounds[1:], strict=False)]
 
     def acknowledge(self, gap: Gap) -> None:
         """Replays cqe to ackout: after earlier acknowledgements, between data packets."""
@@ -182,11 +195,33 @@ class Receiving:
             )
             for cycle in range(first, last + 1)
         )
+        if self.record.acks is not None:
+            self._build(gap, data)
+            return
         before = -1
         for message in np.argsort(timelines["ackout"], kind="stable").tolist():
             gap.until(message, before + 1, "earlier acknowledgements")
             gap.until(message, data.free(gap.at(message)), "data packets on the wire")
             before = int(timelines["ackout"][message])
+
+
+    def _build(self, gap: Gap, data: Busy) -> None:
+        """Replays the acknowledgements of the reliable transport, which show all outcomes before
+        them. A packet whose outcome joins an acknowledgement that is due may be faster than alone.
+        """
+        at, cqe = self.table.latency, self.timelines["cqe"]
+        alone = sum(map(at, ("efa_cq.commit", "efa_rx_retire.entry", "efa_rx_outcome.due",
+                             "efa_ack_build.due", "efa_net_tx.flit")))
+        order = np.argsort(cqe, kind="stable")
+        built = build(cqe[order], lambda cycle: cycle not in data, self.table)
+        left = np.array(built, np.int64)
+        first = left[first_of(left[:, 1], len(order)), 0].tolist()
+        for message, ends in zip(order.tolist(), first, strict=True):
+            gap.faster(message, int(cqe[message]) + alone - ends)
+            begin = gap.at(message)
+            if ends > begin:
+                gap.book(message, data.count(begin, ends), "data packets on the wire")
+            gap.until(message, ends, "earlier acknowledgements")
 
 
 class _Store:

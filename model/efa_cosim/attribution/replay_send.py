@@ -22,6 +22,7 @@ from efa_cosim.attribution.replay_schedule import (
     TAKES,
     schedule,
 )
+from efa_cosim.attribution.replay_transport import Transport
 from efa_cosim.cycle.record import Reads, Record
 from efa_cosim.cycle.stages import LINE, Stages, cut
 
@@ -60,10 +61,16 @@ class Sending:
     """Replays of one run. `gaps`: Gap by (first, last milestone)."""
 
     def __init__(
-        self, record: Record, table: Stages, services: Services, looked_at: Sequence[int]
+        self,
+        record: Record,
+        table: Stages,
+        services: Services,
+        looked_at: Sequence[int],
+        transport: Transport | None = None,
     ) -> None:
-        """looked_at: cycles in which finished sends leave the output."""
-        self.looked_at = looked_at
+        """looked_at: cycles in which finished sends leave the output; transport: of the reliable
+        transport."""
+        self.looked_at, self.transport = looked_at, transport
         self.record, self.table, self.services = record, table, services
         self.timelines, self.work, self.made = record.timelines, record.timelines.work, record.made
         self.order: list[int] = np.argsort(self.timelines["wqe"], kind="stable").tolist()
@@ -92,10 +99,18 @@ class Sending:
         stages, space = Pipe(at("efa_wqe_check.entry")), _Room(self.table, made.flits, inline)
         wire = _Wire(self, out, rest)
         skid = at("efa_skid.beat")
-        self.into_checks: list[int] = []
-        for message in self.order:
-            into = stages.ready(int(timelines["wqe"][message]) + skid)
-            self.into_checks.append(into)
+        # Cycle in which each WQE left the scheduler's skid.
+        self.out_of_skid: list[int] = []
+        transport = self.transport
+        for number, message in enumerate(self.order):
+            if transport is None:
+                into = stages.ready(int(timelines["wqe"][message]) + skid)
+                self.out_of_skid.append(into)
+            else:
+                into = transport.entered[number]
+                self.out_of_skid.append(transport.routed[number])
+                if work.kind == "SRD":
+                    transport.send(check, number)
             shown = stages.enter(into)
             check.until(message, shown, "earlier WQEs at the checks")
             check.until(message, space.left, "earlier message without buffer space")
@@ -156,7 +171,7 @@ class Sending:
         consumed = timelines["wqe"][self.order].tolist()
         blocked: set[int] = set()
         for number in range(len(consumed) - 1):
-            blocked.update(range(consumed[number + 1] + 1, self.into_checks[number] + 1))
+            blocked.update(range(consumed[number + 1] + 1, self.out_of_skid[number] + 1))
         posts = range(0, work.total, work.batch)
         bells = [(int(timelines["db"][post]), post // work.batch % work.queues) for post in posts]
         batch = work.batch
@@ -307,16 +322,16 @@ class _Wire:
         self._tx_first: list[int] = timelines["tx_first"].tolist()
         self._tx_last: list[int] = timelines["tx_last"].tolist()
         self._rd_cpl: list[int] = timelines["rd_cpl"].tolist()
-        srd = sending.work.kind == "SRD"
-        self._acks = Busy(timelines["ackout"].tolist() if srd else ())
+        srd, acks = sending.work.kind == "SRD", sending.record.acks
+        left = (timelines["ackout"] if acks is None else acks.left).tolist() if srd else []
+        self._acks = Busy(left)
         self._out = table.latency("efa_net_tx.flit") + 1
         self._past = table.latency("efa_tx.message") - 1
         self._data_latency = table.latency("efa_tx.data") - 1
         self.ended: list[int] = []  # Cycle in which each message made way for the next.
         self._loaded, self._last = -1, -1
         # Activity of the wire in each cycle; while idle, the oldest message is the cause.
-        self._did: dict[int, int] = dict.fromkeys(
-            timelines["ackout"].tolist() if srd else (), ACKNOWLEDGEMENT)
+        self._did: dict[int, int] = dict.fromkeys(left, ACKNOWLEDGEMENT)
         for first, last in zip(self._tx_first, self._tx_last, strict=True):
             self._did.update(dict.fromkeys(range(first, last + 1), PACKET))
         self._leaves: dict[int, int] = {}

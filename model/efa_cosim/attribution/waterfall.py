@@ -21,6 +21,7 @@ from efa_cosim.attribution.gaps import Ends, Gap, Services
 from efa_cosim.attribution.replay_complete import Completing
 from efa_cosim.attribution.replay_receive import Receiving
 from efa_cosim.attribution.replay_send import Sending
+from efa_cosim.attribution.replay_transport import Transport
 from efa_cosim.cycle.record import Record, idle
 from efa_cosim.cycle.stages import Stage, Stages, standard
 from efa_cosim.cycle.timelines import NEVER, Ints, MessageTimelines
@@ -159,13 +160,16 @@ def _replay(record: Record, table: Stages, services: Services) -> _Replays:
     receiving = Receiving(record, table, services)
     receiving.validate()
     receiving.fabric()
-    completing = Completing(record, table, receiving)
-    sending = Sending(record, table, services, completing.looked_at)
+    transport = Transport(record, table) if timelines.work.reliable else None
+    completing = Completing(record, table, receiving, transport)
+    sending = Sending(record, table, services, completing.looked_at, transport)
     begins = sending.responses() if timelines.work.sq_host or not timelines.work.inline else ()
     sending.checks()
     gaps = {(start, end): Gap(timelines[start], services[start, end])
             for start, end in services if (start, end) not in sending.gaps | receiving.gaps}
     gaps |= receiving.gaps
+    if transport is not None and ("ack", "done") in gaps:
+        transport.resolve(gaps["ack", "done"])
     completing.attribute(gaps)
     if ("cqe", "ackout") in gaps:
         receiving.acknowledge(gaps["cqe", "ackout"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the first acknowledgement that shows a packet of the reliable transport.
+"""Finds which packets the acknowledgements of the reliable transport show.
 
 An acknowledgement shows every packet whose outcome its receiver has stored. One may therefore be
 the first of many packets, and no event tells which ones. The cycles of the outcomes and of the
@@ -8,6 +8,10 @@ acknowledgements determine it: this file replays efa_ack_build for one peer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
 from efa_cosim.cycle.stages import Stages, standard
 from efa_cosim.cycle.timelines import Ints, TimelineError
 
@@ -15,42 +19,68 @@ from efa_cosim.cycle.timelines import Ints, TimelineError
 STATE_READ = 1
 
 
-def first_shown(completed: Ints, left: Ints, table: Stages | None = None) -> list[int]:
-    """Returns for each receive completion the number of the first acknowledgement that shows it.
+def build(
+    completed: Ints, may_leave: Callable[[int], bool], table: Stages
+) -> list[tuple[int, int]]:
+    """Returns for each acknowledgement the cycle in which it leaves, and the receive completions
+    that it shows, until one shows all of them.
 
     completed  cycles in which receive completions were written, in order; all of one peer
-    left       cycles in which acknowledgements left, in order
-
-    Raises TimelineError if the acknowledgements cannot be those of the completions.
+    may_leave  of a cycle: True if the network sends the acknowledgement at the output
     """
-    table = table or standard()
+    out = table.latency("efa_net_tx.flit")
     reported = table.latency("efa_cq.commit") + table.latency("efa_rx_retire.entry")
-    due_after = table.latency("efa_rx_outcome.due") + 1
-    stored_after = table.latency("efa_rx_outcome.due") + STATE_READ
-    taken = (left - table.latency("efa_net_tx.flit")).tolist()
-    came: list[int] = (completed + reported).tolist()
-    shown: list[int] = []
-    # Outcomes that have made an acknowledgement due, and those in the state that is read.
-    causes = stored = number = 0
-    # Each stage has the number of outcomes that its acknowledgement shows, 0 without one.
+    due_after = reported + table.latency("efa_rx_outcome.due") + 1
+    stored_after = due_after - 1 + STATE_READ
+    came: list[int] = completed.tolist()
+    built: list[tuple[int, int]] = []
+    # Completions that have made an acknowledgement due, and those in the state that is read.
+    causes = stored = 0
+    # Each stage has the number of completions that its acknowledgement shows, 0 without one.
     due, chosen, middle, output = False, False, 0, 0
-    cycle = came[0] if came else 0
-    while len(shown) < len(came):
+    cycle = came[0]
+    while not built or built[-1][1] < len(came):
         if not (due or chosen or middle or output):
             cycle = max(cycle, came[causes] + due_after)
         while causes < len(came) and came[causes] + due_after <= cycle:
             due, causes = True, causes + 1
-        leaves = number < len(taken) and taken[number] == cycle
-        if leaves != (output > 0) and (leaves or number == len(taken)):
-            raise TimelineError(f"an acknowledgement leaves in cycle {cycle}: expected "
-                                f"{output > 0}, found {leaves}")
-        if leaves:
-            shown += [number] * (output - len(shown))
-            number += 1
-        if leaves or not output:
+        if output and may_leave(cycle + out):
+            built.append((cycle + out, output))
+            output = 0
+        if not output:
             while stored < len(came) and came[stored] + stored_after <= cycle:
                 stored += 1
             output, middle = middle, stored if chosen else 0
             chosen, due = due, False
         cycle += 1
-    return shown
+    return built
+
+
+def shown(completed: Ints, left: Ints, table: Stages | None = None) -> Ints:
+    """Returns the number of receive completions that each acknowledgement shows; see `build`.
+
+    left  cycles in which acknowledgements left, in order
+
+    Raises TimelineError if the acknowledgements cannot be those of the completions.
+    """
+    cycles, last = set(left.tolist()), int(left.max(initial=-1))
+
+    def may_leave(cycle: int) -> bool:
+        if cycle > last:
+            raise TimelineError(f"no 'ackout' after cycle {last}: expected an acknowledgement of "
+                                f"each of {len(completed)} packets")
+        return cycle in cycles
+
+    built = np.array(build(completed, may_leave, table or standard()), np.int64)
+    wrong = np.flatnonzero(left[: len(built)] != built[:, 0])
+    if len(wrong):
+        raise TimelineError(f"'ackout' in cycle {left[wrong[0]]}: expected an acknowledgement in "
+                            f"cycle {built[wrong[0], 0]}")
+    # Later ones show nothing new.
+    more = np.full(len(left) - len(built), len(completed), np.int64)
+    return np.concatenate([built[:, 1], more])
+
+
+def first_of(shows: Ints, total: int) -> Ints:
+    """Returns for each completion the number of the first acknowledgement that shows it."""
+    return np.searchsorted(shows, np.arange(total), side="right")

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 
 from efa_cosim.cycle.stages import LINE, REQUEST_BYTES, Stages, cut, shape
-from efa_cosim.cycle.timelines import Clocks
+from efa_cosim.cycle.timelines import VISIT_CYCLES, Clocks
 from efa_cosim.cycle.workload import Workload
 from efa_cosim.layouts import defs
 
@@ -23,8 +23,9 @@ CUT_STAGES = 2
 PACKET_STAGES = 2
 ROUTE_STAGES = 2
 TRANSPORT = defs.TRANSPORT
-NODE = 1  # The peer: the device itself.
-CONTEXT_W = defs.LIMITS.msg_w + 1  # Contexts are twice as many as sends that may be outstanding.
+# efa_tx_timer scans one peer per cycle. It compares the time of a peer, here the device itself, in
+# the cycle after that of its number.
+SCAN, SCAN_CYCLES = 2, 1 << defs.LIMITS.node_w
 ACKNOWLEDGEMENT_STAGES = 6
 OUTCOME_STAGES = 11
 FRONT = 2  # Places for packets before validation.
@@ -166,6 +167,31 @@ def packed(numbers: Costs) -> np.void:
     return record
 
 
+def sending(table: Stages, work: Workload) -> dict[str, int]:
+    """Returns the costs of the reliable transport at the sending device."""
+    at = table.latency
+    way = ["efa_tx_route.item"]
+    way += (["efa_srd_sender.packet", "efa_tx_recall.now"] if work.kind == "SRD"
+            else ["efa_tx_recall.item"])
+    return {
+        "route": sum(map(at, way)) - ROUTE_STAGES,
+        "pace_divides": at("efa_tx_pace.division"),
+        "join": at("efa_net_rx.acknowledgement") + at("efa_srd_sender.outcome") - OUTCOME_STAGES,
+        "tracked": at("efa_send_tracker.ack") - SRD_STAGES,
+    }
+
+
+def receiving(table: Stages) -> dict[str, int]:
+    """Returns the costs of the reliable transport at the receiving device."""
+    at = table.latency
+    return {
+        "window": at("efa_srd_receiver.packet"),
+        "outcome": at("efa_cq.commit") + at("efa_rx_retire.entry")
+        + at("efa_srd_receiver.acknowledgement") - ACKNOWLEDGEMENT_STAGES,
+        "due": at("efa_rx_outcome.due"),
+    }  # fmt: skip
+
+
 def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
     """Returns the costs of a workload from Stages; log: record reads and beats; clocks: in cycle 0.
     Raises StageError."""
@@ -272,31 +298,17 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         clock=clocks.since_reset,
         ticks=clocks.since_power_on,
         tick_log=TRANSPORT.tick_cycles.bit_length() - 1,
-        route=at("efa_tx_route.item")
-        + (
-            at("efa_srd_sender.packet") + at("efa_tx_recall.now")
-            if work.kind == "SRD"
-            else at("efa_tx_recall.item")
-        )
-        - ROUTE_STAGES,
         psns=1 << TRANSPORT.psn_window_w,
         cwnd_initial=TRANSPORT.cwnd_initial,
         queue_target=TRANSPORT.queue_target,
         round_packets=TRANSPORT.round_packets,
-        pace_divides=at("efa_tx_pace.division"),
         time_period=TRANSPORT.time_period,
         rto_initial=TRANSPORT.rto_initial,
         rto_min=TRANSPORT.rto_min,
-        scan=NODE + 1,
-        scan_every=1 << defs.LIMITS.node_w,
-        visit_every=TRANSPORT.read_ticks * TRANSPORT.tick_cycles >> CONTEXT_W,
-        window=at("efa_srd_receiver.packet"),
-        outcome=at("efa_cq.commit")
-        + at("efa_rx_retire.entry")
-        + at("efa_srd_receiver.acknowledgement")
-        - ACKNOWLEDGEMENT_STAGES,
-        due=at("efa_rx_outcome.due"),
-        tracked=at("efa_send_tracker.ack") - SRD_STAGES,
-        join=at("efa_net_rx.acknowledgement") + at("efa_srd_sender.outcome") - OUTCOME_STAGES,
+        scan=SCAN,
+        scan_every=SCAN_CYCLES,
+        visit_every=VISIT_CYCLES,
+        **sending(table, work),
+        **receiving(table),
         log=log,
     )

@@ -21,7 +21,7 @@ from efa_cosim.cycle.costs import Costs, costs, packed
 from efa_cosim.cycle.fetching import entries
 from efa_cosim.cycle.packets import CHECK_PT, CHECK_STUCK, checks, network, reads
 from efa_cosim.cycle.receiving import link, validate
-from efa_cosim.cycle.record import PERIOD, Reads, Record
+from efa_cosim.cycle.record import Acknowledgements, Reads, Record
 from efa_cosim.cycle.resolving import resolve, show
 from efa_cosim.cycle.rings import fetch
 from efa_cosim.cycle.sending import host, scheduler
@@ -281,9 +281,16 @@ def recorded(
     timelines, state, base = _simulate(work, beats, table, clocks, log=True)
     log = state.read_log[: state.r[R["read_count"]]]
     reads = Reads(log[:, 0] - base, log[:, 1] - base, log[:, 2], log[:, 3])
-    since_reset = clocks.since_reset if clocks else FIRST_CYCLE.since_reset + base
+    found = None
+    if work.reliable and work.kind == "SRD":
+        count = state.r[R["link_tail"]]
+        acks = state.link_ack[:count] == 1
+        way = work.net_latency + (table or _table()).parameters["bus"]
+        found = Acknowledgements(state.link_due[:count][acks] - way - base,
+                                 state.ack_in_at[: int(acks.sum())] - base,
+                                 state.link_msg[:count][acks])
     return Record(timelines, shape(work), reads, state.beat_log - base,
-                  (-since_reset - 1) % PERIOD)
+                  clocks or FIRST_CYCLE.before(-base), found)
 
 
 def _simulate(

@@ -69,7 +69,7 @@ def link(
         while r[IN_SHOWN_N] < message:
             at[ACK, sent[outcome_k[r[IN_SHOWN_N]]]] = now
             r[IN_SHOWN_N] += 1
-        ack_shows[r[ACK_COME_N]], ack_in_at[r[ACK_COME_N]] = message, now + c.join
+        ack_shows[r[ACK_COME_N]], ack_in_at[r[ACK_COME_N]] = message, now
         r[ACK_COME_N] += 1
         r[LINK_HEAD] += 1
         wake[AT_RESOLVE] = min(wake[AT_RESOLVE], now + c.join)

@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from efa_cosim.boundary.events import field, of_kind
-from efa_cosim.cycle.stages import LINE, Shape, Stages, shape, standard
+from efa_cosim.boundary.events import field, of_kind, where
+from efa_cosim.cycle.acknowledgements import shown
+from efa_cosim.cycle.costs import SCAN, SCAN_CYCLES
+from efa_cosim.cycle.stages import LINE, Shape, Stages, shape
 from efa_cosim.cycle.timelines import (
     MILESTONES,
     NEVER,
     PAYLOAD_CLIENT,
+    Clocks,
     Ints,
     MessageTimelines,
     TimelineError,
     from_events,
 )
+from efa_cosim.layouts import defs
 
 if TYPE_CHECKING:
     from efa_cosim.cycle.workload import Workload
@@ -62,18 +66,36 @@ class Reads:
 
 
 @dataclass(frozen=True)
+class Acknowledgements:
+    """Acknowledgements of the reliable transport, in order: cycles in which each left and arrived,
+    and the number of receive completions that it shows."""
+
+    left: Ints
+    came: Ints
+    shows: Ints
+
+
+@dataclass(frozen=True)
 class Record:
     """One run: milestones, host reads, payload writes.
 
     payload  cycles in which beats of received payload were handed to the host write stream
-    passes   cycle, modulo 64, in which packets that wait for descriptors are examined again
+    clocks   counters of the device in cycle 0
+    acks     with the reliable transport, else None
     """
 
     timelines: MessageTimelines
     made: Shape
     reads: Reads
     payload: Ints
-    passes: int = 0
+    clocks: Clocks
+    acks: Acknowledgements | None = None
+
+    @property
+    def passes(self) -> int:
+        """Returns the cycle, modulo 64, in which packets that wait for descriptors are examined
+        again."""
+        return (-self.clocks.since_reset - 1) % PERIOD
 
 
 class Run(Protocol):
@@ -89,7 +111,7 @@ class Run(Protocol):
     def rings(self) -> Ints: ...
 
     @property
-    def reset(self) -> int: ...
+    def clocks(self) -> Clocks: ...
 
     @property
     def timestamps(self) -> Ints: ...
@@ -105,10 +127,9 @@ def from_rtl(work: Workload, run: Run) -> Record:
     """Returns the Record of a tb.cycle.timed.Timed; raises TimelineError if events are missing."""
     timelines = from_events(work, run.events, run.timestamps, run.queues, run.numbers)
     made, base = shape(work), int(run.timestamps[0])
-    # The counter of these cycles starts at the end of the core reset.
-    passes = (run.reset + standard().latency("efa_reset.core") - 1 - base) % PERIOD
     return Record(timelines, made, _reads(timelines, made, run, base),
-                  _payload(timelines, made, run.pins, base), passes)
+                  _payload(timelines, made, run.pins, base), run.clocks,
+                  _acknowledgements(timelines, run, base))
 
 
 def idle(work: Workload, table: Stages) -> Record:
@@ -131,7 +152,32 @@ def idle(work: Workload, table: Stages) -> Record:
             np.concatenate([[own], rest]) for own, rest in
             ((first, requested), (last, ended), (lines, beats), (ENTRIES, message)))
     payload = timelines["rx_data_done"][0] - sum(made.writes) + np.arange(sum(made.writes))
-    return Record(timelines, made, Reads(requested, ended, beats, message), payload)
+    acks = Acknowledgements(timelines["ackout"], timelines["ack"], np.ones(1, np.int64))
+    return Record(timelines, made, Reads(requested, ended, beats, message), payload,
+                  _undisturbed(at, table), acks if work.reliable and work.kind == "SRD" else None)
+
+
+def _undisturbed(at: dict[str, int], table: Stages) -> Clocks:
+    """Returns clocks with which the timer finds the peer as soon as it has sent, so that its look
+    is over before the acknowledgement, and no visit of efa_tx_segment delays the outcome."""
+    sent = (at["wqe"] + table.latency("efa_skid.beat") + table.latency("efa_tx_route.item")
+            + table.latency("efa_srd_sender.packet"))
+    resolved = at.get("ack", 0) + table.latency("efa_net_rx.acknowledgement") + table.latency(
+        "efa_srd_sender.outcome")
+    some = (Clocks(SCAN - sent - 1 + SCAN_CYCLES * more, 0) for more in range(2))
+    return next(one for one in some if not one.visits(resolved))
+
+
+def _acknowledgements(
+    timelines: MessageTimelines, run: Run, base: int
+) -> Acknowledgements | None:
+    """Returns the acknowledgements of a run with the reliable transport, else None."""
+    if not timelines.work.reliable or timelines.work.kind != "SRD":
+        return None
+    left = of_kind(run.events, "ackout")["cycle"].astype(np.int64) - base
+    came = where(run.events, "rx_last", opcode=int(defs.PktOpcode.SRD_ACK))["cycle"]
+    return Acknowledgements(left, came.astype(np.int64) - base,
+                            shown(np.sort(timelines["cqe"]), left))
 
 
 def _reads(timelines: MessageTimelines, made: Shape, run: Run, base: int) -> Reads:

@@ -273,7 +273,7 @@ def resolve(
     r[STATE] = follows
     r[MORE] = 1 if offered > 0 else 0
     # The next acknowledgement that waits.
-    stores = r[JOINED_N] < r[ACK_COME_N] and ack_in_at[r[JOINED_N]] <= now
+    stores = r[JOINED_N] < r[ACK_COME_N] and ack_in_at[r[JOINED_N]] + c.join <= now
     if stores:
         r[WAITING] = ack_shows[r[JOINED_N]]
         r[JOINED_N] += 1
@@ -290,5 +290,5 @@ def resolve(
         return now + 1
     later = _scan(now, c, r)
     if r[JOINED_N] < r[ACK_COME_N]:
-        later = min(later, ack_in_at[r[JOINED_N]])
+        later = min(later, ack_in_at[r[JOINED_N]] + c.join)
     return later

@@ -47,6 +47,8 @@ MILESTONES = (
 NEVER = -1
 PAYLOAD_CLIENT = 2
 SEND, RECEIVE = 1, 2
+# Cycles between two visits of efa_tx_segment: each read is visited every read_ticks.
+VISIT_CYCLES = defs.TRANSPORT.read_ticks * defs.TRANSPORT.tick_cycles >> defs.LIMITS.msg_w + 1
 
 
 class TimelineError(Exception):
@@ -60,6 +62,10 @@ class Clocks:
 
     since_reset: int
     since_power_on: int
+
+    def visits(self, cycle: int) -> bool:
+        """Returns True if efa_tx_segment visits a read in a cycle, and passes nothing then."""
+        return (self.since_reset + cycle) % VISIT_CYCLES == 1
 
     def before(self, cycles: int) -> Clocks:
         """Returns the counters so many cycles earlier."""
@@ -163,17 +169,17 @@ def from_events(
 
 def _first_acknowledgements(table: dict[str, Ints], events: NDArray[Any]) -> None:
     """Assigns to each message the first acknowledgement that shows it."""
-    from efa_cosim.cycle.acknowledgements import first_shown
+    from efa_cosim.cycle.acknowledgements import first_of, shown
 
     left = of_kind(events, "ackout")["cycle"].astype(np.int64)
     acks = where(events, "rx_last", opcode=int(defs.PktOpcode.SRD_ACK))
     if len(acks) != len(left):
-        raise TimelineError(f"{len(left)} acknowledgements left, {len(acks)} arrived: expected "
-                            "equal numbers")
+        raise TimelineError(f"{len(left)} events 'ackout', {len(acks)} acknowledgements arrived: "
+                            "expected equal numbers")
     by_cqe = np.argsort(table["cqe"], kind="stable")
-    shown = first_shown(table["cqe"][by_cqe], left)
-    table["ackout"][by_cqe] = left[shown]
-    table["ack"][by_cqe] = acks["cycle"].astype(np.int64)[shown]
+    first = first_of(shown(table["cqe"][by_cqe], left), len(by_cqe))
+    table["ackout"][by_cqe] = left[first]
+    table["ack"][by_cqe] = acks["cycle"].astype(np.int64)[first]
 
 
 def _reads(table: dict[str, Ints], events: NDArray[Any]) -> None:

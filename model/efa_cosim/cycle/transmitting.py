@@ -26,6 +26,7 @@ TURN, DIRECT = 1, 2  # Kinds of decisions: of the first packet of the list, of o
 # A packet that joins the list is found this much later.
 LISTED = 3
 SPACE = 4  # Transmissions that wait for efa_tx_recall.
+RECALL = 4  # Stages of a transmission that waits: one in front of efa_tx_recall, three in it.
 
 
 @engine
@@ -59,6 +60,13 @@ def _route(now: int, c: Costs, r: Ints, skid_in: Ints, wake: Ints) -> int:
 
 
 @engine
+def space_left(r: Ints) -> bool:
+    """Returns True if another transmission has space, also behind the decision of this cycle."""
+    left: bool = r[QUEUED] < SPACE - 1 or (r[QUEUED] == SPACE - 1 and r[TURN_2] == 0)
+    return left
+
+
+@engine
 def transmit(
     now: int, c: Costs, r: Ints, skid_in: Ints, check_due: Ints, pushed_at: Ints, sent_ticks: Ints,
     wake: Ints
@@ -78,7 +86,7 @@ def transmit(
         later = _route(now, c, r, skid_in, wake)
         return now + 1 if r[ROUTE] >= 0 or r[RECALLED] == 1 else later
     # The decision for one packet.
-    k, kind, level = r[SENT_N], r[TURN_2], r[QUEUED]
+    k, kind, level, space = r[SENT_N], r[TURN_2], r[QUEUED], space_left(r)
     fresh = r[LIMITS_AT] < now
     oldest, settled, window = ((r[OLDEST], r[SETTLED], r[WINDOW]) if fresh
                                else (r[OLDEST_0], r[SETTLED_0], r[WINDOW_0]))
@@ -116,14 +124,13 @@ def transmit(
     limits_wake = not fresh and r[EMPTY] == 0
     cause = 1 if r[POSTED] >= 0 or limits_wake else 0
     sleeps = kind == TURN and not begins and r[WOKEN_2] == 0
-    space_left = level < SPACE - 1 or (level == SPACE - 1 and kind == 0)
-    stays = r[TURN_1] == 1 and not space_left
+    stays = r[TURN_1] == 1 and not space
     post = r[ROUTE] >= 0 and not visited(now, c)
     first_woken = 1 if r[WOKEN_1] == 1 or cause == 1 else 0
     r[TURN_2] = 0
-    if r[TURN_1] == 1 and space_left:
+    if r[TURN_1] == 1 and space:
         r[TURN_2] = TURN
-    elif post and r[TURN_1] == 0 and space_left:
+    elif post and r[TURN_1] == 0 and space:
         r[TURN_2] = DIRECT
     r[WOKEN_2] = first_woken
     r[WOKEN_1] = first_woken if stays else cause
