@@ -117,7 +117,7 @@ def scatter(
 def writes(
     now: int, c: Costs, r: Ints, at: Ints, write_beats: Ints, issued_at: Ints, taken_at: Ints,
     out_at: Ints, ack_msg: Ints, ack_at: Ints, number_of: Ints, outcome_at: Ints, outcome_k: Ints,
-    unseen: Ints, beat_log: Ints, wake: Ints
+    unseen: Ints, beat_log: Ints, wake: Ints, reliable: bool
 ) -> int:
     """Executes the host write stream: round robin of payload and completions, packet by packet."""
     payload, entry = FAR, FAR
@@ -164,7 +164,7 @@ def writes(
     wake[AT_COMPLETIONS] = NOW
     if kind == RECEIVE:
         at[CQE, message] = now
-        if c.srd and c.reliable:
+        if c.srd and reliable:
             tail = r[OUTCOME_N]
             outcome_at[tail], outcome_k[tail] = now + c.outcome, number_of[message]
             r[OUTCOME_N] += 1
@@ -187,7 +187,8 @@ def writes(
 
 @engine
 def _finished(
-    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints,
+    reliable: bool
 ) -> tuple[int, int]:
     """Returns the next finished send, by acknowledgement or departure of its datagram: (message,
     cycle), or (-1, cycle of the next)."""
@@ -195,7 +196,7 @@ def _finished(
         if r[ACKED_N] == r[ACKS_IN]:
             return -1, FAR
         message = incoming[r[ACKED_N]]
-        due = note_due[r[ACKED_N]] if c.reliable else at[ACK, message] + c.ack_in
+        due = note_due[r[ACKED_N]] if reliable else at[ACK, message] + c.ack_in
         if due > now:
             return -1, due
         r[ACKED_N] += 1
@@ -213,7 +214,8 @@ def _finished(
 @engine
 def completions(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints, jobs: Ints,
-    out_at: Ints, gone_at: Ints, places: Ints, store: Ints, store_due: Ints, wake: Ints
+    out_at: Ints, gone_at: Ints, places: Ints, store: Ints, store_due: Ints, wake: Ints,
+    reliable: bool
 ) -> int:
     """Passes finished sends and receives to the completion engine, round robin."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
@@ -276,7 +278,7 @@ def completions(
         if r[STORE_HEAD] == tail:
             r[STORE_AT] = store_due[tail]
         r[STORE_TAIL] += 1
-    r[C1], later = _finished(now, c, r, at, sent, incoming, note_due)
+    r[C1], later = _finished(now, c, r, at, sent, incoming, note_due, reliable)
     # Items that move without another engine, and items still to be chosen.
     if r[C1] >= 0 or (r[C2] >= 0 and r[C3] < 0) or (r[CQ1] >= 0 and r[CQ2] < 0):
         return now + 1

@@ -21,6 +21,7 @@ from efa_cosim.cycle.state import (
     AT_READS,
     AT_SCHEDULER,
     AT_SHOW,
+    AT_TRANSMIT,
     CHECK,
     FAR,
     NOW,
@@ -52,6 +53,7 @@ NET_FREE, NET_TURN, ACK_HEAD = R["net_free"], R["net_turn"], R["ack_head"]
 ACK_TAIL, LISTED_N, TX, TX_AT = R["ack_tail"], R["listed_n"], R["tx"], R["tx_at"]
 TX_FREE, OUT, OUT_AT, OUT_FREE = R["tx_free"], R["out"], R["out_at"], R["out_free"]
 LINK_TAIL, FETCH_WAITS, FETCH_AT = R["link_tail"], R["fetch_waits"], R["fetch_at"]
+RECALLED = R["recalled"]
 BUILT, BUILT_AT, OUT_SHOWN_N = R["built"], R["built_at"], R["out_shown_n"]
 UNSEEN_HEAD, UNSEEN_TAIL = R["unseen_head"], R["unseen_tail"]
 ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
@@ -109,7 +111,7 @@ def _space(now: int, c: Costs, r: Ints, at: Ints, sent: Ints, listed_at: Ints, w
 @engine
 def checks(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, skid_in: Ints, check_due: Ints,
-    listed_at: Ints, left_at: Ints, wake: Ints
+    listed_at: Ints, left_at: Ints, wake: Ints, reliable: bool
 ) -> int:
     """Passes WQEs through the skid and the checks into the allocation stage, or by bypass."""
     idle = r[SPACE_N] == r[CHECK_N]
@@ -136,8 +138,10 @@ def checks(
             later = now + 1
         else:
             r[CHECK_STUCK] = 1
-    if c.reliable:
+    if reliable:
         # The transport enters WQEs (see transmitting.py).
+        if r[RECALLED] == 1 and r[CHECK_STUCK] == 0:
+            wake[AT_TRANSMIT] = NOW
         return later
     held = r[ITEM_N] - r[INTO_CHECK_N]
     if held > 0 and r[CHECK_STUCK] == 0:
@@ -280,11 +284,11 @@ def reads(
 @engine
 def _leave(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, left_at: Ints, ack_msg: Ints, ack_at: Ints,
-    link_msg: Ints, link_ack: Ints, link_due: Ints, outcome_k: Ints, wake: Ints
+    link_msg: Ints, link_ack: Ints, link_due: Ints, outcome_k: Ints, wake: Ints, reliable: bool
 ) -> int:
     """Sends a packet or an acknowledgement, round robin, when the output is free; returns when."""
     data = r[OUT_AT] if r[OUT] >= 0 else FAR
-    if c.reliable:
+    if reliable:
         ack = r[BUILT_AT] if r[BUILT] > 0 else FAR
     else:
         ack = ack_at[r[ACK_HEAD]] if r[ACK_HEAD] < r[ACK_TAIL] else FAR
@@ -295,7 +299,7 @@ def _leave(
     is_ack = ack <= now and (data > now or r[NET_TURN] == 0)
     r[NET_TURN] = 1 if is_ack else 0
     tail = r[LINK_TAIL]
-    if is_ack and c.reliable:
+    if is_ack and reliable:
         # The number of outcomes that it shows.
         message, flits = r[BUILT], 1
         while r[OUT_SHOWN_N] < message:
@@ -334,7 +338,7 @@ def _leave(
 def network(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, listed_at: Ints, left_at: Ints,
     ack_msg: Ints, ack_at: Ints, link_msg: Ints, link_ack: Ints, link_due: Ints,
-    outcome_k: Ints, wake: Ints
+    outcome_k: Ints, wake: Ints, reliable: bool
 ) -> int:
     """Outputs packets, one flit a cycle: TX is the current message, OUT its next flit."""
     while r[FREED_N] < r[LISTED_N] and (
@@ -345,7 +349,7 @@ def network(
             wake[AT_CHECKS] = NOW
         r[FREED_N] += 1
     later = _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due,
-                   outcome_k, wake)
+                   outcome_k, wake, reliable)
     if r[FREED_N] < r[LISTED_N]:
         later = min(later, left_at[r[FREED_N]])
     k = r[TX]

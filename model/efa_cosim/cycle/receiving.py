@@ -41,7 +41,7 @@ WINDOW_PLACES = 2
 def link(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, link_msg: Ints, link_ack: Ints,
     link_due: Ints, arrived: Ints, incoming: Ints, gone_at: Ints, outcome_k: Ints, ack_shows: Ints,
-    ack_in_at: Ints, wake: Ints
+    ack_in_at: Ints, wake: Ints, reliable: bool
 ) -> int:
     """Receives packets in the order of transmission; stalls while a packet store is full."""
     # Packets leave their store in order of arrival, one a cycle.
@@ -65,7 +65,7 @@ def link(
         return later
     message = link_msg[head]
     r[LINK_FREE] = now + 1
-    if link_ack[head] == 1 and c.reliable:
+    if link_ack[head] == 1 and reliable:
         while r[IN_SHOWN_N] < message:
             at[ACK, sent[outcome_k[r[IN_SHOWN_N]]]] = now
             r[IN_SHOWN_N] += 1
@@ -137,7 +137,7 @@ def _checked(
 @engine
 def _offered(
     now: int, c: Costs, r: Ints, at: Ints, arrived: Ints, front_due: Ints, window_due: Ints,
-    parked: Ints
+    parked: Ints, reliable: bool
 ) -> int:
     """Returns the next packet to validate: from the list of parked packets during a pass, else a
     new packet; -1 if there is none."""
@@ -147,7 +147,7 @@ def _offered(
             return packet
         return NONE
     new = r[PACKET_N]
-    if c.reliable:
+    if reliable:
         shows = new < r[WINDOW_N] and window_due[new & 1] <= now
     else:
         shows = new < r[FRONT_N] and front_due[new & 1] <= now
@@ -190,15 +190,16 @@ def _pass(now: int, c: Costs, r: Ints, front_due: Ints, window_due: Ints) -> boo
 def validate(
     now: int, c: Costs, r: Ints, at: Ints, claimed: Ints, moved_n: Ints, here: Ints, arrived: Ints,
     ring_of: Ints, front_due: Ints, window_due: Ints, jobs: Ints, job_at: Ints, places: Ints,
-    out_at: Ints, parked: Ints, park_due: Ints, blocked: Ints, wake: Ints
+    out_at: Ints, parked: Ints, park_due: Ints, blocked: Ints, wake: Ints, reliable: bool
 ) -> int:
     """Validates packets one by one, each with the next descriptor of its ring. A packet whose
     descriptor has not arrived is parked, together with all later packets of its ring."""
     waiting = r[CHECKED_N] - r[JOB_N]
     changed, later = _checked(now, c, r, at, jobs, job_at, out_at, wake)
     level = r[PARK_TAIL] - r[PARK_HEAD]
-    front = r[FRONT_N] - (r[WINDOW_N] if c.reliable else r[PACKET_N])
-    offered = _offered(now, c, r, at, arrived, front_due, window_due, parked)
+    front = r[FRONT_N] - (r[WINDOW_N] if reliable else r[PACKET_N])
+    offered = _offered(now, c, r, at, arrived, front_due, window_due, parked,
+                       reliable)
     empty = r[J1] < 0 and r[J2] < 0
     # The job moves to the checks.
     if r[J3] >= 0 and waiting < c.jobs:
@@ -249,7 +250,7 @@ def validate(
                 r[PARK_AT] = max(park_due[r[PARK_HEAD] % c.parked_places], now + 1)
         else:
             r[PACKET_N] += 1
-    if c.reliable and _pass(now, c, r, front_due, window_due):
+    if reliable and _pass(now, c, r, front_due, window_due):
         changed = True
     came, due = _front(now, c, r, at, arrived, front_due, front, wake)
     changed, later = changed or came, min(later, due)
@@ -298,7 +299,7 @@ def validate(
         return now + 1
     if r[CHECK_FREE] > now:
         later = min(later, r[CHECK_FREE])
-    if c.reliable:
+    if reliable:
         if r[PACKET_N] < r[WINDOW_N] and window_due[r[PACKET_N] & 1] > now:
             later = min(later, window_due[r[PACKET_N] & 1])
         if r[WINDOW_N] < r[FRONT_N] and front_due[r[WINDOW_N] & 1] > now:

@@ -134,6 +134,7 @@ def scheduler(
     skid_in: Ints,
     number_of: Ints,
     wake: Ints,
+    reliable: bool,
 ) -> int:
     """Reads one line a cycle; a quantum lets a queue send `quantum` flits minus its deficit.
 
@@ -145,7 +146,7 @@ def scheduler(
     if not busy and r[INSIDE] == 0 and fresh < 0:
         r[D_QUEUE] = -1
         return due
-    popped = r[ROUTED_N] if c.reliable else r[INTO_CHECK_N]
+    popped = r[ROUTED_N] if reliable else r[INTO_CHECK_N]
     held = r[ITEM_N] - popped + (1 if r[POPPED] == now else 0)
     move = held < c.skid_depth
     picked = _next_queue(r, c, inside)
@@ -199,7 +200,7 @@ def scheduler(
         skid_in[n] = now
         consumed[s] += 1
         r[ITEM_N] += 1
-        if c.reliable:
+        if reliable:
             number_of[message] = n
             wake[AT_TRANSMIT] = NOW
         else:

@@ -67,14 +67,22 @@ def space_left(r: Ints) -> bool:
 
 
 @engine
+def _stands(r: Ints) -> bool:
+    """Returns True if no stage can move before the checks take the WQE at the output."""
+    last = r[RECALLED] == 1 and (r[RECALL_2] == 1 or (r[RECALL_1] == 0 and r[QUEUED] == 0))
+    turns = (r[TURN_1] == 1 and not space_left(r)) or (r[TURN_1] == 0 and r[TURNS] == 0)
+    fresh = r[ROUTE] >= 0 or r[POSTED] >= 0 or r[TURN_2] > 0
+    stands: bool = last and (r[RECALL_1] == 1 or r[QUEUED] == 0) and turns and not fresh
+    return stands
+
+
+@engine
 def transmit(
     now: int, c: Costs, r: Ints, skid_in: Ints, check_due: Ints, pushed_at: Ints, sent_ticks: Ints,
     wake: Ints
 ) -> int:
     """Gives packets to the checks: at once if none waits and the limits permit it, else through the
     list of the peer and efa_tx_recall. The limits are those of the cycle before."""
-    if not c.reliable:
-        return FAR
     moves = r[CHECK_STUCK] == 0
     output_free = r[RECALLED] == 0 or moves
     if r[RECALLED] == 1 and moves:
@@ -84,6 +92,8 @@ def transmit(
             r[RECALLED] = 1 if r[ROUTE] >= 0 else 0
             r[ROUTE] = NONE
         later = _route(now, c, r, skid_in, wake)
+        if not moves and r[RECALLED] == 1:
+            return later
         return now + 1 if r[ROUTE] >= 0 or r[RECALLED] == 1 else later
     # The decision for one packet.
     k, kind, level, space = r[SENT_N], r[TURN_2], r[QUEUED], space_left(r)
@@ -150,6 +160,8 @@ def transmit(
         r[POSTED] = r[ROUTE]
         r[ROUTE] = NONE
     later = _route(now, c, r, skid_in, wake)
+    if not moves and _stands(r):
+        return later
     if (r[ROUTE] >= 0 or r[POSTED] >= 0 or r[TURN_1] == 1 or r[TURN_2] > 0 or r[TURNS] == 1
             or r[QUEUED] > 0 or r[RECALL_1] == 1 or r[RECALL_2] == 1 or r[RECALLED] == 1):
         return now + 1
