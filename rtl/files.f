@@ -113,11 +113,12 @@ rtl/queue/efa_rq_report.v
 rtl/data/efa_rx_mr_check.v
 rtl/data/efa_rx_job_arb.v
 rtl/data/efa_rx_park.v
-rtl/data/efa_rx_validate.v
+rtl/data/efa_rx_lookup.v
 rtl/transport/efa_net_rx.v
 rtl/host/efa_dma_rd.v
 rtl/queue/efa_cq.v
 # level blocks 3
+rtl/data/efa_rx_validate.v
 rtl/queue/efa_eq.v
 rtl/admin/efa_cmd_mr.v
 rtl/queue/efa_rq.v
@@ -127,11 +128,11 @@ rtl/transport/efa_tx_segment.v
 rtl/rdma/efa_read_responder.v
 rtl/rdma/efa_read_table.v
 rtl/transport/efa_tx_space.v
-rtl/data/efa_rx_accept.v
 rtl/data/efa_rx_scatter.v
 rtl/data/efa_tx.v
 rtl/transport/efa_srd_receiver.v
 # level blocks 4
+rtl/data/efa_rx_accept.v
 rtl/transport/efa_tx_resolve.v
 # level blocks 5
 rtl/transport/efa_srd_sender.v

@@ -15,12 +15,10 @@
 //       every 5; no packet is validated while a WQE without last descriptor is being reported,
 //       until its QP context shows ERR
 //
-// An RDMA write looks up its peer and its region before it claims: a refused one consumes no receive
-// WQE. Its look-up waits until stage 2 is empty, whose packet uses the same row of address handles.
-// A region that goes later stays in place until the packet has left (drain of efa_rx_retire).
+// An RDMA write looks up its peer and its region before it claims (efa_rx_lookup): a refused one consumes
+// no receive WQE.
 `default_nettype none
 `include "efa_defs.vh"
-`include "efa_check.vh"
 
 module efa_rx_validate #(
     parameter QPN_W = 6,
@@ -83,18 +81,8 @@ module efa_rx_validate #(
   localparam RDMA_W = `EFA_PKT_RDMA__BITS;
   localparam LOC_W = `EFA_MR_LOC__W;
   localparam PKT_W = `EFA_RX_PKT__W;
-  localparam NODE_W = `EFA_LIMITS__NODE_W;
-  localparam PD_W = `EFA_LIMITS__PD_W;
-  localparam AH_W = `EFA_LIMITS__AH_W;
-  localparam LANE_W = 4;  // log2 of the peers in a table row; one write clears a row
-  localparam LANES = 1 << LANE_W;
-  localparam PEER_W = AH_W + 1;
-  localparam ROW_W = PD_W + NODE_W - LANE_W;
-  localparam [LANES-1:0] ONE_LANE = 1;
   localparam [15:0] GRH_BYTES = `EFA_LIMITS__GRH_BYTES;
-  localparam [15:0] NO_AH = `EFA_LIMITS__RESERVED_AH;
   localparam [15:0] RDMA_BYTES = `EFA_PKT_RDMA__BYTES;
-  localparam [31:0] REQUEST_MOST = 1 << `EFA_TRANSPORT__READ_REQUEST_LOG;  // bytes of a read request
   localparam [7:0] OK = `EFA_IO_COMP_STATUS__OK;
 
   `include "efa_admin_fn.vh"
@@ -188,174 +176,58 @@ module efa_rx_validate #(
   reg [QPN_W-1:0] err_qpn_q;
   wire reporting = err_q || settle_q != 2'd0;
 
-  // Address handle of the sender: one table entry for each PD and node.
-  reg [ROW_W:0] init_q;
-  wire initializing = !init_q[ROW_W];
-  wire [9:0] ah_pd = s_ah_data[`EFA_AHC__PD];
-  wire [15:0] ah_node = s_ah_data[`EFA_AHC__NODE];
-  wire ah_near = s_ah_data[`EFA_AHC__FABRIC] && ah_node[15:NODE_W] == {(16 - NODE_W) {1'b0}};
+  // Look-up of stage 1, and the address handle of the sender of stage 2.
   wire [9:0] qp_pd = qpc_rd_data[`EFA_QPC__PD];
-  wire [LANES*PEER_W-1:0] row;
-  wire [PEER_W-1:0] known = row[PEER_W*src_node2[LANE_W-1:0]+:PEER_W];
-  wire near = src_node2[15:NODE_W] == {(16 - NODE_W) {1'b0}};
-  wire [15:0] ah = known[AH_W] && near ? {{(16 - AH_W) {1'b0}}, known[AH_W-1:0]} : NO_AH;
-  wire asks1;  // an RDMA write begins its look-up
   wire holds1;
   wire peer1;
   wire region1;
   wire [LOC_W-1:0] loc1;
   wire found1;
   wire [`EFA_READ_PLACED__W-1:0] placed1;
-  wire regions_init;
-  assign m_init_done = !initializing && regions_init;
-  efa_ram_be #(
-      .WIDTH(LANES * PEER_W),
-      .ADDR_W(ROW_W),
-      .LANES(LANES)
-  ) u_peers (
+  wire [15:0] ah;
+  wire checks1 = valid1_q && (write1 || request1) && !cut1 && !blocked_rd_data && there && key_fits;
+  // The read does not find its response again, so no earlier packet of its QP may park any more.
+  wire finds1 = valid1_q && response1 && !cut1 && !blocked_rd_data;
+
+  efa_rx_lookup #(
+      .QPN_W(QPN_W),
+      .RELIABLE(RELIABLE)
+  ) u_lookup (
       .clk(clk),
-      .wr_en(initializing || (s_ah_valid && ah_near)),
-      .wr_lanes(initializing ? {LANES{1'b1}} : ONE_LANE << ah_node[LANE_W-1:0]),
-      .wr_addr(initializing ? init_q[ROW_W-1:0] : {ah_pd[PD_W-1:0], ah_node[NODE_W-1:LANE_W]}),
-      .wr_data(initializing ? {LANES * PEER_W{1'b0}} : {LANES{s_ah_data[`EFA_AHC__LIVE], s_ah_index}}),
-      .rd_en((step && !rdma1) || asks1),
-      .rd_addr({qp_pd[PD_W-1:0], src_node1[NODE_W-1:LANE_W]}),
-      .rd_data(row)
+      .rst(rst),
+      .m_init_done(m_init_done),
+      .s_ah_valid(s_ah_valid),
+      .s_ah_index(s_ah_index),
+      .s_ah_data(s_ah_data),
+      .s_mr_valid(s_mr_valid),
+      .s_mr_index(s_mr_index),
+      .s_mr_data(s_mr_data),
+      .s_pkt_data(pkt1_q),
+      .s_pkt_pd(qp_pd),
+      .s_request(request1),
+      .s_response(response1),
+      .s_check(checks1),
+      .s_find(finds1),
+      .s_behind(valid2_q),
+      .s_step(step),
+      .s_step_send(step && !rdma1),
+      .m_hold(holds1),
+      .m_peer(peer1),
+      .m_region(region1),
+      .m_loc(loc1),
+      .m_found(found1),
+      .m_placed(placed1),
+      .s_node(src_node2),
+      .m_ah(ah),
+      .m_look_valid(m_look_valid),
+      .m_look_ready(m_look_ready),
+      .m_look_data(m_look_data),
+      .s_found(s_found),
+      .s_found_read(s_found_read),
+      .m_request_valid(m_request_valid),
+      .m_request_ready(m_request_ready),
+      .m_request_data(m_request_data)
   );
-
-  generate
-    if (RELIABLE != 0) begin : g_writes
-      wire [RDMA_W-1:0] rdma = pkt1_q[`EFA_RX_PKT__RDMA];
-      wire [31:0] rkey = rdma[`EFA_PKT_RDMA__RKEY];
-      wire [31:0] total = rdma[`EFA_PKT_RDMA__TOTAL];
-      wire [15:0] payload = length1 - RDMA_BYTES;
-      wire [31:0] requested = rdma[`EFA_PKT_RDMA__COUNT];
-      wire [32:0] last = {1'b0, rdma[`EFA_PKT_RDMA__OFFSET]}
-          + (request1 ? {1'b0, requested} : {17'd0, payload});
-      wire wrong_request = requested > REQUEST_MOST || payload != 16'd0;
-      wire beyond = last > {1'b0, total} || (request1 && wrong_request);
-      // An operation without bytes needs no key.
-      wire long_key = rkey[31:24] != 8'd0 && total != 32'd0;
-      wire near1 = src_node1[15:NODE_W] == {(16 - NODE_W) {1'b0}};
-      wire [PEER_W-1:0] known1 = row[PEER_W*src_node1[LANE_W-1:0]+:PEER_W];
-      wire checks = valid1_q && (write1 || request1) && !cut1 && !blocked_rd_data && there && key_fits;
-      // A response: its read, then the region of that. The read does not find it again, so no earlier
-      // packet of its QP may park any more.
-      wire finds = valid1_q && response1 && !cut1 && !blocked_rd_data;
-      reg looked_up_q;
-      reg found_q;
-      wire asks_region = finds && looked_up_q && found_q && !asked_q;
-      wire found_looked = looked_up_q && (!found_q || looked);
-      wire [31:0] found_id = s_found_read[`EFA_READ_CTX__ID];
-      wire [31:0] offset = rdma[`EFA_PKT_RDMA__OFFSET];
-      wire [7:0] sent_status = rdma[`EFA_PKT_RDMA__STATUS];
-      wire looked;
-      wire ready;
-      wire covered;
-      wire wrong;
-      wire [31:0] length;
-      reg asked_q;
-      reg peer_q;
-      assign asks1 = checks && !asked_q && !valid2_q;
-      assign holds1 = response1 ? finds && !found_looked
-          : ((checks || asked_q) && !looked) || (request1 && request_q);
-      assign m_look_valid = finds && !looked_up_q && !valid2_q;
-      assign found1 = finds && found_q;
-      assign peer1 = peer_q;
-      assign region1 = covered && !wrong;
-      wire [1:0] access = response1 ? `EFA_MR_ACCESS__LOCAL_WRITE_W2
-          : request1 ? `EFA_MR_ACCESS__REMOTE_READ_W2 : `EFA_MR_ACCESS__REMOTE_WRITE_W2;
-
-      reg [`EFA_READ_LOOK__W-1:0] look;
-      reg [`EFA_READ_PLACED__W-1:0] placed;
-      reg [`EFA_READ_JOB__W-1:0] request;
-      always @* begin
-        look[`EFA_READ_LOOK__ID] = rdma[`EFA_PKT_RDMA__READ_ID];
-        look[`EFA_READ_LOOK__NODE] = src_node1;
-        look[`EFA_READ_LOOK__QP_NUM] = dst_qpn1;
-        look[`EFA_READ_LOOK__OFFSET] = offset;
-        look[`EFA_READ_LOOK__BYTES] = payload;
-        placed[`EFA_READ_PLACED__ID] = found_id;
-        placed[`EFA_READ_PLACED__SLOT] = offset[17:16];
-        placed[`EFA_READ_PLACED__BYTES] = payload;
-        placed[`EFA_READ_PLACED__STATUS] = sent_status != OK ? sent_status
-            : region1 ? OK : `EFA_IO_COMP_STATUS__LOCAL_ERROR_INVALID_LKEY;
-        request[`EFA_READ_JOB__NODE] = src_node1;
-        request[`EFA_READ_JOB__QPN] = {{(12 - QPN_W) {1'b0}}, dst_qpn1[QPN_W-1:0]};
-        request[`EFA_READ_JOB__QP_NUM] = dst_qpn1;
-        request[`EFA_READ_JOB__DST_QPN] = header1[`EFA_PKT_HDR__SRC_QPN];
-        request[`EFA_READ_JOB__PD] = qp_pd;
-        request[`EFA_READ_JOB__RKEY] = rkey[23:0];
-        request[`EFA_READ_JOB__ADDR] = rdma[`EFA_PKT_RDMA__REMOTE_ADDR];
-        request[`EFA_READ_JOB__TOTAL] = total;
-        request[`EFA_READ_JOB__OFFSET] = offset;
-        request[`EFA_READ_JOB__COUNT] = requested[16:0];
-        request[`EFA_READ_JOB__READ_ID] = rdma[`EFA_PKT_RDMA__READ_ID];
-      end
-      assign m_look_data = look;
-      assign placed1 = placed;
-
-      // An accepted read request that is not empty leaves for its responses.
-      reg request_q;
-      reg [`EFA_READ_JOB__W-1:0] request_data_q;
-      wire accepted = step && request1 && refusal1 == OK && !blocked_rd_data && requested != 32'd0;
-      assign m_request_valid = request_q;
-      assign m_request_data  = request_data_q;
-
-      efa_mr_check #(
-          .USER_W(1)
-      ) u_region (
-          .clk(clk),
-          .rst(rst),
-          .m_init_done(regions_init),
-          .s_mr_valid(s_mr_valid),
-          .s_mr_index(s_mr_index),
-          .s_mr_data(s_mr_data),
-          .s_valid(asks1 || asks_region),
-          .s_ready(ready),
-          .s_key(response1 ? s_found_read[`EFA_READ_CTX__LKEY] : rkey[23:0]),
-          .s_pd(response1 ? s_found_read[`EFA_READ_CTX__PD] : qp_pd),
-          .s_addr(response1 ? s_found_read[`EFA_READ_CTX__ADDR] : rdma[`EFA_PKT_RDMA__REMOTE_ADDR]),
-          .s_len(response1 ? s_found_read[`EFA_READ_CTX__TOTAL] : total),
-          .s_access(access),
-          .s_user(!response1 && (beyond || long_key)),
-          .m_valid(looked),
-          .m_ready(step),
-          .m_ok(covered),
-          .m_loc(loc1),
-          .m_len(length),
-          .m_user(wrong)
-      );
-
-      always @(posedge clk) begin
-        peer_q  <= near1 && known1[AH_W];
-        asked_q <= !rst && !step && (asked_q || asks1 || asks_region);
-        looked_up_q <= !rst && !step && (looked_up_q || (m_look_valid && m_look_ready));
-        if (m_look_valid && m_look_ready) found_q <= s_found;
-        request_q <= !rst && (accepted || (request_q && !m_request_ready));
-        if (accepted) request_data_q <= request;
-      end
-
-      wire unused_bits = &{1'b0, rdma, known1, ready, length, s_found_read, found_id};
-
-      `EFA_CHECK(!(asks1 && !ready), "efa_rx_validate: look-up not accepted at once")
-    end else begin : g_sends
-      assign asks1 = 1'b0;
-      assign holds1 = 1'b0;
-      assign peer1 = 1'b0;
-      assign region1 = 1'b0;
-      assign loc1 = {LOC_W{1'b0}};
-      assign regions_init = 1'b1;
-      assign found1 = 1'b0;
-      assign placed1 = {`EFA_READ_PLACED__W{1'b0}};
-      assign m_look_valid = 1'b0;
-      assign m_look_data = {`EFA_READ_LOOK__W{1'b0}};
-      assign m_request_valid = 1'b0;
-      assign m_request_data = {`EFA_READ_JOB__W{1'b0}};
-      wire unused_regions = &{1'b0, s_mr_valid, s_mr_index, s_mr_data, m_look_ready, s_found, s_found_read,
-                              m_request_ready};
-    end
-  endgenerate
 
   reg [7:0] refusal1;  // of an RDMA packet
   always @* begin
@@ -463,13 +335,11 @@ module efa_rx_validate #(
       job_valid_q <= 1'b0;
       err_q <= 1'b0;
       settle_q <= 2'd0;
-      init_q <= {(ROW_W + 1) {1'b0}};
     end else begin
       valid1_q <= (s_pkt_valid && s_open) || stays1;
       valid2_q <= step || (valid2_q && !m_end_valid);
       if (job_space) job_valid_q <= s_rsp_valid && !parks;
       err_q <= (job_accepted && endless_q) || (err_q && !m_err_ready);
-      if (initializing) init_q <= init_q + 1'b1;
     end
   end
 
@@ -534,7 +404,7 @@ module efa_rx_validate #(
   assign m_job_check[`EFA_RX_CHECK__DESCS] = descs_q;
   assign st_qkey_valid = job_accepted && wrong_key_q;
 
-  wire unused_bits = &{1'b0, desc0, desc1, qpc_rd_data, ah_pd, ah_node, s_ah_data, dst_qpn0, header0,
+  wire unused_bits = &{1'b0, desc0, desc1, qpc_rd_data, dst_qpn0, header0,
                        header1, header2, need2_q[16], src_node1, job_cpl, job_qpn, rdma2, s_cfg_profile};
 
 endmodule
