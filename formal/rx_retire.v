@@ -20,6 +20,7 @@ module fv_rx_retire #(
     input wire s_flushed,
     input wire s_drain,
     input wire s_fetches_drained,
+    input wire s_request_waits,
     input wire [1:0] s_drops,
     input wire pick
 );
@@ -74,6 +75,7 @@ module fv_rx_retire #(
       .s_flushed(s_flushed),
       .s_drain(s_drain),
       .s_fetches_drained(s_fetches_drained),
+      .s_request_waits(s_request_waits),
       .m_drained(m_drained),
       .s_drops(s_drops),
       .st_drop_valid(st_drop_valid),
@@ -268,9 +270,10 @@ module fv_rx_retire #(
       p_only : assert (!(m_ack_tx_valid && m_ack_tx_ready) || pop);
       p_entry : assert (!(mine && m_ack_tx_valid) || !own || entries_q - number_q <= 16'd64);
       p_drops : assert (drops_left_q == drops + dropped[0] + dropped[1]);
-      p_drain : assert (!m_drained || (before_p_q == 0 && before_f_q == 0 && s_fetches_drained));
+      p_drain :
+      assert (!m_drained || (before_p_q == 0 && before_f_q == 0 && s_fetches_drained && !s_request_waits));
       p_drain_ends :
-      assert (!(draining && before_p_q == 0 && before_f_q == 0 && s_fetches_drained) || m_drained);
+      assert (!(draining && before_p_q == 0 && before_f_q == 0 && s_fetches_drained && !s_request_waits) || m_drained);
       c_data : cover (ends && writes && data_q == 2);
       c_completion : cover (ends && completes && completes_q == 2);
       c_slot : cover (m_free_valid && m_free_slot == 8'd5);

@@ -547,8 +547,8 @@ module efa_rx_engine #(
       .s_released(released),
       .s_flushed(flush_valid && flush_ready),
       .s_drain(s_drain_valid && idle),
-      // A read request that was accepted has left.
-      .s_fetches_drained(fetches_drained && !m_request_valid),
+      .s_fetches_drained(fetches_drained),
+      .s_request_waits(m_request_valid),
       .m_drained(s_drain_ready),
       .s_drops({drop_validated, drop_in}),
       .st_drop_valid(m_st_valid[`EFA_STAT__DROP]),

@@ -2,7 +2,8 @@
 // efa_rx_retire - retires jobs in order: completion after the data, acknowledgement after both.
 //
 // In    s_job every job; s_written: the data of a job was accepted; s_done_entry: a CQE was
-//       accepted; s_stored, s_released packets stored and released; s_flushed flushed WQEs received
+//       accepted; s_stored, s_released packets stored and released; s_flushed flushed WQEs received;
+//       s_request_waits: an accepted read request has not left
 // Out   m_rxc completions; m_ack_tx acknowledgements; m_free a slot of the packet buffer; m_done
 //       descriptors reported; statistics; m_drained, for one cycle: everything that was inside when
 //       s_drain rose has left
@@ -47,6 +48,7 @@ module efa_rx_retire #(
     input  wire s_flushed,
     input  wire s_drain,
     input  wire s_fetches_drained,
+    input  wire s_request_waits,
     output wire m_drained,
 
     input wire [1:0] s_drops,
@@ -157,7 +159,7 @@ module efa_rx_retire #(
   reg draining_q;
   wire [15:0] packets_left = packets_fence_q - packets_out_q;
   wire [15:0] flushed_left = flushed_fence_q - flushed_out_q;
-  assign m_drained = draining_q && s_fetches_drained
+  assign m_drained = draining_q && s_fetches_drained && !s_request_waits
       && (packets_left == 16'd0 || packets_left[15])
       && (flushed_left == 16'd0 || flushed_left[15]);
 

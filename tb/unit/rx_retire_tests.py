@@ -25,7 +25,7 @@ class Bench:
         # Jobs whose payload may be written while they are still queued.
         self.most_ahead = 1 << int(dut.JOBS_LOG2.value)
         zero(dut, "s_written", "s_done_entry", "s_stored", "s_released", "s_flushed", "s_drain",
-             "s_fetches_drained", "s_drops")  # fmt: skip
+             "s_fetches_drained", "s_request_waits", "s_drops")  # fmt: skip
         self.jobs = StreamDriver(dut, "s_job", gaps, ["data"])
         self.rxc = StreamMonitor(dut, "m_rxc", stalls, ["data"], on_beat=self._completion)
         self.ack_tx = StreamMonitor(dut, "m_ack_tx", stalls, ["data"], on_beat=self._ack)
@@ -186,7 +186,7 @@ async def a_drain_waits_at_any_count(dut):
     items inside and no others."""
     gates = {"s_stored": "s_released", "s_flushed": "s_job_valid"}
     zero(dut, "s_written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_ack_tx_ready")
-    zero(dut, *gates, *gates.values())
+    zero(dut, "s_request_waits", *gates, *gates.values())
     dut.s_fetches_drained.value = 1
     dut.s_job_data.value = INTERNAL.rx_job.pack(packet=0)
     await clock_and_reset(dut)
@@ -266,7 +266,7 @@ async def a_drain_waits_for_each_power_of_two(dut):
     left."""
     entries = {"s_stored": "s_released", "s_flushed": "s_job_valid"}
     zero(dut, "s_written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_ack_tx_ready")
-    zero(dut, *entries, *entries.values())
+    zero(dut, "s_request_waits", *entries, *entries.values())
     dut.s_job_data.value = INTERNAL.rx_job.pack(packet=0)
     dut.s_fetches_drained.value = 1
     await clock_and_reset(dut)
@@ -361,6 +361,28 @@ async def drain_waits_for_what_is_inside(dut):
             bench.job(packet=0, complete=1)
         await bench.settle()
         assert dut.m_drained.value == 0
+
+
+@cocotb.test()
+async def drain_waits_for_a_read_request(dut):
+    """data.rx_retire.request: A drain waits until no accepted read request waits to leave; its
+    packet may have left before."""
+    bench = Bench(dut)
+    await bench.start()
+    dut.s_fetches_drained.value = 1
+    for packets in (0, 1, 3):
+        for _ in range(packets):
+            await pulse(dut, "s_stored")
+        dut.s_request_waits.value = 1
+        drain = cocotb.start_soon(bench.drain())
+        await ClockCycles(dut.clk, 2)
+        for _ in range(packets):
+            bench.job()
+        await bench.settle()
+        assert not drain.done(), f"drained with a read request, {packets} packets"
+        dut.s_request_waits.value = 0
+        await ClockCycles(dut.clk, 6)
+        assert drain.done(), "never drained"
 
 
 @cocotb.test()
