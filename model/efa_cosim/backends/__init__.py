@@ -38,7 +38,8 @@ def open_backend(name: str, **options: Any) -> Backend | list[Backend]:
     - `nodes`: number of devices on one fabric; above 1 the result is a list with a Backend for each
     - `node_id`: number of a single device in the fabric, default 1
     - `profile`: attributes that the device reports, `default`, `recorded` (those of the device of
-      the recorded sessions) or `cosim` (more page translations, long timeouts)
+      the recorded sessions), `cosim` (more page translations, long timeouts) or `basic` (neither
+      RDMA nor RNR retry)
     - `interface`: minor interface version that the device reports, default that of the profile
     - `fabric`: a fabric file with paths, loss and other faults (docs/fabric.md); its nodes are the
       devices
