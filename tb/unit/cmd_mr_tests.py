@@ -337,6 +337,7 @@ async def remote_permissions_with_the_capability(dut):
     """admin.cmd_mr.profile"""
     unit = Regions(dut)
     await unit.start()
+    dut.s_cfg_profile.value = list(PROFILES).index("basic")
     for name in ("remote_read_enable", "remote_write_enable"):
         await unit.refused(region(**{name: 1}), Code.REG_MR, ILLEGAL)
     dut.s_cfg_profile.value = 1

@@ -7,6 +7,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa_cosim.layouts.defs import (
     INTERNAL,
     LIMITS,
+    PROFILES,
     AdminAqCompletionStatus,
     AdminAqOpcode,
     AdminCreateQpCmd,
@@ -212,7 +213,7 @@ async def pairs_live_and_go(dut, slow):
     common = {"live": 1, "pd": 1, "uar": 2, "rcqn": 4}
     assert unit.context(0) == unpack(pack(
         **common, srd=1, qp_num=first.qp_num, scqn=3, sq_log=10, wqe128=1, rq_live=1,
-        rq_base=RQ >> 6, rq_log=5))  # fmt: skip
+        rq_base=RQ >> 6, rq_log=5, rnr_retry=PROFILES.default.rnr_retry))  # fmt: skip
     assert unit.context(1) == unpack(pack(**common, qp_num=second.qp_num, scqn=4, sq_line=2048))
     unit.observed()
     assert unit.numbers.consumed[Kind.CQ, 4] == 3 and unit.numbers.consumed[Kind.PD, 1] == 2
@@ -244,15 +245,17 @@ async def request_ids_of_64_bits(dut):
 
 
 @cocotb.test()
-@cocotb.parametrize(profile=[0, 1])
+@cocotb.parametrize(profile=range(len(PROFILES)))
 async def any_pairs(dut, profile):
     """admin.cmd_qp.any: random references, sizes, addresses and attributes are accepted; handles
     with one wrong bit are refused."""
     unit = Pairs(dut)
     await unit.start()
     dut.s_cfg_profile.value = profile
+    offers = list(PROFILES.values())[profile]
+    rdma, long_ids, sub = bool(offers.max_rdma_size), profile != 1, offers.sub_cqs_per_cq - 1
     rng, numbers, qpn_w = unit.rng, unit.numbers, int(dut.QPN_W.value)
-    numbers.slow = bool(profile)
+    numbers.slow = profile == 1
     uars = rng.sample([1 << bit for bit in range(10)] + [0, 1023], 7)
     pds = [1 << bit for bit in range(10)] + [0, 1023]
     numbers.consumed.clear()
@@ -264,7 +267,7 @@ async def any_pairs(dut, profile):
         uar = uars[at % len(uars)]
         numbers.give(Kind.CQ, cqn, uar=uar)
         of_uar[uar].append(cqn)
-        await unit.cq_made(cqn, long_id=at & 1 & ~profile)
+        await unit.cq_made(cqn, long_id=at & 1 & long_ids)
     live, pack, unpack = {}, INTERNAL.qpc.pack, INTERNAL.qpc.unpack
     attributes = {}
     for _ in range(90):
@@ -282,7 +285,7 @@ async def any_pairs(dut, profile):
         fields = {"pd": pd, "uar": uar, "send_cq_idx": scqn, "recv_cq_idx": rcqn,
                   "qp_type": 1 + srd, "rq_base_addr": base, "depth": 1 << log,
                   "sq_base_addr": unit.sq, "stride": 64 << wide,
-                  "unsolicited_write_recv": profile & rng.getrandbits(1),
+                  "unsolicited_write_recv": rdma & rng.getrandbits(1),
                   "rq": 0 if rq_log is None else 1 << rq_log}  # fmt: skip
         name, width = rng.choice((("pd", 16), ("uar", 16), ("send_cq_idx", 32),
                                   ("recv_cq_idx", 32)))  # fmt: skip
@@ -296,7 +299,7 @@ async def any_pairs(dut, profile):
         response = await unit.create(**fields)
         number = (generation << qpn_w | index) % 65536
         assert (response.qp_num, response.qp_handle) == (number, number)
-        assert (response.send_sub_cq_idx, response.recv_sub_cq_idx) == (0, profile)
+        assert (response.send_sub_cq_idx, response.recv_sub_cq_idx) == (0, sub)
         place = uar * LIMITS.db_page_bytes + 8 * index
         assert (response.sq_db_offset, response.rq_db_offset) == (place, place + 4)
         page, found = (n for op, kind, n in numbers.reported if kind == Kind.LLQ)
@@ -304,7 +307,7 @@ async def any_pairs(dut, profile):
         assert response.llq_descriptors_offset == page * LIMITS.llq_page_bytes
         reported = {"live": 1, "pd": pd, "uar": uar, "scqn": scqn, "rcqn": rcqn, "srd": srd,
                 "qp_num": number, "sq_log": log, "wqe128": wide, "sq_line": 64 * page,
-                "rsub": profile, "rnr_retry": 7 * (srd and profile),
+                "rsub": sub, "rnr_retry": offers.rnr_retry * srd,
                 "unsolicited": fields["unsolicited_write_recv"]}  # fmt: skip
         if rq_log is not None:
             reported |= {"rq_live": 1, "rq_base": base >> 6, "rq_log": rq_log}
@@ -318,9 +321,9 @@ async def any_pairs(dut, profile):
         qkey, psn, rnr = rng.getrandbits(32), rng.getrandbits(32), rng.randrange(8)
         assert await unit.modify(number, S.INIT, qkey=qkey, cur_qp_state=S.RESET) == 0
         assert await unit.modify(number, S.RTR, cur_qp_state=S.INIT) == 0
-        retry = {"rnr_retry": rnr} if srd and profile else {}
+        retry = {"rnr_retry": rnr} if srd and rdma else {}
         assert await unit.modify(number, S.RTS, sq_psn=psn, **retry) == 0
-        left = rnr if retry else 7 * (srd and profile)
+        left = rnr if retry else offers.rnr_retry * srd
         assert await unit.query(number) == (S.RTS, qkey, psn, left, 0)
         reported |= {"state": S.RTS, "qkey": qkey, "rnr_retry": left}
         assert unit.context(index) == unpack(pack(**reported))
@@ -371,7 +374,7 @@ async def states_and_attributes(dut, slow):
     response = await unit.create()
     handle = response.qp_handle
     assert (response.send_sub_cq_idx, response.recv_sub_cq_idx) == (0, 1)
-    assert await unit.query(handle) == (S.RESET, 0, 0, 7, 0)
+    assert await unit.query(handle) == (S.RESET, 0, 0, 0, 0)
     assert await unit.modify(handle, S.RTR) == ILLEGAL
     assert await unit.modify(handle, S.INIT, qkey=0x8001_0203) == 0
     assert await unit.modify(handle, S.RTR) == 0

@@ -31,7 +31,7 @@ QKEY, GRH, NO_AH = 0xABCD, LIMITS.grh_bytes, LIMITS.reserved_ah
 STATES = AdminQpState
 TAKES = (STATES.RTR, STATES.RTS, STATES.SQD, STATES.SQE)
 REQUEST_MOST = 1 << 16  # bytes of a read request
-RECORDED = 1  # strap of the profile that reports RDMA
+RECORDED, BASIC = 1, 3  # straps of a profile that reports RDMA, and of the one that does not
 FIELDS = ["header", "rdma", "line", "slot"]
 
 
@@ -684,7 +684,7 @@ async def writes_match_the_rule(dut, pace):
         if kind in ("none", "failed") and bench.rings[qpn] and rng.random() < 0.7:
             bench.rings[qpn].popleft()
         if turn == 600:
-            bench.profile = dut.s_cfg_profile.value = 0
+            bench.profile = dut.s_cfg_profile.value = BASIC
     mismatch = STATUS.REMOTE_ERROR_FEATURE_MISMATCH
     assert {(code, mismatch) for code in RDMA} <= bench.outcomes
     if bench.reliable:
@@ -718,7 +718,7 @@ async def requests_match_the_rule(dut, pace):
             await bench.settle()
         if turn == 500:
             await bench.settle()
-            bench.profile = dut.s_cfg_profile.value = 0
+            bench.profile = dut.s_cfg_profile.value = BASIC
     await bench.settle()
     if bench.reliable:
         found = {status for code, status in bench.outcomes if code == PktOpcode.READ_REQUEST}
@@ -751,7 +751,7 @@ async def responses_match_the_rule(dut, pace):
             await bench.settle()
         if turn == 350:
             await bench.settle()
-            bench.profile = dut.s_cfg_profile.value = 0
+            bench.profile = dut.s_cfg_profile.value = BASIC
     await bench.settle()
     seen = bench.seen_responses
     if bench.reliable:
