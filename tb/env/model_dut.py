@@ -52,7 +52,7 @@ class ModelDut(ModelBackend):
         self,
         number: int,
         fabric: Fabric | Network,
-        profile: str = "default",
+        profile: str = "basic",
         fault: Callable[[str, Any], Any] = no_fault,
         **options: Any,
     ) -> None:
@@ -69,7 +69,7 @@ class ModelDut(ModelBackend):
     def several(
         cls,
         count: int,
-        profile: str = "default",
+        profile: str = "basic",
         fault: Callable[[str, Any], Any] = no_fault,
         **options: Any,
     ) -> list[Self]:
@@ -204,7 +204,7 @@ class ReliableDut(ModelDut):
         cls,
         description: FabricDescription,
         fault: Callable[[str, Any], Any] = no_fault,
-        profile: str = "default",
+        profile: str = "basic",
     ) -> list[Self]:
         """Returns the devices of a fabric under one scoreboard; their nodes are 1, 2 and so on."""
         network = Network(description)
@@ -217,6 +217,15 @@ class ReliableDut(ModelDut):
         for device in devices:
             device.watch(models, board)
         return devices
+
+    def flr(self) -> None:
+        super().flr()
+        self._shown("reset", {"step": defs.ResetStep.DONE})
+
+    def _shown(self, name: str, fields: dict[str, int]) -> None:
+        super()._shown(name, fields)
+        if name == "reset" and fields["step"] == defs.ResetStep.DONE:
+            self.publish(Event, defs.Ev.RESET, defs.EVENTS.reset.pack(**fields))
 
     def _tick(self) -> int:
         # Outputs of one cycle of the fabric have an order.

@@ -43,7 +43,7 @@ class Predictors:
     def __init__(
         self,
         memories: Sequence[Any],
-        profile: str = "default",
+        profile: str = "basic",
         nodes: Iterable[int] = range(1, 3),
         limits: dict[str, int] | None = None,
         transport: Callable[[Sequence[Predictor]], Transport] = DirectTransport,

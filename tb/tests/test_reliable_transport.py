@@ -42,7 +42,7 @@ def fabric(properties, overrides=()):
     return parse_fabric(str(text))
 
 
-def devices(properties=CLEAN, fault=no_fault, profile="default", overrides=()):
+def devices(properties=CLEAN, fault=no_fault, profile="basic", overrides=()):
     return ReliableDut.on_fabric(fabric(properties, overrides), fault, profile)
 
 
@@ -96,7 +96,7 @@ def test_messages_arrive_after_a_reset(name):
 
 @pytest.mark.parametrize("name", FABRICS)
 def test_messages_are_sent_again_after_rnr(name):
-    duts = devices(FABRICS[name], profile="recorded")
+    duts = devices(FABRICS[name], profile="default")
     reliable.not_ready(duts, random.Random(name))
     assert duts[0].board.check()["packets"] > 200
 
@@ -107,9 +107,10 @@ def test_rdma_operations_agree(name):
     assert mixed(duts)["packets"] > 100
 
 
-@pytest.mark.parametrize("scenario", [rdma_pair.refusals, rdma_pair.not_ready])
-def test_failed_rdma_operations_agree(scenario):
-    duts = devices(FABRICS["everything"], profile="recorded")
+@pytest.mark.parametrize(("scenario", "profile"), [
+    (rdma_pair.refusals, "recorded"), (rdma_pair.not_ready, "default")])  # fmt: skip
+def test_failed_rdma_operations_agree(scenario, profile):
+    duts = devices(FABRICS["everything"], profile=profile)
     scenario(duts, random.Random(3))
     assert duts[0].board.check()["packets"] > 100
 

@@ -50,7 +50,7 @@ IN_HOST = [
 TWO_DEVICES = [send.two_devices, recv.unknown_peer, stress.everything]
 
 
-def run(scenario, seed, count=1, profile="default", limits=None):
+def run(scenario, seed, count=1, profile="basic", limits=None):
     devices = ModelDut.several(count, profile, limits=limits)
     for device in devices:
         device.store_buffer = StoreBuffer.drawn(seed)
