@@ -3,8 +3,8 @@
 //
 // In    s_cmd: a CREATE_QP or MODIFY_QP command; s_state, s_srd: current state and type of the QP
 // Out   m_create_illegal, m_modify_illegal; of a valid creation m_wqe128, m_sq_log, m_rq_log and
-//       m_pages_log of the ring in LLQ memory; with SQ_HOST the send queue lies in
-//       host memory and the command must have its address
+//       m_pages_log of the ring in LLQ memory; with SQ_HOST the send queue lies in host memory
+//       and the command must have its address
 // Time  same cycle
 `default_nettype none
 `include "efa_defs.vh"

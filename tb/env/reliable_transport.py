@@ -131,8 +131,6 @@ class ReliableTransport:
         self._receivers = [self._receiver(device) for device in range(len(devices))]
         # Accepted packets that the device has not reported, by opcode, sender and receiver.
         self._unreported: list[Counter[tuple[int, ...]]] = [Counter() for _ in devices]
-        # Devices whose reset has not ended, also of a function-level reset: they take no packet.
-        self._down = [False for _ in devices]
         self._outcomes: list[dict[tuple[int, int], Outcomes]] = [{} for _ in devices]
         # Packets that the model holds while bus mastering is off.
         self._held: list[deque[SrdHdrFields]] = [deque() for _ in devices]
@@ -368,7 +366,7 @@ class ReliableTransport:
         """Executes a packet if the rules of the receiver pass it, or takes an acknowledgement."""
         device, packet = one.device, one.data
         predictor = self._devices[device]
-        if predictor.resetting or predictor.device.in_reset or self._down[device]:
+        if predictor.unfinished:  # a reset; no packet enters
             return
         self._clock.now = one.cycle
         self._unreported[device][_reported(packet)] += 1
@@ -570,7 +568,6 @@ class ReliableTransport:
 
     def drained(self, device: int, cycle: int) -> None:
         """Forgets sessions and outcomes of a device; its quiet time begins."""
-        self._down[device] = True
         self._receivers[device] = self._receiver(device)
         self._receivers[device].begin_quiet(cycle)
         self._outcomes[device].clear()
@@ -583,7 +580,6 @@ class ReliableTransport:
 
     def done(self, device: int, cycle: int) -> None:
         """Begins the quiet time again: a device counts it from the end of the reset."""
-        self._down[device] = False
         self._receivers[device].begin_quiet(cycle)
 
     def outstanding(self, device: int) -> list[str]:

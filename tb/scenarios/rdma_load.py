@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from efa_cosim.host.driver_objects import Access
-from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, create_all_handles
+from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node
 from efa_cosim.host.queue_pair import RdmaWr, Sge
 from efa_cosim.layouts.defs import AdminGetStatsType
-from tb.scenarios.reliable import PATIENCE, RNR_CYCLES, STATE, STATUS
+from tb.scenarios.reliable import PATIENCE, RNR_CYCLES, STATE, STATUS, nodes_of
 
 if TYPE_CHECKING:
     from random import Random
@@ -111,12 +111,6 @@ class Way:
         assert self.b.buffer.read(0, 64) == bytes(64), f"{where}: bytes in the buffer of a receive"
 
 
-def _nodes(backends: tuple[Backend, Backend]) -> list[Node]:
-    nodes = [Node(backend, seed=n) for n, backend in enumerate(backends)]
-    create_all_handles(nodes)
-    return nodes
-
-
 class Statistics:
     """The statistics of two nodes: what their counters have gained since the creation."""
 
@@ -161,7 +155,7 @@ def operations(
 ) -> None:
     """Operations of many sizes on three queue pairs; some writes are inline, some have an
     immediate. Both nodes count them and their bytes."""
-    near, far = _nodes(backends)
+    near, far = nodes_of(backends)
     statistics, done, moved = Statistics(near, far), 0, 0
     for turn in range(rounds):
         ways = [Way(near, far, rng, inline, reads) for inline in (32, 32, INLINE)]
@@ -184,7 +178,7 @@ def operations(
 def refusals(backends: tuple[Backend, Backend], rng: Random, reads: bool) -> None:
     """Each wrong operation completes once with the status of decision 0010, is counted as failed,
     and changes nothing."""
-    near, far = _nodes(backends)
+    near, far = nodes_of(backends)
     statistics, op = Statistics(near, far), "read" if reads else "write"
     way = Way(near, far, rng, reads=reads)
     other = Way(near, far, rng, reads=reads)
@@ -242,7 +236,7 @@ def refusals(backends: tuple[Backend, Backend], rng: Random, reads: bool) -> Non
 
 def not_ready(backends: tuple[Backend, Backend], rng: Random) -> None:
     """Writes with an immediate wait for a receive; writes without one do not wait for them."""
-    near, far = _nodes(backends)
+    near, far = nodes_of(backends)
     patient, hasty = Way(near, far, rng), Way(near, far, rng)
     hasty.a.qp.modify(STATE.RTS, rnr_retry=1)
     for way in (patient, hasty):
@@ -263,7 +257,7 @@ def not_ready(backends: tuple[Backend, Backend], rng: Random) -> None:
 def endings(backends: tuple[Backend, Backend], rng: Random, reads: bool, rounds: int = 8) -> None:
     """Regions and queue pairs go while operations are open: each completes once, and those of other
     queue pairs are not changed."""
-    near, far = _nodes(backends)
+    near, far = nodes_of(backends)
     lasting = Way(near, far, rng, reads=reads)
     ends: list[tuple[set[int], Callable[[Way], Any]]] = [
         ({STATUS.LOCAL_ERROR_INVALID_LKEY}, lambda way: near.driver.dereg_mr(way.local.l_key)),
@@ -290,7 +284,7 @@ def removed_targets(backends: tuple[Backend, Backend], rng: Random, rounds: int 
     """Queue pairs are destroyed or reset while reads of their memory are served: no byte that is
     written after the response arrives at the reader. The number of a destroyed one is used again at
     once. Returns the statuses of the reads."""
-    near, far = _nodes(backends)
+    near, far = nodes_of(backends)
     lasting = Way(near, far, rng, reads=True)
     seen: set[int] = set()
     for turn in range(rounds):

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from efa_cosim.host.driver_objects import Access
-from efa_cosim.host.endpoints import QKEY, UD, Endpoint, Node, create_all_handles
+from efa_cosim.host.endpoints import QKEY, UD, Endpoint, Node
 from efa_cosim.host.queue_pair import RdmaWr, Sge, meta_desc
 from efa_cosim.host.verbs import gid_of
 from efa_cosim.layouts import defs
-from tb.scenarios.reliable import PATIENCE, RNR_CYCLES, STATE, STATUS
+from tb.scenarios.rdma_load import ALL, INLINE
+from tb.scenarios.reliable import PATIENCE, RNR_CYCLES, STATE, STATUS, nodes_of
 
 if TYPE_CHECKING:
     from random import Random
@@ -34,12 +35,10 @@ LARGEST = (16 * PAGE * 4 + 1, 16 * PAGE * 5 - 1)
 LONG = 160 * PAGE
 # Bytes of the ranges that operations read, and of those that they change.
 SPACE = 1 << 20
-INLINE = 80
 DEPTH = 64
 MESSAGE_BYTES = 8928
 SLOT_BYTES = 9088
 SLOTS = 24
-ALL = Access(local_write=True, remote_write=True, remote_read=True)
 
 
 class Pair:
@@ -177,13 +176,6 @@ def range_of(address: int, length: int) -> dict[str, int]:
     return {"length": length, "buf_addr_lo": address & 0xFFFF_FFFF, "buf_addr_hi": address >> 32}
 
 
-def between(backends: Sequence[Any]) -> tuple[Node, Node]:
-    """Returns the nodes of two devices that know each other."""
-    near, far = (Node(backend, seed=n) for n, backend in enumerate(backends))
-    create_all_handles((near, far))
-    return near, far
-
-
 def settle(backends: Sequence[Any], pairs: Sequence[Pair]) -> None:
     """Waits until the devices are idle, and takes the completions of all receives."""
     for backend in backends:
@@ -195,7 +187,7 @@ def settle(backends: Sequence[Any], pairs: Sequence[Pair]) -> None:
 def mixed(backends: Sequence[Any], rng: Random, rounds: int = 3, count: int = 8) -> None:
     """Sends, writes with and without immediate or inline bytes, and reads, of all sizes; on three
     queue pairs in each direction."""
-    near, far = between(backends)
+    near, far = nodes_of(backends)
     pairs = [
         Pair(way[0], way[1], rng, *options)
         for way in ((near, far), (far, near))
@@ -291,7 +283,7 @@ def refusals(backends: Sequence[Any], rng: Random) -> None:
 
     A refused write with immediate consumes no receive.
     """
-    near, far = between(backends)
+    near, far = nodes_of(backends)
     for way in ((near, far), (far, near)):
         pair, other = Pair(*way, rng), Pair(*way, rng, INLINE)
         cases = {size: wrong_operations(pair, size) for size in (1, 2 * PAGE + 1, 40 * PAGE)}
@@ -329,34 +321,29 @@ def refusals(backends: Sequence[Any], rng: Random) -> None:
             assert one["status"] == STATUS.LOCAL_ERROR_UNSUPPORTED_OP
 
 
-def statistics(backends: Sequence[Any], rng: Random, whole: bool = False, rounds: int = 2) -> None:
-    """Reads the statistics of both devices after sends and writes, valid and refused.
-
-    `whole`: also after reads, and all statistics of the initiator.
-    """
-    near, far = between(backends)
+def statistics(backends: Sequence[Any], rng: Random, rounds: int = 2) -> None:
+    """Reads the statistics of both devices after sends, reads and writes, valid and refused."""
+    near, far = nodes_of(backends)
     pair = Pair(near, far, rng)
-    kinds = list(STATISTICS)
     for _ in range(rounds):
         pair.begin()
         pair.receive()
         for _ in range(6):
             pair.send(rng.choice(SMALL))
-            for op in (READ, WRITE)[not whole :]:
+            for op in (READ, WRITE):
                 pair.rdma(op, rng.choice(SIZES), imm=op == WRITE and rng.random() < 0.5)
                 pair.rdma(op, 5 * PAGE, statuses=(STATUS.REMOTE_ERROR_BAD_ADDRESS,), r_key=7)
         pair.finish()
         settle(backends, (pair,))
-        for kind in kinds if whole else (STATISTICS.BASIC,):
-            near.driver.get_stats(kind)
-        for kind in kinds:
-            far.driver.get_stats(kind)
+        for node in (near, far):
+            for kind in STATISTICS:
+                node.driver.get_stats(kind)
 
 
 def not_ready(backends: Sequence[Any], rng: Random, rounds: int = 2) -> None:
     """Writes with immediate wait for their receives, or end with RNR after as many retries as the
     queue pair has; operations without an immediate wait for none."""
-    near, far = between(backends)
+    near, far = nodes_of(backends)
     patient, hasty, back = Pair(near, far, rng), Pair(near, far, rng), Pair(far, near, rng)
     hasty.a.qp.modify(STATE.RTS, rnr_retry=2)
     for _ in range(rounds):
@@ -379,7 +366,7 @@ def not_ready(backends: Sequence[Any], rng: Random, rounds: int = 2) -> None:
 def regions_go(backends: Sequence[Any], rng: Random, rounds: int = 12) -> None:
     """Deregisters a region of either side while operations use it: each operation completes once,
     with OK or the error of its region; operations on other regions complete with OK."""
-    near, far = between(backends)
+    near, far = nodes_of(backends)
     lasting = Pair(near, far, rng)
     lasting.receive()
     for turn in range(rounds):

@@ -95,13 +95,19 @@ def poll_sends(out: Stream, into: Stream, without: Collection[int] = ()) -> None
         poll(out, into, 1, without)
 
 
+def nodes_of(backends: Sequence[Any]) -> list[Node]:
+    """Returns the nodes of devices; each has address handles of all."""
+    nodes = [Node(backend, seed=n) for n, backend in enumerate(backends)]
+    create_all_handles(nodes)
+    return nodes
+
+
 def exchange(backends: Sequence[Any], rng: Random, rounds: int = 6, pairs: int = 3) -> None:
     """Sends SRD and UD messages of all sizes in both directions at once.
 
     Each SRD message arrives once. A datagram may be lost or duplicated; what arrives is intact.
     """
-    nodes = [Node(backend, seed=n) for n, backend in enumerate(backends)]
-    create_all_handles(nodes)
+    nodes = nodes_of(backends)
     ways: list[tuple[Stream, Stream]] = []
     for kind in (*(SRD,) * pairs, UD):
         there = streams(nodes, rng, kind)
@@ -220,8 +226,7 @@ def endings(backends: Sequence[Any], rng: Random, rounds: int = 16) -> None:
     A message arrives at most once. It arrives if its send completes with OK, and does not if the
     peer has refused it.
     """
-    nodes = [Node(backend, seed=n) for n, backend in enumerate(backends)]
-    create_all_handles(nodes)
+    nodes = nodes_of(backends)
     lasting = streams(nodes, rng)
     order = [rng.sample(ENDINGS, len(ENDINGS)) for _ in range(rounds // len(ENDINGS))]
     for turn, kind in enumerate(itertools.chain.from_iterable(order)):
@@ -282,8 +287,7 @@ def check_ended(
 def not_ready(backends: Sequence[Any], rng: Random, rounds: int = 3) -> None:
     """Sends to a queue pair without posted receives: each message is retried until its receive is
     posted, or ends with RNR after as many retries as the queue pair has."""
-    nodes = [Node(backend, seed=n) for n, backend in enumerate(backends)]
-    create_all_handles(nodes)
+    nodes = nodes_of(backends)
     patient, back = streams(nodes, rng)
     hasty, other = streams(nodes, rng)
     hasty.source.qp.modify(STATE.RTS, rnr_retry=2)

@@ -108,7 +108,7 @@ def batches(backends: Sequence[Any], rng: Random) -> None:
 
 
 def raw(end: Endpoint, wqes: Any) -> list[Any]:
-    """Posts WQEs of any content in one batch; returns the completion statuses in their order.
+    """Posts WQEs of any content in one batch; returns their completion statuses in their order.
 
     Sends that are refused here complete before those that have reached the peer.
     """

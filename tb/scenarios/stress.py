@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, create_all_handles, pattern
+from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
 from efa_cosim.layouts import defs
+from tb.scenarios.reliable import nodes_of
 
 if TYPE_CHECKING:
     from random import Random
@@ -82,8 +83,7 @@ def every_queue(backends: Sequence[Any], rng: Random) -> None:
 
 def everything(backends: Sequence[Any], rng: Random, rounds: int = 40, queues: int = 12) -> None:
     """Sends on queues of all kinds and depths, all sizes, all devices; each round is checked."""
-    nodes = [Node(backend, seed=n) for n, backend in enumerate(backends)]
-    create_all_handles(nodes)
+    nodes = nodes_of(backends)
     limit = nodes[0].driver.mtu
     ends = [
         Endpoint(nodes[n % len(nodes)], rng.choice((UD, SRD)), depth=32,

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from efa_cosim.host.endpoints import QKEY, SRD, Endpoint, Node, create_all_handles
+from efa_cosim.host.endpoints import QKEY, SRD, Endpoint, Node
 from efa_cosim.host.queue_pair import SendWr
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
 from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK
 from efa_cosim.transport.sender import REFUSALS
-from tb.scenarios.reliable import poll, poll_sends, streams
+from tb.scenarios.reliable import nodes_of, poll, poll_sends, streams
 
 if TYPE_CHECKING:
     from random import Random
@@ -173,8 +173,7 @@ def untrusted_peer(
     Each message between the victims arrives once and intact, and no other byte of their memory
     changes. Raises Attack or AssertionError otherwise.
     """
-    nodes = [Node(backend, seed=n) for n, backend in enumerate(backends)]
-    create_all_handles(nodes)
+    nodes = nodes_of(backends)
     there = streams(nodes, rng)
     ways = [there, there[::-1]]
     prey = [Prey(node, source) for node in nodes]

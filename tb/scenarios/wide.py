@@ -15,7 +15,7 @@ from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
 from efa_cosim.host.verbs import Context, gid_of
 from efa_cosim.layouts import defs
 from efa_cosim.transport.sender import REFUSALS
-from tb.scenarios.peer import SILENT, Peer
+from tb.scenarios.peer import SILENT, Peer, await_quiet_end
 from tb.scenarios.send import exchange
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ def any_header(backends: Sequence[Any], rng: Random, count: int = 4000) -> None:
     """
     backend = backends[0]
     node = Node(backend)
+    await_quiet_end(backend)
     ends = []
     for kind in (UD, SRD, SRD):
         cq = node.context.create_cq(1024)
@@ -150,7 +151,7 @@ def any_header(backends: Sequence[Any], rng: Random, count: int = 4000) -> None:
             valid = buffer.addr, 4096, buffer.l_key
             drawn = tuple(rng.getrandbits(bits) for bits in (64, 16, 24))
             qp.post_recv_many([rng.getrandbits(16)], *rng.choice((valid, drawn)))
-        backend.inject(packet(rng, qp, qkey, backend.node_id))
+        backend.inject(packet(rng, qp, qkey, backend.node_id, number))
         if number % 64 == 63:
             backend.settle()
             for _, one, _ in ends:
@@ -178,13 +179,27 @@ def any_acknowledgement(backends: Sequence[Any], rng: Random, sends: int = 48) -
     assert list(done["status"]) == given
 
 
-def packet(rng: Random, qp: Any, qkey: int, node_id: int) -> bytes:
-    """Draws a packet of a peer."""
+def packet(rng: Random, qp: Any, qkey: int, node_id: int, number: int) -> bytes:
+    """Draws a packet of a peer; `number` is that of the packet.
+
+    Most SRD packets are in sessions of their own, with a header that the transport accepts.
+    """
     if rng.random() < 0.2:
         return rng.randbytes(1 + rng.randrange(3 * defs.PktHdr.SIZE))
     length = rng.choice((0, rng.randrange(64), rng.randrange(3000)))
     opcode = rng.choice((OPCODE.SRD_ACK, OPCODE.UD_SEND, OPCODE.SRD_SEND, OPCODE.SRD_SEND))
     data = b"" if opcode == OPCODE.SRD_ACK else rng.randbytes(length)
+    if opcode == OPCODE.SRD_SEND and rng.random() < 0.8:
+        sources = [node for node in range(1 << defs.LIMITS.node_w) if node != node_id]
+        srd = defs.SrdHdr(
+            opcode=opcode, length=len(data), flags=rng.getrandbits(1), src_qpn=rng.getrandbits(16),
+            dst_qpn=qp.number if rng.random() < 0.9 else rng.getrandbits(16),
+            qkey=qkey if rng.random() < 0.9 else rng.getrandbits(32),
+            psn=rng.getrandbits(32), behind=rng.getrandbits(8), session=1 + number,
+            path=rng.getrandbits(3), imm=rng.getrandbits(32), src_node=rng.choice(sources),
+            dst_node=node_id,
+        )  # fmt: skip
+        return srd.pack() + data
     header = defs.PktHdr(
         opcode=opcode, length=len(data), flags=rng.getrandbits(8), src_qpn=rng.getrandbits(16),
         dst_qpn=qp.number if rng.random() < 0.9 else rng.getrandbits(16),

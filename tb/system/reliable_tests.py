@@ -142,10 +142,9 @@ class WritesWithImmediateWaitForReceivesUnderLoss(WritesWithImmediateWaitForRece
 
 
 @pyuvm.test(timeout_time=200, timeout_unit="ms")
-class StatisticsOfSendsAndWritesAgree(Rdma):
+class StatisticsOfAllOperationsAgree(Rdma):
     """reliable.rdma.statistics"""
 
-    # Not `whole`: the RTL does not count reads and its own writes (decision 0011).
     work = staticmethod(rdma_pair.statistics)
     least = 100
 

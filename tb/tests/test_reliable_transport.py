@@ -117,7 +117,7 @@ def test_failed_rdma_operations_agree(scenario, profile):
 
 def test_statistics_of_all_operations_agree():
     duts = devices(CLEAN, profile="recorded")
-    rdma_pair.statistics(duts, random.Random(4), whole=True)
+    rdma_pair.statistics(duts, random.Random(4))
     assert duts[0].board.check()["admin responses"] > 30
 
 
@@ -302,7 +302,7 @@ def test_a_read_without_progress_requests_no_bytes():
         return packet
 
     duts = devices(CLEAN, kept, "recorded")
-    pair = rdma_pair.Pair(*rdma_pair.between(duts), random.Random(5))
+    pair = rdma_pair.Pair(*reliable.nodes_of(duts), random.Random(5))
     network = duts[1].device.transport.endpoint.network
     send, start = network.send, duts[0].cycles
 
@@ -332,7 +332,7 @@ class FirstPayload:
 
 def test_a_read_that_completes_before_its_bytes_is_found():
     duts = devices(CLEAN, FirstPayload(), "recorded")
-    pair = rdma_pair.Pair(*rdma_pair.between(duts), random.Random(5))
+    pair = rdma_pair.Pair(*reliable.nodes_of(duts), random.Random(5))
     pair.rdma(rdma_pair.READ, 5000)
     with pytest.raises(Difference, match="CQE was written before its payload"):
         pair.finish()
@@ -340,7 +340,7 @@ def test_a_read_that_completes_before_its_bytes_is_found():
 
 def test_a_write_that_is_acknowledged_before_its_bytes_is_found():
     duts = devices(CLEAN, FirstPayload(), "recorded")
-    pair = rdma_pair.Pair(*rdma_pair.between(duts), random.Random(5))
+    pair = rdma_pair.Pair(*reliable.nodes_of(duts), random.Random(5))
     pair.rdma(rdma_pair.WRITE, 100)
     pair.finish()
     [piece] = duts[0].models.devices[1].payload

@@ -4,6 +4,7 @@ deregistration."""
 
 import cocotb
 
+from efa_cosim.boundary.backend import profile_strap
 from efa_cosim.host.page_list import mem_addr
 from efa_cosim.layouts.defs import (
     INTERNAL,
@@ -248,7 +249,7 @@ async def any_regions(dut):
     one wrong bit are refused."""
     unit = Regions(dut)
     await unit.start()
-    dut.s_cfg_profile.value = 1
+    dut.s_cfg_profile.value = profile_strap("recorded")
     rng, numbers = unit.rng, unit.numbers
     domains = [1 << bit for bit in range(10)] + [0, 1023]
     numbers.consumed.clear()
@@ -337,10 +338,10 @@ async def remote_permissions_with_the_capability(dut):
     """admin.cmd_mr.profile"""
     unit = Regions(dut)
     await unit.start()
-    dut.s_cfg_profile.value = list(PROFILES).index("basic")
+    dut.s_cfg_profile.value = profile_strap("basic")
     for name in ("remote_read_enable", "remote_write_enable"):
         await unit.refused(region(**{name: 1}), Code.REG_MR, ILLEGAL)
-    dut.s_cfg_profile.value = 1
+    dut.s_cfg_profile.value = profile_strap("recorded")
     _, reported = await unit.reg(remote_read_enable=1, remote_write_enable=1)
     assert (reported.remote_read, reported.remote_write, reported.local_write) == (1, 1, 0)
 

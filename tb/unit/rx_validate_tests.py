@@ -7,6 +7,7 @@ from collections import Counter, deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
+from efa_cosim.boundary.backend import profile_strap
 from efa_cosim.layouts.defs import (
     INTERNAL,
     LIMITS,
@@ -31,7 +32,7 @@ QKEY, GRH, NO_AH = 0xABCD, LIMITS.grh_bytes, LIMITS.reserved_ah
 STATES = AdminQpState
 TAKES = (STATES.RTR, STATES.RTS, STATES.SQD, STATES.SQE)
 REQUEST_MOST = 1 << 16  # bytes of a read request
-RECORDED, BASIC = 1, 3  # straps of a profile that reports RDMA, and of the one that does not
+RECORDED, BASIC = profile_strap("recorded"), profile_strap("basic")
 FIELDS = ["header", "rdma", "line", "slot"]
 
 

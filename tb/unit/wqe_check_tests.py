@@ -5,6 +5,7 @@ completely."""
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
+from efa_cosim.boundary.backend import profile_strap
 from efa_cosim.layouts.defs import (
     EVENTS,
     INTERNAL,
@@ -25,8 +26,8 @@ READ, WRITE = IoSendOpType.RDMA_READ, IoSendOpType.RDMA_WRITE
 REQUEST = 1 << 16  # bytes of a read request, but the last
 EMPTY = (1 << INTERNAL.srd_send.fields["part"][1]) - 1  # number of a request of 0 bytes
 PACKET, DONE, BARRIER = range(3)
-RECORDED = list(PROFILES).index("recorded")
 COPIED = ("qpn", "msg", "srd", "qp_num", "scqn", "ssub", "req_id", "req_id_ex", "sent", "send")
+DEFAULT, RECORDED = profile_strap("default"), profile_strap("recorded")
 MTU = [profile.mtu for profile in PROFILES.values()]
 # Bytes of a packet of a write, except the last one.
 UNIT = [1 << mtu.bit_length() - 1 for mtu in MTU]
@@ -36,7 +37,7 @@ MALFORMED = [{"meta_desc": 0}, {"first": 0}, {"last": 0}, {"comp_req": 0}, {"met
 
 
 class Bench:
-    def __init__(self, dut, stalls=0.0, gaps=0.0, profile=1):
+    def __init__(self, dut, stalls=0.0, gaps=0.0, profile=RECORDED):
         self.dut, self.rng, self.profile = dut, rng_for("wqe_check"), profile
         self.reliable = int(dut.RELIABLE.value)
         self.regions, self.handles, self.gens = Regions(self.rng), {}, {}
@@ -283,8 +284,8 @@ class Bench:
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.0, 0.4), (0.3, 0.3)])
 async def wqes_and_their_faults(dut, pace):
     """data.wqe_check.rule: Valid WQEs and WQEs with up to three faults get the specified status, in
-    both profiles."""
-    bench = Bench(dut, *pace, profile=int(pace[0] == 0))
+    two profiles."""
+    bench = Bench(dut, *pace, profile=DEFAULT if pace[0] else RECORDED)
     await bench.start()
     rng, seen = bench.rng, set()
     for index in range(256):

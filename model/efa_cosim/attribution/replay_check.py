@@ -11,11 +11,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from efa_cosim.cycle.receiving import WINDOW_PLACES
+
 OPEN, QUIET, PASSING = range(3)
 # Parked packets that stop new packets, and the period of passes over the list in cycles.
 MANY, PERIOD = 58, 64
 FRONT = 2
-WINDOW = 2
 
 
 class _Store:
@@ -210,7 +211,7 @@ def validate(
             store.step(not bypass and space, comes_in)
         if taken_front:
             (passed if window else front).popleft()
-        if window and front and len(passed) < WINDOW:
+        if window and front and len(passed) < WINDOW_PLACES:
             passed.append((front.popleft(), cycle + window))
         if moved is not None:
             front.append(moved)

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from efa_cosim.boundary.events import field, of_kind, where
-from efa_cosim.cycle.acknowledgements import shown
 from efa_cosim.cycle.costs import SCAN, SCAN_CYCLES
 from efa_cosim.cycle.stages import LINE, Shape, Stages, shape
 from efa_cosim.cycle.timelines import (
@@ -176,8 +175,8 @@ def _acknowledgements(
         return None
     left = of_kind(run.events, "ackout")["cycle"].astype(np.int64) - base
     came = where(run.events, "rx_last", opcode=int(defs.PktOpcode.SRD_ACK))["cycle"]
-    return Acknowledgements(left, came.astype(np.int64) - base,
-                            shown(np.sort(timelines["cqe"]), left))
+    shows = np.searchsorted(np.sort(timelines["ackout"]), left, side="right")
+    return Acknowledgements(left, came.astype(np.int64) - base, shows)
 
 
 def _reads(timelines: MessageTimelines, made: Shape, run: Run, base: int) -> Reads:

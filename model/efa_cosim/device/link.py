@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import PktHdrFields
@@ -80,16 +79,13 @@ class Link(Protocol):
         """State as plain values."""
 
 
-@dataclass(slots=True)
-class _Packet:
-    """A packet of a message that is sent again after RNR; the names are those of `transmit`."""
+class _Packet(NamedTuple):
+    """A packet of a message that is sent again after RNR, as `transmit` takes it.
 
-    opcode: int
-    src_qpn: int
-    dst_qpn: int
-    qkey: int
-    imm: int | None
-    node: int
+    `header` are the values from `opcode` to `node`.
+    """
+
+    header: tuple[int, int, int, int, int | None, int]
     body: bytes
     read_again: Callable[[], bytes] | None
 
@@ -127,7 +123,7 @@ class DirectLink:
             self.next_psn[node] = (psn + 1) & _COUNT_MASK
             if rnr_retry == MAX_RNR_RETRY and message_id is not None:
                 self._sent.setdefault(message_id, {})[psn] = _Packet(
-                    opcode, src_qpn, dst_qpn, qkey, imm, node, body, read_again
+                    (opcode, src_qpn, dst_qpn, qkey, imm, node), body, read_again
                 )
         if device.on_packet is not None:
             device.on_packet(PktHdrFields.pack(
@@ -168,8 +164,7 @@ class DirectLink:
                 except Gone as gone:
                     self.datapath.sends.outcome(message_id, gone.status)
                     continue
-                self.transmit(one.opcode, one.src_qpn, one.dst_qpn, one.qkey, one.imm, one.node,
-                              body, message_id, one.read_again, MAX_RNR_RETRY)  # fmt: skip
+                self.transmit(*one.header, body, message_id, one.read_again, MAX_RNR_RETRY)
 
     def watch(self, message_id: int) -> None:
         """Nothing is lost, so nothing is late."""
