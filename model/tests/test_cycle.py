@@ -3,7 +3,6 @@
 
 import itertools
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,12 +38,10 @@ def altered(folder, module, path, key, by):
     return Stages(folder)
 
 
-@pytest.mark.parametrize("reliable", [0, 1])
 @pytest.mark.parametrize("kind", ["SRD", "UD"])
 @pytest.mark.parametrize("size", SIZES)
-def test_an_idle_device_does_what_the_stages_define(kind, size, reliable):
-    work = Workload(kind=kind, size=size, messages=2, read_latency=200, net_latency=70,
-                    reliable=reliable)
+def test_an_idle_device_does_what_the_stages_define(kind, size):
+    work = Workload(kind=kind, size=size, messages=2, read_latency=200, net_latency=70)
     expected = Stages().moments(work)
     expected.pop("seen")
     assert idle(work) == expected
@@ -60,8 +57,8 @@ def test_a_wqe_of_128_bytes_does_what_the_stages_define(size):
 
 def test_every_stage_of_the_way_follows_its_module(tmp_path):
     plain = Stages()
-    for kind, size, reliable in itertools.product(("SRD", "UD"), (8, 64), (0, 1)):
-        work = Workload(kind=kind, size=size, messages=2, reliable=reliable)
+    for kind, size in itertools.product(("SRD", "UD"), (8, 64)):
+        work = Workload(kind=kind, size=size, messages=2)
         for stage, _ in plain.way(work):
             modules = [path for path in stage.cost if path not in plain.parameters]
             for path in dict.fromkeys(modules):
@@ -73,7 +70,7 @@ def test_every_stage_of_the_way_follows_its_module(tmp_path):
 
 
 def test_a_visit_of_the_transport_delays_a_message_by_one_cycle():
-    work = Workload(size=32, messages=2, reliable=1)
+    work = Workload(size=32, messages=2)
     found = [int(simulate(work, clocks=Clocks(phase, 0)).latency[0]) for phase in range(256)]
     usual = Stages().moments(work)["done"] - Stages().moments(work)["db"]
     # When it is posted, and when it is resolved.
@@ -81,24 +78,23 @@ def test_a_visit_of_the_transport_delays_a_message_by_one_cycle():
 
 
 def test_a_congestion_window_limits_the_packets_in_flight():
-    work = Workload(size=32, depth=256, batch=16, messages=1024, net_latency=4000, reliable=1)
-    timelines, plain = simulate(work), simulate(replace(work, reliable=0))
+    work = Workload(size=32, depth=256, batch=16, messages=1024, net_latency=4000)
+    timelines = simulate(work)
     # The first window of packets leaves together, the next one after a round trip.
     left = np.sort(timelines["tx_first"])
     window = defs.TRANSPORT.cwnd_initial
     assert left[window - 1] - left[0] < 100 and left[window] - left[0] > 2 * work.net_latency
-    assert timelines.end.max() > plain.end.max() + 2 * work.net_latency
 
 
 def test_acknowledgements_show_several_packets():
-    timelines = simulate(Workload(size=32, queues=8, depth=64, batch=16, messages=1024, reliable=1))
+    timelines = simulate(Workload(size=32, queues=8, depth=64, batch=16, messages=1024))
     left, arrived = timelines["ackout"], timelines["ack"]
     assert 1 < len(np.unique(left)) < 1024 and len(np.unique(left)) == len(np.unique(arrived))
     assert (left > timelines["cqe"]).all() and (timelines["done"] > arrived).all()
 
 
 def test_a_packet_that_would_be_sent_again_is_an_error():
-    work = Workload(size=0, depth=256, batch=16, messages=1024, read_latency=500, reliable=1)
+    work = Workload(size=0, depth=256, batch=16, messages=1024, read_latency=500)
     with pytest.raises(Retransmission, match="longer than the timeout"):
         simulate(work)
 

@@ -38,12 +38,10 @@ def measurements(tmp_path_factory):
     return [measurement.as_dict() for job in read_grid(path).jobs() for measurement in measure(job)]
 
 
-@pytest.mark.parametrize("reliable", [0, 1])
 @pytest.mark.parametrize("kind", ["SRD", "UD"])
 @pytest.mark.parametrize("size", [0, 32, 64, 1024])
-def test_an_idle_device_reads_wqes_as_the_stages_define(kind, size, reliable):
-    work = Workload(kind=kind, size=size, messages=2, read_latency=200, sq_host=1,
-                    reliable=reliable)
+def test_an_idle_device_reads_wqes_as_the_stages_define(kind, size):
+    work = Workload(kind=kind, size=size, messages=2, read_latency=200, sq_host=1)
     expected = Stages().moments(work)
     expected.pop("seen")
     assert idle(work) == expected

@@ -30,17 +30,10 @@ BUSY = Workload(size=64, queues=4, depth=16, batch=4, gap=40, messages=1024)
     Workload(size=200, queues=64, depth=16, batch=16, policy="random", messages=2048),
     Workload(size=80, queues=4, depth=64, batch=8, entry_bytes=128, messages=1024),
     Workload(kind="UD", size=128, queues=4, depth=32, batch=2, messages=1024),
-    Workload(size=0, depth=256, batch=16, messages=1024, read_latency=500),
+    Workload(size=0, depth=128, batch=16, messages=1024, read_latency=500),
     Workload(size=32, queues=4, gap=20, depth=16, messages=4096),
     Workload(size=64, queues=8, batch=2, depth=16, gap=40, messages=4096, policy="in_order"),
-    *(Workload(kind=kind, size=size, messages=8, reliable=1) for kind in ("SRD", "UD")
-      for size in (0, 32, 512)),
-    Workload(size=32, depth=64, batch=16, messages=1024, reliable=1),
-    Workload(size=64, queues=8, depth=64, batch=16, messages=2048, reliable=1),
-    Workload(size=4096, queues=4, depth=8, messages=256, reliable=1),
-    Workload(size=200, queues=64, depth=16, batch=16, messages=2048, reliable=1),
-    Workload(size=64, queues=8, depth=64, batch=16, messages=2048, sq_host=1, reliable=1),
-    Workload(kind="UD", size=128, queues=4, depth=32, batch=2, messages=1024, reliable=1),
+    Workload(size=64, queues=8, depth=64, batch=16, messages=2048, sq_host=1),
 ], ids=str)  # fmt: skip
 def test_parts_sum_to_the_latency_of_every_message(work):
     record = recorded(work)
@@ -49,14 +42,13 @@ def test_parts_sum_to_the_latency_of_every_message(work):
     assert all(cause for part in parts for cause in part.waits)
 
 
-@pytest.mark.parametrize("reliable", [0, 1])
-def test_an_idle_device_causes_no_wait(reliable):
-    parts = attribute(recorded(Workload(size=256, messages=3, reliable=reliable))).parts
+def test_an_idle_device_causes_no_wait():
+    parts = attribute(recorded(Workload(size=256, messages=3))).parts
     assert not any(part.wait.any() for part in parts)
 
 
 def test_waits_of_the_reliable_transport_have_their_causes():
-    work = Workload(size=64, queues=8, depth=64, batch=16, messages=2048, reliable=1)
+    work = Workload(size=64, queues=8, depth=64, batch=16, messages=2048)
     found = {one.cause for one in causes(attribute(recorded(work)).parts)}
     assert found >= {
         "congestion window of the peer full", "PSN window of the peer full", "turn of the peer",

@@ -30,7 +30,7 @@ from efa_cosim.sweep.cache import sources
 from tb.cycle.grid_job import Chunk
 from tb.cycle.pictures import draw
 from tb.cycle.points import drawn, fixed
-from tb.cycle.timed import build_of, parameters, run_timed
+from tb.cycle.timed import parameters, run_timed
 from tb.runner import RunFailed
 from tb.simulators import ROOT, simulator_missing
 from tb.system_run import build_system
@@ -152,8 +152,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with Progress("cycle-grid") as progress:
             progress.phase(f"{len(points)} points; building the device")
-            for build in sorted({build_of(work) for work in points}):
-                build_system("verilator", parameters(*build))
+            for sq_host in sorted({work.sq_host for work in points}):
+                build_system("verilator", parameters(sq_host))
         rows = run(points, options.seed, options.jobs, options.cluster)
     except (RunFailed, GridFailed) as error:
         print(error, file=sys.stderr)

@@ -32,7 +32,6 @@ def fixed() -> list[Workload]:
     - size x queues x window x latency; store buffer policies; datagrams; 128-byte WQEs; CQ
       doorbells
     - send queues in host memory
-    - the reliable transport: size x queues x window; datagrams; send queues in host memory
     - open loops below capacity
     """
     found = [sized(size=size, queues=queues, depth=depth, batch=batch, read_latency=latency)
@@ -52,13 +51,6 @@ def fixed() -> list[Workload]:
                   (32, 64, 512, 4096), ((1, 1, 1), (2, 4, 1), (8, 16, 4), (8, 64, 16)))]
     found += [sized(size=size, queues=8, depth=32, batch=8, entry_bytes=128, sq_host=1)
               for size in (32, 80, 512)]
-    found += [sized(size=size, queues=queues, depth=depth, batch=batch, reliable=1)
-              for size, queues, (depth, batch) in itertools.product(
-                  (32, 64, 512, 4096), (1, 8, 32), WINDOWS)]
-    found += [sized(kind="UD", size=size, queues=8, depth=16, batch=4, reliable=1)
-              for size in (32, 1024)]
-    found += [sized(size=size, queues=8, depth=64, batch=16, sq_host=1, reliable=1)
-              for size in (32, 64, 4096)]
     found += [opened(size, latency, load) for size, latency, load in itertools.product(
         (32, 64, 1024), READ_LATENCIES, LOADS)]
     return found
@@ -88,9 +80,8 @@ def drawn(count: int, seed: int) -> list[Workload]:
             entry_bytes=entry, cq_batch=chance.choice((0, 0, 1, 4, 16)),
             policy=chance.choice(tuple(POLICIES)), seed=chance.randrange(1 << 31),
             read_latency=chance.choice((60, 125, 250, 500, 1000)),
-            write_latency=chance.choice((60, 60, 30, 200)), sq_host=chance.choice((0, 0, 0, 1)),
-            reliable=chance.choice((0, 1)))
-        if not (work.reliable and retransmits(work)):
+            write_latency=chance.choice((60, 60, 30, 200)), sq_host=chance.choice((0, 0, 0, 1)))
+        if not retransmits(work):
             found.append(work)
     return found
 

@@ -13,10 +13,11 @@ from efa_cosim.cycle.workload import Workload
 from efa_cosim.report.crossover import BUS, MOST_K
 from efa_cosim.sweep.workloads import on_backend
 
-ALONE = [Workload(kind=kind, size=size, read_latency=wait, messages=3, sq_host=1)
+# Four messages, as in test_timed.py.
+ALONE = [Workload(kind=kind, size=size, read_latency=wait, messages=4, sq_host=1)
          for kind, size, wait in (("SRD", 32, 125), ("SRD", 64, 333), ("SRD", 4096, 125),
                                   ("UD", 64, 125), ("UD", 8, 500))]
-ALONE += [Workload(size=80, entry_bytes=128, messages=3, sq_host=1)]
+ALONE += [Workload(size=80, entry_bytes=128, messages=4, sq_host=1)]
 LOADED = [
     Workload(size=32, depth=16, batch=16, messages=1024, sq_host=1),
     Workload(size=32, queues=8, depth=64, batch=16, messages=2048, sq_host=1),
@@ -27,9 +28,6 @@ LOADED = [
     Workload(kind="UD", size=128, queues=4, depth=32, batch=2, messages=1024, sq_host=1),
     Workload(size=64, queues=4, depth=16, batch=4, entry_bytes=128, messages=512, sq_host=1),
 ]
-# As in test_timed.py.
-RELIABLE_ALONE = [replace(work, reliable=1, messages=4) for work in ALONE]
-RELIABLE_LOADED = [replace(work, reliable=1) for work in LOADED]
 
 
 def least(found):
@@ -46,10 +44,9 @@ def timelines(sim, seed):
 
 
 def test_llq_saves_one_round_trip_and_the_same_few_cycles_on_rtl_and_model(timelines):
-    works = ALONE + RELIABLE_ALONE
-    llq = [replace(work, sq_host=0) for work in works]
+    llq = [replace(work, sq_host=0) for work in ALONE]
     found = {}
-    for work, slow, fast in zip(works, timelines(works), timelines(llq), strict=True):
+    for work, slow, fast in zip(ALONE, timelines(ALONE), timelines(llq), strict=True):
         modelled = least(simulate(work)) - least(simulate(replace(work, sq_host=0)))
         real = least(slow) - least(fast)
         assert real == modelled, f"{work}: {real} cycles on the RTL, {modelled} modelled"
@@ -60,8 +57,7 @@ def test_llq_saves_one_round_trip_and_the_same_few_cycles_on_rtl_and_model(timel
 
 def test_a_message_alone_is_exact_stage_by_stage(timelines):
     table = Stages()
-    works = ALONE + RELIABLE_ALONE
-    for work, real in zip(works, timelines(works), strict=True):
+    for work, real in zip(ALONE, timelines(ALONE), strict=True):
         expected = table.moments(work)
         expected.pop("seen")
         found = {name: int((real[name][1:] - real["bell"][1:]).min()) for name in MILESTONES
@@ -70,7 +66,6 @@ def test_a_message_alone_is_exact_stage_by_stage(timelines):
 
 
 def test_under_load_with_wqes_in_host_memory(timelines):
-    works = LOADED + RELIABLE_LOADED
-    for work, real in zip(works, timelines(works), strict=True):
+    for work, real in zip(LOADED, timelines(LOADED), strict=True):
         row = compare(work, real, simulate(work))
         assert all(row["met"].values()), (str(work), row["error"], row["rtl"], row["parts_at"])

@@ -85,14 +85,14 @@ def run_timed(
 
     `again` simulates workloads that are cached, too.
     """
-    builds = sorted({build_of(work) for work in works})
+    builds = {work.sq_host for work in works}
     if len(builds) > 1:
         found = {}
         for build in builds:
-            same = [work for work in works if build_of(work) == build]
+            same = [work for work in works if work.sq_host == build]
             found[build] = iter(run_timed(same, sim, seed, again))
-        return [next(found[build_of(work)]) for work in works]
-    params = parameters(*builds[0])
+        return [next(found[work.sq_host]) for work in works]
+    params = parameters(works[0].sq_host)
     folder = _kept(sim, params)
     places = [folder / f"{_digest(f'{seed} {json.dumps(work.as_dict())}')}.npz" for work in works]
     missing = {place: work for place, work in zip(places, works, strict=True)
@@ -108,14 +108,9 @@ def run_timed(
     return [_load(place) for place in places]
 
 
-def build_of(work: Workload) -> tuple[int, int]:
-    """Returns what tells the builds of the device apart."""
-    return work.sq_host, work.reliable
-
-
-def parameters(sq_host: int, reliable: int) -> dict[str, int]:
+def parameters(sq_host: int) -> dict[str, int]:
     """Returns the RTL parameters of a build."""
-    return ({"SQ_HOST": 1} if sq_host else {}) | {"RELIABLE": reliable}
+    return {"SQ_HOST": 1} if sq_host else {}
 
 
 def _simulate(

@@ -226,12 +226,10 @@ async def workloads(dut: Any) -> None:
 
     def run() -> None:
         for number, work in enumerate(wanted):
-            # The reliable transport learns from what it sends, and begins again after a reset.
-            if number == 0 or work.reliable:
-                node = Node(backend)
-                drained = where(backend.events(), "reset", step=1)["cycle"][-1]
-                if work.reliable:
-                    open_session(node)
+            # The transport learns from what it sends, and begins again after a reset.
+            node = Node(backend)
+            drained = where(backend.events(), "reset", step=1)["cycle"][-1]
+            open_session(node)
             context = node.context
             context.wc = type(context.wc)(context.wc._sink, work.policy, work.seed)
             found: dict[str, Any]

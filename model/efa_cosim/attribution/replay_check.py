@@ -90,7 +90,7 @@ def validate(
     passes    cycle, modulo PERIOD, of the periodic pass over the list
     over      cycles in which a descriptor read has ended
     verdicts  of a message: cycle in which it left the checks; at most `places` are in the checks
-    window    cycles of a packet in efa_rx_window, 0 without it
+    window    cycles of a packet in efa_rx_window
     """
     ways = {message: Way() for _, message in enters}
     arrivals, ends_of_reads = deque(enters), deque(over)
@@ -131,9 +131,7 @@ def validate(
         is_open = state == OPEN and not full
         if not is_open:
             held[cycle] = state
-        new = front[0] if front else None
-        if window:
-            new = passed[0][0] if passed and passed[0][1] <= cycle else None
+        new = passed[0][0] if passed and passed[0][1] <= cycle else None
         offered = waiting.head if state == PASSING else new if is_open else None
         offers = offered is not None and not ready
         begins = state == QUIET and one is None and two is None
@@ -210,8 +208,8 @@ def validate(
                 moved = store.head
             store.step(not bypass and space, comes_in)
         if taken_front:
-            (passed if window else front).popleft()
-        if window and front and len(passed) < WINDOW_PLACES:
+            passed.popleft()
+        if front and len(passed) < WINDOW_PLACES:
             passed.append((front.popleft(), cycle + window))
         if moved is not None:
             front.append(moved)

@@ -90,19 +90,17 @@ class Completing:
     """
 
     def __init__(
-        self, record: Record, table: Stages, receiving: Receiving, transport: Transport | None
+        self, record: Record, table: Stages, receiving: Receiving, transport: Transport
     ) -> None:
         timelines, work = record.timelines, record.timelines.work
         self.timelines, self.receiving = timelines, receiving
         srd = work.kind == "SRD"
-        # The cycle at the output is part of the latency from departure to finished send.
-        behind = (table.latency("efa_net_rx.acknowledgement") if srd else
-                  table.latency("efa_net_tx.done") - table.latency("efa_net_tx.flit"))
-        enters = timelines["ack" if srd else "tx_last"]
-        order = np.argsort(enters, kind="stable")
-        arrives = enters[order] + behind
-        if srd and transport is not None:
-            order, arrives = transport.resolved, transport.noted
+        order, arrives = transport.resolved, transport.noted
+        if not srd:
+            # The cycle at the output is part of the latency from departure to finished send.
+            behind = table.latency("efa_net_tx.done") - table.latency("efa_net_tx.flit")
+            order = np.argsort(timelines["tx_last"], kind="stable")
+            arrives = timelines["tx_last"][order] + behind
         self._sends = _Finished(arrives.tolist(), order.tolist(),
                                 None if srd else table.depth("efa_send_tracker.rest"))
         self._receives = receiving.order

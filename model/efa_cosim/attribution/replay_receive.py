@@ -45,7 +45,7 @@ class Receiving:
         timelines, at, work = self.timelines, self.table.latency, self.work
         gap = self._gap("rx_last", "rx_validated")
         rx_last = timelines["rx_last"].tolist()
-        window = at("efa_srd_receiver.packet") if work.reliable else 0
+        window = at("efa_srd_receiver.packet")
         ring = ((np.arange(work.total) // work.batch + 1) % work.queues).tolist()
         ways, self.order, held = validate(
             [(rx_last[message], message) for message in self.arrived], ring,
@@ -174,19 +174,17 @@ class Receiving:
     def _acknowledgements(self) -> list[tuple[int, int, list[int]]]:
         """Returns the acknowledgements: cycles in which each left and arrived, and the messages
         that it is the first one of."""
-        if not self.srd:
-            return []
-        timelines, acks = self.timelines, self.record.acks
-        left, came = timelines["ackout"].tolist(), timelines["ack"].tolist()
-        if acks is None:
-            return [(*both, [message]) for message, both in enumerate(zip(left, came, strict=True))]
-        order = np.argsort(timelines["cqe"], kind="stable")
+        acks, order = self.record.acks, np.argsort(self.timelines["cqe"], kind="stable")
         bounds = [0, *acks.shows.tolist()]
         return [(begin, end, order[first:last].tolist()) for begin, end, first, last in
                 zip(acks.left.tolist(), acks.came.tolist(), bounds, bounds[1:], strict=False)]
 
     def acknowledge(self, gap: Gap) -> None:
-        """Replays cqe to ackout: after earlier acknowledgements, between data packets."""
+        """Replays cqe to ackout: after earlier acknowledgements, between data packets.
+
+        An acknowledgement shows all outcomes before it. A packet whose outcome joins one that is
+        due may be faster than alone.
+        """
         timelines = self.timelines
         data = Busy(
             cycle
@@ -195,21 +193,7 @@ class Receiving:
             )
             for cycle in range(first, last + 1)
         )
-        if self.record.acks is not None:
-            self._build(gap, data)
-            return
-        before = -1
-        for message in np.argsort(timelines["ackout"], kind="stable").tolist():
-            gap.until(message, before + 1, "earlier acknowledgements")
-            gap.until(message, data.free(gap.at(message)), "data packets on the wire")
-            before = int(timelines["ackout"][message])
-
-
-    def _build(self, gap: Gap, data: Busy) -> None:
-        """Replays the acknowledgements of the reliable transport, which show all outcomes before
-        them. A packet whose outcome joins an acknowledgement that is due may be faster than alone.
-        """
-        at, cqe = self.table.latency, self.timelines["cqe"]
+        at, cqe = self.table.latency, timelines["cqe"]
         alone = sum(map(at, ("efa_cq.commit", "efa_rx_retire.entry", "efa_rx_outcome.due",
                              "efa_ack_build.due", "efa_net_tx.flit")))
         order = np.argsort(cqe, kind="stable")

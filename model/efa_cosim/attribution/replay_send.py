@@ -66,10 +66,9 @@ class Sending:
         table: Stages,
         services: Services,
         looked_at: Sequence[int],
-        transport: Transport | None = None,
+        transport: Transport,
     ) -> None:
-        """looked_at: cycles in which finished sends leave the output; transport: of the reliable
-        transport."""
+        """looked_at: cycles in which finished sends leave the output."""
         self.looked_at, self.transport = looked_at, transport
         self.record, self.table, self.services = record, table, services
         self.timelines, self.work, self.made = record.timelines, record.timelines.work, record.made
@@ -98,20 +97,10 @@ class Sending:
         rest = self._gap("tx_first", "tx_last")
         stages, space = Pipe(at("efa_wqe_check.entry")), _Room(self.table, made.flits, inline)
         wire = _Wire(self, out, rest)
-        skid = at("efa_skid.beat")
-        # Cycle in which each WQE left the scheduler's skid.
-        self.out_of_skid: list[int] = []
-        transport = self.transport
         for number, message in enumerate(self.order):
-            if transport is None:
-                into = stages.ready(int(timelines["wqe"][message]) + skid)
-                self.out_of_skid.append(into)
-            else:
-                into = transport.entered[number]
-                self.out_of_skid.append(transport.routed[number])
-                if work.kind == "SRD":
-                    transport.send(check, number)
-            shown = stages.enter(into)
+            if work.kind == "SRD":
+                self.transport.send(check, number)
+            shown = stages.enter(self.transport.entered[number])
             check.until(message, shown, "earlier WQEs at the checks")
             check.until(message, space.left, "earlier message without buffer space")
             checked = int(timelines["check"][message])
@@ -171,7 +160,7 @@ class Sending:
         consumed = timelines["wqe"][self.order].tolist()
         blocked: set[int] = set()
         for number in range(len(consumed) - 1):
-            blocked.update(range(consumed[number + 1] + 1, self.out_of_skid[number] + 1))
+            blocked.update(range(consumed[number + 1] + 1, self.transport.routed[number] + 1))
         posts = range(0, work.total, work.batch)
         bells = [(int(timelines["db"][post]), post // work.batch % work.queues) for post in posts]
         batch = work.batch
@@ -322,8 +311,7 @@ class _Wire:
         self._tx_first: list[int] = timelines["tx_first"].tolist()
         self._tx_last: list[int] = timelines["tx_last"].tolist()
         self._rd_cpl: list[int] = timelines["rd_cpl"].tolist()
-        srd, acks = sending.work.kind == "SRD", sending.record.acks
-        left = (timelines["ackout"] if acks is None else acks.left).tolist() if srd else []
+        left = sending.record.acks.left.tolist()
         self._acks = Busy(left)
         self._out = table.latency("efa_net_tx.flit") + 1
         self._past = table.latency("efa_tx.message") - 1

@@ -124,13 +124,12 @@ class Transport:
         state.sent[:] = order
         state.skid_in[:] = timelines["wqe"][order]
         state.r[R["item_n"]] = total
-        if record.acks is not None:
-            number_of = np.empty(total, np.int64)
-            number_of[order] = np.arange(total)
-            state.outcome_k[:] = number_of[np.argsort(timelines["cqe"], kind="stable")]
-            count = state.r[R["ack_come_n"]] = min(len(record.acks.came), total)
-            state.ack_shows[:count] = record.acks.shows[:count]
-            state.ack_in_at[:count] = record.acks.came[:count]
+        number_of = np.empty(total, np.int64)
+        number_of[order] = np.arange(total)
+        state.outcome_k[:] = number_of[np.argsort(timelines["cqe"], kind="stable")]
+        count = state.r[R["ack_come_n"]] = min(len(record.acks.came), total)
+        state.ack_shows[:count] = record.acks.shows[:count]
+        state.ack_in_at[:count] = record.acks.came[:count]
         steps, past = np.full((4, total), FAR, np.int64), np.zeros(total, np.int64)
         cycles = int(max(timelines.end.max(), timelines["done"].max())) + SETTLES
         sends, looks = np.zeros(cycles, np.int64), np.zeros(cycles, np.int64)
@@ -140,7 +139,7 @@ class Transport:
         steps[steps == FAR] = cycles
         self._steps, self._past = steps, past
         self.routed, self.entered = steps[ROUTED].tolist(), steps[ENTERED].tolist()
-        noted = int(state.r[R["acks_in"]])
+        noted = int(state.r[R["resolved_n"]])
         self.resolved, self.noted = state.incoming[:noted], state.note_due[:noted]
         self._at = state.resolved_at
         self._sends = Ledger(dict(enumerate(sends.tolist())), tuple(TO_SEND))

@@ -160,7 +160,7 @@ def _replay(record: Record, table: Stages, services: Services) -> _Replays:
     receiving = Receiving(record, table, services)
     receiving.validate()
     receiving.fabric()
-    transport = Transport(record, table) if timelines.work.reliable else None
+    transport = Transport(record, table)
     completing = Completing(record, table, receiving, transport)
     sending = Sending(record, table, services, completing.looked_at, transport)
     begins = sending.responses() if timelines.work.sq_host or not timelines.work.inline else ()
@@ -168,7 +168,7 @@ def _replay(record: Record, table: Stages, services: Services) -> _Replays:
     gaps = {(start, end): Gap(timelines[start], services[start, end])
             for start, end in services if (start, end) not in sending.gaps | receiving.gaps}
     gaps |= receiving.gaps
-    if transport is not None and ("ack", "done") in gaps:
+    if ("ack", "done") in gaps:
         transport.resolve(gaps["ack", "done"])
     completing.attribute(gaps)
     if ("cqe", "ackout") in gaps:

@@ -7,11 +7,9 @@ from __future__ import annotations
 from efa_cosim.cycle import engine
 from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.state import (
-    ACK,
     AT_COMPLETIONS,
     AT_HOST,
     AT_LINK,
-    AT_NETWORK,
     AT_SCATTER,
     AT_SCHEDULER,
     AT_SHOW,
@@ -29,7 +27,7 @@ from efa_cosim.cycle.state import (
 )  # fmt: skip
 from efa_cosim.cycle.timelines import Ints
 
-CREDITS, SEND_N, ACK_TAIL, ACKS_IN = R["credits"], R["send_n"], R["ack_tail"], R["acks_in"]
+CREDITS, SEND_N, RESOLVED_N = R["credits"], R["send_n"], R["resolved_n"]
 JOB_N, RETIRE_N, SC_JOB, SC_PIECE = R["job_n"], R["retire_n"], R["sc_job"], R["sc_piece"]
 SCAN_1, SCAN_2, SCAN_3 = R["walk_1"], R["walk_2"], R["walk_3"]
 SCAN_END, LEFT_BEATS, ISSUED = R["scan_end"], R["left_beats"], R["issued"]
@@ -116,8 +114,8 @@ def scatter(
 @engine
 def writes(
     now: int, c: Costs, r: Ints, at: Ints, write_beats: Ints, issued_at: Ints, taken_at: Ints,
-    out_at: Ints, ack_msg: Ints, ack_at: Ints, number_of: Ints, outcome_at: Ints, outcome_k: Ints,
-    unseen: Ints, beat_log: Ints, wake: Ints, reliable: bool
+    out_at: Ints, number_of: Ints, outcome_at: Ints, outcome_k: Ints, unseen: Ints, beat_log: Ints,
+    wake: Ints
 ) -> int:
     """Executes the host write stream: round robin of payload and completions, packet by packet."""
     payload, entry = FAR, FAR
@@ -164,17 +162,11 @@ def writes(
     wake[AT_COMPLETIONS] = NOW
     if kind == RECEIVE:
         at[CQE, message] = now
-        if c.srd and reliable:
+        if c.srd:
             tail = r[OUTCOME_N]
             outcome_at[tail], outcome_k[tail] = now + c.outcome, number_of[message]
             r[OUTCOME_N] += 1
             wake[AT_SHOW] = min(wake[AT_SHOW], outcome_at[tail] + c.due + 1)
-        elif c.srd:
-            tail = r[ACK_TAIL]
-            ack_msg[tail] = message
-            ack_at[tail] = now + c.acknowledge - c.out
-            r[ACK_TAIL] += 1
-            wake[AT_NETWORK] = min(wake[AT_NETWORK], ack_at[tail])
     else:
         at[DONE, message] = now
         at[SEEN, message] = now + c.visible
@@ -187,16 +179,15 @@ def writes(
 
 @engine
 def _finished(
-    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints,
-    reliable: bool
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints
 ) -> tuple[int, int]:
-    """Returns the next finished send, by acknowledgement or departure of its datagram: (message,
+    """Returns the next finished send, by its outcome or the departure of its datagram: (message,
     cycle), or (-1, cycle of the next)."""
     if c.srd:
-        if r[ACKED_N] == r[ACKS_IN]:
+        if r[ACKED_N] == r[RESOLVED_N]:
             return -1, FAR
         message = incoming[r[ACKED_N]]
-        due = note_due[r[ACKED_N]] if reliable else at[ACK, message] + c.ack_in
+        due = note_due[r[ACKED_N]]
         if due > now:
             return -1, due
         r[ACKED_N] += 1
@@ -214,8 +205,7 @@ def _finished(
 @engine
 def completions(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints, jobs: Ints,
-    out_at: Ints, gone_at: Ints, places: Ints, store: Ints, store_due: Ints, wake: Ints,
-    reliable: bool
+    out_at: Ints, gone_at: Ints, places: Ints, store: Ints, store_due: Ints, wake: Ints
 ) -> int:
     """Passes finished sends and receives to the completion engine, round robin."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
@@ -278,7 +268,7 @@ def completions(
         if r[STORE_HEAD] == tail:
             r[STORE_AT] = store_due[tail]
         r[STORE_TAIL] += 1
-    r[C1], later = _finished(now, c, r, at, sent, incoming, note_due, reliable)
+    r[C1], later = _finished(now, c, r, at, sent, incoming, note_due)
     # Items that move without another engine, and items still to be chosen.
     if r[C1] >= 0 or (r[C2] >= 0 and r[C3] < 0) or (r[CQ1] >= 0 and r[CQ2] < 0):
         return now + 1

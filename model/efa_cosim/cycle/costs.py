@@ -123,14 +123,11 @@ class Costs:
     handed: int
     # Completion and acknowledgement
     entry: int
-    acknowledge: int
-    ack_in: int
     left: int
     stored: int
     visible: int
     pushes: bool
     # Reliable transport
-    reliable: bool
     clock: int
     ticks: int
     tick_log: int
@@ -282,10 +279,6 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         store_beats=table.depth("efa_rx_scatter.store"),
         handed=at("efa_dma_wr.beat"),
         entry=at("efa_cq.entry") - COMPLETION_STAGES,
-        acknowledge=at("efa_cq.commit")
-        + at("efa_rx_retire.entry")
-        + at("efa_net_tx.acknowledgement"),
-        ack_in=at("efa_net_rx.acknowledgement") + at("efa_send_tracker.ack") - SRD_STAGES,
         left=at("efa_net_tx.done")
         - at("efa_net_tx.flit")
         + at("efa_send_tracker.done")
@@ -294,7 +287,6 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         visible=at("efa_dma_wr.beat") + work.write_latency,
         # Minimum delay of the completion of a read that is sent after a write.
         pushes=work.write_latency > work.read_latency,
-        reliable=bool(work.reliable),
         clock=clocks.since_reset,
         ticks=clocks.since_power_on,
         tick_log=TRANSPORT.tick_cycles.bit_length() - 1,

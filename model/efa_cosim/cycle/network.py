@@ -66,21 +66,17 @@ class Retransmission(Exception):
 
 
 @engine
-def _first(reliable: bool, wake: Ints) -> int:
+def _first(wake: Ints) -> int:
     # Pairwise minima: no operation depends on the one directly before it.
     early: int = min(min(min(wake[0], wake[1]), min(wake[2], wake[3])), min(wake[4], wake[5]))
     late: int = min(min(min(wake[6], wake[7]), min(wake[8], wake[9])), min(wake[10], wake[11]))
-    if reliable:
-        late = min(late, min(wake[AT_SHOW], min(wake[AT_RESOLVE], wake[AT_TRANSMIT])))
-    return min(early, late)
+    last: int = min(min(wake[12], wake[13]), wake[14])
+    return min(early, min(late, last))
 
 
 @compiled
-def _run(c: Costs, s: State, wake: Ints, reliable: bool = False) -> int:
-    """Runs until every completion is written; returns the last cycle, or -1 in a deadlock.
-
-    Without `reliable` the compiled function has no transport: its branches cost a tenth.
-    """
+def _run(c: Costs, s: State, wake: Ints) -> int:
+    """Runs until every completion is written; returns the last cycle, or -1 in a deadlock."""
     # Arrays as local names: access through the tuple costs more than a cycle of an engine.
     (
         r,
@@ -121,8 +117,6 @@ def _run(c: Costs, s: State, wake: Ints, reliable: bool = False) -> int:
         req_block,
         req_at,
         req_end,
-        ack_msg,
-        ack_at,
         link_msg,
         link_ack,
         link_due,
@@ -158,25 +152,23 @@ def _run(c: Costs, s: State, wake: Ints, reliable: bool = False) -> int:
         beat_log,
     ) = s
     # Cycle 0. A plain 0 would be a type of its own, for which numba compiles every engine twice.
-    now = _first(reliable, wake)
+    now = _first(wake)
     while r[CQE_N] < 2 * c.total:
         # Downstream engines first: a place freed in this cycle can be used in it. The link is
         # the exception: space in the packet stores is visible one cycle later. An engine runs
         # when its own time has come or when an engine that it depends on has acted.
         if wake[AT_LINK] <= now:
             wake[AT_LINK] = link(now, c, r, at, sent, link_msg, link_ack, link_due, arrived,
-                                 incoming, gone_at, outcome_k, ack_shows, ack_in_at, wake,
-                                 reliable)
+                                 gone_at, outcome_k, ack_shows, ack_in_at, wake)
         if wake[AT_WRITES] <= now:
             wake[AT_WRITES] = writes(now, c, r, at, write_beats, issued_at, taken_at, out_at,
-                                     ack_msg, ack_at, number_of, outcome_at, outcome_k, unseen,
-                                     beat_log, wake, reliable)
+                                     number_of, outcome_at, outcome_k, unseen, beat_log, wake)
         if wake[AT_SCATTER] <= now:
             wake[AT_SCATTER] = scatter(now, c, r, write_beats, issued_at, taken_at, wake)
         if wake[AT_COMPLETIONS] <= now:
             wake[AT_COMPLETIONS] = completions(
                 now, c, r, at, sent, incoming, note_due, jobs, out_at, gone_at, places, store,
-                store_due, wake, reliable
+                store_due, wake
             )
         if wake[AT_FETCH] <= now:
             wake[AT_FETCH] = fetch(
@@ -200,10 +192,10 @@ def _run(c: Costs, s: State, wake: Ints, reliable: bool = False) -> int:
         if wake[AT_VALIDATE] <= now:
             wake[AT_VALIDATE] = validate(now, c, r, at, claimed, moved_n, here, arrived, ring_of,
                                          front_due, window_due, jobs, job_at, places, out_at,
-                                         parked, park_due, blocked, wake, reliable)
+                                         parked, park_due, blocked, wake)
         if wake[AT_NETWORK] <= now:
-            wake[AT_NETWORK] = network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at,
-                                       link_msg, link_ack, link_due, outcome_k, wake, reliable)
+            wake[AT_NETWORK] = network(now, c, r, at, sent, listed_at, left_at, link_msg,
+                                       link_ack, link_due, outcome_k, wake)
         if wake[AT_READS] <= now:
             wake[AT_READS] = reads(
                 now,
@@ -227,28 +219,25 @@ def _run(c: Costs, s: State, wake: Ints, reliable: bool = False) -> int:
                 wake,
             )
         if wake[AT_CHECKS] <= now:
-            wake[AT_CHECKS] = checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at,
-                                     wake, reliable)
-        if reliable:
-            if wake[AT_SHOW] <= now:
-                wake[AT_SHOW] = show(now, c, r, outcome_at, wake)
-            if wake[AT_RESOLVE] <= now:
-                wake[AT_RESOLVE] = resolve(now, c, r, sent, sent_ticks, resolved_at, incoming,
-                                           note_due, todo, outcome_k, ack_shows, ack_in_at, wake)
-            if wake[AT_TRANSMIT] <= now:
-                wake[AT_TRANSMIT] = transmit(now, c, r, skid_in, check_due, pushed_at, sent_ticks,
-                                             wake)
+            wake[AT_CHECKS] = checks(now, c, r, at, sent, check_due, listed_at, left_at, wake)
+        if wake[AT_SHOW] <= now:
+            wake[AT_SHOW] = show(now, c, r, outcome_at, wake)
+        if wake[AT_RESOLVE] <= now:
+            wake[AT_RESOLVE] = resolve(now, c, r, sent, sent_ticks, resolved_at, incoming,
+                                       note_due, todo, outcome_k, ack_shows, ack_in_at, wake)
+        if wake[AT_TRANSMIT] <= now:
+            wake[AT_TRANSMIT] = transmit(now, c, r, skid_in, check_due, pushed_at, sent_ticks, wake)
         if wake[AT_SCHEDULER] <= now:
             wake[AT_SCHEDULER] = scheduler(now, c, r, at, news_at, news_queue, news_count, inside,
                                            posted, consumed, deficit, sent, skid_in, number_of,
-                                           wake, reliable)
+                                           wake)
         if wake[AT_HOST] <= now:
             wake[AT_HOST] = host(now, c, r, at, beats, post_at, news_at, news_queue, news_count,
                                  wake)
         if wake[AT_ENTRIES] <= now:
             wake[AT_ENTRIES] = entries(now, c, r, post_at, want, read_slot, want_free, waiting,
                                        entry_free, wake)
-        step = max(1, _first(reliable, wake) - now)
+        step = max(1, _first(wake) - now)
         if step >= FAR - now:
             return -1
         if r[CHECK_STUCK] == 0:
@@ -288,16 +277,14 @@ def recorded(
     timelines, state, base = _simulate(work, beats, table, clocks, log=True)
     log = state.read_log[: state.r[R["read_count"]]]
     reads = Reads(log[:, 0] - base, log[:, 1] - base, log[:, 2], log[:, 3])
-    found = None
-    if work.reliable and work.kind == "SRD":
-        count = state.r[R["link_tail"]]
-        acks = state.link_ack[:count] == 1
-        way = work.net_latency + (table or _table()).parameters["bus"]
-        found = Acknowledgements(state.link_due[:count][acks] - way - base,
-                                 state.ack_in_at[: int(acks.sum())] - base,
-                                 state.link_msg[:count][acks])
+    count = state.r[R["link_tail"]]
+    acks = state.link_ack[:count] == 1
+    way = work.net_latency + (table or _table()).parameters["bus"]
     return Record(timelines, shape(work), reads, state.beat_log - base,
-                  clocks or FIRST_CYCLE.before(-base), found)
+                  clocks or FIRST_CYCLE.before(-base),
+                  Acknowledgements(state.link_due[:count][acks] - way - base,
+                                   state.ack_in_at[: int(acks.sum())] - base,
+                                   state.link_msg[:count][acks]))
 
 
 def _simulate(
@@ -314,7 +301,7 @@ def _simulate(
     state = new_state(numbers, shape(work), beats)
     # Compiled code reads the fields of the record by their names.
     given = cast(Costs, packed(numbers)), state, np.zeros(ENGINES, np.int64)
-    if (_run(*given, True) if work.reliable else _run(*given)) < 0:
+    if _run(*given) < 0:
         raise Stuck(f"{work}: no engine can act, but completions are missing")
     if state.r[R["timeouts"]]:
         raise Retransmission(f"{work}: packets wait longer than the timeout of the transport; the "

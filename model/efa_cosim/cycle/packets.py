@@ -19,7 +19,6 @@ from efa_cosim.cycle.state import (
     AT_LINK,
     AT_NETWORK,
     AT_READS,
-    AT_SCHEDULER,
     AT_SHOW,
     AT_TRANSMIT,
     CHECK,
@@ -35,8 +34,8 @@ from efa_cosim.cycle.state import (
 )  # fmt: skip
 from efa_cosim.cycle.timelines import Ints
 
-ITEM_N, POPPED, CHECK_PT = R["item_n"], R["popped"], R["check_pt"]
-INTO_CHECK_N, CHECK_STUCK, CHECK_N = R["into_check_n"], R["check_stuck"], R["check_n"]
+CHECK_PT, CHECK_STUCK = R["check_pt"], R["check_stuck"]
+INTO_CHECK_N, CHECK_N = R["into_check_n"], R["check_n"]
 SPACE_N, SPACE_FREE, LINES, SLOTS = R["space_n"], R["space_free"], R["lines"], R["slots"]
 FREED_N, READ_N, READ_PIECE = R["freed_n"], R["read_n"], R["read_piece"]
 READ_BUS, READ_COUNT, TAG = R["read_bus"], R["read_count"], R["tag"]
@@ -49,8 +48,8 @@ READ_TURN, REQ_HEAD, REQ_TAIL, SEND_N = (
     R["req_tail"],
     R["send_n"],
 )
-NET_FREE, NET_TURN, ACK_HEAD = R["net_free"], R["net_turn"], R["ack_head"]
-ACK_TAIL, LISTED_N, TX, TX_AT = R["ack_tail"], R["listed_n"], R["tx"], R["tx_at"]
+NET_FREE, NET_TURN = R["net_free"], R["net_turn"]
+LISTED_N, TX, TX_AT = R["listed_n"], R["tx"], R["tx_at"]
 TX_FREE, OUT, OUT_AT, OUT_FREE = R["tx_free"], R["out"], R["out_at"], R["out_free"]
 LINK_TAIL, FETCH_WAITS, FETCH_AT = R["link_tail"], R["fetch_waits"], R["fetch_at"]
 RECALLED = R["recalled"]
@@ -110,10 +109,10 @@ def _space(now: int, c: Costs, r: Ints, at: Ints, sent: Ints, listed_at: Ints, w
 
 @engine
 def checks(
-    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, skid_in: Ints, check_due: Ints,
-    listed_at: Ints, left_at: Ints, wake: Ints, reliable: bool
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, check_due: Ints, listed_at: Ints,
+    left_at: Ints, wake: Ints
 ) -> int:
-    """Passes WQEs through the skid and the checks into the allocation stage, or by bypass."""
+    """Passes WQEs through the checks into the allocation stage, or by bypass."""
     idle = r[SPACE_N] == r[CHECK_N]
     listed = r[LISTED_N] < r[SPACE_N]
     later = _space(now, c, r, at, sent, listed_at, wake)
@@ -138,22 +137,9 @@ def checks(
             later = now + 1
         else:
             r[CHECK_STUCK] = 1
-    if reliable:
-        # The transport enters WQEs (see transmitting.py).
-        if r[RECALLED] == 1 and r[CHECK_STUCK] == 0:
-            wake[AT_TRANSMIT] = NOW
-        return later
-    held = r[ITEM_N] - r[INTO_CHECK_N]
-    if held > 0 and r[CHECK_STUCK] == 0:
-        k = r[INTO_CHECK_N]
-        if skid_in[k] + c.skid <= now:
-            check_due[k] = r[CHECK_PT] + c.check
-            r[INTO_CHECK_N] += 1
-            r[POPPED] = now
-            wake[AT_SCHEDULER] = NOW
-            later = now + 1
-        else:
-            later = min(later, skid_in[k] + c.skid)
+    # The transport enters WQEs (see transmitting.py).
+    if r[RECALLED] == 1 and r[CHECK_STUCK] == 0:
+        wake[AT_TRANSMIT] = NOW
     return later
 
 
@@ -283,15 +269,12 @@ def reads(
 
 @engine
 def _leave(
-    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, left_at: Ints, ack_msg: Ints, ack_at: Ints,
-    link_msg: Ints, link_ack: Ints, link_due: Ints, outcome_k: Ints, wake: Ints, reliable: bool
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, left_at: Ints, link_msg: Ints,
+    link_ack: Ints, link_due: Ints, outcome_k: Ints, wake: Ints
 ) -> int:
     """Sends a packet or an acknowledgement, round robin, when the output is free; returns when."""
     data = r[OUT_AT] if r[OUT] >= 0 else FAR
-    if reliable:
-        ack = r[BUILT_AT] if r[BUILT] > 0 else FAR
-    else:
-        ack = ack_at[r[ACK_HEAD]] if r[ACK_HEAD] < r[ACK_TAIL] else FAR
+    ack = r[BUILT_AT] if r[BUILT] > 0 else FAR
     data, ack = max(data, r[NET_FREE]), max(ack, r[NET_FREE])
     if data > now and ack > now:
         due: int = min(data, ack)
@@ -299,7 +282,7 @@ def _leave(
     is_ack = ack <= now and (data > now or r[NET_TURN] == 0)
     r[NET_TURN] = 1 if is_ack else 0
     tail = r[LINK_TAIL]
-    if is_ack and reliable:
+    if is_ack:
         # The number of outcomes that it shows.
         message, flits = r[BUILT], 1
         while r[OUT_SHOWN_N] < message:
@@ -307,10 +290,6 @@ def _leave(
             r[OUT_SHOWN_N] += 1
         r[BUILT] = 0
         wake[AT_SHOW] = NOW
-    elif is_ack:
-        message, flits = ack_msg[r[ACK_HEAD]], 1
-        at[ACKOUT, message] = now + c.out
-        r[ACK_HEAD] += 1
     else:
         k, flits = r[OUT], c.flits
         message = sent[k]
@@ -337,8 +316,7 @@ def _leave(
 @engine
 def network(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, listed_at: Ints, left_at: Ints,
-    ack_msg: Ints, ack_at: Ints, link_msg: Ints, link_ack: Ints, link_due: Ints,
-    outcome_k: Ints, wake: Ints, reliable: bool
+    link_msg: Ints, link_ack: Ints, link_due: Ints, outcome_k: Ints, wake: Ints
 ) -> int:
     """Outputs packets, one flit a cycle: TX is the current message, OUT its next flit."""
     while r[FREED_N] < r[LISTED_N] and (
@@ -348,8 +326,7 @@ def network(
             r[SLOTS] -= 1
             wake[AT_CHECKS] = NOW
         r[FREED_N] += 1
-    later = _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due,
-                   outcome_k, wake, reliable)
+    later = _leave(now, c, r, at, sent, left_at, link_msg, link_ack, link_due, outcome_k, wake)
     if r[FREED_N] < r[LISTED_N]:
         later = min(later, left_at[r[FREED_N]])
     k = r[TX]

@@ -23,7 +23,7 @@ from efa_cosim.cycle.state import (
 from efa_cosim.cycle.timelines import Ints
 
 LINK_HEAD, LINK_TAIL, LINK_FREE = R["link_head"], R["link_tail"], R["link_free"]
-LINK_FLITS, STORED, ACKS_IN, IN_LINES = R["link_flits"], R["stored"], R["acks_in"], R["in_lines"]
+LINK_FLITS, STORED, IN_LINES = R["link_flits"], R["stored"], R["in_lines"]
 GONE_N, GONE_AT, MOVED, MOVED_AT = R["gone_n"], R["gone_at"], R["moved"], R["moved_at"]
 ARRIVED, FRONT_N, PACKET_N, J1, J2 = R["arrived"], R["front_n"], R["packet_n"], R["j1"], R["j2"]
 J2_BLOCKED, J2_INDEX, J3, CHECK_FREE = R["j2_blocked"], R["j2_index"], R["j3"], R["check_free"]
@@ -40,8 +40,8 @@ WINDOW_PLACES = 2
 @engine
 def link(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, link_msg: Ints, link_ack: Ints,
-    link_due: Ints, arrived: Ints, incoming: Ints, gone_at: Ints, outcome_k: Ints, ack_shows: Ints,
-    ack_in_at: Ints, wake: Ints, reliable: bool
+    link_due: Ints, arrived: Ints, gone_at: Ints, outcome_k: Ints, ack_shows: Ints,
+    ack_in_at: Ints, wake: Ints
 ) -> int:
     """Receives packets in the order of transmission; stalls while a packet store is full."""
     # Packets leave their store in order of arrival, one a cycle.
@@ -65,7 +65,7 @@ def link(
         return later
     message = link_msg[head]
     r[LINK_FREE] = now + 1
-    if link_ack[head] == 1 and reliable:
+    if link_ack[head] == 1:
         while r[IN_SHOWN_N] < message:
             at[ACK, sent[outcome_k[r[IN_SHOWN_N]]]] = now
             r[IN_SHOWN_N] += 1
@@ -73,13 +73,6 @@ def link(
         r[ACK_COME_N] += 1
         r[LINK_HEAD] += 1
         wake[AT_RESOLVE] = min(wake[AT_RESOLVE], now + c.join)
-        return now + 1
-    if link_ack[head] == 1:
-        at[ACK, message] = now
-        incoming[r[ACKS_IN]] = message
-        r[ACKS_IN] += 1
-        r[LINK_HEAD] += 1
-        wake[AT_COMPLETIONS] = min(wake[AT_COMPLETIONS], now + c.ack_in)
         return now + 1
     if r[LINK_FLITS] == 0:
         at[RX_FIRST, message] = now
@@ -136,8 +129,7 @@ def _checked(
 
 @engine
 def _offered(
-    now: int, c: Costs, r: Ints, at: Ints, arrived: Ints, front_due: Ints, window_due: Ints,
-    parked: Ints, reliable: bool
+    now: int, c: Costs, r: Ints, window_due: Ints, parked: Ints
 ) -> int:
     """Returns the next packet to validate: from the list of parked packets during a pass, else a
     new packet; -1 if there is none."""
@@ -147,10 +139,7 @@ def _offered(
             return packet
         return NONE
     new = r[PACKET_N]
-    if reliable:
-        shows = new < r[WINDOW_N] and window_due[new & 1] <= now
-    else:
-        shows = new < r[FRONT_N] and front_due[new & 1] <= now
+    shows = new < r[WINDOW_N] and window_due[new & 1] <= now
     return new if shows and r[PASS] == OPEN and r[PARK_FULL] == 0 else NONE
 
 
@@ -190,16 +179,15 @@ def _pass(now: int, c: Costs, r: Ints, front_due: Ints, window_due: Ints) -> boo
 def validate(
     now: int, c: Costs, r: Ints, at: Ints, claimed: Ints, moved_n: Ints, here: Ints, arrived: Ints,
     ring_of: Ints, front_due: Ints, window_due: Ints, jobs: Ints, job_at: Ints, places: Ints,
-    out_at: Ints, parked: Ints, park_due: Ints, blocked: Ints, wake: Ints, reliable: bool
+    out_at: Ints, parked: Ints, park_due: Ints, blocked: Ints, wake: Ints
 ) -> int:
     """Validates packets one by one, each with the next descriptor of its ring. A packet whose
     descriptor has not arrived is parked, together with all later packets of its ring."""
     waiting = r[CHECKED_N] - r[JOB_N]
     changed, later = _checked(now, c, r, at, jobs, job_at, out_at, wake)
     level = r[PARK_TAIL] - r[PARK_HEAD]
-    front = r[FRONT_N] - (r[WINDOW_N] if reliable else r[PACKET_N])
-    offered = _offered(now, c, r, at, arrived, front_due, window_due, parked,
-                       reliable)
+    front = r[FRONT_N] - r[WINDOW_N]
+    offered = _offered(now, c, r, window_due, parked)
     empty = r[J1] < 0 and r[J2] < 0
     # The job moves to the checks.
     if r[J3] >= 0 and waiting < c.jobs:
@@ -250,7 +238,7 @@ def validate(
                 r[PARK_AT] = max(park_due[r[PARK_HEAD] % c.parked_places], now + 1)
         else:
             r[PACKET_N] += 1
-    if reliable and _pass(now, c, r, front_due, window_due):
+    if _pass(now, c, r, front_due, window_due):
         changed = True
     came, due = _front(now, c, r, at, arrived, front_due, front, wake)
     changed, later = changed or came, min(later, due)
@@ -299,11 +287,8 @@ def validate(
         return now + 1
     if r[CHECK_FREE] > now:
         later = min(later, r[CHECK_FREE])
-    if reliable:
-        if r[PACKET_N] < r[WINDOW_N] and window_due[r[PACKET_N] & 1] > now:
-            later = min(later, window_due[r[PACKET_N] & 1])
-        if r[WINDOW_N] < r[FRONT_N] and front_due[r[WINDOW_N] & 1] > now:
-            later = min(later, front_due[r[WINDOW_N] & 1])
-    elif r[PACKET_N] < r[FRONT_N] and front_due[r[PACKET_N] & 1] > now:
-        later = min(later, front_due[r[PACKET_N] & 1])
+    if r[PACKET_N] < r[WINDOW_N] and window_due[r[PACKET_N] & 1] > now:
+        later = min(later, window_due[r[PACKET_N] & 1])
+    if r[WINDOW_N] < r[FRONT_N] and front_due[r[WINDOW_N] & 1] > now:
+        later = min(later, front_due[r[WINDOW_N] & 1])
     return later

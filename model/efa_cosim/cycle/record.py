@@ -66,8 +66,8 @@ class Reads:
 
 @dataclass(frozen=True)
 class Acknowledgements:
-    """Acknowledgements of the reliable transport, in order: cycles in which each left and arrived,
-    and the number of receive completions that it shows."""
+    """Acknowledgements in order: cycles in which each left and arrived, and the number of receive
+    completions that it shows."""
 
     left: Ints
     came: Ints
@@ -80,7 +80,7 @@ class Record:
 
     payload  cycles in which beats of received payload were handed to the host write stream
     clocks   counters of the device in cycle 0
-    acks     with the reliable transport, else None
+    acks     none in a run of UD
     """
 
     timelines: MessageTimelines
@@ -88,7 +88,7 @@ class Record:
     reads: Reads
     payload: Ints
     clocks: Clocks
-    acks: Acknowledgements | None = None
+    acks: Acknowledgements
 
     @property
     def passes(self) -> int:
@@ -151,9 +151,11 @@ def idle(work: Workload, table: Stages) -> Record:
             np.concatenate([[own], rest]) for own, rest in
             ((first, requested), (last, ended), (lines, beats), (ENTRIES, message)))
     payload = timelines["rx_data_done"][0] - sum(made.writes) + np.arange(sum(made.writes))
-    acks = Acknowledgements(timelines["ackout"], timelines["ack"], np.ones(1, np.int64))
+    count = int(work.kind == "SRD")
+    acks = Acknowledgements(timelines["ackout"][:count], timelines["ack"][:count],
+                            np.ones(count, np.int64))
     return Record(timelines, made, Reads(requested, ended, beats, message), payload,
-                  _undisturbed(at, table), acks if work.reliable and work.kind == "SRD" else None)
+                  _undisturbed(at, table), acks)
 
 
 def _undisturbed(at: dict[str, int], table: Stages) -> Clocks:
@@ -167,12 +169,7 @@ def _undisturbed(at: dict[str, int], table: Stages) -> Clocks:
     return next(one for one in some if not one.visits(resolved))
 
 
-def _acknowledgements(
-    timelines: MessageTimelines, run: Run, base: int
-) -> Acknowledgements | None:
-    """Returns the acknowledgements of a run with the reliable transport, else None."""
-    if not timelines.work.reliable or timelines.work.kind != "SRD":
-        return None
+def _acknowledgements(timelines: MessageTimelines, run: Run, base: int) -> Acknowledgements:
     left = of_kind(run.events, "ackout")["cycle"].astype(np.int64) - base
     came = where(run.events, "rx_last", opcode=int(defs.PktOpcode.SRD_ACK))["cycle"]
     shows = np.searchsorted(np.sort(timelines["ackout"]), left, side="right")

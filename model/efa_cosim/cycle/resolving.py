@@ -31,8 +31,7 @@ STATE, COUNT, EVENT, RELOAD, WALK = (
     R["state"], R["state_count"], R["event"], R["reload"], R["walk"])  # fmt: skip
 LOOK, EVENT_TURN, TAKEN, SHOWN_N = R["look"], R["event_turn"], R["taken_ack"], R["shown_n"]
 TODO_N, TODO, RECORD, MORE, JOIN = R["todo_n"], R["todo"], R["record"], R["more"], R["join"]
-# NOTE_N counts the completions for efa_send_tracker, as acknowledgements do without the transport.
-NOTE_AT, NOTE_N, SOME, IN_ORDER = R["note_at"], R["acks_in"], R["some"], R["in_order"]
+NOTE_AT, SOME, IN_ORDER = R["note_at"], R["some"], R["in_order"]
 IN_ORDER_K, LAST_TICKS, SPACE_SENT = R["in_order_k"], R["last_ticks"], R["space_sent"]
 RESOLVED_N, OLDEST, SENT_N = R["resolved_n"], R["oldest"], R["sent_n"]
 LIMITS_AT, EMPTY = R["limits_at"], R["empty"]
@@ -155,7 +154,6 @@ def _walk(
                 r[AGE_TICKS] = later
     if does:
         resolved_at[k] = now
-        r[RESOLVED_N] += 1
         r[SOME] = 1
         if k != r[IN_ORDER_K]:
             r[IN_ORDER] = 0
@@ -166,8 +164,8 @@ def _walk(
         round_trip(c, r, trip, ticks)
         r[NOTE_AT] = now
         due = now + 1 + c.tracked + (1 if visited(now + 1, c) else 0)
-        incoming[r[NOTE_N]], note_due[r[NOTE_N]] = sent[k], due
-        r[NOTE_N] += 1
+        incoming[r[RESOLVED_N]], note_due[r[RESOLVED_N]] = sent[k], due
+        r[RESOLVED_N] += 1
         wake[AT_COMPLETIONS] = min(wake[AT_COMPLETIONS], due)
     if k < 0 or does:
         r[RECORD] = NONE

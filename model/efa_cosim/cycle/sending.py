@@ -11,7 +11,6 @@ from __future__ import annotations
 from efa_cosim.cycle import engine
 from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.state import (
-    AT_CHECKS,
     AT_ENTRIES,
     AT_SCHEDULER,
     AT_TRANSMIT,
@@ -31,8 +30,8 @@ P_QUEUE, P_OVER, A_QUEUE, A_SECOND = R["p_queue"], R["p_over"], R["a_queue"], R[
 A_LEFT, A_OVER, S_QUEUE, S_DEDUCTS = R["a_left"], R["a_over"], R["s_queue"], R["s_deducts"]
 S_FIRST, S_END, S_QUANTUM, C_QUEUE = R["s_first"], R["s_end"], R["s_quantum"], R["c_queue"]
 C_FIRST, C_FLITS, C_QUANTUM, C_LEFT = R["c_first"], R["c_flits"], R["c_quantum"], R["c_left"]
-D_QUEUE, ITEM_N, POPPED, INTO_CHECK_N = R["d_queue"], R["item_n"], R["popped"], R["into_check_n"]
-FREED_AT, NEWS_N, ROUTED_N = R["freed_at"], R["news_n"], R["routed_n"]
+D_QUEUE, ITEM_N, POPPED, ROUTED_N = R["d_queue"], R["item_n"], R["popped"], R["routed_n"]
+FREED_AT, NEWS_N = R["freed_at"], R["news_n"]
 
 
 @engine
@@ -134,7 +133,6 @@ def scheduler(
     skid_in: Ints,
     number_of: Ints,
     wake: Ints,
-    reliable: bool,
 ) -> int:
     """Reads one line a cycle; a quantum lets a queue send `quantum` flits minus its deficit.
 
@@ -146,8 +144,7 @@ def scheduler(
     if not busy and r[INSIDE] == 0 and fresh < 0:
         r[D_QUEUE] = -1
         return due
-    popped = r[ROUTED_N] if reliable else r[INTO_CHECK_N]
-    held = r[ITEM_N] - popped + (1 if r[POPPED] == now else 0)
+    held = r[ITEM_N] - r[ROUTED_N] + (1 if r[POPPED] == now else 0)
     move = held < c.skid_depth
     picked = _next_queue(r, c, inside)
     offered = picked if picked >= 0 else fresh
@@ -200,11 +197,8 @@ def scheduler(
         skid_in[n] = now
         consumed[s] += 1
         r[ITEM_N] += 1
-        if reliable:
-            number_of[message] = n
-            wake[AT_TRANSMIT] = NOW
-        else:
-            wake[AT_CHECKS] = NOW
+        number_of[message] = n
+        wake[AT_TRANSMIT] = NOW
     r[D_QUEUE] = k
     if k >= 0:
         deficit[k] = -left if left <= 0 else 0

@@ -26,8 +26,8 @@ HEADER = defs.PktHdr.SIZE
 GRH = defs.LIMITS.grh_bytes
 # Default of the bench: 128 bytes shifted by the code of docs/boundary.md.
 REQUEST_BYTES = 512
-KNOWN = {"inline", "memory", "SRD", "UD", "written", "empty", "narrow", "wide", "stored", "fetched",
-         "plain", "reliable"}  # fmt: skip
+KNOWN = {"inline", "memory", "SRD", "UD", "written", "empty", "narrow", "wide", "stored",
+         "fetched"}  # fmt: skip
 
 
 class StageError(ValueError):
@@ -70,8 +70,7 @@ def shape(work: Workload) -> Shape:
     writes = cut(work.size) if srd else (1, *cut_at(GRH, work.size))
     facts = {work.kind, "inline" if work.inline else "memory", "written" if writes else "empty",
              "wide" if work.entry_bytes > LINE else "narrow",
-             "fetched" if work.sq_host else "stored",
-             "reliable" if work.reliable else "plain"}
+             "fetched" if work.sq_host else "stored"}
     return Shape(-(-(HEADER + work.size) // LINE), reads, writes, frozenset(facts),
                  work.entry_bytes // LINE)  # fmt: skip
 

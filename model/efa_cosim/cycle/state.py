@@ -110,8 +110,6 @@ REGISTERS = (
     "send_n",
     "net_free",
     "net_turn",
-    "ack_head",
-    "ack_tail",
     "listed_n",
     "tx",
     "tx_at",
@@ -124,7 +122,6 @@ REGISTERS = (
     "link_free",
     "link_flits",
     "stored",
-    "acks_in",
     "in_lines",
     "gone_n",
     "gone_at",
@@ -335,9 +332,7 @@ class State(NamedTuple):
     req_block: Ints
     req_at: Ints
     req_end: Ints
-    # Network: pending acknowledgements; packets on the link
-    ack_msg: Ints
-    ack_at: Ints
+    # Network: packets on the link
     link_msg: Ints
     link_ack: Ints
     link_due: Ints
@@ -412,7 +407,6 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
     registers[R["empty"]] = registers[R["event_turn"]] = 1
     for name in ("pace_window", "show_window", "old_window"):
         registers[R[name]] = costs.cwnd_initial
-    packets = n if costs.reliable else 0
     registers[R["last"]] = registers[R["entry_last"]] = q - 1
     registers[R["credits"]] = costs.contexts if costs.srd else FAR
     return State(
@@ -444,8 +438,6 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         req_block=zeros(here.size + 1),
         req_at=zeros(here.size + 1),
         req_end=zeros(here.size + 1),
-        ack_msg=zeros(n),
-        ack_at=zeros(n),
         link_msg=zeros(2 * n),
         link_ack=zeros(2 * n),
         link_due=zeros(2 * n),
@@ -462,14 +454,14 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         incoming=zeros(n),
         store=zeros(n),
         store_due=zeros(n),
-        number_of=zeros(packets),
-        pushed_at=most(packets + 1, FAR, np.int64),
-        sent_ticks=zeros(packets),
-        resolved_at=most(packets + 1, FAR, np.int64),
-        todo=zeros(packets + 1),
-        outcome_at=zeros(packets), outcome_k=zeros(packets),
-        ack_shows=zeros(packets), ack_in_at=zeros(packets),
-        note_due=zeros(packets),
+        number_of=zeros(n),
+        pushed_at=most(n + 1, FAR, np.int64),
+        sent_ticks=zeros(n),
+        resolved_at=most(n + 1, FAR, np.int64),
+        todo=zeros(n + 1),
+        outcome_at=zeros(n), outcome_k=zeros(n),
+        ack_shows=zeros(n), ack_in_at=zeros(n),
+        note_due=zeros(n),
         window_due=zeros(2),
         unseen=zeros(n if costs.pushes else 1),
         read_log=np.zeros((reads if costs.log else 1, 4), np.int64),

@@ -144,12 +144,8 @@ def from_events(
     fill("rx_data_done", of_kind(events, "rx_data_done"), "rx_data_done", "qpn", index[peer])
     fill("cqe", where(events, "cqe", q_type=RECEIVE), "cqe", "qpn", index[peer])
     fill("done", where(events, "cqe", q_type=SEND), "cqe", "qpn", index)
-    if srd and work.reliable:
+    if srd:
         _first_acknowledgements(table, events)
-    elif srd:
-        fill("ackout", of_kind(events, "ackout"), "ackout", "dst_qpn", numbers)
-        acks = where(events, "rx_last", opcode=int(defs.PktOpcode.SRD_ACK))
-        fill("ack", acks, "rx_last", "dst_qpn", numbers)
     post = np.arange(work.total) // work.batch
     rings = where(events, "db", kind=0)
     if len(rings) != work.rounds * work.queues or len(timestamps) != len(rings):

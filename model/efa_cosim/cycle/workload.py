@@ -28,7 +28,7 @@ LIMITS = {
     "size": (0, 4096), "queues": (1, 64), "depth": (1, 1024), "batch": (1, 16),
     "messages": (1, 1 << 24), "read_latency": (1, 100_000), "write_latency": (1, 100_000),
     "net_latency": (1, 100_000), "buffers": (1, 2), "gap": (0, 1 << 20), "seed": (0, (1 << 31) - 1),
-    "cq_batch": (0, 1024), "sq_host": (0, 1), "reliable": (0, 1),
+    "cq_batch": (0, 1024), "sq_host": (0, 1),
 }  # fmt: skip
 
 
@@ -51,7 +51,6 @@ class Workload:
     policy    eviction policy of the CPU's store buffer (efa_cosim.host.wc.POLICIES)
     sq_host   1: WQEs are in host memory, from where the device fetches them; their stores do not
               use the bus, so the policy has no effect
-    reliable  1: SRD by the reliable transport (RTL parameter RELIABLE)
     """
 
     kind: str = "SRD"
@@ -70,7 +69,6 @@ class Workload:
     entry_bytes: int = 64
     cq_batch: int = 0
     sq_host: int = 0
-    reliable: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -134,8 +132,7 @@ class Workload:
         """Returns the values as the configuration of a Measurement (efa_cosim.measure.record)."""
         names = ("kind", "size", "queues", "depth", "batch", "sq_host", "seed")
         renamed = {"host_read_latency": self.read_latency, "store_buffer": self.policy}
-        own = ("buffers", "write_latency", "net_latency", "gap", "entry_bytes", "cq_batch",
-               "reliable")
+        own = ("buffers", "write_latency", "net_latency", "gap", "entry_bytes", "cq_batch")
         return {**{name: getattr(self, name) for name in names}, **renamed,
                 "configuration": {name: getattr(self, name) for name in own}}
 
