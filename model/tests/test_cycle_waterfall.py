@@ -30,6 +30,8 @@ BUSY = Workload(size=64, queues=4, depth=16, batch=4, gap=40, messages=1024)
     Workload(size=200, queues=64, depth=16, batch=16, policy="random", messages=2048),
     Workload(size=80, queues=4, depth=64, batch=8, entry_bytes=128, messages=1024),
     Workload(kind="UD", size=128, queues=4, depth=32, batch=2, messages=1024),
+    Workload(kind="UD", size=32, queues=32, depth=64, batch=16, messages=2048),
+    Workload(kind="UD", size=65, queues=64, depth=64, batch=16, messages=4096),
     Workload(size=0, depth=128, batch=16, messages=1024, read_latency=500),
     Workload(size=32, queues=4, gap=20, depth=16, messages=4096),
     Workload(size=64, queues=8, batch=2, depth=16, gap=40, messages=4096, policy="in_order"),

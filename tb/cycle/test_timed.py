@@ -28,6 +28,9 @@ LOADED = [
     Workload(size=32, queues=4, depth=4, policy="adversarial", messages=1024),
     Workload(size=64, queues=8, depth=64, gap=12, read_latency=500, messages=1024),
     Workload(kind="UD", size=128, queues=4, depth=32, batch=2, messages=1024),
+    # Datagrams that leave faster than they complete.
+    Workload(kind="UD", size=32, queues=32, depth=64, batch=16, messages=2048),
+    Workload(kind="UD", size=200, queues=32, depth=64, batch=16, messages=3072),
     Workload(size=80, queues=4, depth=16, batch=8, entry_bytes=128, messages=1024),
     Workload(size=32, queues=4, depth=16, batch=4, cq_batch=4, messages=1024),
 ]

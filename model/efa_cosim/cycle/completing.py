@@ -10,6 +10,7 @@ from efa_cosim.cycle.state import (
     AT_COMPLETIONS,
     AT_HOST,
     AT_LINK,
+    AT_NETWORK,
     AT_SCATTER,
     AT_SCHEDULER,
     AT_SHOW,
@@ -37,6 +38,7 @@ CQ2_AT, CQ_HELD, CQ_TURN, CQE_N = R["cq2_at"], R["cq_held"], R["cq_turn"], R["cq
 C1, C2, C3, STORE_HEAD = R["srd1"], R["srd2"], R["srd3"], R["store_head"]
 STORE_TAIL, STORE_AT, ACKED_N, LEFT_N = R["store_tail"], R["store_at"], R["acked_n"], R["left_n"]
 FREED_AT, RETIRED_AT, CHECKED_N = R["freed_at"], R["retired_at"], R["checked_n"]
+LOOKED_AT = R["looked_at"]
 UNSEEN_TAIL, OUTCOME_N = R["unseen_tail"], R["outcome_n"]
 RECEIVE = 1  # Low bit of a completion, next to the message number.
 MASK = RING - 1
@@ -179,7 +181,8 @@ def writes(
 
 @engine
 def _finished(
-    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints, inside: int,
+    wake: Ints
 ) -> tuple[int, int]:
     """Returns the next finished send, by its outcome or the departure of its datagram: (message,
     cycle), or (-1, cycle of the next)."""
@@ -194,11 +197,15 @@ def _finished(
         return message, now
     if r[LEFT_N] == r[SEND_N]:
         return -1, FAR
+    if inside >= c.finished:
+        return -1, now + 1
     message = sent[r[LEFT_N]]
     due = at[TX_LAST, message] + c.left
     if due > now:
         return -1, due
     r[LEFT_N] += 1
+    r[LOOKED_AT] = now
+    wake[AT_NETWORK] = NOW
     return message, now
 
 
@@ -242,8 +249,9 @@ def completions(
         r[CQ_HELD] = -1
     else:
         r[CQ_HELD] = choice
-    # Send contexts: stalled items are stored, so the causes are never blocked.
+    # Finished sends: stalled items are stored, so acknowledgements are never blocked.
     c1 = r[C1]
+    inside = r[STORE_TAIL] - r[STORE_HEAD] + (1 if c1 >= 0 else 0)
     empty = r[STORE_HEAD] == r[STORE_TAIL]
     goes = -1
     if r[C3] < 0 or handed:
@@ -268,7 +276,7 @@ def completions(
         if r[STORE_HEAD] == tail:
             r[STORE_AT] = store_due[tail]
         r[STORE_TAIL] += 1
-    r[C1], later = _finished(now, c, r, at, sent, incoming, note_due)
+    r[C1], later = _finished(now, c, r, at, sent, incoming, note_due, inside, wake)
     # Items that move without another engine, and items still to be chosen.
     if r[C1] >= 0 or (r[C2] >= 0 and r[C3] < 0) or (r[CQ1] >= 0 and r[CQ2] < 0):
         return now + 1

@@ -124,6 +124,8 @@ class Costs:
     # Completion and acknowledgement
     entry: int
     left: int
+    places: int
+    finished: int
     stored: int
     visible: int
     pushes: bool
@@ -283,6 +285,9 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         - at("efa_net_tx.flit")
         + at("efa_send_tracker.done")
         - SRD_STAGES,
+        # A datagram in flight when the last place is used has a place, too.
+        places=table.depth("efa_net_tx.done") - 1,
+        finished=table.depth("efa_send_tracker.rest"),
         stored=at("efa_fifo.large"),
         visible=at("efa_dma_wr.beat") + work.write_latency,
         # Minimum delay of the completion of a read that is sent after a write.

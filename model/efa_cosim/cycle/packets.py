@@ -53,6 +53,7 @@ LISTED_N, TX, TX_AT = R["listed_n"], R["tx"], R["tx_at"]
 TX_FREE, OUT, OUT_AT, OUT_FREE = R["tx_free"], R["out"], R["out_at"], R["out_free"]
 LINK_TAIL, FETCH_WAITS, FETCH_AT = R["link_tail"], R["fetch_waits"], R["fetch_at"]
 RECALLED = R["recalled"]
+HALF, LEFT_N, LOOKED_AT = R["half"], R["left_n"], R["looked_at"]
 BUILT, BUILT_AT, OUT_SHOWN_N = R["built"], R["built_at"], R["out_shown_n"]
 UNSEEN_HEAD, UNSEEN_TAIL = R["unseen_head"], R["unseen_tail"]
 ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
@@ -268,12 +269,26 @@ def reads(
 
 
 @engine
+def _place(now: int, c: Costs, r: Ints, at: Ints, sent: Ints) -> bool:
+    """Returns True if a datagram has a place until its completion is consumed."""
+    used = r[SEND_N] - r[LEFT_N]
+    if r[LOOKED_AT] == now:
+        used += 1
+    if r[SEND_N] > 0 and at[TX_LAST, sent[r[SEND_N] - 1]] >= now:
+        used -= 1
+    free: bool = used < c.places
+    return free
+
+
+@engine
 def _leave(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, left_at: Ints, link_msg: Ints,
     link_ack: Ints, link_due: Ints, outcome_k: Ints, wake: Ints
 ) -> int:
     """Sends a packet or an acknowledgement, round robin, when the output is free; returns when."""
     data = r[OUT_AT] if r[OUT] >= 0 else FAR
+    if not c.srd and data <= now and not _place(now, c, r, at, sent):
+        return now + 1 if r[LOOKED_AT] == now else FAR
     ack = r[BUILT_AT] if r[BUILT] > 0 else FAR
     data, ack = max(data, r[NET_FREE]), max(ack, r[NET_FREE])
     if data > now and ack > now:
@@ -291,17 +306,24 @@ def _leave(
         r[BUILT] = 0
         wake[AT_SHOW] = NOW
     else:
-        k, flits = r[OUT], c.flits
+        k, flits = r[OUT], c.flits - r[HALF]
         message = sent[k]
-        at[TX_FIRST, message] = now + c.out
-        at[TX_LAST, message] = now + c.out + flits - 1
-        r[SEND_N] += 1
-        r[OUT], r[OUT_FREE] = -1, now + flits - 1
-        if flits > 1:
+        if r[HALF] == 0:
+            at[TX_FIRST, message] = now + c.out
+        # A datagram that follows another one may stop behind its first flit.
+        half = not c.srd and r[HALF] == 0 and flits > 1 and r[SEND_N] - r[LEFT_N] >= c.places
+        if flits > 1 and not (half and flits > 2):
             # The last flit enters the stage when the flit before it leaves.
             r[TX], r[TX_FREE] = -1, now + flits - 2
             if left_at[k] != PAST:
                 left_at[k] = r[TX_FREE] + c.freed
+        r[HALF] = 1 if half else 0
+        if half:
+            r[NET_FREE] = now + 1
+            return now + 1
+        at[TX_LAST, message] = now + c.out + flits - 1
+        r[SEND_N] += 1
+        r[OUT], r[OUT_FREE] = -1, now + flits - 1
         if not c.srd:
             wake[AT_COMPLETIONS] = NOW
     link_msg[tail] = message

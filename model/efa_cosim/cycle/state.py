@@ -183,6 +183,8 @@ REGISTERS = (
     "store_at",
     "acked_n",
     "left_n",
+    "looked_at",
+    "half",
     "freed_at",
     "retired_at",
     "unseen_head",
@@ -275,8 +277,8 @@ REGISTERS = (
 EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queue", "c_queue",
          "d_queue", "popped", "range_out", "fetch_ring", "moved", "j1", "j2", "j3", "sc_job",
          "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1", "srd2", "srd3", "tx", "out",
-         "freed_at", "retired_at", "route", "posted_packet", "record", "note_at", "sets_at",
-         "limits_at", "pace_until")
+         "freed_at", "looked_at", "retired_at", "route", "posted_packet", "record", "note_at",
+         "sets_at", "limits_at", "pace_until")
 RING = 32
 BLOCK = 16  # Arrays per allocated block.
 R = {name: number for number, name in enumerate(REGISTERS)}
