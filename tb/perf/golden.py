@@ -17,7 +17,7 @@ import yaml  # type: ignore[import-untyped]
 from efa_cosim.jobs.files import atomic_write
 from efa_cosim.jobs.progress import Progress
 from tb.lib.backends import open_simulator
-from tb.lib.host import TIMED_BUILD, RtlBackend
+from tb.lib.host import RtlBackend
 from tb.perf.queues import Device
 from tb.perf.scenarios import SCENARIOS, Cycles, Scenario
 from tb.simulators import ROOT, SIMULATORS
@@ -98,9 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     old = read()
     new: dict[str, Cycles] = {}
     changed: list[str] = []
-    with Progress("golden") as progress, open_simulator(
-        options.sim, params=TIMED_BUILD
-    ) as backend:
+    with Progress("golden") as progress, open_simulator(options.sim) as backend:
         progress.phase("golden", len(SCENARIOS))
         for scenario in SCENARIOS:
             new[scenario.name] = measure(backend, scenario)

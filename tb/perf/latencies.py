@@ -10,7 +10,7 @@ import numpy as np
 from tb.lib import requests as host
 from tb.perf import traffic, work
 from tb.perf.observe import LAST, Seen
-from tb.perf.queues import NODE, PEER, Make, PerfError
+from tb.perf.queues import PEER, Make, PerfError
 from tb.perf.work import INLINE, Measure, Measured
 
 QUEUES = 16
@@ -63,13 +63,13 @@ def flit_to_completion(size: int) -> Measure:
         ends = work.make_queues(device, QUEUES, each, depth=16, rq_depth=work.pow2(each))
         device.address_of(PEER)
         spaces = work.post_all_receives(device, ends, each, size)
-        device.settle()
+        incarnation = device.incarnation()
         device.cancel()
         order = 0
         for number in range(each):
             for queue in ends:
                 rows = traffic.pattern(queue, [number], size)
-                device.inject(traffic.data_packets(queue, [order], rows, [order], NODE, PEER))
+                device.inject(traffic.data_packets(queue, [order], rows, incarnation))
                 device.settle()
                 order += 1
         seen = Seen(device.link)

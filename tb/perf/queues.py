@@ -31,6 +31,7 @@ SRD, UD = defs.AdminQpType.SRD, defs.AdminQpType.UD
 State = defs.AdminQpState
 NODE, PEER = 1, 9
 QKEY = 0x1234
+SESSION = 1  # of the peer's packets
 # Attributes that a state change must name (sheet, 9.3).
 STATE_NEEDS = {
     State.INIT: ("modify_mask__qp_state", "modify_mask__qkey"),
@@ -110,10 +111,7 @@ class Buffer:
 
 
 class Device:
-    """A device after power-on and probe, in the simulation of `backend`, a TIMED_BUILD.
-
-    Another build needs the knob `net_reliable`: the peer without a device speaks its packets.
-    """
+    """A device after power-on and probe, in the simulation of `backend`."""
 
     def __init__(
         self,
@@ -130,8 +128,7 @@ class Device:
         size = (REQUEST_BYTES // 128).bit_length() - 1
         knobs = {"mps": size, "mrrs": size, "rd_latency_min": dma_latency - 1,
                  "rd_latency_max": dma_latency - 1,
-                 "net_peer": PEER, "net_reliable": 0, "node": NODE, "pin_mask": 0x3F,
-                 **knobs}  # fmt: skip
+                 "net_peer": PEER, "node": NODE, "pin_mask": 0x3F, **knobs}  # fmt: skip
         self.link.restart(seed, [knobs])
         self.backend = RtlBackend(self.link, backend.name, 0, NODE)
         self.memory = self.backend.memory
@@ -218,6 +215,19 @@ class Device:
     def inject(self, packets: Sequence[bytes], delay: int = 1) -> None:
         """Injects packets from the fabric, back to back."""
         self.link.call("inject", 0, packets, delay)
+
+    def incarnation(self) -> int:
+        """Returns the incarnation of the device, from its reply to a packet of the peer.
+
+        The quiet time after the reset must not be over: a packet without the incarnation is not
+        taken then. A packet with the incarnation is.
+        """
+        self.cancel()
+        self.inject([defs.SrdHdr(opcode=defs.PktOpcode.SRD_SEND, session=SESSION, src_node=PEER,
+                                 dst_node=NODE).pack()])  # fmt: skip
+        self.settle()
+        _, (reply,) = self.link.log("packets")
+        return defs.SrdAck.unpack(reply).incarnation
 
     def settle(self) -> None:
         """Waits until the device is idle."""

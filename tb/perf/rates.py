@@ -152,12 +152,11 @@ def receives(queues: int, size: int) -> Measure:
         ends = work.make_queues(device, queues, each, depth=16, rq_depth=work.pow2(each))
         device.address_of(PEER)
         spaces = work.post_all_receives(device, ends, each, size)
-        device.settle()
+        incarnation = device.incarnation()
         device.cancel()
         packets = [
-            traffic.data_packets(queue, n * each + np.arange(each),
-                                 traffic.pattern(queue, np.arange(each), size),
-                                 n + queues * np.arange(each), NODE, PEER)
+            traffic.data_packets(queue, n + queues * np.arange(each),
+                                 traffic.pattern(queue, np.arange(each), size), incarnation)
             for n, queue in enumerate(ends)
         ]  # fmt: skip
         # Round robin over the queues, as many senders would mix.
@@ -223,6 +222,7 @@ def both_ways(
         seen = Seen(device.link, all_completions=slots is None)
         seen.check_quiet()
         seen.check_completions(ends, device.memory)
+        seen.check_once(each * queues)
         work.check_received(device, ends, spaces, held, size, sender)
         there = work.middle(seen.completion_times(work.send_cqs(ends)), batch)
         back = work.middle(seen.completion_times(work.recv_cqs(ends)), batch)

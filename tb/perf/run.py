@@ -23,7 +23,7 @@ from efa_cosim.layouts import defs
 from efa_cosim.measure.origin import origin
 from efa_cosim.measure.record import Mismatch, stamped
 from tb.lib.backends import open_simulator
-from tb.lib.host import RtlBackend, is_reliable
+from tb.lib.host import RtlBackend
 from tb.perf import curves
 from tb.perf.queues import DMA_LATENCY, REQUEST_BYTES, Device, PerfError
 from tb.perf.records import built, of_row
@@ -32,7 +32,6 @@ from tb.perf.rows import (
     KEPT,
     LARGE_ROWS,
     PARAMETERS,
-    RELIABLE_ROWS,
     ROWS,
     SQ_HOST_ROWS,
     Row,
@@ -87,7 +86,6 @@ class Source:
         self._options: dict[str, Any] = {"sim": sim, "seed": seed, "params": PARAMETERS[build]}
         self._seed, self._llq_bytes = seed, llq_bytes(build)
         self._sq_host = bool(PARAMETERS[build].get("SQ_HOST"))
-        self._knobs = {"net_reliable": int(is_reliable(PARAMETERS[build]))}
         self._backend: RtlBackend | None = None
         self._reason: BackendUnavailable | None = None
 
@@ -101,8 +99,7 @@ class Source:
             except BackendUnavailable as error:
                 self._reason = error
                 raise
-        return Device(self._backend, self._seed, self._llq_bytes, sq_host=self._sq_host,
-                      **self._knobs | knobs)
+        return Device(self._backend, self._seed, self._llq_bytes, sq_host=self._sq_host, **knobs)
 
     def renew(self) -> None:
         """Ends the simulation; the next device starts a new one."""
@@ -174,7 +171,7 @@ def chosen(patterns: Sequence[str]) -> dict[str, list[Row]]:
     large = matching(LARGE_ROWS)
     wanted = {row.key for row in matching(ROWS)} | {row.base for row in large}
     return {"default": [row for row in ROWS if row.key in wanted], "large": large,
-            "sq_host": matching(SQ_HOST_ROWS), "reliable": matching(RELIABLE_ROWS)}  # fmt: skip
+            "sq_host": matching(SQ_HOST_ROWS)}
 
 
 class AllMeasured(NamedTuple):

@@ -4,7 +4,6 @@
 import pytest
 
 from tb.lib.backends import open_simulator
-from tb.lib.host import TIMED_BUILD
 from tb.perf import golden
 
 ACCEPT = "`make golden` writes the new counts for review, if they are meant"
@@ -15,7 +14,7 @@ def test_cycles_are_as_they_were(sim, unless_long):
     known = golden.read()
     chosen = [one for one in golden.SCENARIOS if sim == "verilator" or one.both]
     changed = []
-    with open_simulator(sim, params=TIMED_BUILD) as backend:
+    with open_simulator(sim) as backend:
         for scenario in chosen:
             now = golden.measure(backend, scenario)
             changed += golden.differences(scenario.name, known.get(scenario.name), now)

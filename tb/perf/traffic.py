@@ -16,12 +16,14 @@ from efa_cosim.host.queue_pair import meta_desc
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.codec import set_column
 from tb.lib import requests as host
-from tb.perf.queues import QKEY, Device, Queue, entries_of
+from tb.perf.queues import NODE, PEER, QKEY, SESSION, Device, Queue, entries_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 COUNTER_MASK = 0xFFFF
+# Most packets before a packet of the peer that are not acknowledged.
+MOST_BEHIND = (1 << defs.TRANSPORT.psn_window_w) - 1
 STORE, OWN_MEMORY = 0, 5
 ALL_LANES = np.uint64(host.U64)
 DOORBELL = defs.LIMITS.db_bar
@@ -175,21 +177,18 @@ def post_receives(
 
 
 def data_packets(
-    queue: Queue,
-    numbers: ArrayLike,
-    payloads: np.ndarray,
-    psns: ArrayLike,
-    node: int,
-    peer: int,
+    queue: Queue, psns: ArrayLike, payloads: np.ndarray, incarnation: int
 ) -> list[bytes]:
-    """Returns packets of a peer's queue to one of ours, as bytes; `numbers` are message ids."""
-    head = defs.PktHdr(
+    """Returns packets of the peer to one of our queues, as bytes; each is a whole message.
+
+    The peer regards a packet as acknowledged when the window has passed it.
+    """
+    head = defs.SrdHdr(
         opcode=defs.PktOpcode.SRD_SEND, length=payloads.shape[1], src_qpn=0x100 + queue.index,
-        dst_qpn=queue.number, qkey=QKEY, src_node=peer, dst_node=node,
+        dst_qpn=queue.number, qkey=QKEY, session=SESSION, incarnation=incarnation, src_node=PEER,
+        dst_node=NODE,
     )  # fmt: skip
-    packets = np.zeros((len(payloads), defs.PktHdr.SIZE + payloads.shape[1]), "u1")
-    heads = np.frombuffer(head.pack() * len(payloads), defs.PktHdr.DTYPE).copy()
-    heads["psn"], heads["msg_id"] = psns, numbers
-    packets[:, : defs.PktHdr.SIZE] = heads.view("u1").reshape(len(payloads), -1)
-    packets[:, defs.PktHdr.SIZE :] = payloads
+    heads = np.frombuffer(head.pack() * len(payloads), defs.SrdHdr.DTYPE).copy()
+    heads["psn"], heads["behind"] = psns, np.minimum(psns, MOST_BEHIND)
+    packets = np.hstack([heads.view("u1").reshape(len(payloads), -1), payloads])
     return [row.tobytes() for row in packets]

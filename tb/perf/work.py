@@ -18,9 +18,10 @@ from tb.perf.queues import PEER, Buffer, Completions, Device, Make, PerfError, Q
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-MESSAGES = 12_288
-# Messages at the begin and the end of a run that no rate counts.
-WARM, TAIL = 1_024, 512
+MESSAGES = 16_384
+# Messages at the begin and the end of a run that no rate counts. The first wait for the congestion
+# window to open, those behind them leave faster than they were posted.
+WARM, TAIL = 5_120, 512
 IDLE_MESSAGES = 1_024  # one at a time
 INLINE = 32  # bytes
 # Queues beyond these numbers share completion queues and memory regions.
