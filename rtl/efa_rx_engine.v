@@ -173,8 +173,8 @@ module efa_rx_engine #(
 
       assign outcome[`EFA_SRD_OUTCOME__AGAIN] = 1'b0;
       assign outcome[`EFA_SRD_OUTCOME__NODE] = ack[`EFA_ACK_TX__DST_NODE];
-      assign outcome[`EFA_SRD_OUTCOME__SRC_QPN] = ack[`EFA_ACK_TX__SRC_QPN];
-      assign outcome[`EFA_SRD_OUTCOME__DST_QPN] = ack[`EFA_ACK_TX__DST_QPN];
+      assign outcome[`EFA_SRD_OUTCOME__SRC_QPN] = ack[`EFA_ACK_TX__DST_QPN];
+      assign outcome[`EFA_SRD_OUTCOME__DST_QPN] = ack[`EFA_ACK_TX__SRC_QPN];
       assign outcome[`EFA_SRD_OUTCOME__PSN] = ack[`EFA_ACK_TX__PSN];
       // The session stands in the header where the message id of other packets does.
       assign outcome[`EFA_SRD_OUTCOME__SESSION] = numbers[15:0];

@@ -313,8 +313,9 @@ class ReliableTransport:
         if len(packet) != defs.SrdAck.SIZE:
             raise self._lie(where, "length", defs.SrdAck.SIZE, f"{len(packet)} bytes")
         ack = SrdAckFields.read(packet)
+        only_refusals = ("src_qpn", "dst_qpn", "refused_psn") if not ack.status else ()
         for name, wanted in (("src_node", receiver.node), ("length", BITMAP_BYTES), ("flags", 0),
-                             ("reserved", 0)):  # fmt: skip
+                             ("reserved", 0), *((name, 0) for name in only_refusals)):  # fmt: skip
             if getattr(ack, name) != wanted:
                 raise self._lie(where, name, wanted, getattr(ack, name))
         if not ack.incarnation or receiver.incarnation not in (0, ack.incarnation):
@@ -353,6 +354,11 @@ class ReliableTransport:
         status = outcomes.status.get(ack.refused_psn)
         if status != ack.status:
             raise self._lie(where, "status", f"{status} for PSN {ack.refused_psn}", ack.status)
+        # A refusal goes back to the sending QP.
+        for name, wanted in zip(("dst_qpn", "src_qpn"), outcomes.refused[ack.refused_psn],
+                                strict=True):  # fmt: skip
+            if getattr(ack, name) != wanted:
+                raise self._lie(where, name, wanted, getattr(ack, name))
 
     def _lie(self, where: Where, name: str, expected: object, found: object) -> Exception:
         return differs(
@@ -473,7 +479,7 @@ class ReliableTransport:
             status, placed = self._execute_rdma(device, packet, head, effect)
         if status is not None:
             outcomes = self._outcomes_of(device, head)
-            outcomes.status[head.psn] = status
+            outcomes.note(head, status)
             if placed is not None:
                 outcomes.placed[head.psn] = placed
         return status
@@ -487,7 +493,7 @@ class ReliableTransport:
         held = self._held[device]
         while held and (status := self._acknowledged(device, held[0])) is not None:
             head = held.popleft()
-            self._outcomes_of(device, head).status[head.psn] = status
+            self._outcomes_of(device, head).note(head, status)
             peer = self._receivers[device].receivers.get(head.src_node)
             if peer is not None:
                 peer.executed(head, status)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from efa_cosim.layouts import defs
-from efa_cosim.layouts.fields import SrdAckFields
+from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
 from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK, number_distance, psn_distance
 from tb.env.payload import Message
 
@@ -45,12 +45,20 @@ class Outcomes:
     - `oldest`: the newest lowest unresolved PSN that the sender has shown to the receiver
     - `accepted`: all PSNs before are accepted or before `oldest`
     - `placed`: payload of accepted RDMA packets that no acknowledgement has shown
+    - `refused`: sending and receiving QP of refused packets by PSN
     """
 
     oldest: int
     accepted: int
     status: dict[int, int] = field(default_factory=dict)
     placed: dict[int, Message] = field(default_factory=dict)
+    refused: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def note(self, head: SrdHdrFields, status: int) -> None:
+        """Takes the outcome of a packet."""
+        self.status[head.psn] = status
+        if status:
+            self.refused[head.psn] = head.src_qpn, head.dst_qpn
 
     def all_before(self) -> int:
         """Returns the first PSN that may not be shown as accepted."""

@@ -400,13 +400,16 @@ def test_refusals_agree():
     assert refused()["completions"] == 60
 
 
-def test_a_wrong_status_of_a_refusal_is_found():
+@pytest.mark.parametrize(("name", "value"), [
+    ("status", STATUS.REMOTE_ERROR_BAD_ADDRESS), ("dst_qpn", 0xFFF0), ("src_qpn", 1),
+])  # fmt: skip
+def test_a_wrong_field_of_a_refusal_is_found(name, value):
     def other(kind, packet):
         if kind == "packet" and packet[0] == ACK and SrdAckFields.read(packet).status:
-            return ack(status=lambda _: STATUS.REMOTE_ERROR_BAD_ADDRESS)(packet)
+            return ack(**{name: lambda _: value})(packet)
         return packet
 
-    with pytest.raises(Difference, match="status of efa_srd_ack"):
+    with pytest.raises(Difference, match=f"{name} of efa_srd_ack"):
         refused(other)
 
 
