@@ -96,7 +96,7 @@ module fv_cmd_qp #(
   localparam [2:0] OPS_CLEAR = 3'd2;
   localparam [2:0] OPS_RING = 3'd3;
   localparam [2:0] OPS_CANCEL = 3'd4;
-  localparam [2:0] OPS_FENCE = 3'd5;  // with RELIABLE only
+  localparam [2:0] OPS_FENCE = 3'd5;
   localparam [2:0] OPS_DONE = 3'd6;
 
   wire obj_valid;
@@ -441,7 +441,7 @@ module fv_cmd_qp #(
     a_words : assume (own_addr == me);
     if (began_q && !rst) begin
       h_states :
-      assert (state <= ST_RSP && ops <= OPS_DONE && ops != OPS_FENCE && drain <= 3'd4
+      assert (state <= ST_RSP && ops <= OPS_DONE && drain <= 3'd4
           && (ctx_state <= 3'd4) && !(create && (query || changes)) && !(query && changes));
       h_context : assert (!ctx_there || (own_known && own_word == ctx_q));
       h_dead :
@@ -524,7 +524,8 @@ module fv_cmd_qp #(
       h_quiet : assert (!(mine && !query && (state == ST_SQ_CTRL || state == ST_RQ_CTRL)) || quiet);
       h_ops :
       assert ((ops == OPS_WISH || state == ST_SQ_CTRL) && (ops != OPS_COUNTS || query)
-          && (!(ops >= OPS_CLEAR && ops <= OPS_CANCEL) || !query) && (ops != OPS_CANCEL || !create));
+          && (!(ops >= OPS_CLEAR && ops <= OPS_FENCE) || !query)
+          && ((ops != OPS_CANCEL && ops != OPS_FENCE) || !create));
       h_known :
       assert (!(ctx_q[`EFA_QPC__LIVE] && of_y(
           ctx_q
@@ -545,7 +546,7 @@ module fv_cmd_qp #(
       assert (!(destroy && ops == OPS_RING && in_ring && (passed_page || (at_page
           && op_line[5:0] != 6'd0))) || !own_q);
       h_given_back :
-      assert (!(destroy && in_ring && (ops == OPS_CANCEL || ops == OPS_DONE || state == ST_RQ_CTRL
+      assert (!(destroy && in_ring && (ops == OPS_CANCEL || ops == OPS_FENCE || ops == OPS_DONE || state == ST_RQ_CTRL
           || state == ST_FREE_LLQ)) || (!own_q && (ops != OPS_DONE || !owned_q[0])
           && (state != ST_RQ_CTRL || owned_q[1:0] == 2'd0) && (state != ST_FREE_LLQ
           || owned_q == 3'd0)));

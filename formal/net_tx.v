@@ -8,7 +8,6 @@ module fv_net_tx (
     input wire clk,
     input wire rst,
     input wire quiesce,
-    input wire [15:0] s_cfg_node_id,
     input wire s_valid,
     input wire s_net,
     input wire s_done,
@@ -18,7 +17,7 @@ module fv_net_tx (
     input wire [63:0] s_keep,
     input wire [`EFA_TX_MSG__W-1:0] s_msg,
     input wire ack_tx_valid,
-    input wire [`EFA_ACK_TX__W-1:0] ack_tx_data,
+    input wire [`EFA_SRD_ACK__BITS-1:0] ack_tx_data,
     input wire m_net_ready,
     input wire m_done_ready
 );
@@ -48,7 +47,6 @@ module fv_net_tx (
       .rst(rst),
       .s_quiesce(quiesce),
       .m_net_quiet(net_quiet),
-      .s_cfg_node_id(s_cfg_node_id),
       .s_valid(s_valid),
       .s_ready(s_ready),
       .s_net(s_net),
@@ -79,9 +77,6 @@ module fv_net_tx (
       .ev_ackout_data(ev_ackout_data)
   );
 
-  (* probe = "u_dut.g_packets.u_acks.level_q" *) wire [11:0] acks;
-  (* probe = "u_dut.g_packets.u_acks.g_ram.stored_q" *) wire [11:0] acks_stored;
-  (* probe = "u_dut.g_packets.u_acks.g_ram.head_q" *) wire acks_head;
   (* probe = "u_dut.u_done.level_q" *) wire [4:0] dones;
   (* probe = "u_dut.inside_q" *) wire amid;
   (* probe = "u_dut.acks_turn_q" *) wire acks_turn;
@@ -104,12 +99,10 @@ module fv_net_tx (
   reg held_last_q;
   reg [511:0] held_data_q;
   reg [63:0] held_keep_q;
-  reg [12:0] acks_held_q;  // acknowledgements in the block
+  reg [1:0] acks_held_q;  // acknowledgements in the block
   reg [5:0] dones_held_q;  // completions and barriers in the block
   reg [1:0] packets_passed_q;  // packet ends while an acknowledgement waits
   reg [1:0] acks_passed_q;  // acknowledgements while a packet waits
-  reg ack_stood_q;
-  reg s_stood_q;
 
   wire take = s_valid && s_ready;
   wire hands = s_done || s_msg[`EFA_TX_MSG__KIND] == KIND_BARRIER;
@@ -117,9 +110,6 @@ module fv_net_tx (
   wire leave_ack = leave && o_ack;
   wire leave_data = leave && !o_ack;
   wire o_hands = !o_ack && (o_done || o_msg[`EFA_TX_MSG__KIND] == KIND_BARRIER);
-  // Accepted into the register in this cycle: visible one cycle later.
-  reg take_q;
-  reg [1:0] accepted_ack_q;
 
   always @(posedge clk) begin
     began_q <= 1'b1;
@@ -140,7 +130,7 @@ module fv_net_tx (
       else if (leave_data) held_q <= 1'b0;
       acks_held_q <= acks_held_q + (ack_tx_valid && ack_tx_ready) - leave_ack;
       dones_held_q <= dones_held_q + (take && hands) - (m_done_valid && m_done_ready);
-      if (!acks_head || quiesce || taking_ack) packets_passed_q <= 0;
+      if (!ack_tx_valid || quiesce || taking_ack) packets_passed_q <= 0;
       else if (take && s_last) packets_passed_q <= packets_passed_q + 1;
       if (!s_may || take) acks_passed_q <= 0;
       else if (taking_ack) acks_passed_q <= acks_passed_q + 1;
@@ -155,7 +145,6 @@ module fv_net_tx (
 
   (* probe = "u_dut.take_ack" *) wire taking_ack;
   (* probe = "u_dut.done_space" *) wire done_space;
-  // An offered item may be withdrawn, except an acknowledgement.
   wire s_may = s_valid && done_space && (amid || !s_net || !quiesce);
   wire can_take = !m_net_valid || m_net_ready;
 
@@ -165,8 +154,7 @@ module fv_net_tx (
     a_packet : assume (!s_valid || (open_in_q ? s_net && !s_first : s_first && (s_net || s_last)));
     if (began_q && !rst) begin
       h_inside : assert (amid == open_in_q);
-      h_levels :
-      assert (acks == acks_stored + acks_head && acks <= 12'd2048 && acks_stored <= 12'd2048 && dones <= 5'd16);
+      h_levels : assert (dones <= 5'd16);
       h_held : assert (held_q == (o_valid && o_net && !o_ack));
       h_flit :
       assert (!held_q || (o_first == held_first_q && o_last == held_last_q && o_data == held_data_q
@@ -184,16 +172,16 @@ module fv_net_tx (
       assert ((!(take && s_net && held_q) || leave_data)
           && (!leave_data || (held_q && m_net_data == held_data_q && m_net_keep == held_keep_q
           && m_net_last == held_last_q)));
-      p_acks : assert (acks_held_q == acks + (o_valid && o_ack));
+      p_acks : assert (acks_held_q == (o_valid && o_ack));
       p_done : assert (dones_held_q == dones + (o_valid && o_hands));
       p_ack_waits : assert (packets_passed_q <= 1);
       p_data_waits : assert (acks_passed_q <= 1);
       p_moves :
-      assert (!can_take || taking_ack || take || !((acks_head && !amid && !quiesce) || s_may));
+      assert (!can_take || taking_ack || take || !((ack_tx_valid && !amid && !quiesce) || s_may));
       p_quiet : assert (!net_quiet || !(m_net_valid || open_out_q));
       c_complete : cover (leave_ack && long_q);
       c_same : cover (leave_data && !m_net_last && held_data_q[7:0] == 8'h5a);
-      c_acks : cover (acks_held_q == 2 && leave_ack);
+      c_acks : cover (leave_ack && taking_ack);
       c_done : cover (m_done_valid && m_done_ready && dones_held_q == 3);
       c_ack_waits : cover (packets_passed_q == 1 && taking_ack);
       c_data_waits : cover (acks_passed_q == 1 && take);

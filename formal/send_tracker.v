@@ -17,8 +17,8 @@ module fv_send_tracker #(
     input wire ctx_take,
     input wire [`EFA_TX_MSG__W-1:0] s_ctx_msg,
     input wire [31:0] s_ctx_bytes,
-    input wire ack_rx_valid,
-    input wire [`EFA_ACK_RX__W-1:0] ack_rx_data,
+    input wire outcome_valid,
+    input wire [`EFA_SEND_OUTCOME__W-1:0] outcome_data,
     input wire s_done_valid,
     input wire [`EFA_TX_MSG__W-1:0] s_done_msg,
     input wire s_scan_valid,
@@ -60,7 +60,7 @@ module fv_send_tracker #(
   wire [N-1:0] ctx_used;
   wire ctx_free;
   wire [31:0] ctx_id;
-  wire ack_rx_ready;
+  wire outcome_ready;
   wire s_done_ready;
   wire s_scan_ready;
   wire s_cancel_ready;
@@ -92,9 +92,9 @@ module fv_send_tracker #(
       .s_ctx_take(ctx_take),
       .s_ctx_msg(s_ctx_msg),
       .s_ctx_bytes(s_ctx_bytes),
-      .s_ack_rx_valid(ack_rx_valid),
-      .s_ack_rx_ready(ack_rx_ready),
-      .s_ack_rx_data(ack_rx_data),
+      .s_outcome_valid(outcome_valid),
+      .s_outcome_ready(outcome_ready),
+      .s_outcome_data(outcome_data),
       .s_done_valid(s_done_valid),
       .s_done_ready(s_done_ready),
       .s_done_msg(s_done_msg),
@@ -129,7 +129,7 @@ module fv_send_tracker #(
   (* probe = "u_dut.c1_used" *) wire c1_used;
   (* probe = "u_dut.c1_passes" *) wire c1_passes;
   (* probe = "u_dut.c1_item" *) wire [ITEM_W-1:0] c1_item;
-  (* probe = "u_dut.c1_ack_q" *) wire [`EFA_ACK_RX__W-1:0] c1_ack;
+  (* probe = "u_dut.c1_ack_q" *) wire [`EFA_SEND_OUTCOME__W-1:0] c1_ack;
   (* probe = "u_dut.release_ctx" *) wire release_ctx;
   (* probe = "u_dut.bypass" *) wire bypass;
   (* probe = "u_dut.store_valid" *) wire store_valid;
@@ -166,11 +166,9 @@ module fv_send_tracker #(
 
   (* anyconst *) wire [CTX_W-1:0] me;
   reg began_q = 1'b0;
-  // The context: allocated and not freed; its message, and the fields that an acknowledgement must
-  // match.
+  // The context: allocated and not freed; its id and its message.
   reg open_q;
   reg [31:0] id_q;
-  reg [15:0] node_q;
   reg [`EFA_SEND_CTX__W-1:0] context_q;
   // An acknowledgement of this message was accepted one cycle ago; an acknowledgement of another
   // message.
@@ -194,13 +192,13 @@ module fv_send_tracker #(
   reg [STORE_LOG2:0] rest_sum_q;  // items without a context in the completion buffer
   reg [N-1:0] used_q;
   reg [1:0] ack_waits_q;
-  reg ack_rx_stood_q;
+  reg outcome_stood_q;
   reg done_stood_q;
   reg clear_stood_q;
   reg scan_stood_q;
   reg cancel_stood_q;
   reg [QPN_W-1:0] cancel_qpn_q;
-  reg [`EFA_ACK_RX__W-1:0] ack_rx_data_q;
+  reg [`EFA_SEND_OUTCOME__W-1:0] outcome_data_q;
   reg [`EFA_TX_MSG__W-1:0] done_msg_q;
 
   function [WHAT_W-1:0] content(input [`EFA_TX_MSG__W-1:0] msg, input [31:0] bytes);
@@ -248,14 +246,13 @@ module fv_send_tracker #(
 
   wire give = ctx_take;
   wire give_me = give && ctx_id[CTX_W-1:0] == me;
-  wire take_ack = ack_rx_valid && ack_rx_ready;
+  wire take_ack = outcome_valid && outcome_ready;
   wire take_done = s_done_valid && s_done_ready;
-  wire [31:0] ack_id = ack_rx_data[`EFA_ACK_RX__MSG_ID];
+  wire [31:0] ack_id = outcome_data[`EFA_SEND_OUTCOME__MSG_ID];
   wire [15:0] my_qp_num = context_q[`EFA_SEND_CTX__QP_NUM];
   wire [11:0] my_qpn = context_q[`EFA_SEND_CTX__QPN];
   wire [15:0] my_ah = context_q[`EFA_SEND_CTX__AH];
-  wire of_me = open_q && ack_id == id_q && ack_rx_data[`EFA_ACK_RX__SRC_NODE] == node_q
-      && ack_rx_data[`EFA_ACK_RX__DST_QPN] == my_qp_num;
+  wire of_me = open_q && ack_id == id_q;
   wire ends_me = release_ctx && c1_index == me;
   wire meant = cancelling ? my_qpn[QPN_W-1:0] == s_cancel_qpn
       : scan_set_q[my_qpn[QPN_W-1:0]] || ah_gen[4*my_ah[AH_W-1:0]+:4] != context_q[`EFA_SEND_CTX__AH_GEN];
@@ -308,8 +305,8 @@ module fv_send_tracker #(
 
   always @(posedge clk) begin
     began_q <= 1'b1;
-    ack_rx_stood_q <= !rst && ack_rx_valid && !ack_rx_ready;
-    ack_rx_data_q <= ack_rx_data;
+    outcome_stood_q <= !rst && outcome_valid && !outcome_ready;
+    outcome_data_q <= outcome_data;
     done_stood_q <= !rst && s_done_valid && !s_done_ready;
     done_msg_q <= s_done_msg;
     scan_set_q <= s_scan_set;
@@ -318,7 +315,7 @@ module fv_send_tracker #(
     cancel_stood_q <= !rst && s_cancel_valid && !s_cancel_ready;
     cancel_qpn_q <= s_cancel_qpn;
     ack_q <= !rst && take_ack && of_me;
-    ack_status_q <= ack_rx_data[`EFA_ACK_RX__STATUS];
+    ack_status_q <= outcome_data[`EFA_SEND_OUTCOME__STATUS];
     other_ack_q <= !rst && take_ack && !of_me && ack_id[CTX_W-1:0] == me;
     used_q <= (used | given_bit) & ~released_bit;
     if (rst) begin
@@ -345,7 +342,7 @@ module fv_send_tracker #(
       out_q <= out_q + give - freed;
       open_sum_q <= open_sum_q + give - release_ctx;
       rest_sum_q <= rest_sum_q + push_rest - pop_rest;
-      ack_waits_q <= ack_rx_valid && !ack_rx_ready ? ack_waits_q + 1'b1 : 0;
+      ack_waits_q <= outcome_valid && !outcome_ready ? ack_waits_q + 1'b1 : 0;
       if (!followed_q && pick) begin
         if (give_me) begin
           followed_q <= 1'b1;
@@ -383,7 +380,6 @@ module fv_send_tracker #(
     end
     if (give_me) begin
       id_q <= ctx_id;
-      node_q <= s_ctx_msg[`EFA_TX_MSG__NODE];
       context_q <= {
         s_ctx_msg[`EFA_TX_MSG__AH_GEN],
         s_ctx_msg[`EFA_TX_MSG__AH],
@@ -395,7 +391,6 @@ module fv_send_tracker #(
         s_ctx_msg[`EFA_TX_MSG__SCQN],
         s_ctx_msg[`EFA_TX_MSG__QP_NUM],
         s_ctx_msg[`EFA_TX_MSG__QPN],
-        s_ctx_msg[`EFA_TX_MSG__NODE],
         {{CTX_W{1'b0}}, ctx_id[31:CTX_W]}
       };
     end
@@ -412,7 +407,8 @@ module fv_send_tracker #(
     // The scheduler sends with a context reserved for the message (sq_sched.contexts).
     a_ctx : assume (!give || (ctx_free && out_q < MOST));
     // Sources hold their offers.
-    a_ack_rx_stays : assume (!ack_rx_stood_q || (ack_rx_valid && ack_rx_data == ack_rx_data_q));
+    a_outcome_stays :
+    assume (!outcome_stood_q || (outcome_valid && outcome_data == outcome_data_q));
     a_done_stays : assume (!done_stood_q || (s_done_valid && s_done_msg == done_msg_q));
     a_scan_stays : assume (!scan_stood_q || s_scan_valid);
     a_cancel_stays : assume (!cancel_stood_q || (s_cancel_valid && s_cancel_qpn == cancel_qpn_q));
@@ -426,7 +422,7 @@ module fv_send_tracker #(
     if (began_q && !rst) begin
       h_open : assert (open_q == used[me]);
       h_ctx :
-      assert (!open_q || (ctx_known && ctx_word == context_q && node_q == context_q[`EFA_SEND_CTX__NODE]
+      assert (!open_q || (ctx_known && ctx_word == context_q
           && id_q == {context_q[31-CTX_W:0], me}));
       h_next : assert (!ctx_free || !used[ctx_id[CTX_W-1:0]]);
       h_c1 : assert (!c1_me || (open_q && ctx == context_q));
@@ -438,11 +434,10 @@ module fv_send_tracker #(
       h_from : assert (!c1_valid || c1_from != 2'd3);
       h_ack :
       assert ((!(ack_q && open_q) || (c1_me && c1_from == 2'd1)) && (!(ack_q || other_ack_q)
-          || (c1_valid && c1_from == 2'd1 && c1_index == me && c1_ack == ack_rx_data_q)));
+          || (c1_valid && c1_from == 2'd1 && c1_index == me && c1_ack == outcome_data_q)));
       h_ack_id :
-      assert (!(open_q && ack_q) || (c1_ack[`EFA_ACK_RX__MSG_ID] == id_q
-          && c1_ack[`EFA_ACK_RX__SRC_NODE] == node_q && c1_ack[`EFA_ACK_RX__DST_QPN] == my_qp_num
-          && c1_ack[`EFA_ACK_RX__STATUS] == ack_status_q));
+      assert (!(open_q && ack_q) || (c1_ack[`EFA_SEND_OUTCOME__MSG_ID] == id_q
+          && c1_ack[`EFA_SEND_OUTCOME__STATUS] == ack_status_q));
       h_levels :
       assert (level == in_ram + head && level <= ROOM && level == stored && in_ram <= ROOM
           && head == store_valid);

@@ -13,7 +13,6 @@ module efa_nic #(
     parameter TAGS           = `EFA_LIMITS__TAGS,
     parameter LLQ_AW         = 21,
     parameter SQ_HOST        = `EFA_LIMITS__SQ_HOST,
-    parameter RELIABLE       = 1,  // SRD by the reliable transport (docs/decisions/0011-transport-rtl.md)
     parameter MTT_W          = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT),
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (
@@ -84,9 +83,6 @@ module efa_nic #(
     input  wire [6:0] cnt_rd_addr,
     output wire [31:0] cnt_rd_data
 );
-
-  localparam ACK_TX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_TX__W;
-  localparam ACK_RX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W;
 
   wire rst;
   wire [15:0] incarnation;
@@ -164,10 +160,10 @@ module efa_nic #(
   wire rxdone_valid;
   wire ack_tx_valid;
   wire ack_tx_ready;
-  wire [ACK_TX_W-1:0] ack_tx_data;
+  wire [`EFA_SRD_ACK__BITS-1:0] ack_tx_data;
   wire ack_rx_valid;
   wire ack_rx_ready;
-  wire [ACK_RX_W-1:0] ack_rx_data;
+  wire [`EFA_SRD_ACK__BITS-1:0] ack_rx_data;
   wire [`EFA_STAT__COUNT-1:0] st_valid;
   wire [32*`EFA_STAT__DROP-1:32*`EFA_STAT__TX] st_bytes;
   wire [4:0] stat_index;
@@ -332,7 +328,6 @@ module efa_nic #(
       .QPN_W(QPN_W),
       .LLQ_AW(LLQ_AW),
       .SQ_HOST(SQ_HOST),
-      .RELIABLE(RELIABLE),
       .MTT_W(MTT_W)
   ) u_tx_engine (
       .s_cfg_paths(s_cfg_paths),
@@ -409,7 +404,6 @@ module efa_nic #(
 
   efa_rx_engine #(
       .QPN_W(QPN_W),
-      .RELIABLE(RELIABLE),
       .MTT_W(MTT_W)
   ) u_rx_engine (
       .s_cfg_paths(s_cfg_paths),

@@ -4,7 +4,7 @@
 //
 // In    s_net: packets; s_rqdb: doorbells; s_table, s_queue_op, s_drain from admin; s_qpchg:
 //       changed QP states; s_rd_cpl: receive WQE read completions; s_rxdone: receive CQEs written;
-//       RELIABLE: s_cfg_incarnation, s_cfg_profile, s_cfg_paths: paths that exist, constant from rst on
+//       s_cfg_incarnation, s_cfg_profile, s_cfg_paths: paths that exist, constant from rst on
 // Out   m_wr_rx: payload; m_cpl: completions; m_ack_tx, m_ack_rx: acknowledgements to send and
 //       received; m_rd_rq: receive WQE reads; m_qperr: QPs in error; m_st: statistics
 // Time  see efa_net_rx, efa_rx_accept, efa_rx_scatter
@@ -14,9 +14,6 @@
 
 module efa_rx_engine #(
     parameter QPN_W = 6,
-    parameter RELIABLE = 0,
-    parameter ACK_TX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_TX__W,
-    parameter ACK_RX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W,
     parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
@@ -76,10 +73,10 @@ module efa_rx_engine #(
     input wire s_rxdone_valid,
     output wire m_ack_tx_valid,
     input wire m_ack_tx_ready,
-    output wire [ACK_TX_W-1:0] m_ack_tx_data,
+    output wire [`EFA_SRD_ACK__BITS-1:0] m_ack_tx_data,
     output wire m_ack_rx_valid,
     input wire m_ack_rx_ready,
-    output wire [ACK_RX_W-1:0] m_ack_rx_data,
+    output wire [`EFA_SRD_ACK__BITS-1:0] m_ack_rx_data,
     output wire [`EFA_STAT__QKEY:`EFA_STAT__RX] m_st_valid,
     output wire [32*(`EFA_STAT__DROP-`EFA_STAT__RX)-1:0] m_st_bytes,
     output wire [`EFA_EV__RX_VALID] ev_valid,
@@ -119,10 +116,13 @@ module efa_rx_engine #(
   wire [`EFA_READ_LOOK__W-1:0] look_data;
   wire found;
   wire [`EFA_READ_CTX__W-1:0] found_read;
+  wire quiet;
+  wire dropped_valid;
+  wire [SLOT_W-1:0] dropped_slot;
+  wire [31:0] numbers = ack[`EFA_ACK_TX__MSG_ID];
+  wire [`EFA_SRD_OUTCOME__W-1:0] outcome;
 
-  efa_net_rx #(
-      .RELIABLE(RELIABLE)
-  ) u_net_rx (
+  efa_net_rx u_net_rx (
       .clk(clk),
       .rst_por(rst_por),
       .rst(rst),
@@ -156,102 +156,76 @@ module efa_rx_engine #(
       .ev_anomaly_net_data(ev_data[64*`EFA_EV__ANOMALY_NET+:64])
   );
 
-  generate
-    if (RELIABLE != 0) begin : g_reliable
-      wire quiet;
-      wire dropped_valid;
-      wire [SLOT_W-1:0] dropped_slot;
-      wire [31:0] numbers = ack[`EFA_ACK_TX__MSG_ID];
-      wire [`EFA_SRD_OUTCOME__W-1:0] outcome;
+  efa_srd_quiet u_quiet (
+      .clk(clk),
+      .rst_por(rst_por),
+      .rst(rst),
+      .m_quiet(quiet)
+  );
 
-      efa_srd_quiet u_quiet (
-          .clk(clk),
-          .rst_por(rst_por),
-          .rst(rst),
-          .m_quiet(quiet)
-      );
+  assign outcome[`EFA_SRD_OUTCOME__AGAIN] = 1'b0;
+  assign outcome[`EFA_SRD_OUTCOME__NODE] = ack[`EFA_ACK_TX__DST_NODE];
+  assign outcome[`EFA_SRD_OUTCOME__SRC_QPN] = ack[`EFA_ACK_TX__DST_QPN];
+  assign outcome[`EFA_SRD_OUTCOME__DST_QPN] = ack[`EFA_ACK_TX__SRC_QPN];
+  assign outcome[`EFA_SRD_OUTCOME__PSN] = ack[`EFA_ACK_TX__PSN];
+  // The session stands in the header where the message id of other packets does.
+  assign outcome[`EFA_SRD_OUTCOME__SESSION] = numbers[15:0];
+  assign outcome[`EFA_SRD_OUTCOME__PATH] = ack[`EFA_ACK_TX__PATH];
+  assign outcome[`EFA_SRD_OUTCOME__STATUS] = ack[`EFA_ACK_TX__STATUS];
 
-      assign outcome[`EFA_SRD_OUTCOME__AGAIN] = 1'b0;
-      assign outcome[`EFA_SRD_OUTCOME__NODE] = ack[`EFA_ACK_TX__DST_NODE];
-      assign outcome[`EFA_SRD_OUTCOME__SRC_QPN] = ack[`EFA_ACK_TX__DST_QPN];
-      assign outcome[`EFA_SRD_OUTCOME__DST_QPN] = ack[`EFA_ACK_TX__SRC_QPN];
-      assign outcome[`EFA_SRD_OUTCOME__PSN] = ack[`EFA_ACK_TX__PSN];
-      // The session stands in the header where the message id of other packets does.
-      assign outcome[`EFA_SRD_OUTCOME__SESSION] = numbers[15:0];
-      assign outcome[`EFA_SRD_OUTCOME__PATH] = ack[`EFA_ACK_TX__PATH];
-      assign outcome[`EFA_SRD_OUTCOME__STATUS] = ack[`EFA_ACK_TX__STATUS];
+  efa_srd_receiver u_receiver (
+      .clk(clk),
+      .rst(rst),
+      .m_init_done(receiver_init),
+      .s_cfg_node_id(s_cfg_node_id),
+      .s_cfg_incarnation(s_cfg_incarnation),
+      .s_quiet(quiet),
+      .s_pkt_valid(pkt_valid),
+      .s_pkt_ready(pkt_ready),
+      .s_pkt_data(pkt),
+      .m_pkt_valid(pass_valid),
+      .m_pkt_ready(pass_ready),
+      .m_pkt_data(pass),
+      .m_free_valid(dropped_valid),
+      .m_free_slot(dropped_slot),
+      .s_outcome_valid(ack_valid),
+      .s_outcome_ready(ack_ready),
+      .s_outcome_data(outcome),
+      .m_ack_valid(m_ack_tx_valid),
+      .m_ack_ready(m_ack_tx_ready),
+      .m_ack_data(m_ack_tx_data)
+  );
 
-      efa_srd_receiver u_receiver (
-          .clk(clk),
-          .rst(rst),
-          .m_init_done(receiver_init),
-          .s_cfg_node_id(s_cfg_node_id),
-          .s_cfg_incarnation(s_cfg_incarnation),
-          .s_quiet(quiet),
-          .s_pkt_valid(pkt_valid),
-          .s_pkt_ready(pkt_ready),
-          .s_pkt_data(pkt),
-          .m_pkt_valid(pass_valid),
-          .m_pkt_ready(pass_ready),
-          .m_pkt_data(pass),
-          .m_free_valid(dropped_valid),
-          .m_free_slot(dropped_slot),
-          .s_outcome_valid(ack_valid),
-          .s_outcome_ready(ack_ready),
-          .s_outcome_data(outcome),
-          .m_ack_valid(m_ack_tx_valid),
-          .m_ack_ready(m_ack_tx_ready),
-          .m_ack_data(m_ack_tx_data)
-      );
+  efa_rx_free #(
+      .SLOT_W(SLOT_W)
+  ) u_free (
+      .clk(clk),
+      .rst(rst),
+      .s_retired_valid(retired_valid),
+      .s_retired_slot(retired_slot),
+      .s_dropped_valid(dropped_valid),
+      .s_dropped_slot(dropped_slot),
+      .m_free_valid(free_valid),
+      .m_free_slot(free_slot)
+  );
 
-      efa_rx_free #(
-          .SLOT_W(SLOT_W)
-      ) u_free (
-          .clk(clk),
-          .rst(rst),
-          .s_retired_valid(retired_valid),
-          .s_retired_slot(retired_slot),
-          .s_dropped_valid(dropped_valid),
-          .s_dropped_slot(dropped_slot),
-          .m_free_valid(free_valid),
-          .m_free_slot(free_slot)
-      );
+  efa_read_table u_reads (
+      .clk(clk),
+      .rst(rst),
+      .s_ctx_valid(s_read_valid),
+      .s_ctx_data(s_read_data),
+      .s_more_valid(s_more_valid),
+      .s_more_ready(s_more_ready),
+      .s_more_data(s_more_data),
+      .s_ctx_used(s_ctx_used),
+      .s_look_valid(look_valid),
+      .s_look_ready(look_ready),
+      .s_look_data(look_data),
+      .m_found(found),
+      .m_read(found_read)
+  );
 
-      efa_read_table u_reads (
-          .clk(clk),
-          .rst(rst),
-          .s_ctx_valid(s_read_valid),
-          .s_ctx_data(s_read_data),
-          .s_more_valid(s_more_valid),
-          .s_more_ready(s_more_ready),
-          .s_more_data(s_more_data),
-          .s_ctx_used(s_ctx_used),
-          .s_look_valid(look_valid),
-          .s_look_ready(look_ready),
-          .s_look_data(look_data),
-          .m_found(found),
-          .m_read(found_read)
-      );
-
-      wire unused_numbers = &{1'b0, numbers};
-    end else begin : g_packets
-      assign pass_valid = pkt_valid;
-      assign pkt_ready = pass_ready;
-      assign pass = pkt;
-      assign receiver_init = 1'b1;
-      assign free_valid = retired_valid;
-      assign free_slot = retired_slot;
-      assign m_ack_tx_valid = ack_valid;
-      assign ack_ready = m_ack_tx_ready;
-      assign m_ack_tx_data = ack;
-      assign s_more_ready = 1'b0;
-      assign look_ready = 1'b0;
-      assign found = 1'b0;
-      assign found_read = {`EFA_READ_CTX__W{1'b0}};
-      wire unused_reads = &{1'b0, s_cfg_incarnation, s_ctx_used, s_read_valid, s_read_data, s_more_valid,
-                            s_more_data, look_valid, look_data};
-    end
-  endgenerate
+  wire unused_numbers = &{1'b0, numbers};
 
   wire [QPN_W-1:0] claim_next_qpn;
   wire claim_valid;
@@ -277,8 +251,7 @@ module efa_rx_engine #(
   assign qpc_rd_addr[0+:QPN_W] = claim_next_qpn;
 
   efa_rx_accept #(
-      .QPN_W(QPN_W),
-      .RELIABLE(RELIABLE)
+      .QPN_W(QPN_W)
   ) u_accept (
       .clk(clk),
       .rst(rst),
@@ -565,8 +538,10 @@ module efa_rx_engine #(
   `EFA_STREAM(u_edge_rd, `EFA_DMA_RD__W, clk, rst, m_rd_rq_valid, m_rd_rq_ready, m_rd_rq_data)
   `EFA_STREAM(u_edge_wr, `EFA_DMA_WR__W, clk, rst, m_wr_rx_valid, m_wr_rx_ready, m_wr_rx_data)
   `EFA_STREAM(u_edge_cpl, `EFA_CPL__W, clk, rst, m_cpl_valid, m_cpl_ready, m_cpl_data)
-  `EFA_STREAM(u_edge_ack_tx, ACK_TX_W, clk, rst, m_ack_tx_valid, m_ack_tx_ready, m_ack_tx_data)
-  `EFA_STREAM(u_edge_ack_rx, ACK_RX_W, clk, rst, m_ack_rx_valid, m_ack_rx_ready, m_ack_rx_data)
+  `EFA_STREAM(u_edge_ack_tx, `EFA_SRD_ACK__BITS, clk, rst, m_ack_tx_valid, m_ack_tx_ready,
+              m_ack_tx_data)
+  `EFA_STREAM(u_edge_ack_rx, `EFA_SRD_ACK__BITS, clk, rst, m_ack_rx_valid, m_ack_rx_ready,
+              m_ack_rx_data)
   `EFA_STREAM(u_edge_err, `EFA_QPERR__W, clk, rst, m_qperr_valid, m_qperr_ready, m_qperr_data)
   // Proofs contain efa_qp_ctx, which therefore has no check of its own.
   `EFA_STREAM(u_edge_chg, `EFA_QPCHG__W, clk, rst, s_qpchg_valid, s_qpchg_ready, s_qpchg_data)

@@ -13,8 +13,7 @@
 module efa_sq_engine #(
     parameter QPN_W   = 6,
     parameter LLQ_AW  = 21,
-    parameter SQ_HOST = 0,
-    parameter RELIABLE = 0
+    parameter SQ_HOST = 0
 ) (
     input wire clk,
     input wire rst_por,
@@ -57,8 +56,8 @@ module efa_sq_engine #(
     input wire s_ah_gone,
     input wire s_read_err_valid,
     input wire [QPN_W-1:0] s_read_err_qpn,
-    input wire [(1+RELIABLE)*QPN_W-1:0] halted_rd_addr,
-    output wire [RELIABLE:0] halted_rd_data,
+    input wire [2*QPN_W-1:0] halted_rd_addr,
+    output wire [1:0] halted_rd_data,
     input wire s_credit_freed,
     input wire s_credit_unused,
     input wire s_completed_valid,
@@ -474,7 +473,7 @@ module efa_sq_engine #(
   efa_sq_flush #(
       .QPN_W(QPN_W),
       .SQ_HOST(SQ_HOST),
-      .READERS(2 + RELIABLE)
+      .READERS(3)
   ) u_sq_flush (
       .clk(clk),
       .rst(rst),
@@ -513,8 +512,7 @@ module efa_sq_engine #(
   );
 
   efa_sq_ctrl #(
-      .QPN_W(QPN_W),
-      .RELIABLE(RELIABLE)
+      .QPN_W(QPN_W)
   ) u_sq_ctrl (
       .clk(clk),
       .rst(rst),

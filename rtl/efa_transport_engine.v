@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_transport_engine - connects the transmit side of SRD: sequence numbers, packets, outstanding
-// sends. With RELIABLE, the sender of the reliable transport gives the numbers.
+// efa_transport_engine - connects the transmit side of SRD: sender, segmenter, responder, packets,
+// outstanding sends.
 //
 // In    s stream: messages as flits; s_ctx_take: a send with a message context; s_ack_rx, s_ack_tx:
 //       acknowledgements received and to send; s_scan, s_cancel: outstanding sends to flush or
-//       cancel; s_quiesce: no packet begins; RELIABLE: s_post: contexts to send, s_gone:
-//       transmissions that were not made, s_cfg_paths: paths that exist, constant from rst on
+//       cancel; s_quiesce: no packet begins; s_post: contexts to send; s_gone:
+//       transmissions that were not made; s_cfg_paths: paths that exist, constant from rst on
 // Out   m_net: packets; m_cpl: completions; m_ctx: the next message context; m_completed: new
 //       completed counts; m_credit_freed: a send has ended; m_fence: a fence has passed; m_ctx_used:
-//       contexts of sends that have not ended; RELIABLE: m_send: transmissions, m_popped: a context
-//       has left the posted ones, m_incarnation
+//       contexts of sends that have not ended; m_send: transmissions; m_popped: a context has left the
+//       posted ones; m_incarnation
 // Time  docs/timing.md; wires only
 `default_nettype none
 `include "efa_defs.vh"
 
 module efa_transport_engine #(
-    parameter QPN_W = 6,
-    parameter RELIABLE = 0,
-    parameter ACK_TX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_TX__W,
-    parameter ACK_RX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W
+    parameter QPN_W = 6
 ) (
     input wire clk,
     input wire rst_por,
@@ -26,7 +23,6 @@ module efa_transport_engine #(
     output wire m_init_done,
     input wire s_quiesce,
     output wire m_net_quiet,
-    input wire [15:0] s_cfg_node_id,
     input wire [7:0] s_cfg_paths,
     input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] s_ah_gen,
     input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] s_ctx_held,
@@ -64,10 +60,6 @@ module efa_transport_engine #(
     input wire [`EFA_READ_JOB__W-1:0] s_job_data,
     output wire [(1<<`EFA_LIMITS__NODE_W)-1:0] m_full,
     output wire [15:0] m_incarnation,
-    input wire psn_rd_en,
-    input wire [`EFA_LIMITS__NODE_W-1:0] psn_rd_addr,
-    output wire [31:0] psn_rd_data,
-    input wire s_psn_take,
     input wire s_valid,
     output wire s_ready,
     input wire s_net,
@@ -82,10 +74,10 @@ module efa_transport_engine #(
     output wire [`EFA_FLIT__W-1:0] m_net_data,
     input wire s_ack_tx_valid,
     output wire s_ack_tx_ready,
-    input wire [ACK_TX_W-1:0] s_ack_tx_data,
+    input wire [`EFA_SRD_ACK__BITS-1:0] s_ack_tx_data,
     input wire s_ack_rx_valid,
     output wire s_ack_rx_ready,
-    input wire [ACK_RX_W-1:0] s_ack_rx_data,
+    input wire [`EFA_SRD_ACK__BITS-1:0] s_ack_rx_data,
     input wire s_scan_valid,
     output wire s_scan_ready,
     output wire [QPN_W-1:0] scan_set_rd_addr,
@@ -128,253 +120,202 @@ module efa_transport_engine #(
   wire left_valid;
   wire left_ready;
   wire [`EFA_TX_MSG__W-1:0] left_msg;
-  wire ack_valid;
-  wire ack_ready;
-  wire [`EFA_ACK_RX__W-1:0] ack_data;
+  wire end_valid;
+  wire end_ready;
+  wire [`EFA_SEND_OUTCOME__W-1:0] end_data;
+  wire post_valid;
+  wire post_ready;
+  wire [`EFA_SRD_POST__W-1:0] post_data;
+  wire note_valid;
+  wire note_ready;
+  wire [`EFA_SRD_NOTE__W-1:0] note_data;
+  wire packet_valid;
+  wire packet_ready;
+  wire [`EFA_SRD_POST__W-1:0] packet_data;
+  wire packet_popped;
+  wire [`EFA_LIMITS__MSG_W+1:0] packet_popped_index;
+  wire message_valid;
+  wire message_ready;
+  wire [`EFA_SRD_POST__W-1:0] message_data;
+  wire responses_valid;
+  wire [`EFA_SRD_POST__W-1:0] responses_data;
+  wire [1:0] post_grant;
+  wire responded_valid;
+  wire [`EFA_LIMITS__MSG_W:0] responded_index;
+  wire responder_init;
+  wire outcome_valid;
+  wire outcome_ready;
+  wire [`EFA_SRD_NOTE__W-1:0] outcome_data;
+  wire merged_valid;
+  wire merged_ready;
+  wire [`EFA_SRD_NOTE__W-1:0] merged_data;
+  wire gone_valid;
+  wire gone_ready;
+  wire [`EFA_SRD_GONE__W-1:0] gone_data;
+  wire [(2<<`EFA_LIMITS__MSG_W)-1:0] rnr_held;
+  wire [(2<<`EFA_LIMITS__MSG_W)-1:0] long_held;
+  wire rnr_init;
+  wire sender_init;
+  wire anomaly_valid;
+  wire [7:0] anomaly_cause;
+
+  efa_srd_sender u_sender (
+      .clk(clk),
+      .rst_por(rst_por),
+      .rst(rst),
+      .m_init_done(sender_init),
+      .s_cfg_paths(s_cfg_paths),
+      .m_incarnation(m_incarnation),
+      .s_post_valid(packet_valid),
+      .s_post_ready(packet_ready),
+      .s_post_data(packet_data),
+      .s_ended(~m_ctx_used),
+      .s_purge(s_scan_ready || s_cancel_ready),
+      .m_popped_valid(packet_popped),
+      .m_popped_index(packet_popped_index),
+      .m_send_valid(m_send_valid),
+      .m_send_ready(m_send_ready),
+      .m_send_data(m_send_data),
+      .m_send_now(m_send_now),
+      .s_ack_valid(s_ack_rx_valid),
+      .s_ack_ready(s_ack_rx_ready),
+      .s_ack_data(s_ack_rx_data),
+      .s_gone_valid(gone_valid),
+      .s_gone_ready(gone_ready),
+      .s_gone_data(gone_data),
+      .m_note_valid(note_valid),
+      .m_note_ready(note_ready),
+      .m_note_data(note_data),
+      .m_anomaly_valid(anomaly_valid),
+      .m_anomaly_cause(anomaly_cause)
+  );
 
   assign m_st_bytes = {15'd0, requested, cpl_bytes, cpl_bytes, cpl_bytes, 16'd0, tx_bytes};
+  assign m_init_done = sender_init && rnr_init && responder_init;
+  assign ctx_held = s_ctx_held | rnr_held | long_held;
+  assign m_popped_valid = packet_popped && !packet_popped_index[`EFA_LIMITS__MSG_W+1];
+  assign m_popped_index = packet_popped_index[`EFA_LIMITS__MSG_W:0];
 
-  generate
-    if (RELIABLE != 0) begin : g_reliable
-      wire post_valid;
-      wire post_ready;
-      wire [`EFA_SRD_POST__W-1:0] post_data;
-      wire note_valid;
-      wire note_ready;
-      wire [`EFA_SRD_NOTE__W-1:0] note_data;
-      wire packet_valid;
-      wire packet_ready;
-      wire [`EFA_SRD_POST__W-1:0] packet_data;
-      wire packet_popped;
-      wire [`EFA_LIMITS__MSG_W+1:0] packet_popped_index;
-      wire message_valid;
-      wire message_ready;
-      wire [`EFA_SRD_POST__W-1:0] message_data;
-      wire responses_valid;
-      wire [`EFA_SRD_POST__W-1:0] responses_data;
-      wire [1:0] post_grant;
-      wire responded_valid;
-      wire [`EFA_LIMITS__MSG_W:0] responded_index;
-      wire responder_init;
-      wire outcome_valid;
-      wire outcome_ready;
-      wire [`EFA_SRD_NOTE__W-1:0] outcome_data;
-      wire merged_valid;
-      wire merged_ready;
-      wire [`EFA_SRD_NOTE__W-1:0] merged_data;
-      wire gone_valid;
-      wire gone_ready;
-      wire [`EFA_SRD_GONE__W-1:0] gone_data;
-      wire [(2<<`EFA_LIMITS__MSG_W)-1:0] rnr_held;
-      wire [(2<<`EFA_LIMITS__MSG_W)-1:0] long_held;
-      wire rnr_init;
-      wire sender_init;
-      wire anomaly_valid;
-      wire [7:0] anomaly_cause;
+  efa_tx_rnr u_rnr (
+      .clk(clk),
+      .rst(rst),
+      .m_init_done(rnr_init),
+      .s_post_valid(s_post_valid),
+      .s_post_ready(s_post_ready),
+      .s_post_data(s_post_data),
+      .s_note_valid(note_valid),
+      .s_note_ready(note_ready),
+      .s_note_data(note_data),
+      .s_ctx_used(m_ctx_used),
+      .s_popped_valid(m_popped_valid),
+      .s_popped_index(m_popped_index),
+      .m_post_valid(post_valid),
+      .m_post_ready(post_ready),
+      .m_post_data(post_data),
+      .m_note_valid(outcome_valid),
+      .m_note_ready(outcome_ready),
+      .m_note_data(outcome_data),
+      .m_ctx_held(rnr_held)
+  );
 
-      efa_srd_sender u_sender (
-          .clk(clk),
-          .rst_por(rst_por),
-          .rst(rst),
-          .m_init_done(sender_init),
-          .s_cfg_paths(s_cfg_paths),
-          .m_incarnation(m_incarnation),
-          .s_post_valid(packet_valid),
-          .s_post_ready(packet_ready),
-          .s_post_data(packet_data),
-          .s_ended(~m_ctx_used),
-          .s_purge(s_scan_ready || s_cancel_ready),
-          .m_popped_valid(packet_popped),
-          .m_popped_index(packet_popped_index),
-          .m_send_valid(m_send_valid),
-          .m_send_ready(m_send_ready),
-          .m_send_data(m_send_data),
-          .m_send_now(m_send_now),
-          .s_ack_valid(s_ack_rx_valid),
-          .s_ack_ready(s_ack_rx_ready),
-          .s_ack_data(s_ack_rx_data),
-          .s_gone_valid(gone_valid),
-          .s_gone_ready(gone_ready),
-          .s_gone_data(gone_data),
-          .m_note_valid(note_valid),
-          .m_note_ready(note_ready),
-          .m_note_data(note_data),
-          .m_anomaly_valid(anomaly_valid),
-          .m_anomaly_cause(anomaly_cause)
-      );
+  efa_ctx_end u_ctx_end (
+      .clk(clk),
+      .rst(rst),
+      .s_done_valid(done_valid),
+      .s_done_ready(done_ready),
+      .s_done_msg(done_msg),
+      .s_note_valid(outcome_valid),
+      .s_note_ready(outcome_ready),
+      .s_note_data(outcome_data),
+      .s_gone_valid(s_gone_valid),
+      .s_gone_ready(s_gone_ready),
+      .s_gone_data(s_gone_data),
+      .m_done_valid(left_valid),
+      .m_done_ready(left_ready),
+      .m_done_msg(left_msg),
+      .m_note_valid(merged_valid),
+      .m_note_ready(merged_ready),
+      .m_note_data(merged_data),
+      .m_gone_valid(gone_valid),
+      .m_gone_ready(gone_ready),
+      .m_gone_data(gone_data)
+  );
 
-      assign m_init_done = sender_init && rnr_init && responder_init;
-      assign ctx_held = s_ctx_held | rnr_held | long_held;
-      assign m_popped_valid = packet_popped && !packet_popped_index[`EFA_LIMITS__MSG_W+1];
-      assign m_popped_index = packet_popped_index[`EFA_LIMITS__MSG_W:0];
+  efa_tx_segment u_segment (
+      .clk(clk),
+      .rst(rst),
+      .s_post_valid(message_valid),
+      .s_post_ready(message_ready),
+      .s_post_data(message_data),
+      .s_popped_valid(packet_popped),
+      .s_popped_index(packet_popped_index),
+      .s_note_valid(merged_valid),
+      .s_note_ready(merged_ready),
+      .s_note_data(merged_data),
+      .s_placed_valid(s_placed_valid),
+      .s_placed_ready(s_placed_ready),
+      .s_placed_data(s_placed_data),
+      .s_ctx_used(m_ctx_used),
+      .m_post_valid(packet_valid),
+      .m_post_ready(packet_ready),
+      .m_post_data(packet_data),
+      .m_ctx_held(long_held),
+      .m_outcome_valid(end_valid),
+      .m_outcome_ready(end_ready),
+      .m_outcome_data(end_data),
+      .m_more_valid(m_more_valid),
+      .m_more_ready(m_more_ready),
+      .m_more_data(m_more_data),
+      .m_responded_valid(responded_valid),
+      .m_responded_index(responded_index)
+  );
 
-      efa_tx_rnr u_rnr (
-          .clk(clk),
-          .rst(rst),
-          .m_init_done(rnr_init),
-          .s_post_valid(s_post_valid),
-          .s_post_ready(s_post_ready),
-          .s_post_data(s_post_data),
-          .s_note_valid(note_valid),
-          .s_note_ready(note_ready),
-          .s_note_data(note_data),
-          .s_ctx_used(m_ctx_used),
-          .s_popped_valid(m_popped_valid),
-          .s_popped_index(m_popped_index),
-          .m_post_valid(post_valid),
-          .m_post_ready(post_ready),
-          .m_post_data(post_data),
-          .m_note_valid(outcome_valid),
-          .m_note_ready(outcome_ready),
-          .m_note_data(outcome_data),
-          .m_ctx_held(rnr_held)
-      );
+  efa_read_responder #(
+      .QPN_W(QPN_W)
+  ) u_responder (
+      .clk(clk),
+      .rst(rst),
+      .m_init_done(responder_init),
+      .s_cfg_profile(s_cfg_profile),
+      .s_job_valid(s_job_valid),
+      .s_job_ready(s_job_ready),
+      .s_job_data(s_job_data),
+      .s_cancel_valid(s_cancel_valid),
+      .s_cancel_ready(responses_cancelled),
+      .s_cancel_qpn(s_cancel_qpn),
+      .m_live(m_response_live),
+      .m_full(m_full),
+      .m_post_valid(responses_valid),
+      .m_post_ready(post_grant[1] && message_ready),
+      .m_post_data(responses_data),
+      .response_rd_en(response_rd_en),
+      .response_rd_addr(response_rd_addr),
+      .response_rd_data(response_rd_data),
+      .st_request_valid(m_st_valid[`EFA_STAT__RESPONSE]),
+      .st_request_bytes(requested),
+      .s_responded_valid(responded_valid),
+      .s_responded_index(responded_index)
+  );
 
-      efa_ctx_end u_ctx_end (
-          .clk(clk),
-          .rst(rst),
-          .s_done_valid(done_valid),
-          .s_done_ready(done_ready),
-          .s_done_msg(done_msg),
-          .s_note_valid(outcome_valid),
-          .s_note_ready(outcome_ready),
-          .s_note_data(outcome_data),
-          .s_gone_valid(s_gone_valid),
-          .s_gone_ready(s_gone_ready),
-          .s_gone_data(s_gone_data),
-          .m_done_valid(left_valid),
-          .m_done_ready(left_ready),
-          .m_done_msg(left_msg),
-          .m_note_valid(merged_valid),
-          .m_note_ready(merged_ready),
-          .m_note_data(merged_data),
-          .m_gone_valid(gone_valid),
-          .m_gone_ready(gone_ready),
-          .m_gone_data(gone_data)
-      );
+  assign message_valid = post_grant != 2'b00;
+  assign message_data = post_grant[1] ? responses_data : post_data;
+  assign post_ready = post_grant[0] && message_ready;
 
-      efa_tx_segment u_segment (
-          .clk(clk),
-          .rst(rst),
-          .s_post_valid(message_valid),
-          .s_post_ready(message_ready),
-          .s_post_data(message_data),
-          .s_popped_valid(packet_popped),
-          .s_popped_index(packet_popped_index),
-          .s_note_valid(merged_valid),
-          .s_note_ready(merged_ready),
-          .s_note_data(merged_data),
-          .s_placed_valid(s_placed_valid),
-          .s_placed_ready(s_placed_ready),
-          .s_placed_data(s_placed_data),
-          .s_ctx_used(m_ctx_used),
-          .m_post_valid(packet_valid),
-          .m_post_ready(packet_ready),
-          .m_post_data(packet_data),
-          .m_ctx_held(long_held),
-          .m_ack_valid(ack_valid),
-          .m_ack_ready(ack_ready),
-          .m_ack_data(ack_data),
-          .m_more_valid(m_more_valid),
-          .m_more_ready(m_more_ready),
-          .m_more_data(m_more_data),
-          .m_responded_valid(responded_valid),
-          .m_responded_index(responded_index)
-      );
+  efa_arb #(
+      .N(2)
+  ) u_posts (
+      .clk(clk),
+      .rst(rst),
+      .s_request({responses_valid, post_valid}),
+      .s_hold(!message_ready),
+      .m_grant(post_grant)
+  );
 
-      efa_read_responder #(
-          .QPN_W(QPN_W)
-      ) u_responder (
-          .clk(clk),
-          .rst(rst),
-          .m_init_done(responder_init),
-          .s_cfg_profile(s_cfg_profile),
-          .s_job_valid(s_job_valid),
-          .s_job_ready(s_job_ready),
-          .s_job_data(s_job_data),
-          .s_cancel_valid(s_cancel_valid),
-          .s_cancel_ready(responses_cancelled),
-          .s_cancel_qpn(s_cancel_qpn),
-          .m_live(m_response_live),
-          .m_full(m_full),
-          .m_post_valid(responses_valid),
-          .m_post_ready(post_grant[1] && message_ready),
-          .m_post_data(responses_data),
-          .response_rd_en(response_rd_en),
-          .response_rd_addr(response_rd_addr),
-          .response_rd_data(response_rd_data),
-          .st_request_valid(m_st_valid[`EFA_STAT__RESPONSE]),
-          .st_request_bytes(requested),
-          .s_responded_valid(responded_valid),
-          .s_responded_index(responded_index)
-      );
-
-      assign message_valid = post_grant != 2'b00;
-      assign message_data = post_grant[1] ? responses_data : post_data;
-      assign post_ready = post_grant[0] && message_ready;
-
-      efa_arb #(
-          .N(2)
-      ) u_posts (
-          .clk(clk),
-          .rst(rst),
-          .s_request({responses_valid, post_valid}),
-          .s_hold(!message_ready),
-          .m_grant(post_grant)
-      );
-
-      assign psn_rd_data = 32'd0;
-      wire unused_reliable = &{1'b0, psn_rd_en, psn_rd_addr, s_psn_take, anomaly_valid, anomaly_cause};
-    end else begin : g_packets
-      efa_psn u_psn (
-          .clk(clk),
-          .rst(rst),
-          .m_init_done(m_init_done),
-          .psn_rd_en(psn_rd_en),
-          .psn_rd_addr(psn_rd_addr),
-          .psn_rd_data(psn_rd_data),
-          .s_take(s_psn_take)
-      );
-
-      assign ctx_held = s_ctx_held;
-      assign left_valid = done_valid;
-      assign done_ready = left_ready;
-      assign left_msg = done_msg;
-      assign ack_valid = s_ack_rx_valid;
-      assign s_ack_rx_ready = ack_ready;
-      assign ack_data = s_ack_rx_data;
-      assign s_post_ready = 1'b0;
-      assign m_popped_valid = 1'b0;
-      assign m_popped_index = {`EFA_LIMITS__MSG_W + 1{1'b0}};
-      assign m_send_valid = 1'b0;
-      assign m_send_data = {`EFA_SRD_SEND__W{1'b0}};
-      assign m_send_now = 1'b0;
-      assign s_gone_ready = 1'b0;
-      assign m_incarnation = 16'd0;
-      assign response_rd_data = {`EFA_READ_RESPONSE__W{1'b0}};
-      assign m_more_valid = 1'b0;
-      assign m_more_data = {`EFA_READ_MORE__W{1'b0}};
-      assign s_placed_ready = 1'b0;
-      assign s_job_ready = 1'b0;
-      assign m_full = {1 << `EFA_LIMITS__NODE_W{1'b0}};
-      assign responses_cancelled = 1'b1;
-      assign m_st_valid[`EFA_STAT__RESPONSE] = 1'b0;
-      assign requested = 17'd0;
-      assign m_response_live = {1 << `EFA_TRANSPORT__READS_W{1'b0}};
-      wire unused_rdma = &{1'b0, s_cfg_paths, response_rd_en, response_rd_addr, m_more_ready, s_placed_valid,
-                           s_placed_data, s_job_valid, s_job_data};
-      wire unused_packets = &{1'b0, s_post_valid, s_post_data, m_send_ready, s_gone_valid, s_gone_data};
-    end
-  endgenerate
-
-  efa_net_tx #(
-      .RELIABLE(RELIABLE)
-  ) u_net_tx (
+  efa_net_tx u_net_tx (
       .clk(clk),
       .rst(rst),
       .s_quiesce(s_quiesce),
       .m_net_quiet(m_net_quiet),
-      .s_cfg_node_id(s_cfg_node_id),
       .s_valid(s_valid),
       .s_ready(s_ready),
       .s_net(s_net),
@@ -406,8 +347,7 @@ module efa_transport_engine #(
   );
 
   efa_send_tracker #(
-      .QPN_W(QPN_W),
-      .RELIABLE(RELIABLE)
+      .QPN_W(QPN_W)
   ) u_send_tracker (
       .clk(clk),
       .rst_por(rst_por),
@@ -419,9 +359,9 @@ module efa_transport_engine #(
       .s_ctx_take(s_ctx_take),
       .s_ctx_msg(s_ctx_msg),
       .s_ctx_bytes(s_ctx_bytes),
-      .s_ack_rx_valid(ack_valid),
-      .s_ack_rx_ready(ack_ready),
-      .s_ack_rx_data(ack_data),
+      .s_outcome_valid(end_valid),
+      .s_outcome_ready(end_ready),
+      .s_outcome_data(end_data),
       .s_done_valid(left_valid),
       .s_done_ready(left_ready),
       .s_done_msg(left_msg),
@@ -449,9 +389,7 @@ module efa_transport_engine #(
       .m_txc_srd(cpl_srd)
   );
 
-  efa_send_stats #(
-      .RELIABLE(RELIABLE)
-  ) u_send_stats (
+  efa_send_stats u_send_stats (
       .s_cfg_profile(s_cfg_profile),
       .s_cpl_valid(m_cpl_valid && m_cpl_ready),
       .s_cpl_data(m_cpl_data),
@@ -463,6 +401,8 @@ module efa_transport_engine #(
       .st_read_err_valid(m_st_valid[`EFA_STAT__READ_ERR]),
       .st_write_err_valid(m_st_valid[`EFA_STAT__WRITE_ERR])
   );
+
+  wire unused_anomaly = &{1'b0, anomaly_valid, anomaly_cause};
 
 endmodule
 

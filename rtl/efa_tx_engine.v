@@ -3,9 +3,9 @@
 //
 // In    s_db, s_llq: stores; s_table, s_queue_op, s_drain from admin; s_rd_cpl: payload and send
 //       WQEs; s_qpchg: changed QP states; s_ack_rx, s_ack_tx: acknowledgements received and to send;
-//       RELIABLE: s_cfg_paths: paths that exist, constant from rst on
+//       s_cfg_paths: paths that exist, constant from rst on
 // Out   m_rd: payload reads and, with SQ_HOST, send WQE reads; m_net; m_cpl: completions; m_qperr:
-//       QPs in error; m_rqdb, m_cqdb: doorbells; m_st: statistics; RELIABLE: m_incarnation
+//       QPs in error; m_rqdb, m_cqdb: doorbells; m_st: statistics; m_incarnation
 // Time  docs/timing.md; wires only
 `default_nettype none
 `include "efa_defs.vh"
@@ -15,9 +15,6 @@ module efa_tx_engine #(
     parameter QPN_W  = 6,
     parameter LLQ_AW = 21,
     parameter SQ_HOST = 0,
-    parameter RELIABLE = 0,
-    parameter ACK_TX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_TX__W,
-    parameter ACK_RX_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W,
     parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
@@ -67,10 +64,10 @@ module efa_tx_engine #(
     output wire [`EFA_CPL__W-1:0] m_cpl_data,
     input wire s_ack_tx_valid,
     output wire s_ack_tx_ready,
-    input wire [ACK_TX_W-1:0] s_ack_tx_data,
+    input wire [`EFA_SRD_ACK__BITS-1:0] s_ack_tx_data,
     input wire s_ack_rx_valid,
     output wire s_ack_rx_ready,
-    input wire [ACK_RX_W-1:0] s_ack_rx_data,
+    input wire [`EFA_SRD_ACK__BITS-1:0] s_ack_rx_data,
     output wire [`EFA_STAT__RESPONSE:`EFA_STAT__READ_ERR] m_st_valid,
     output wire [32*(`EFA_STAT__RX-`EFA_STAT__TX)-1:0] m_st_bytes,
     output wire [`EFA_EV__TX_VALID] ev_valid,
@@ -141,8 +138,12 @@ module efa_tx_engine #(
   wire cancel_ready;
 
   // Between message contexts and checks.
-  wire [(1+RELIABLE)*QPN_W-1:0] halted_addrs;
-  wire [RELIABLE:0] halteds;
+  wire [2*QPN_W-1:0] halted_addrs;
+  wire [1:0] halteds;
+  wire other_valid;
+  wire other_ready;
+  wire [`EFA_WQE_IN__W-1:0] other_data;
+  wire [`EFA_WQE_SENT__W-1:0] sent_data;
   wire checks_valid;
   wire checks_ready;
   wire [`EFA_WQE_IN__W-1:0] checks_data;
@@ -166,17 +167,11 @@ module efa_tx_engine #(
   // Between payload and transport.
   wire [(2<<`EFA_LIMITS__MSG_W)-1:0] ctx_held;
   wire [(2<<`EFA_LIMITS__MSG_W)-1:0] ctx_used;
-  wire tx_ctx_take;
-  wire [`EFA_TX_MSG__W-1:0] tx_ctx_msg;
   wire ctx_free;
   wire [31:0] ctx_id;
   wire ctx_take;
   wire [`EFA_TX_MSG__W-1:0] ctx_msg;
   wire [31:0] ctx_bytes;
-  wire psn_rd_en;
-  wire [`EFA_LIMITS__NODE_W-1:0] psn_rd_addr;
-  wire [31:0] psn_rd_data;
-  wire psn_take;
   wire out_valid;
   wire out_ready;
   wire out_net;
@@ -193,8 +188,7 @@ module efa_tx_engine #(
   efa_sq_engine #(
       .QPN_W  (QPN_W),
       .LLQ_AW (LLQ_AW),
-      .SQ_HOST(SQ_HOST),
-      .RELIABLE(RELIABLE)
+      .SQ_HOST(SQ_HOST)
   ) u_sq_engine (
       .clk(clk),
       .rst_por(rst_por),
@@ -276,101 +270,68 @@ module efa_tx_engine #(
   assign halted_addrs[0+:QPN_W] = halted_addr;
   assign halted = halteds[0];
 
-  generate
-    if (RELIABLE != 0) begin : g_reliable
-      wire other_valid;
-      wire other_ready;
-      wire [`EFA_WQE_IN__W-1:0] other_data;
-      wire [`EFA_WQE_SENT__W-1:0] sent_data;
+  efa_tx_route u_route (
+      .clk(clk),
+      .rst(rst),
+      .m_init_done(route_init),
+      .s_cfg_profile(s_cfg_profile),
+      .s_ah_valid(s_table_valid[`EFA_TABLE__AH]),
+      .s_ah_index(s_table_data[`EFA_TABLE_WR__AH_INDEX]),
+      .s_ah_data(s_table_data[`EFA_TABLE_WR__AH_DATA]),
+      .s_ah_gen(ah_gen),
+      .s_item_valid(item_valid),
+      .s_item_ready(item_ready),
+      .s_item_data(item_data),
+      .m_item_valid(other_valid),
+      .m_item_ready(other_ready),
+      .m_item_data(other_data),
+      .s_ctx_free(ctx_free),
+      .s_ctx_id(ctx_id),
+      .m_ctx_take(ctx_take),
+      .m_ctx_msg(ctx_msg),
+      .m_ctx_bytes(ctx_bytes),
+      .m_sent_data(sent_data),
+      .m_read_valid(m_read_valid),
+      .m_read_data(m_read_data),
+      .m_post_valid(post_valid),
+      .m_post_ready(post_ready),
+      .m_post_data(post_data),
+      .s_popped_valid(popped_valid),
+      .s_popped_index(popped_index),
+      .m_ctx_held(ctx_held)
+  );
 
-      efa_tx_route u_route (
-          .clk(clk),
-          .rst(rst),
-          .m_init_done(route_init),
-          .s_cfg_profile(s_cfg_profile),
-          .s_ah_valid(s_table_valid[`EFA_TABLE__AH]),
-          .s_ah_index(s_table_data[`EFA_TABLE_WR__AH_INDEX]),
-          .s_ah_data(s_table_data[`EFA_TABLE_WR__AH_DATA]),
-          .s_ah_gen(ah_gen),
-          .s_item_valid(item_valid),
-          .s_item_ready(item_ready),
-          .s_item_data(item_data),
-          .m_item_valid(other_valid),
-          .m_item_ready(other_ready),
-          .m_item_data(other_data),
-          .s_ctx_free(ctx_free),
-          .s_ctx_id(ctx_id),
-          .m_ctx_take(ctx_take),
-          .m_ctx_msg(ctx_msg),
-          .m_ctx_bytes(ctx_bytes),
-          .m_sent_data(sent_data),
-          .m_read_valid(m_read_valid),
-          .m_read_data(m_read_data),
-          .m_post_valid(post_valid),
-          .m_post_ready(post_ready),
-          .m_post_data(post_data),
-          .s_popped_valid(popped_valid),
-          .s_popped_index(popped_index),
-          .m_ctx_held(ctx_held)
-      );
+  efa_tx_recall #(
+      .QPN_W(QPN_W)
+  ) u_recall (
+      .clk(clk),
+      .rst(rst),
+      .s_sent_valid(ctx_take),
+      .s_sent_data(sent_data),
+      .s_send_valid(send_valid),
+      .s_send_ready(send_ready),
+      .s_send_data(send_data),
+      .s_send_now(send_now),
+      .s_item_valid(other_valid),
+      .s_item_ready(other_ready),
+      .s_item_data(other_data),
+      .response_rd_en(response_rd_en),
+      .response_rd_addr(response_rd_addr),
+      .response_rd_data(response_rd_data),
+      .s_response_live(response_live),
+      .s_ctx_used(ctx_used),
+      .s_ah_gen(ah_gen),
+      .halted_rd_addr(halted_addrs[QPN_W+:QPN_W]),
+      .halted_rd_data(halteds[1]),
+      .m_item_valid(checks_valid),
+      .m_item_ready(checks_ready),
+      .m_item_data(checks_data),
+      .m_gone_valid(gone_valid),
+      .m_gone_ready(gone_ready),
+      .m_gone_data(gone_data)
+  );
 
-      efa_tx_recall #(
-          .QPN_W(QPN_W)
-      ) u_recall (
-          .clk(clk),
-          .rst(rst),
-          .s_sent_valid(ctx_take),
-          .s_sent_data(sent_data),
-          .s_send_valid(send_valid),
-          .s_send_ready(send_ready),
-          .s_send_data(send_data),
-          .s_send_now(send_now),
-          .s_item_valid(other_valid),
-          .s_item_ready(other_ready),
-          .s_item_data(other_data),
-          .response_rd_en(response_rd_en),
-          .response_rd_addr(response_rd_addr),
-          .response_rd_data(response_rd_data),
-          .s_response_live(response_live),
-          .s_ctx_used(ctx_used),
-          .s_ah_gen(ah_gen),
-          .halted_rd_addr(halted_addrs[QPN_W+:QPN_W]),
-          .halted_rd_data(halteds[1]),
-          .m_item_valid(checks_valid),
-          .m_item_ready(checks_ready),
-          .m_item_data(checks_data),
-          .m_gone_valid(gone_valid),
-          .m_gone_ready(gone_ready),
-          .m_gone_data(gone_data)
-      );
-
-      wire unused_ctx = &{1'b0, tx_ctx_take, tx_ctx_msg};
-    end else begin : g_packets
-      assign route_init = 1'b1;
-      assign checks_valid = item_valid;
-      assign item_ready = checks_ready;
-      assign checks_data = item_data;
-      assign ctx_take = tx_ctx_take;
-      assign ctx_msg = tx_ctx_msg;
-      assign ctx_bytes = {16'd0, tx_ctx_msg[`EFA_TX_MSG__LENGTH]};
-      assign ctx_held = {(2 << `EFA_LIMITS__MSG_W) {1'b0}};
-      assign post_valid = 1'b0;
-      assign post_data = {`EFA_SRD_POST__W{1'b0}};
-      assign send_ready = 1'b0;
-      assign gone_valid = 1'b0;
-      assign gone_data = {`EFA_SRD_GONE__W{1'b0}};
-      assign m_read_valid = 1'b0;
-      assign m_read_data = {`EFA_READ_CTX__W{1'b0}};
-      assign response_rd_en = 1'b0;
-      assign response_rd_addr = {`EFA_LIMITS__MSG_W + 1{1'b0}};
-      wire unused_transport = &{1'b0, response_rd_data, response_live, post_ready, popped_valid, popped_index,
-                                send_valid, send_data, send_now, gone_ready};
-    end
-  endgenerate
-
-  efa_wqe_check #(
-      .RELIABLE(RELIABLE)
-  ) u_wqe_check (
+  efa_wqe_check u_wqe_check (
       .clk(clk),
       .rst(rst),
       .m_init_done(check_init),
@@ -397,7 +358,6 @@ module efa_tx_engine #(
 
   efa_tx #(
       .QPN_W(QPN_W),
-      .RELIABLE(RELIABLE),
       .MTT_W(MTT_W)
   ) u_tx (
       .clk(clk),
@@ -425,14 +385,6 @@ module efa_tx_engine #(
       .m_read_err_qpn(read_err_qpn),
       .m_unused_valid(credit_unused),
       .s_ctx_used(ctx_used),
-      .s_ctx_free(ctx_free),
-      .s_ctx_id(ctx_id),
-      .m_ctx_take(tx_ctx_take),
-      .m_ctx_msg(tx_ctx_msg),
-      .psn_rd_en(psn_rd_en),
-      .psn_rd_addr(psn_rd_addr),
-      .psn_rd_data(psn_rd_data),
-      .m_psn_take(psn_take),
       .m_valid(out_valid),
       .m_ready(out_ready),
       .m_net(out_net),
@@ -445,8 +397,7 @@ module efa_tx_engine #(
   );
 
   efa_transport_engine #(
-      .QPN_W(QPN_W),
-      .RELIABLE(RELIABLE)
+      .QPN_W(QPN_W)
   ) u_transport_engine (
       .s_cfg_paths(s_cfg_paths),
       .clk(clk),
@@ -455,7 +406,6 @@ module efa_tx_engine #(
       .m_init_done(transport_init),
       .s_quiesce(s_quiesce),
       .m_net_quiet(m_net_quiet),
-      .s_cfg_node_id(s_cfg_node_id),
       .s_ah_gen(ah_gen),
       .s_ctx_held(ctx_held),
       .m_ctx_used(ctx_used),
@@ -492,10 +442,6 @@ module efa_tx_engine #(
       .s_job_data(s_job_data),
       .m_full(m_full),
       .m_incarnation(m_incarnation),
-      .psn_rd_en(psn_rd_en),
-      .psn_rd_addr(psn_rd_addr),
-      .psn_rd_data(psn_rd_data),
-      .s_psn_take(psn_take),
       .s_valid(out_valid),
       .s_ready(out_ready),
       .s_net(out_net),

@@ -59,7 +59,6 @@ rtl/queue/efa_sq_buffer.v
 rtl/queue/efa_sq_reorder.v
 rtl/data/efa_tx_buffer.v
 rtl/transport/efa_ah_gen.v
-rtl/transport/efa_psn.v
 rtl/common/efa_ram_fwd.v
 rtl/transport/efa_psn_range.v
 rtl/transport/efa_slot_find.v

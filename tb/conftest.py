@@ -73,8 +73,8 @@ def pytest_generate_tests(metafunc):
 
 # Kinds of tests, the longest first, so that no worker ends with a long test alone.
 # The test of named waits simulates what the other tests of tb/cycle read.
-LONG = ("test_the_last_changes", "test_area[icarus", "test_session[icarus", "test_area",
-        "test_digest", "test_fabric", "test_service_and_named_waits", "test_session",
+LONG = ("test_only_a_term", "test_the_last_changes", "test_area[icarus", "test_session[icarus",
+        "test_area", "test_digest", "test_fabric", "test_service_and_named_waits", "test_session",
         "test_unit[verilator", "test_unit")  # fmt: skip
 
 

@@ -373,7 +373,7 @@ needs_icarus = pytest.mark.skipif(simulator_missing("icarus") is not None, reaso
 
 @needs_icarus
 def test_the_time_of_an_initialization_is_proven(sweeps, monkeypatch):
-    assert sweeps.time("efa_psn", ()) == 1 << defs.LIMITS.qpn_w
+    assert sweeps.time("efa_tx_route", ()) == 1 << defs.LIMITS.ah_w
     # A store for a created queue pair would delay the sweep of efa_sq_flush.
     assert sweeps.time("efa_sq_flush", ()) == 1 << defs.LIMITS.qpn_w
     monkeypatch.setattr(init_sweeps, "QUIET", {})

@@ -31,7 +31,7 @@ INCLUDES = ["-Irtl/gen", "-Irtl/include"]
 NETLISTS = Path("sim/out/lint")
 PYTHON = ["examples", "model", "tb", "tools"]
 # Builds of the top that are linted: the default one, and builds that contain other blocks.
-BUILDS = ({}, {"SQ_HOST": 1}, {"RELIABLE": 0})
+BUILDS = ({}, {"SQ_HOST": 1})
 
 
 def sources():

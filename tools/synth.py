@@ -210,7 +210,7 @@ def parameters_of(module, qpn_w=None, sq_host=False):
     every = {
         "QPN_W": qpn_w, "CQN_W": qpn_w + 1, "LLQ_AW": limits["llq_bytes"].bit_length() - 1,
         "TAGS": limits["tags"], "TIMEOUT_CYCLES": limits["completion_timeout_cycles"],
-        "SQ_HOST": int(sq_host), "RELIABLE": 1,
+        "SQ_HOST": int(sq_host),
     }  # fmt: skip
     lines = next(ROOT.glob(f"rtl/**/{module}.v")).read_text().splitlines()
     # A comment may contain the characters that end the list of ports.

@@ -20,8 +20,7 @@
 `include "efa_defs.vh"
 
 module efa_rx_accept #(
-    parameter QPN_W = 6,
-    parameter RELIABLE = 0
+    parameter QPN_W = 6
 ) (
     input wire clk,
     input wire rst,
@@ -106,8 +105,7 @@ module efa_rx_accept #(
   );
 
   efa_rx_validate #(
-      .QPN_W(QPN_W),
-      .RELIABLE(RELIABLE)
+      .QPN_W(QPN_W)
   ) u_validate (
       .clk(clk),
       .rst(rst),

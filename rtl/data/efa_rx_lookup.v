@@ -5,8 +5,7 @@
 //       s_response: it is a read request or response; s_check: it is a write or a read request whose peer
 //       and region are looked up; s_find: it is a read response whose read and region are; s_step_send: a
 //       packet of another kind leaves stage 1; s_node: source of the packet of stage 2; s_behind: stage 2
-//       has a packet; s_ah_*, s_mr_*: address handles and, with RELIABLE, regions as they are created and
-//       destroyed
+//       has a packet; s_ah_*, s_mr_*: address handles and regions as they are created and destroyed
 // Out   m_hold: the look-up is not complete; m_peer: the PD has an address handle of the source;
 //       m_region, m_loc: the region permits the operation, and its location; m_found, m_placed: the read
 //       of a response, and how it ends; m_ah: address handle of s_node; m_look: the response that
@@ -21,8 +20,7 @@
 `include "efa_check.vh"
 
 module efa_rx_lookup #(
-    parameter QPN_W = 6,
-    parameter RELIABLE = 0
+    parameter QPN_W = 6
 ) (
     input wire clk,
     input wire rst,
@@ -62,7 +60,6 @@ module efa_rx_lookup #(
 
   localparam HDR_W = `EFA_PKT_HDR__BITS;
   localparam RDMA_W = `EFA_PKT_RDMA__BITS;
-  localparam LOC_W = `EFA_MR_LOC__W;
   localparam NODE_W = `EFA_LIMITS__NODE_W;
   localparam PD_W = `EFA_LIMITS__PD_W;
   localparam AH_W = `EFA_LIMITS__AH_W;
@@ -112,137 +109,118 @@ module efa_rx_lookup #(
     else if (initializing) init_q <= init_q + 1'b1;
   end
 
-  generate
-    if (RELIABLE != 0) begin : g_rdma
-      wire [15:0] length = header[`EFA_PKT_HDR__LENGTH];
-      wire [15:0] dst_qpn = header[`EFA_PKT_HDR__DST_QPN];
-      wire [RDMA_W-1:0] rdma = s_pkt_data[`EFA_RX_PKT__RDMA];
-      wire [31:0] rkey = rdma[`EFA_PKT_RDMA__RKEY];
-      wire [31:0] total = rdma[`EFA_PKT_RDMA__TOTAL];
-      wire [31:0] offset = rdma[`EFA_PKT_RDMA__OFFSET];
-      wire [7:0] sent_status = rdma[`EFA_PKT_RDMA__STATUS];
-      wire [15:0] payload = length - RDMA_BYTES;
-      wire [31:0] requested = rdma[`EFA_PKT_RDMA__COUNT];
-      wire [32:0] last = {1'b0, offset} + (s_request ? {1'b0, requested} : {17'd0, payload});
-      wire wrong_request = requested > REQUEST_MOST || payload != 16'd0;
-      wire beyond = last > {1'b0, total} || (s_request && wrong_request);
-      // An operation without bytes needs no key.
-      wire long_key = rkey[31:24] != 8'd0 && total != 32'd0;
-      wire src_near = src_node[15:NODE_W] == {(16 - NODE_W) {1'b0}};
-      wire [PEER_W-1:0] src_known = row[PEER_W*src_node[LANE_W-1:0]+:PEER_W];
-      wire looked;
-      wire ready;
-      wire covered;
-      wire wrong;
-      wire [31:0] region_length;
-      reg asked_q;
-      reg peer_q;
-      // A response: its read, then the region of that.
-      reg looked_up_q;
-      reg found_q;
-      wire asks_region = s_find && looked_up_q && found_q && !asked_q;
-      wire found_looked = looked_up_q && (!found_q || looked);
-      wire [31:0] found_id = s_found_read[`EFA_READ_CTX__ID];
-      // An accepted read request that is not empty leaves for its responses.
-      reg request_q;
-      reg [`EFA_READ_JOB__W-1:0] request_data_q;
-      wire accepted = s_step && s_request && s_check && m_peer && m_region && requested != 32'd0;
-      wire [1:0] access = s_response ? `EFA_MR_ACCESS__LOCAL_WRITE_W2
-          : s_request ? `EFA_MR_ACCESS__REMOTE_READ_W2 : `EFA_MR_ACCESS__REMOTE_WRITE_W2;
+  wire [15:0] length = header[`EFA_PKT_HDR__LENGTH];
+  wire [15:0] dst_qpn = header[`EFA_PKT_HDR__DST_QPN];
+  wire [RDMA_W-1:0] rdma = s_pkt_data[`EFA_RX_PKT__RDMA];
+  wire [31:0] rkey = rdma[`EFA_PKT_RDMA__RKEY];
+  wire [31:0] total = rdma[`EFA_PKT_RDMA__TOTAL];
+  wire [31:0] offset = rdma[`EFA_PKT_RDMA__OFFSET];
+  wire [7:0] sent_status = rdma[`EFA_PKT_RDMA__STATUS];
+  wire [15:0] payload = length - RDMA_BYTES;
+  wire [31:0] requested = rdma[`EFA_PKT_RDMA__COUNT];
+  wire [32:0] last = {1'b0, offset} + (s_request ? {1'b0, requested} : {17'd0, payload});
+  wire wrong_request = requested > REQUEST_MOST || payload != 16'd0;
+  wire beyond = last > {1'b0, total} || (s_request && wrong_request);
+  // An operation without bytes needs no key.
+  wire long_key = rkey[31:24] != 8'd0 && total != 32'd0;
+  wire src_near = src_node[15:NODE_W] == {(16 - NODE_W) {1'b0}};
+  wire [PEER_W-1:0] src_known = row[PEER_W*src_node[LANE_W-1:0]+:PEER_W];
+  wire looked;
+  wire ready;
+  wire covered;
+  wire wrong;
+  wire [31:0] region_length;
+  reg asked_q;
+  reg peer_q;
+  // A response: its read, then the region of that.
+  reg looked_up_q;
+  reg found_q;
+  wire asks_region = s_find && looked_up_q && found_q && !asked_q;
+  wire found_looked = looked_up_q && (!found_q || looked);
+  wire [31:0] found_id = s_found_read[`EFA_READ_CTX__ID];
+  // An accepted read request that is not empty leaves for its responses.
+  reg request_q;
+  reg [`EFA_READ_JOB__W-1:0] request_data_q;
+  wire accepted = s_step && s_request && s_check && m_peer && m_region && requested != 32'd0;
+  wire [1:0] access = s_response ? `EFA_MR_ACCESS__LOCAL_WRITE_W2
+      : s_request ? `EFA_MR_ACCESS__REMOTE_READ_W2 : `EFA_MR_ACCESS__REMOTE_WRITE_W2;
 
-      assign asks = s_check && !asked_q && !s_behind;
-      assign m_hold = s_response ? s_find && !found_looked
-          : ((s_check || asked_q) && !looked) || (s_request && request_q);
-      assign m_look_valid = s_find && !looked_up_q && !s_behind;
-      assign m_found = s_find && found_q;
-      assign m_peer = peer_q;
-      assign m_region = covered && !wrong;
+  assign asks = s_check && !asked_q && !s_behind;
+  assign m_hold = s_response ? s_find && !found_looked
+      : ((s_check || asked_q) && !looked) || (s_request && request_q);
+  assign m_look_valid = s_find && !looked_up_q && !s_behind;
+  assign m_found = s_find && found_q;
+  assign m_peer = peer_q;
+  assign m_region = covered && !wrong;
 
-      reg [`EFA_READ_LOOK__W-1:0] look;
-      reg [`EFA_READ_PLACED__W-1:0] placed;
-      reg [`EFA_READ_JOB__W-1:0] request;
-      always @* begin
-        look[`EFA_READ_LOOK__ID] = rdma[`EFA_PKT_RDMA__READ_ID];
-        look[`EFA_READ_LOOK__NODE] = src_node;
-        look[`EFA_READ_LOOK__QP_NUM] = dst_qpn;
-        look[`EFA_READ_LOOK__OFFSET] = offset;
-        look[`EFA_READ_LOOK__BYTES] = payload;
-        placed[`EFA_READ_PLACED__ID] = found_id;
-        placed[`EFA_READ_PLACED__SLOT] = offset[17:16];
-        placed[`EFA_READ_PLACED__BYTES] = payload;
-        placed[`EFA_READ_PLACED__STATUS] = sent_status != OK ? sent_status
-            : m_region ? OK : `EFA_IO_COMP_STATUS__LOCAL_ERROR_INVALID_LKEY;
-        request[`EFA_READ_JOB__NODE] = src_node;
-        request[`EFA_READ_JOB__QPN] = {{(12 - QPN_W) {1'b0}}, dst_qpn[QPN_W-1:0]};
-        request[`EFA_READ_JOB__QP_NUM] = dst_qpn;
-        request[`EFA_READ_JOB__DST_QPN] = header[`EFA_PKT_HDR__SRC_QPN];
-        request[`EFA_READ_JOB__PD] = s_pkt_pd;
-        request[`EFA_READ_JOB__RKEY] = rkey[23:0];
-        request[`EFA_READ_JOB__ADDR] = rdma[`EFA_PKT_RDMA__REMOTE_ADDR];
-        request[`EFA_READ_JOB__TOTAL] = total;
-        request[`EFA_READ_JOB__OFFSET] = offset;
-        request[`EFA_READ_JOB__COUNT] = requested[16:0];
-        request[`EFA_READ_JOB__READ_ID] = rdma[`EFA_PKT_RDMA__READ_ID];
-      end
-      assign m_look_data = look;
-      assign m_placed = placed;
-      assign m_request_valid = request_q;
-      assign m_request_data = request_data_q;
+  reg [`EFA_READ_LOOK__W-1:0] look;
+  reg [`EFA_READ_PLACED__W-1:0] placed;
+  reg [`EFA_READ_JOB__W-1:0] request;
+  always @* begin
+    look[`EFA_READ_LOOK__ID] = rdma[`EFA_PKT_RDMA__READ_ID];
+    look[`EFA_READ_LOOK__NODE] = src_node;
+    look[`EFA_READ_LOOK__QP_NUM] = dst_qpn;
+    look[`EFA_READ_LOOK__OFFSET] = offset;
+    look[`EFA_READ_LOOK__BYTES] = payload;
+    placed[`EFA_READ_PLACED__ID] = found_id;
+    placed[`EFA_READ_PLACED__SLOT] = offset[17:16];
+    placed[`EFA_READ_PLACED__BYTES] = payload;
+    placed[`EFA_READ_PLACED__STATUS] = sent_status != OK ? sent_status
+        : m_region ? OK : `EFA_IO_COMP_STATUS__LOCAL_ERROR_INVALID_LKEY;
+    request[`EFA_READ_JOB__NODE] = src_node;
+    request[`EFA_READ_JOB__QPN] = {{(12 - QPN_W) {1'b0}}, dst_qpn[QPN_W-1:0]};
+    request[`EFA_READ_JOB__QP_NUM] = dst_qpn;
+    request[`EFA_READ_JOB__DST_QPN] = header[`EFA_PKT_HDR__SRC_QPN];
+    request[`EFA_READ_JOB__PD] = s_pkt_pd;
+    request[`EFA_READ_JOB__RKEY] = rkey[23:0];
+    request[`EFA_READ_JOB__ADDR] = rdma[`EFA_PKT_RDMA__REMOTE_ADDR];
+    request[`EFA_READ_JOB__TOTAL] = total;
+    request[`EFA_READ_JOB__OFFSET] = offset;
+    request[`EFA_READ_JOB__COUNT] = requested[16:0];
+    request[`EFA_READ_JOB__READ_ID] = rdma[`EFA_PKT_RDMA__READ_ID];
+  end
+  assign m_look_data = look;
+  assign m_placed = placed;
+  assign m_request_valid = request_q;
+  assign m_request_data = request_data_q;
 
-      efa_mr_check #(
-          .USER_W(1)
-      ) u_region (
-          .clk(clk),
-          .rst(rst),
-          .m_init_done(regions_init),
-          .s_mr_valid(s_mr_valid),
-          .s_mr_index(s_mr_index),
-          .s_mr_data(s_mr_data),
-          .s_valid(asks || asks_region),
-          .s_ready(ready),
-          .s_key(s_response ? s_found_read[`EFA_READ_CTX__LKEY] : rkey[23:0]),
-          .s_pd(s_response ? s_found_read[`EFA_READ_CTX__PD] : s_pkt_pd),
-          .s_addr(s_response ? s_found_read[`EFA_READ_CTX__ADDR] : rdma[`EFA_PKT_RDMA__REMOTE_ADDR]),
-          .s_len(s_response ? s_found_read[`EFA_READ_CTX__TOTAL] : total),
-          .s_access(access),
-          .s_user(!s_response && (beyond || long_key)),
-          .m_valid(looked),
-          .m_ready(s_step),
-          .m_ok(covered),
-          .m_loc(m_loc),
-          .m_len(region_length),
-          .m_user(wrong)
-      );
+  efa_mr_check #(
+      .USER_W(1)
+  ) u_region (
+      .clk(clk),
+      .rst(rst),
+      .m_init_done(regions_init),
+      .s_mr_valid(s_mr_valid),
+      .s_mr_index(s_mr_index),
+      .s_mr_data(s_mr_data),
+      .s_valid(asks || asks_region),
+      .s_ready(ready),
+      .s_key(s_response ? s_found_read[`EFA_READ_CTX__LKEY] : rkey[23:0]),
+      .s_pd(s_response ? s_found_read[`EFA_READ_CTX__PD] : s_pkt_pd),
+      .s_addr(s_response ? s_found_read[`EFA_READ_CTX__ADDR] : rdma[`EFA_PKT_RDMA__REMOTE_ADDR]),
+      .s_len(s_response ? s_found_read[`EFA_READ_CTX__TOTAL] : total),
+      .s_access(access),
+      .s_user(!s_response && (beyond || long_key)),
+      .m_valid(looked),
+      .m_ready(s_step),
+      .m_ok(covered),
+      .m_loc(m_loc),
+      .m_len(region_length),
+      .m_user(wrong)
+  );
 
-      always @(posedge clk) begin
-        peer_q  <= src_near && src_known[AH_W];
-        asked_q <= !rst && !s_step && (asked_q || asks || asks_region);
-        looked_up_q <= !rst && !s_step && (looked_up_q || (m_look_valid && m_look_ready));
-        if (m_look_valid && m_look_ready) found_q <= s_found;
-        request_q <= !rst && (accepted || (request_q && !m_request_ready));
-        if (accepted) request_data_q <= request;
-      end
+  always @(posedge clk) begin
+    peer_q  <= src_near && src_known[AH_W];
+    asked_q <= !rst && !s_step && (asked_q || asks || asks_region);
+    looked_up_q <= !rst && !s_step && (looked_up_q || (m_look_valid && m_look_ready));
+    if (m_look_valid && m_look_ready) found_q <= s_found;
+    request_q <= !rst && (accepted || (request_q && !m_request_ready));
+    if (accepted) request_data_q <= request;
+  end
 
-      wire unused_bits = &{1'b0, rdma, src_known, ready, region_length, s_found_read, found_id};
+  wire unused_bits = &{1'b0, rdma, src_known, ready, region_length, s_found_read, found_id};
 
-      `EFA_CHECK(!(asks && !ready), "efa_rx_lookup: look-up not accepted at once")
-    end else begin : g_sends
-      assign asks = 1'b0;
-      assign m_hold = 1'b0;
-      assign m_peer = 1'b0;
-      assign m_region = 1'b0;
-      assign m_loc = {LOC_W{1'b0}};
-      assign regions_init = 1'b1;
-      assign m_found = 1'b0;
-      assign m_placed = {`EFA_READ_PLACED__W{1'b0}};
-      assign m_look_valid = 1'b0;
-      assign m_look_data = {`EFA_READ_LOOK__W{1'b0}};
-      assign m_request_valid = 1'b0;
-      assign m_request_data = {`EFA_READ_JOB__W{1'b0}};
-      wire unused_regions = &{1'b0, s_mr_valid, s_mr_index, s_mr_data, m_look_ready, s_found, s_found_read,
-                              m_request_ready, s_request, s_response, s_check, s_find, s_behind, s_step};
-    end
-  endgenerate
+  `EFA_CHECK(!(asks && !ready), "efa_rx_lookup: look-up not accepted at once")
 
   wire unused_packet = &{1'b0, s_pkt_data, header, ah_pd, ah_node, s_ah_data, s_pkt_pd, src_node, s_node};
 

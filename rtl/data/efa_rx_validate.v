@@ -2,9 +2,9 @@
 // efa_rx_validate - validates received packets against QP state and claims a receive WQE for each.
 //
 // In    s_pkt a stored packet; qpc_rd_data the context of its QP; blocked_rd_data: an earlier
-//       packet of the QP is parked; s_rsp the response of efa_rq_pop; s_ah_* address handles and,
-//       with RELIABLE, s_mr_* regions as they are created and destroyed; s_cfg_profile says whether
-//       the device executes RDMA writes
+//       packet of the QP is parked; s_rsp the response of efa_rq_pop; s_ah_* address handles and
+//       s_mr_* regions as they are created and destroyed; s_cfg_profile says whether the device
+//       executes RDMA
 // Out   qpc_rd_addr the QP whose packet may claim in the next cycle; m_claim the claim of each
 //       packet, which follows the context until it is accepted; m_job the job of the packet,
 //       provided that the buffers of m_job_check are valid; m_claim_done: a job leaves; m_step: a
@@ -21,8 +21,7 @@
 `include "efa_defs.vh"
 
 module efa_rx_validate #(
-    parameter QPN_W = 6,
-    parameter RELIABLE = 0
+    parameter QPN_W = 6
 ) (
     input wire clk,
     input wire rst,
@@ -97,10 +96,10 @@ module efa_rx_validate #(
   wire srd1 = opcode1 != `EFA_PKT_OPCODE__UD_SEND;
   wire rdma1 = srd1 && opcode1 != `EFA_PKT_OPCODE__SRD_SEND;
   // All other RDMA packets are refused.
-  wire reads = RELIABLE != 0 && capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ);
+  wire reads = capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ);
   wire request1 = reads && opcode1 == `EFA_PKT_OPCODE__READ_REQUEST;
   wire response1 = reads && opcode1 == `EFA_PKT_OPCODE__READ_RESPONSE;
-  wire write1 = RELIABLE != 0 && opcode1 == `EFA_PKT_OPCODE__RDMA_WRITE && capable(
+  wire write1 = opcode1 == `EFA_PKT_OPCODE__RDMA_WRITE && capable(
       s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_WRITE
   );
   wire [15:0] length1 = header1[`EFA_PKT_HDR__LENGTH];
@@ -190,8 +189,7 @@ module efa_rx_validate #(
   wire finds1 = valid1_q && response1 && !cut1 && !blocked_rd_data;
 
   efa_rx_lookup #(
-      .QPN_W(QPN_W),
-      .RELIABLE(RELIABLE)
+      .QPN_W(QPN_W)
   ) u_lookup (
       .clk(clk),
       .rst(rst),

@@ -2,20 +2,16 @@
 // efa_tx - sends messages in the order in which they were checked, each as one packet.
 //
 // In    s checked messages; s_rd_cpl payload; halted_rd_data: the QP of halted_rd_addr is halted,
-//       one cycle later; s_ctx_free, s_ctx_id: the message context of the next SRD send; s_ctx_used:
-//       contexts of sends that have not ended;
-//       psn_rd_data: next sequence number of the node read last
+//       one cycle later; s_ctx_used: contexts of sends that have not ended
 // Out   m_rd payload reads; m flits, completions without a packet, and fences, in order;
-//       m_read_err_*: a payload read failed; m_ctx_take: an SRD send uses the
-//       context; m_psn_take: a packet uses the sequence number; m_unused_valid: an SRD message
-//       ended without a context
+//       m_read_err_*: a payload read failed; m_unused_valid: an SRD message ended without a context
 // Time  first flit 2 cycles after a message without reads, 3 after the last read completion of a
 //       message; one flit per cycle, messages back to back, also messages of one flit
 //
 // Flit i of a packet is line i of the message in the payload buffer. The payload starts after the
 // space for the header, or for both headers of an RDMA packet, so gathering is only a byte position.
 //
-// RELIABLE: an SRD message is a transmission of a context, with its number. A read response whose
+// An SRD message is a transmission of a context, with its number. A read response whose
 // payload cannot be read leaves without payload, and with a status. A failed read of a send
 // that has ended meanwhile is no error of its QP.
 `default_nettype none
@@ -24,7 +20,6 @@
 
 module efa_tx #(
     parameter QPN_W = 6,
-    parameter RELIABLE = 0,
     parameter MTT_W = `EFA_PROFILE__MR_PAGES_W(32, `EFA_PROFILE__DEFAULT)
 ) (
     input wire clk,
@@ -52,14 +47,6 @@ module efa_tx #(
     output wire [QPN_W-1:0] m_read_err_qpn,
     output wire m_unused_valid,
     input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] s_ctx_used,
-    input wire s_ctx_free,
-    input wire [31:0] s_ctx_id,
-    output wire m_ctx_take,
-    output wire [`EFA_TX_MSG__W-1:0] m_ctx_msg,
-    output wire psn_rd_en,
-    output wire [`EFA_LIMITS__NODE_W-1:0] psn_rd_addr,
-    input wire [31:0] psn_rd_data,
-    output wire m_psn_take,
     output wire m_valid,
     input wire m_ready,
     output wire m_net,
@@ -73,7 +60,6 @@ module efa_tx #(
 
   localparam SLOT_W = 8;
   localparam LINE_W = 9;
-  localparam NODE_W = `EFA_LIMITS__NODE_W;
   localparam HDR_BITS = `EFA_PKT_HDR__BITS;
   localparam [15:0] HDR = `EFA_PKT_HDR__BYTES;
   localparam [15:0] RDMA_HDR = `EFA_PKT_HDR__BYTES + `EFA_PKT_RDMA__BYTES;
@@ -108,7 +94,6 @@ module efa_tx #(
   reg l2_first_q;
   reg l2_last_q;
   reg l2_odd_q;  // the flit index is odd
-  reg [31:0] l2_id_q;
   reg [`EFA_TX_MSG__W-1:0] l2_msg_q;
   reg [767:0] l2_inline_q;
 
@@ -145,8 +130,7 @@ module efa_tx #(
   wire [7:0] flits = full_index + 8'd1;
   wire [LINE_W-1:0] lines = is_packet && !msg[`EFA_TX_MSG__INLINED] ? {1'b0, flits} : {LINE_W{1'b0}};
 
-  // A halted QP sends nothing more. A datagram ends here. An SRD send still gets its context, so
-  // that the flush finds it in posting order.
+  // A halted QP sends nothing more: a datagram ends here, an SRD send when its context is flushed.
   wire sent = msg[`EFA_TX_MSG__SENT];
   wire [`EFA_SRD_SEND__W-1:0] send = msg[`EFA_TX_MSG__SEND];
   wire [31:0] send_id = send[`EFA_SRD_SEND__ID];
@@ -154,12 +138,10 @@ module efa_tx #(
 
   wire in_error = is_packet && !response && !l1_begun_q && !l1_failed_q && halted_rd_data;
   wire sends = is_packet && (!l1_failed_q || response) && !in_error;
-  wire silent = in_error && srd && !sent;
-  wire accepts_ctx = RELIABLE == 0 && is_packet && !l1_failed_q && srd && !l1_begun_q;
   wire last_flit = !sends || l1_flit_q == last_index;
 
   wire l2_move = !l2_valid_q || m_ready;
-  wire l1_step = l1_valid_q && l1_ready_q && l2_move && (!accepts_ctx || s_ctx_free);
+  wire l1_step = l1_valid_q && l1_ready_q && l2_move;
   wire l1_end = l1_step && last_flit;
   wire listed = listed_q != {SLOT_W + 1{1'b0}};
   wire l0_go = listed && (!l1_valid_q || l1_end);
@@ -189,7 +171,6 @@ module efa_tx #(
 
   wire l2_srd = l2_msg_q[`EFA_TX_MSG__SRD];
   wire [`EFA_SRD_SEND__W-1:0] l2_send = l2_msg_q[`EFA_TX_MSG__SEND];
-  wire [15:0] l1_node = msg[`EFA_TX_MSG__NODE];
 
   wire l2_rdma = l2_msg_q[`EFA_TX_MSG__OP_TYPE] != `EFA_IO_SEND_OP_TYPE__SEND_W3;
   wire l2_read = l2_msg_q[`EFA_TX_MSG__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__RDMA_READ_W3;
@@ -213,15 +194,12 @@ module efa_tx #(
     header[`EFA_PKT_HDR__IMM] = l2_msg_q[`EFA_TX_MSG__IMM];
     header[`EFA_PKT_HDR__SRC_NODE] = s_cfg_node_id;
     header[`EFA_PKT_HDR__DST_NODE] = l2_msg_q[`EFA_TX_MSG__NODE];
-    if (RELIABLE != 0 && l2_srd) begin
+    if (l2_srd) begin
       header[`EFA_SRD_HDR__PSN] = l2_send[`EFA_SRD_SEND__PSN];
       header[`EFA_SRD_HDR__SESSION] = l2_send[`EFA_SRD_SEND__SESSION];
       header[`EFA_SRD_HDR__INCARNATION] = l2_send[`EFA_SRD_SEND__INCARNATION];
       header[`EFA_SRD_HDR__PATH] = l2_send[`EFA_SRD_SEND__PATH];
       header[`EFA_SRD_HDR__BEHIND] = l2_send[`EFA_SRD_SEND__BEHIND];
-    end else if (l2_srd) begin
-      header[`EFA_PKT_HDR__PSN] = psn_rd_data;
-      header[`EFA_PKT_HDR__MSG_ID] = l2_id_q;
     end
     rdma_header = {`EFA_PKT_RDMA__BITS{1'b0}};
     if (l2_response) begin
@@ -263,15 +241,8 @@ module efa_tx #(
   assign m_read_err_valid = l1_step && is_packet && !response && l1_failed_q && (!sent || open);
   assign m_read_err_qpn = msg_qpn[QPN_W-1:0];
   // Messages that had a context reserved and end without one.
-  assign m_unused_valid = l1_step && srd && !sent
-      && ((is_packet && l1_failed_q)
-          || (!is_packet && kind != `EFA_TX_KIND__BARRIER
-              && msg[`EFA_TX_MSG__STATUS] != `EFA_IO_COMP_STATUS__FLUSHED));
-  assign m_ctx_take = l1_step && accepts_ctx;
-  assign m_ctx_msg = msg;
-  assign psn_rd_en = l1_step;
-  assign psn_rd_addr = l1_node[NODE_W-1:0];
-  assign m_psn_take = l2_valid_q && m_ready && l2_net_q && l2_first_q && l2_srd;
+  assign m_unused_valid = l1_step && kind == `EFA_TX_KIND__COMPLETION && srd && !sent
+      && msg[`EFA_TX_MSG__STATUS] != `EFA_IO_COMP_STATUS__FLUSHED;
   assign m_valid = l2_valid_q;
   assign m_net = l2_net_q;
   assign m_done = l2_done_q;
@@ -382,7 +353,7 @@ module efa_tx #(
       if (l1_step) l1_begun_q <= !last_flit;
       if (l1_end && (!sends || hollow)) line_q <= line_q + lines;
       else if (l1_step && lines != {LINE_W{1'b0}}) line_q <= line_q + ONE_LINE;
-      if (l2_move) l2_valid_q <= l1_step && !silent;
+      if (l2_move) l2_valid_q <= l1_step;
     end
   end
 
@@ -411,15 +382,14 @@ module efa_tx #(
       l2_first_q <= !l1_begun_q;
       l2_last_q  <= last_flit;
       l2_odd_q   <= l1_flit_q[0];
-      // Only the first flit uses the id.
-      l2_id_q <= s_ctx_id;
       l2_msg_q <= out_msg;
       l2_inline_q <= msg_inline;
     end
   end
 
-  wire unused_bits = &{1'b0, send, send_id, l2_send, last_byte, l1_node, msg_qpn, slot_qpn, s_qpn, l2_length[15:7]};
+  wire unused_bits = &{1'b0, send, send_id, l2_send, last_byte, msg_qpn, slot_qpn, s_qpn, l2_length[15:7]};
 
+  `EFA_CHECK(!l1_valid_q || !is_packet || !srd || sent, "SRD packet that is no transmission")
   `EFA_CHECK(!l1_valid_q || !is_packet || l1_failed_q || flits != 8'd0, "packet of 0 flits")
 
 endmodule

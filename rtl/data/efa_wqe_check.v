@@ -13,9 +13,7 @@
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
-module efa_wqe_check #(
-    parameter RELIABLE = 0  // an SRD message is sent from its message context only
-) (
+module efa_wqe_check (
     input wire clk,
     input wire rst,
     output wire m_init_done,
@@ -71,10 +69,9 @@ module efa_wqe_check #(
   wire [1023:0] s_entry = s_item_data[`EFA_WQE_IN__ENTRY];
   wire [15:0] s_ah = s_entry[`EFA_IO_TX_WQE__META__AH];
   wire [9:0] s_pd = s_item_data[`EFA_WQE_IN__PD];
-  wire s_response = RELIABLE != 0 && s_item_data[`EFA_WQE_IN__RESPONSE];
-  wire s_read = RELIABLE != 0
-      && s_entry[`EFA_IO_TX_WQE__META__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__RDMA_READ;
-  wire s_rdma = s_response || (RELIABLE != 0 && is_rdma(s_entry[`EFA_IO_TX_WQE__META__OP_TYPE]));
+  wire s_response = s_item_data[`EFA_WQE_IN__RESPONSE];
+  wire s_read = s_entry[`EFA_IO_TX_WQE__META__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__RDMA_READ;
+  wire s_rdma = s_response || is_rdma(s_entry[`EFA_IO_TX_WQE__META__OP_TYPE]);
   // Lengths of both buffers; 0 for an absent buffer. The first one of an RDMA operation is remote.
   wire [15:0] s_buffers = s_entry[`EFA_IO_TX_WQE__META__INLINE_MSG] ? 16'd0
       : s_entry[`EFA_IO_TX_WQE__META__LENGTH];
@@ -99,11 +96,11 @@ module efa_wqe_check #(
       && !entry[`EFA_IO_TX_WQE__META__META_EXTENSION] && !entry[`EFA_IO_TX_WQE__META__RESERVED25]
       && entry[`EFA_IO_TX_WQE__META__RESERVED29] == 3'd0;
   wire is_send = entry[`EFA_IO_TX_WQE__META__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__SEND;
-  wire response = RELIABLE != 0 && k_item_q[`EFA_WQE_IN__RESPONSE];
-  wire is_write = RELIABLE != 0 && srd
+  wire response = k_item_q[`EFA_WQE_IN__RESPONSE];
+  wire is_write = srd
       && entry[`EFA_IO_TX_WQE__META__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__RDMA_WRITE
       && capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_WRITE);
-  wire is_read = RELIABLE != 0 && srd
+  wire is_read = srd
       && entry[`EFA_IO_TX_WQE__META__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__RDMA_READ
       && capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ);
   wire executes = is_write || is_read;
@@ -134,7 +131,7 @@ module efa_wqe_check #(
 
   wire sends_imm = has_imm && (is_send || (is_write && final_part));
   wire [3:0] op_type = k_item_q[`EFA_WQE_IN__OP_TYPE];
-  wire nowhere = srd && !response && (!handle[`EFA_AHC__FABRIC] || (RELIABLE != 0 && !k_item_q[`EFA_WQE_IN__SENT]));
+  wire nowhere = srd && !response && (!handle[`EFA_AHC__FABRIC] || (!k_item_q[`EFA_WQE_IN__SENT]));
 
   reg [7:0] status;
   always @* begin

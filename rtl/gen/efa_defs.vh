@@ -2851,12 +2851,10 @@
 `define EFA_ACK_TX__MSG_ID 119:88
 `define EFA_ACK_TX__PATH 127:120
 
-// internal ack_rx
-`define EFA_ACK_RX__W 72
-`define EFA_ACK_RX__DST_QPN 15:0
-`define EFA_ACK_RX__SRC_NODE 31:16
-`define EFA_ACK_RX__STATUS 39:32
-`define EFA_ACK_RX__MSG_ID 71:40
+// internal send_outcome
+`define EFA_SEND_OUTCOME__W 40
+`define EFA_SEND_OUTCOME__STATUS 7:0
+`define EFA_SEND_OUTCOME__MSG_ID 39:8
 
 // internal srd_send
 `define EFA_SRD_SEND__W 157
@@ -2952,19 +2950,18 @@
 `define EFA_SGE__LOC 105:16
 
 // internal send_ctx
-`define EFA_SEND_CTX__W 208
+`define EFA_SEND_CTX__W 192
 `define EFA_SEND_CTX__GEN 31:0
-`define EFA_SEND_CTX__NODE 47:32
-`define EFA_SEND_CTX__QPN 59:48
-`define EFA_SEND_CTX__QP_NUM 75:60
-`define EFA_SEND_CTX__SCQN 87:76
-`define EFA_SEND_CTX__SSUB 88
-`define EFA_SEND_CTX__REQ_ID 104:89
-`define EFA_SEND_CTX__REQ_ID_EX 152:105
-`define EFA_SEND_CTX__OP_TYPE 155:153
-`define EFA_SEND_CTX__LENGTH 187:156
-`define EFA_SEND_CTX__AH 203:188
-`define EFA_SEND_CTX__AH_GEN 207:204
+`define EFA_SEND_CTX__QPN 43:32
+`define EFA_SEND_CTX__QP_NUM 59:44
+`define EFA_SEND_CTX__SCQN 71:60
+`define EFA_SEND_CTX__SSUB 72
+`define EFA_SEND_CTX__REQ_ID 88:73
+`define EFA_SEND_CTX__REQ_ID_EX 136:89
+`define EFA_SEND_CTX__OP_TYPE 139:137
+`define EFA_SEND_CTX__LENGTH 171:140
+`define EFA_SEND_CTX__AH 187:172
+`define EFA_SEND_CTX__AH_GEN 191:188
 
 // internal rx_pkt
 `define EFA_RX_PKT__W 529

@@ -9,14 +9,13 @@
 //       further line of the ring, up to one per message context; fence 1 cycle after s_drain,
 //       s_drain_ready 1 cycle after the fence has passed
 //
-// RELIABLE: a transmission of a send may have begun before its cancellation. A second fence, behind
+// A transmission of a send may have begun before its cancellation. A second fence, behind
 // the cancellation, ends the operation: the QP has no open payload read then.
 `default_nettype none
 `include "efa_defs.vh"
 
 module efa_sq_ctrl #(
-    parameter QPN_W = 6,
-    parameter RELIABLE = 0
+    parameter QPN_W = 6
 ) (
     input wire clk,
     input wire rst,
@@ -100,7 +99,7 @@ module efa_sq_ctrl #(
       end
       // Waits until its message contexts are cancelled.
       ST_CANCEL: begin
-        if (m_cancel_ready) state_d = RELIABLE != 0 ? ST_FENCE : ST_DONE;
+        if (m_cancel_ready) state_d = ST_FENCE;
       end
       // Waits until a fence of its own has passed: transmissions that began before have passed, too.
       ST_FENCE: begin

@@ -2,9 +2,9 @@
 // efa_net_rx - validates packets from the network by their header and stores them.
 //
 // In    s_net flits; s_win_pos a byte position to read; s_free slots of packets no longer needed;
-//       RELIABLE: s_cfg_paths: paths that exist
-// Out   m_pkt header, RDMA header, first line and slot of a stored packet; m_ack_rx acknowledgements, which are
-//       not stored, with RELIABLE as flits; m_win_data 64 bytes from s_win_pos on; m_drop: a packet was malformed;
+//       s_cfg_paths: paths that exist
+// Out   m_pkt header, RDMA header, first line and slot of a stored packet; m_ack_rx acknowledgements,
+//       which are not stored, as flits; m_win_data 64 bytes from s_win_pos on; m_drop: a packet was malformed;
 //       m_stored: a packet is complete; m_released: its lines are free again, in arrival order
 // Time  one flit per cycle; m_pkt and m_ack_rx 1 cycle after the last flit; m_win_data 2 cycles
 //       after its position; m_released 1 cycle after s_free, one packet per cycle; s_net stalls
@@ -14,10 +14,7 @@
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
-module efa_net_rx #(
-    parameter RELIABLE = 0,
-    parameter ACK_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_RX__W
-) (
+module efa_net_rx (
     input wire clk,
     input wire rst_por,
     input wire rst,
@@ -40,7 +37,7 @@ module efa_net_rx #(
 
     output wire m_ack_rx_valid,
     input wire m_ack_rx_ready,
-    output wire [ACK_W-1:0] m_ack_rx_data,
+    output wire [`EFA_SRD_ACK__BITS-1:0] m_ack_rx_data,
 
     input wire [14:0] s_win_pos,
     output wire [511:0] m_win_data,
@@ -68,7 +65,7 @@ module efa_net_rx #(
   localparam SLOTS = 1 << SLOT_W;
   localparam [15:0] MAX_RDMA = `EFA_LIMITS__MAX_MTU + `EFA_PKT_RDMA__BYTES;
   localparam [3:0] NO_FAULT = 4'd0;
-  localparam [15:0] ACK_LENGTH = RELIABLE != 0 ? `EFA_SRD_ACK__BYTES - `EFA_SRD_HDR__BYTES : 16'd0;
+  localparam [15:0] ACK_LENGTH = `EFA_SRD_ACK__BYTES - `EFA_SRD_HDR__BYTES;
   localparam PKT_LOG2 = 6;
   localparam ACK_LOG2 = 4;
 
@@ -93,7 +90,7 @@ module efa_net_rx #(
   wire is_rdma = opcode == `EFA_PKT_OPCODE__RDMA_WRITE || opcode == `EFA_PKT_OPCODE__READ_REQUEST
       || opcode == `EFA_PKT_OPCODE__READ_RESPONSE;
   wire known = is_ack || opcode == `EFA_PKT_OPCODE__UD_SEND || opcode == `EFA_PKT_OPCODE__SRD_SEND
-      || (RELIABLE != 0 && is_rdma);
+      || (is_rdma);
   wire stranger;
   wire false_field;
   wire ours = header[`EFA_PKT_HDR__DST_NODE] == s_cfg_node_id && !stranger;
@@ -108,7 +105,7 @@ module efa_net_rx #(
       && length <= longest && !(is_ack && length != ACK_LENGTH);
   // A read request that has no place is lost.
   wire [15:0] src_node = header[`EFA_PKT_HDR__SRC_NODE];
-  wire no_place = RELIABLE != 0 && opcode == `EFA_PKT_OPCODE__READ_REQUEST
+  wire no_place = opcode == `EFA_PKT_OPCODE__READ_REQUEST
       && s_full[src_node[`EFA_LIMITS__NODE_W-1:0]];
   wire wrong = !known || !ours || !fits || false_field;
   wire bad = (inside_q && bad_q) || away || wrong || no_place;
@@ -159,7 +156,7 @@ module efa_net_rx #(
 
   always @(posedge clk) begin
     if (first) header_q <= s_net_data[HDR_W-1:0];
-    if (first && RELIABLE != 0) rdma_q <= s_net_data[HDR_W+:RDMA_W];
+    if (first) rdma_q <= s_net_data[HDR_W+:RDMA_W];
     if (take) index_q <= index + 9'd1;
     if (rst_por) begin
       inside_q <= 1'b0;
@@ -205,7 +202,7 @@ module efa_net_rx #(
   localparam PKT_W = `EFA_RX_PKT__W;
   wire [PKT_W-1:0] pkt;
   assign pkt[`EFA_RX_PKT__HEADER] = header;
-  assign pkt[`EFA_RX_PKT__RDMA] = RELIABLE == 0 ? {RDMA_W{1'b0}} : inside_q ? rdma_q : s_net_data[HDR_W+:RDMA_W];
+  assign pkt[`EFA_RX_PKT__RDMA] = inside_q ? rdma_q : s_net_data[HDR_W+:RDMA_W];
   assign pkt[`EFA_RX_PKT__LINE]   = start[LINE_W-1:0];
   assign pkt[`EFA_RX_PKT__SLOT]   = in_q[SLOT_W-1:0];
   wire rest_valid;
@@ -243,43 +240,22 @@ module efa_net_rx #(
       .m_level(front_level)
   );
 
-  wire [ACK_W-1:0] ack_rx;
-  generate
-    if (RELIABLE != 0) begin : g_reliable
-      assign ack_rx = s_net_data;
-
-      efa_srd_fields u_fields (
-          .s_cfg_paths(s_cfg_paths),
-          .s_header(header),
-          .m_stranger(stranger),
-          .m_false(false_field)
-      );
-    end else begin : g_packets
-      reg [`EFA_ACK_RX__W-1:0] ack;
-      always @* begin
-        ack = {`EFA_ACK_RX__W{1'b0}};
-        ack[`EFA_ACK_RX__DST_QPN] = header[`EFA_PKT_HDR__DST_QPN];
-        ack[`EFA_ACK_RX__SRC_NODE] = header[`EFA_PKT_HDR__SRC_NODE];
-        ack[`EFA_ACK_RX__STATUS] = header[`EFA_PKT_HDR__STATUS];
-        ack[`EFA_ACK_RX__MSG_ID] = header[`EFA_PKT_HDR__MSG_ID];
-      end
-      assign ack_rx = ack;
-      wire unused_paths = &{1'b0, s_cfg_paths};
-
-      assign stranger = 1'b0;
-      assign false_field = 1'b0;
-    end
-  endgenerate
+  efa_srd_fields u_fields (
+      .s_cfg_paths(s_cfg_paths),
+      .s_header(header),
+      .m_stranger(stranger),
+      .m_false(false_field)
+  );
 
   efa_fifo #(
-      .WIDTH(ACK_W),
+      .WIDTH(`EFA_SRD_ACK__BITS),
       .DEPTH_LOG2(ACK_LOG2)
   ) u_acks (
       .clk(clk),
       .rst(rst),
       .s_valid(good_end && is_ack),
       .s_ready(ack_space),
-      .s_data(ack_rx),
+      .s_data(s_net_data),
       .m_valid(m_ack_rx_valid),
       .m_ready(m_ack_rx_ready),
       .m_data(m_ack_rx_data),

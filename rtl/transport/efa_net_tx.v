@@ -2,24 +2,20 @@
 // efa_net_tx - sends data packets and acknowledgements to the network, packet by packet.
 //
 // In    s flits, completions without a packet and fences of efa_tx; s_ack_tx acknowledgements to
-//       send, 2^11 of them are buffered, or with RELIABLE acknowledgements as flits; s_quiesce: no new packet may start
+//       send, a flit each; s_quiesce: no new packet may start
 // Out   m_net; m_done completions of sent messages, and fences, in the order of s;
 //       m_net_quiet: s_quiesce is set and no packet is in progress
-// Time  latency 1 cycle, one flit per cycle; acknowledgement 3 cycles, as a flit 1, m_done 2; data packets and
-//       acknowledgements alternate while both are pending
+// Time  latency 1 cycle, one flit per cycle; m_done 2; data packets and acknowledgements
+//       alternate while both are pending
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
-module efa_net_tx #(
-    parameter RELIABLE = 0,
-    parameter ACK_W = RELIABLE != 0 ? `EFA_SRD_ACK__BITS : `EFA_ACK_TX__W
-) (
+module efa_net_tx (
     input wire clk,
     input wire rst,
     input wire s_quiesce,
     output wire m_net_quiet,
-    input wire [15:0] s_cfg_node_id,
     input wire s_valid,
     output wire s_ready,
     input wire s_net,
@@ -31,7 +27,7 @@ module efa_net_tx #(
     input wire [`EFA_TX_MSG__W-1:0] s_msg,
     input wire s_ack_tx_valid,
     output wire s_ack_tx_ready,
-    input wire [ACK_W-1:0] s_ack_tx_data,
+    input wire [`EFA_SRD_ACK__BITS-1:0] s_ack_tx_data,
     output wire m_net_valid,
     input wire m_net_ready,
     output wire [511:0] m_net_data,
@@ -50,9 +46,7 @@ module efa_net_tx #(
     output wire [63:0] ev_ackout_data
 );
 
-  localparam ACKS_LOG2 = 11;
   localparam DONE_LOG2 = 4;
-  localparam HDR = `EFA_PKT_HDR__BYTES;
   localparam HDR_BITS = `EFA_PKT_HDR__BITS;
 
   // o: output register
@@ -70,16 +64,13 @@ module efa_net_tx #(
   reg acks_turn_q;
   reg quiet_q;
 
-  wire ack_valid;
-  wire [511:0] ack;
-  wire [63:0] ack_keep = RELIABLE != 0 ? {64{1'b1}} : {{64 - HDR{1'b0}}, {HDR{1'b1}}};
   wire done_ready;
   wire [DONE_LOG2:0] done_level;
 
   // Space for the completion is reserved first, so m_net_valid does not depend on m_done_ready.
   wire done_space = !done_level[DONE_LOG2] && !(&done_level[DONE_LOG2-1:1]);
   wire o_free = !o_valid_q || !o_net_q || m_net_ready;
-  wire ack_may = ack_valid && !inside_q && !s_quiesce;
+  wire ack_may = s_ack_tx_valid && !inside_q && !s_quiesce;
   wire s_may = s_valid && done_space && (inside_q || !s_net || !s_quiesce);
   wire take_ack = o_free && ack_may && (acks_turn_q || !s_may);
   wire take_s = o_free && s_may && !take_ack;
@@ -109,6 +100,7 @@ module efa_net_tx #(
   end
 
   assign m_net_quiet = quiet_q;
+  assign s_ack_tx_ready = take_ack;
   assign s_ready = take_s;
   assign m_net_valid = o_valid_q && o_net_q;
   assign m_net_data = o_data_q;
@@ -124,48 +116,6 @@ module efa_net_tx #(
   assign ev_ackout_valid = left && o_ack_q;
   assign ev_ackout_data = ackout_data;
 
-  generate
-    if (RELIABLE != 0) begin : g_flits
-      assign s_ack_tx_ready = take_ack;
-      assign ack_valid = s_ack_tx_valid;
-      assign ack = s_ack_tx_data;
-      wire unused_node = &{1'b0, s_cfg_node_id};
-    end else begin : g_packets
-      wire [`EFA_ACK_TX__W-1:0] next;
-      wire [ACKS_LOG2:0] level;
-      reg [HDR_BITS-1:0] header;
-      always @* begin
-        header = {HDR_BITS{1'b0}};
-        header[`EFA_PKT_HDR__OPCODE] = `EFA_PKT_OPCODE__SRD_ACK;
-        header[`EFA_PKT_HDR__SRC_QPN] = next[`EFA_ACK_TX__SRC_QPN];
-        header[`EFA_PKT_HDR__DST_QPN] = next[`EFA_ACK_TX__DST_QPN];
-        header[`EFA_PKT_HDR__PSN] = next[`EFA_ACK_TX__PSN];
-        header[`EFA_PKT_HDR__MSG_ID] = next[`EFA_ACK_TX__MSG_ID];
-        header[`EFA_PKT_HDR__SRC_NODE] = s_cfg_node_id;
-        header[`EFA_PKT_HDR__DST_NODE] = next[`EFA_ACK_TX__DST_NODE];
-        header[`EFA_PKT_HDR__PATH] = next[`EFA_ACK_TX__PATH];
-        header[`EFA_PKT_HDR__STATUS] = next[`EFA_ACK_TX__STATUS];
-      end
-      assign ack = {256'd0, header};
-
-      efa_fifo #(
-          .WIDTH(`EFA_ACK_TX__W),
-          .DEPTH_LOG2(ACKS_LOG2)
-      ) u_acks (
-          .clk(clk),
-          .rst(rst),
-          .s_valid(s_ack_tx_valid),
-          .s_ready(s_ack_tx_ready),
-          .s_data(s_ack_tx_data),
-          .m_valid(ack_valid),
-          .m_ready(take_ack),
-          .m_data(next),
-          .m_level(level)
-      );
-
-      wire unused_level = &{1'b0, level};
-    end
-  endgenerate
 
   efa_fifo #(
       .WIDTH(`EFA_TX_MSG__W),
@@ -205,8 +155,8 @@ module efa_net_tx #(
       o_done_q  <= s_done;
       o_first_q <= s_first;
       o_last_q  <= take_ack || s_last;
-      o_data_q  <= take_ack ? ack : s_data;
-      o_keep_q  <= take_ack ? ack_keep : s_keep;
+      o_data_q  <= take_ack ? s_ack_tx_data : s_data;
+      o_keep_q  <= take_ack ? {64{1'b1}} : s_keep;
       o_msg_q   <= s_msg;
     end
   end

@@ -11,9 +11,7 @@
 `default_nettype none
 `include "efa_defs.vh"
 
-module efa_send_stats #(
-    parameter RELIABLE = 0  // the device executes RDMA operations
-) (
+module efa_send_stats (
     input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire s_cpl_valid,
     input wire [`EFA_CPL__W-1:0] s_cpl_data,
@@ -30,7 +28,7 @@ module efa_send_stats #(
 
   wire [2:0] op_type = s_cpl_data[`EFA_CPL__OP_TYPE];
   wire ok = s_cpl_data[`EFA_CPL__STATUS] == `EFA_IO_COMP_STATUS__OK;
-  wire executes = RELIABLE != 0 && s_cpl_valid && s_srd;
+  wire executes = s_cpl_valid && s_srd;
   wire reads = executes && op_type == `EFA_IO_SEND_OP_TYPE__RDMA_READ_W3
       && capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ);
   wire writes = executes && op_type == `EFA_IO_SEND_OP_TYPE__RDMA_WRITE_W3

@@ -35,7 +35,6 @@
 
 module efa_send_tracker #(
     parameter QPN_W = 6,
-    parameter RELIABLE = 0,  // an acknowledgement is an outcome of this device, named by its id alone
     parameter ID_LEFT = 0  // as in efa_msg_id_alloc
 ) (
     input wire clk,
@@ -48,9 +47,9 @@ module efa_send_tracker #(
     input wire s_ctx_take,
     input wire [`EFA_TX_MSG__W-1:0] s_ctx_msg,
     input wire [31:0] s_ctx_bytes,
-    input wire s_ack_rx_valid,
-    output wire s_ack_rx_ready,
-    input wire [`EFA_ACK_RX__W-1:0] s_ack_rx_data,
+    input wire s_outcome_valid,
+    output wire s_outcome_ready,
+    input wire [`EFA_SEND_OUTCOME__W-1:0] s_outcome_data,
     input wire s_done_valid,
     output wire s_done_ready,
     input wire [`EFA_TX_MSG__W-1:0] s_done_msg,
@@ -133,7 +132,7 @@ module efa_send_tracker #(
   reg c1_used_q;  // as read; a context released in the same cycle is not in use
   reg released_q;
   reg [CTX_W-1:0] released_index_q;
-  reg [`EFA_ACK_RX__W-1:0] c1_ack_q;
+  reg [`EFA_SEND_OUTCOME__W-1:0] c1_ack_q;
   reg [`EFA_TX_MSG__W-1:0] c1_msg_q;
 
   // Completions in the buffer that never had a context.
@@ -170,16 +169,15 @@ module efa_send_tracker #(
 
   // Round robin into the pipeline: completions of sent messages, acknowledgements, the scan.
   wire rest_space = !rest_q[MSG_W];
-  wire [2:0] request = {lookup_hit, s_ack_rx_valid, s_done_valid && rest_space};
+  wire [2:0] request = {lookup_hit, s_outcome_valid, s_done_valid && rest_space};
   wire [2:0] grant;
-  wire [31:0] ack_id = s_ack_rx_data[`EFA_ACK_RX__MSG_ID];
+  wire [31:0] ack_id = s_outcome_data[`EFA_SEND_OUTCOME__MSG_ID];
   wire [CTX_W-1:0] c0_index = grant[1] ? ack_id[CTX_W-1:0] : look;
 
   reg [`EFA_SEND_CTX__W-1:0] new_ctx;
   always @* begin
     new_ctx = {`EFA_SEND_CTX__W{1'b0}};
     new_ctx[`EFA_SEND_CTX__GEN] = {{CTX_W{1'b0}}, m_ctx_id[31:CTX_W]};
-    new_ctx[`EFA_SEND_CTX__NODE] = s_ctx_msg[`EFA_TX_MSG__NODE];
     new_ctx[`EFA_SEND_CTX__QPN] = s_ctx_msg[`EFA_TX_MSG__QPN];
     new_ctx[`EFA_SEND_CTX__QP_NUM] = s_ctx_msg[`EFA_TX_MSG__QP_NUM];
     new_ctx[`EFA_SEND_CTX__SCQN] = s_ctx_msg[`EFA_TX_MSG__SCQN];
@@ -195,12 +193,10 @@ module efa_send_tracker #(
   wire [`EFA_SEND_CTX__W-1:0] ctx;
   wire [11:0] ctx_qpn = ctx[`EFA_SEND_CTX__QPN];
   wire [15:0] ctx_ah = ctx[`EFA_SEND_CTX__AH];
-  wire [31:0] c1_id = c1_ack_q[`EFA_ACK_RX__MSG_ID];
+  wire [31:0] c1_id = c1_ack_q[`EFA_SEND_OUTCOME__MSG_ID];
   wire c1_used = c1_used_q && !(released_q && released_index_q == c1_index_q);
   wire acked = c1_from_q == FROM_ACK && c1_used
-      && ctx[`EFA_SEND_CTX__GEN] == {{CTX_W{1'b0}}, c1_id[31:CTX_W]}
-      && (RELIABLE != 0 || (ctx[`EFA_SEND_CTX__NODE] == c1_ack_q[`EFA_ACK_RX__SRC_NODE]
-                            && ctx[`EFA_SEND_CTX__QP_NUM] == c1_ack_q[`EFA_ACK_RX__DST_QPN]));
+      && ctx[`EFA_SEND_CTX__GEN] == {{CTX_W{1'b0}}, c1_id[31:CTX_W]};
   wire stale = s_ah_gen[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SEND_CTX__AH_GEN];
   wire looked_at = c1_valid_q && c1_from_q == FROM_SCAN && c1_used;
   wire meant = cancelling_q ? ctx_qpn[QPN_W-1:0] == s_cancel_qpn : scan_set_rd_data;
@@ -223,7 +219,7 @@ module efa_send_tracker #(
   wire c1_cancelled = flushes && cancelling_q;
   wire c1_barrier = left && c1_msg_q[`EFA_TX_MSG__KIND] == `EFA_TX_KIND__BARRIER;
   wire [7:0] c1_status = left ? c1_msg_q[`EFA_TX_MSG__STATUS]
-      : acked ? c1_ack_q[`EFA_ACK_RX__STATUS] : `EFA_IO_COMP_STATUS__FLUSHED;
+      : acked ? c1_ack_q[`EFA_SEND_OUTCOME__STATUS] : `EFA_IO_COMP_STATUS__FLUSHED;
   wire [2:0] c1_op = left ? c1_msg_q[`EFA_TX_MSG__OP_TYPE] : ctx[`EFA_SEND_CTX__OP_TYPE];
 
   wire [11:0] c1_qpn = left ? c1_msg_q[`EFA_TX_MSG__QPN] : ctx_qpn;
@@ -295,7 +291,7 @@ module efa_send_tracker #(
 
   assign scan_set_rd_addr = took_q && took_index_q == look ? took_qpn_q : look_read;
   assign m_ctx_used = used;
-  assign s_ack_rx_ready = grant[1];
+  assign s_outcome_ready = grant[1];
   assign s_done_ready = grant[0];
   assign s_scan_ready = scan_q == ST_DONE && !cancelling_q;
   assign s_cancel_ready = scan_q == ST_DONE && cancelling_q;
@@ -476,7 +472,7 @@ module efa_send_tracker #(
     c1_index_q <= c0_index;
     c1_used_q <= grant[1] ? used[ack_id[CTX_W-1:0]] : lookup_hit;
     released_index_q <= c1_index_q;
-    c1_ack_q <= s_ack_rx_data;
+    c1_ack_q <= s_outcome_data;
     c1_msg_q <= s_done_msg;
     if (move) begin
       c2_barrier_q <= next_barrier;

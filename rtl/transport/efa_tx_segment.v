@@ -4,7 +4,7 @@
 // In    s_post: new messages, and packets after RNR; s_popped_*: a context has left the posted ones;
 //       s_note: outcomes of packets and errors of this device; s_placed: responses of reads;
 //       s_ctx_used: contexts of sends that have not ended
-// Out   m_post: packets to send; m_ctx_held: contexts of long sends that are or will be posted; m_ack:
+// Out   m_post: packets to send; m_ctx_held: contexts of long sends that are or will be posted; m_outcome:
 //       outcomes of sends; m_more: the second and later requests of a read, before they are posted;
 //       m_responded_*: all packets of a read response have an outcome
 // Time  a message of one packet: same cycle; an event of a long message: 2 cycles, in which no other
@@ -50,9 +50,9 @@ module efa_tx_segment #(
     input wire m_post_ready,
     output wire [`EFA_SRD_POST__W-1:0] m_post_data,
     output wire [(1<<CTX_W)-1:0] m_ctx_held,
-    output wire m_ack_valid,
-    input wire m_ack_ready,
-    output wire [`EFA_ACK_RX__W-1:0] m_ack_data,
+    output wire m_outcome_valid,
+    input wire m_outcome_ready,
+    output wire [`EFA_SEND_OUTCOME__W-1:0] m_outcome_data,
     output wire m_more_valid,
     input wire m_more_ready,
     output wire [`EFA_READ_MORE__W-1:0] m_more_data,
@@ -137,7 +137,7 @@ module efa_tx_segment #(
   wire [INDEX_W:0] pop_level;
 
   // The choice of an event. Payload that waits at an output stays.
-  wire waits = (m_post_valid && !m_post_ready) || (m_ack_valid && !m_ack_ready);
+  wire waits = (m_post_valid && !m_post_ready) || (m_outcome_valid && !m_outcome_ready);
   wire note_event = s_note_valid && note_is_event;
   wire post_event = s_post_valid && post_is_event;
   wire begins = !acts_q && !waits
@@ -201,7 +201,7 @@ module efa_tx_segment #(
   wire ends = live && used && (ends_now || complete);
   wire acks = ends && !response;
   wire act_posts = (posts && !requests) || (acts_q && again);
-  wire done = acts_q && !requests && (!act_posts || m_post_ready) && (!acks || m_ack_ready);
+  wire done = acts_q && !requests && (!act_posts || m_post_ready) && (!acks || m_outcome_ready);
 
   always @* begin
     left_d = left;
@@ -214,7 +214,7 @@ module efa_tx_segment #(
       : visited && progress ? {STALLS_W{1'b0}} : stalls;
   reg [4*COUNT_W-1:0] left_after;
   reg [`EFA_SRD_POST__W-1:0] post;
-  reg [`EFA_ACK_RX__W-1:0] ack;
+  reg [`EFA_SEND_OUTCOME__W-1:0] ack;
   reg [`EFA_READ_MORE__W-1:0] more;
   always @* begin
     left_after = left_d;
@@ -235,9 +235,9 @@ module efa_tx_segment #(
       post[`EFA_SRD_POST__KIND] = response ? RESPONSE
           : last_waits && next == {1'b0, last} ? `EFA_PACKET_KIND__ALONE : `EFA_PACKET_KIND__PART;
     end
-    ack = {`EFA_ACK_RX__W{1'b0}};
-    ack[`EFA_ACK_RX__MSG_ID] = acts_q ? {high, index_q[CTX_W-1:0]} : note_id;
-    ack[`EFA_ACK_RX__STATUS] = acts_q ? status_d : note_status;
+    ack = {`EFA_SEND_OUTCOME__W{1'b0}};
+    ack[`EFA_SEND_OUTCOME__MSG_ID] = acts_q ? {high, index_q[CTX_W-1:0]} : note_id;
+    ack[`EFA_SEND_OUTCOME__STATUS] = acts_q ? status_d : note_status;
     more = {`EFA_READ_MORE__W{1'b0}};
     more[`EFA_READ_MORE__INDEX] = index_q[CTX_W-1:0];
     more[`EFA_READ_MORE__SLOT] = next_slot;
@@ -247,9 +247,9 @@ module efa_tx_segment #(
   assign m_post_valid = acts_q ? act_posts : post_passes;
   assign m_post_data = post;
   assign s_post_ready = acts_q ? again && m_post_ready : !post_is_event && m_post_ready;
-  assign m_ack_valid = acts_q ? acks : note_passes;
-  assign m_ack_data = ack;
-  assign s_note_ready = acts_q ? noted && done : !note_is_event && (!note_passes || m_ack_ready);
+  assign m_outcome_valid = acts_q ? acks : note_passes;
+  assign m_outcome_data = ack;
+  assign s_note_ready = acts_q ? noted && done : !note_is_event && (!note_passes || m_outcome_ready);
   assign s_placed_ready = done && placed;
   // A context of an event may be posted at its end.
   assign m_ctx_held = held_q | acting;
@@ -317,7 +317,7 @@ module efa_tx_segment #(
       long_q <= post_long ? long_q | posting : long_q & ~posting;
       acts_q <= begins || (acts_q && !done);
       requested_q <= (requests && m_more_ready) || (requested_q && !done);
-      note_short_q <= note_passes && !m_ack_ready;
+      note_short_q <= note_passes && !m_outcome_ready;
       held_q <= (held_q & ~freeing & ~ended) | holding;
       posted_q <= (posted_q & ~pop_bit) | post_bit;
       cycle_q <= cycle_q == VISIT - 32'd1 ? 32'd0 : cycle_q + 32'd1;
@@ -336,6 +336,8 @@ module efa_tx_segment #(
 
   wire unused_bits = &{1'b0, pop_level, post_node, post_id, s_note_data};
 
+  `EFA_STREAM(u_edge_outcome, `EFA_SEND_OUTCOME__W, clk, rst, m_outcome_valid, m_outcome_ready,
+              m_outcome_data)
   `EFA_CHECK(!(s_popped_valid && popped_long) || pop_space, "more posted packets than contexts")
 
 endmodule

@@ -25,7 +25,6 @@ from efa_cosim.layouts import defs
 from tb.env import coverage
 from tb.env.agents import HostAgent, NetAgent
 from tb.env.checked import open_backends
-from tb.env.direct_transport import DirectTransport
 from tb.env.items import HostSequence
 from tb.env.monitors import CycleOrder, EventMonitor
 from tb.env.predictors import Predictors
@@ -33,7 +32,6 @@ from tb.env.reliable_transport import ReliableTransport
 from tb.env.scoreboard import Scoreboard
 from tb.env.shown import KINDS, ShownEvents
 from tb.lib.bridge import bridge
-from tb.lib.host import is_reliable
 from tb.lib.native import PCIE_SIZES, Native, drawn_sizes
 
 # All disturbances at once: random latency, split and interleaved completions, stalls on all
@@ -211,7 +209,6 @@ class NicTest(uvm_test):
     def build_phase(self) -> None:
         params = json.loads(os.environ.get("EFA_PARAMS", "{}"))
         self.params, self.limits = params, limits_of(params)
-        reliable = is_reliable(params)
         self.native = Native(cocotb.top)
         self.native.start(int(cocotb.RANDOM_SEED), params.get("DEVICES", 1))
         sizes = self.sizes or drawn_sizes(int(cocotb.RANDOM_SEED), type(self).__name__)
@@ -221,13 +218,12 @@ class NicTest(uvm_test):
         for device, node in enumerate(self.nodes):
             pins = {"node": node, "profile": profile_strap(self.profile), "version": self.interface,
                     "moderation": self.moderation, "mps": mps, "mrrs": mrrs,
-                    "in_log": 1, "arrive_log": int(reliable)}  # fmt: skip
+                    "in_log": 1, "arrive_log": 1}  # fmt: skip
             self.native.knobs(device, **pins | self.knobs)
         self.straps: dict[str, Any] = {"interface": self.interface}
         memories = [self.native.memory(d) for d in range(self.native.devices)]
-        transport = ReliableTransport if reliable else DirectTransport
         models = Predictors(
-            memories, self.profile, self.nodes, self.limits, transport, **self.straps
+            memories, self.profile, self.nodes, self.limits, ReliableTransport, **self.straps
         )
         for predictor in models.devices:
             predictor.device.set_msix(True, False)

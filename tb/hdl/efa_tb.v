@@ -14,7 +14,6 @@ module efa_tb #(
     parameter TAGS           = `EFA_LIMITS__TAGS,
     parameter LLQ_AW         = 21,
     parameter SQ_HOST        = `EFA_LIMITS__SQ_HOST,
-    parameter RELIABLE       = 1,
     parameter MTT_W          = `EFA_LIMITS__MTT_W,
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (
@@ -109,7 +108,6 @@ module efa_tb #(
           .TAGS(TAGS),
           .LLQ_AW(LLQ_AW),
           .SQ_HOST(SQ_HOST),
-          .RELIABLE(RELIABLE),
           .MTT_W(MTT_W),
           .TIMEOUT_CYCLES(TIMEOUT_CYCLES)
       ) u_nic (

@@ -16,7 +16,7 @@ import numpy as np
 from efa_cosim.fabric.description import FabricDescription
 from efa_cosim.fabric.network import Network
 from tb.lib import requests as host
-from tb.lib.host import IDLE_CYCLES, RELIABLE_DEAD_CYCLES, OuterLink
+from tb.lib.host import DEAD_CYCLES, IDLE_CYCLES, OuterLink
 
 _IDLE = host.idle()[0]
 # Devices of one simulation (kMaxDevices of tb/native/pins.h).
@@ -39,7 +39,7 @@ class SimulatedNetwork(Network):
         """
         before = self.link.activity
         if until is None:
-            step = 1 if not self.idle else RELIABLE_DEAD_CYCLES
+            step = 1 if not self.idle else DEAD_CYCLES
             self.link.run([host.writes_are(self.link.writes_seen() + 1)], step)
             if not self.idle:
                 return 1

@@ -49,32 +49,17 @@ MOST_PATIENCE = 64
 # the expected word arrives, and a device that waits for the host in a reset is never idle.
 LOOK_CYCLES = 40_000
 # A host without any access in flight for this long sees no further activity. This time exceeds the
-# device's completion timeout, which is its slowest own action, and with the reliable transport the
-# timeouts of four losses in a row before a first measurement.
-DEAD_CYCLES = 100_000
-RELIABLE_DEAD_CYCLES = 8 * TRANSPORT.rto_initial * TRANSPORT.tick_cycles + DEAD_CYCLES
+# device's completion timeout, and the retransmission timeouts of four losses in a row before a
+# first measurement.
+DEAD_CYCLES = 8 * TRANSPORT.rto_initial * TRANSPORT.tick_cycles + 100_000
 # Upper bound of each wait. Traffic of the longest test ends well before this. A device that never
 # becomes idle must fail with a reason before the simulator's own limit ends the test.
 WAIT_CYCLES = 1_000_000
 
 
-# The build that timing table, cycle model and golden counts describe.
-TIMED_BUILD = {"RELIABLE": 0}
-
-
-def is_reliable(params: Mapping[str, int]) -> bool:
-    """Returns True if a build of efa_tb sends SRD by the reliable transport, as the default does.
-    """
-    return bool(params.get("RELIABLE", 1))
-
 
 class RtlBackend(Backend):
-    """Drives one simulated device. `link` carries accesses, logs and time; see Link.
-
-    `dead_cycles`: time after which an idle device has nothing more to do.
-    """
-
-    dead_cycles = DEAD_CYCLES
+    """Drives one simulated device. `link` carries accesses, logs and time; see Link."""
 
     def __init__(
         self, link: Link, name: str, device: int = 0, node_id: int = 1, record: bool = False
@@ -91,7 +76,6 @@ class RtlBackend(Backend):
     def built_with(self, params: Mapping[str, int]) -> None:
         """Takes the parameters of the build that software has to know."""
         self.sq_host = bool(params.get("SQ_HOST"))
-        self.dead_cycles = RELIABLE_DEAD_CYCLES if is_reliable(params) else DEAD_CYCLES
 
     def _set_up_msix(self) -> None:
         self.stores(msix_table_stores())
@@ -135,7 +119,7 @@ class RtlBackend(Backend):
     def _wait_out_silence(self, condition: Callable[[], object], left: int) -> None:
         """Waits with nothing in flight: only a timer of the device can still lead to activity."""
         news = host.writes_are(self.link.writes_seen() + 1)
-        if self.link.run([news, host.idle(self.dead_cycles)], left) == 1 and not condition():
+        if self.link.run([news, host.idle(DEAD_CYCLES)], left) == 1 and not condition():
             raise DeviceTimeout("the device is idle and the condition does not hold")
 
     def settle(self) -> None:

@@ -127,31 +127,12 @@ void Fabric::respond(int device, u64 due, const std::vector<u8> &packet) {
     if (packet[0] != EFA_PKT_OPCODE__SRD_SEND) return;
     due = std::max(due, side_[device].last_due);
     side_[device].last_due = due;
-    queue(device, due, bench_.host[device]->knobs.net_reliable ? shown(device, packet)
-                                                               : acknowledged(packet));
-}
-
-// Acknowledges one packet of decision 0002.
-std::vector<u8> Fabric::acknowledged(const std::vector<u8> &packet) const {
-    // Sequence number, message id and path are returned unchanged; most other fields are zero.
-    std::vector<u8> back(packet.begin(), packet.begin() + EFA_PKT_HDR__BYTES);
-    auto clear = [&](unsigned lsb, unsigned width) { std::memset(&back[lsb / 8], 0, width / 8); };
-    auto move = [&](unsigned to, unsigned from) { std::memcpy(&back[to / 8], &packet[from / 8], 2); };
-    back[0] = EFA_PKT_OPCODE__SRD_ACK;
-    clear(EFA_PKT_HDR__FLAGS__LSB, EFA_PKT_HDR__FLAGS__WIDTH);
-    clear(EFA_PKT_HDR__LENGTH__LSB, EFA_PKT_HDR__LENGTH__WIDTH);
-    clear(EFA_PKT_HDR__QKEY__LSB, EFA_PKT_HDR__QKEY__WIDTH);
-    clear(EFA_PKT_HDR__IMM__LSB, EFA_PKT_HDR__IMM__WIDTH);
-    move(EFA_PKT_HDR__SRC_QPN__LSB, EFA_PKT_HDR__DST_QPN__LSB);
-    move(EFA_PKT_HDR__DST_QPN__LSB, EFA_PKT_HDR__SRC_QPN__LSB);
-    move(EFA_PKT_HDR__SRC_NODE__LSB, EFA_PKT_HDR__DST_NODE__LSB);
-    move(EFA_PKT_HDR__DST_NODE__LSB, EFA_PKT_HDR__SRC_NODE__LSB);
-    return back;
+    queue(device, due, acknowledged(device, packet));
 }
 
 // Acknowledges all packets of the session up to this one (decision 0009): none gets lost on the way
 // to the peer, so they come in the order of their PSNs.
-std::vector<u8> Fabric::shown(int device, const std::vector<u8> &packet) {
+std::vector<u8> Fabric::acknowledged(int device, const std::vector<u8> &packet) {
     Side &side = side_[device];
     auto read = [&](unsigned lsb, unsigned width) { return field(packet, lsb, width); };
     u64 session = read(EFA_SRD_HDR__SESSION__LSB, EFA_SRD_HDR__SESSION__WIDTH);

@@ -27,8 +27,7 @@ class Fabric {
     void route(int device, const std::vector<u8> &packet);
     void queue(int device, u64 due, const std::vector<u8> &packet);
     void respond(int device, u64 due, const std::vector<u8> &packet);
-    std::vector<u8> acknowledged(const std::vector<u8> &packet) const;
-    std::vector<u8> shown(int device, const std::vector<u8> &packet);
+    std::vector<u8> acknowledged(int device, const std::vector<u8> &packet);
 
     struct Side {
         Rng rng{0};
@@ -43,7 +42,7 @@ class Fabric {
         u64 entered = 0;
         bool busy = false, first = false;
         u64 last_due = 0;
-        u64 session = 0;  // of the sender, at the peer of net_reliable
+        u64 session = 0;  // of the sender, at the peer of knob net_peer
         u32 next_psn = 0;
     };
     Bench &bench_;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests efa_net_rx: packet storage, drops with their reports, and reads of the packet buffer. With
-RELIABLE the reference model gives the verdict on the fields of decision 0009."""
+"""Tests efa_net_rx: packet storage, drops with their reports, and reads of the packet buffer. The
+reference model gives the verdict on the fields of decision 0009."""
 
 import itertools
 from collections import deque
@@ -47,8 +47,7 @@ class Bench:
     def __init__(self, dut, gaps=0.0, stalls=0.0, hold=lambda: False):
         self.dut, self.rng = dut, rng_for("net_rx")
         zero(dut, "s_quiesce", "s_win_pos", "s_free_valid", "s_free_slot", "s_full")
-        self.reliable = int(dut.RELIABLE.value)
-        self.node = self.rng.randrange(NODES if self.reliable else 1 << 14)
+        self.node = self.rng.randrange(NODES)
         dut.s_cfg_node_id.value = self.node
         paths = self.rng.randrange(1, 256)
         dut.s_cfg_paths.value = paths
@@ -68,9 +67,7 @@ class Bench:
             "m_released")  # fmt: skip
         self.wanted, self.wanted_acks = deque(), deque()
         # Opcodes that differ from a known one in a single bit.
-        known = [PktOpcode.UD_SEND, PktOpcode.SRD_SEND, PktOpcode.SRD_ACK]
-        if self.reliable:
-            known += RDMA
+        known = [PktOpcode.UD_SEND, PktOpcode.SRD_SEND, PktOpcode.SRD_ACK, *RDMA]
         unknown = {code ^ 1 << bit for code in known for bit in range(8)} - set(known)
         self.unknown = itertools.cycle(self.rng.sample(sorted(unknown), len(unknown)))
 
@@ -86,7 +83,7 @@ class Bench:
         header.length, header.dst_node = size, self.node
         for name, value in fields.items():
             setattr(header, name, value)
-        return self.srd(header) if self.reliable else header
+        return self.srd(header)
 
     def srd(self, header):
         """Returns the header with true values of the checked fields; a datagram keeps its own."""
@@ -104,7 +101,7 @@ class Bench:
 
     def verdict(self, raw):
         """Returns the cause for which the model drops a packet, None if it passes."""
-        checked = self.reliable and raw[0] in (PktOpcode.SRD_SEND, PktOpcode.SRD_ACK)
+        checked = raw[0] in (PktOpcode.SRD_SEND, PktOpcode.SRD_ACK)
         return self.checks.cause(raw) if checked else None
 
     def flits(self, raw):
@@ -124,18 +121,11 @@ class Bench:
         self.wanted.append(raw)
 
     def ack(self):
-        if self.reliable:
-            header = self.header(BITMAP_BYTES, opcode=PktOpcode.SRD_ACK)
-            raw = bytes(header.pack()) + self.rng.randbytes(BITMAP_BYTES)
-            assert self.verdict(raw) is None
-            self.net.post(*self.flits(raw))
-            self.wanted_acks.append(int.from_bytes(raw, "little"))
-            return
-        header = self.header(0, opcode=PktOpcode.SRD_ACK, status=self.rng.randrange(19))
-        self.net.post(*self.flits(bytes(header.pack())))
-        self.wanted_acks.append(INTERNAL.ack_rx.pack(
-            dst_qpn=header.dst_qpn, src_node=header.src_node, status=header.status,
-            msg_id=header.msg_id))  # fmt: skip
+        header = self.header(BITMAP_BYTES, opcode=PktOpcode.SRD_ACK)
+        raw = bytes(header.pack()) + self.rng.randbytes(BITMAP_BYTES)
+        assert self.verdict(raw) is None
+        self.net.post(*self.flits(raw))
+        self.wanted_acks.append(int.from_bytes(raw, "little"))
 
     def failed(self, what, size=None):
         """Returns (anomaly cause, flits) of a packet with one fault."""
@@ -156,8 +146,7 @@ class Bench:
             payload = bytes(LIMITS.max_mtu + 1)
             header.length = len(payload)
         elif what == "acknowledgement":
-            # An acknowledgement of decision 0009 has one length, another one has no payload.
-            size = rng.choice((0, 1, 31, 33, 64, 96)) if self.reliable else 1
+            size = rng.choice((0, 1, 31, 33, 64, 96))  # all but the length of its bitmap
             header = self.header(size, opcode=PktOpcode.SRD_ACK)
             payload = rng.randbytes(size)
         flits = self.flits(bytes(header.pack()) + payload)
@@ -585,17 +574,16 @@ async def cycles(dut):
 @cocotb.test()
 async def any_field_of_a_datagram(dut):
     """transport.net_rx.datagram: A datagram is stored with any values of the fields of the
-    reliable transport. Without RELIABLE this holds for a send of SRD, too."""
+    reliable transport."""
     bench = Bench(dut, 0.1, 0.3)
     await bench.start()
     rng = bench.rng
-    opcodes = [PktOpcode.UD_SEND] if bench.reliable else [PktOpcode.UD_SEND, PktOpcode.SRD_SEND]
-    for turn in range(60):
+    for _ in range(60):
         fields = {name: rng.choice((0, (1 << width) - 1, rng.getrandbits(width)))
                   for name, width in CHECKED.items()}  # fmt: skip
         size = rng.choice((0, 32, 33, 200))
         header = SrdHdr(
-            opcode=opcodes[turn % len(opcodes)], length=size, dst_node=bench.node,
+            opcode=PktOpcode.UD_SEND, length=size, dst_node=bench.node,
             src_node=rng.choice((NODES, 0xFFFF, rng.getrandbits(16))), **fields)  # fmt: skip
         bench.store(bytes(header.pack()) + rng.randbytes(size))
         await bench.free(await bench.check((await bench.pkt.take(1))[0]))
@@ -609,11 +597,11 @@ FALSE = [(PktOpcode.SRD_SEND, ("path", "status", "session", "behind", "stranger"
 
 @cocotb.test()
 async def false_fields_are_dropped(dut):
-    """transport.net_rx.fields: With RELIABLE a packet with one false field is dropped and reported
+    """transport.net_rx.fields: A packet with one false field is dropped and reported
     with the cause of the model. Its neighbours pass."""
     bench = Bench(dut, 0.1)
     await bench.start()
-    faults = [(opcode, what) for opcode, names in FALSE for what in names] * bench.reliable
+    faults = [(opcode, what) for opcode, names in FALSE for what in names]
     for turn in range(4):
         causes = []
         for opcode, what in bench.rng.sample(faults, len(faults)):
@@ -634,12 +622,12 @@ async def false_fields_are_dropped(dut):
 
 @cocotb.test()
 async def several_faults_are_one_report(dut):
-    """transport.net_rx.several: With RELIABLE a packet with several faults is reported once, with
+    """transport.net_rx.several: A packet with several faults is reported once, with
     the cause of one of them."""
     bench = Bench(dut)
     await bench.start()
     rng, wanted = bench.rng, []
-    for _ in range(150 * bench.reliable):
+    for _ in range(150):
         opcode, names = rng.choice(FALSE)
         # A second fault of the nodes or of the length may undo the first one.
         names = {*names, "long"} - {rng.choice(("short", "long")), rng.choice(("stranger", "node"))}
@@ -661,10 +649,7 @@ async def false_packets_across_a_reset(dut):
     await bench.start()
     for cut in range(1, 6):
         header = bench.header(600, opcode=PktOpcode.SRD_SEND)
-        if bench.reliable:
-            bench.falsify(header, bench.rng.choice(("path", "status", "session", "behind")))
-        else:
-            header.opcode = next(bench.unknown)
+        bench.falsify(header, bench.rng.choice(("path", "status", "session", "behind")))
         bench.net.post(*bench.flits(bytes(header.pack()) + bench.rng.randbytes(600)))
         await until(dut, lambda at=bench.net.sent + cut: bench.net.sent >= at, "flits")
         dut.rst.value = 1
@@ -686,8 +671,7 @@ async def longest_packets(dut):
     bench = Bench(dut)
     await bench.start()
     longest = dict.fromkeys((PktOpcode.UD_SEND, PktOpcode.SRD_SEND), LIMITS.max_mtu)
-    if bench.reliable:
-        longest |= dict.fromkeys(RDMA, LIMITS.max_mtu + PktRdma.SIZE)
+    longest |= dict.fromkeys(RDMA, LIMITS.max_mtu + PktRdma.SIZE)
     for opcode, size in longest.items():
         header = bench.header(size + 1, opcode=opcode)
         bench.net.post(*bench.flits(bytes(header.pack()) + bench.rng.randbytes(size + 1)))
@@ -718,7 +702,7 @@ async def requests_without_a_place_are_lost(dut):
             what = rng.choice(("send", "ack", "request", "request", "other", "wrong"))
             if what == "ack":
                 bench.ack()
-            elif what == "send" or not bench.reliable:
+            elif what == "send":
                 bench.send(rng.randrange(300))
             elif what == "other":
                 bench.send(rng.randrange(32, 300), opcode=rng.choice((RDMA[0], RDMA[2])))
@@ -756,8 +740,6 @@ async def a_node_is_full_within_a_request(dut):
     """transport.net_rx.within: A read request with payload whose node is full from any of its flits
     on leaves no part of itself."""
     bench = Bench(dut)
-    if not bench.reliable:
-        return
     await bench.start()
     for delay in range(6):
         bench.lose(PktRdma.SIZE + 256, node=5)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests efa_net_tx: flit order, acknowledgements between packets, completion after the last
-flit. With RELIABLE acknowledgements arrive as flits."""
+flit."""
 
 from collections import deque
 
@@ -26,10 +26,7 @@ def is_again(message):
 class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0, done=0.0):
         self.dut, self.rng = dut, rng_for("net_tx")
-        self.reliable = int(dut.RELIABLE.value)
         dut.s_quiesce.value = 0
-        self.node = self.rng.getrandbits(16)
-        dut.s_cfg_node_id.value = self.node
         self.source = StreamDriver(
             dut, "s", gaps, ["net", "done", "first", "last", "msg", *NET[:2]]
         )
@@ -75,27 +72,12 @@ class Bench:
         self.wanted_done.append(msg)
 
     def ack(self):
-        rng = self.rng
-        if self.reliable:
-            # All bits of the flit are those of its source, also the number of this node.
-            flit = bytes([PktOpcode.SRD_ACK]) + rng.randbytes(SrdAck.SIZE - 1)
-            data = int.from_bytes(flit, "little")
-            self.acks.post({"data": data})
-            header = PktHdr.unpack(flit[: PktHdr.SIZE])
-            self.wanted_acks.append((header, {"data": data, "keep": (1 << 64) - 1, "last": 1}))
-            return
-        fields = {"dst_node": rng.getrandbits(16), "dst_qpn": rng.getrandbits(16),
-                  "src_qpn": rng.getrandbits(16), "status": rng.randrange(19),
-                  "psn": rng.getrandbits(32), "msg_id": rng.getrandbits(32),
-                  "path": rng.getrandbits(8)}  # fmt: skip
-        header = PktHdr(opcode=PktOpcode.SRD_ACK, src_node=self.node, **fields)
-        self.acks.post({"data": INTERNAL.ack_tx.pack(**fields)})
-        self.wanted_acks.append(
-            (
-                header,
-                {"data": int.from_bytes(header.pack(), "little"), "keep": (1 << 32) - 1, "last": 1},
-            )
-        )
+        """Posts an acknowledgement, a flit with any bits behind its opcode."""
+        flit = bytes([PktOpcode.SRD_ACK]) + self.rng.randbytes(SrdAck.SIZE - 1)
+        data = int.from_bytes(flit, "little")
+        self.acks.post({"data": data})
+        header = PktHdr.unpack(flit[: PktHdr.SIZE])
+        self.wanted_acks.append((header, {"data": data, "keep": (1 << 64) - 1, "last": 1}))
 
     def _flit(self, beat):
         """Checks a flit against the next packet flit or, between two packets, the next
@@ -199,24 +181,6 @@ async def nobody_takes_completions(dut):
 
 
 @cocotb.test()
-async def many_acknowledgements_wait(dut):
-    """transport.net_tx.ack_depth: Acknowledgements queue up to the specified depth while the
-    network stalls. Those that arrive as flits wait at their source."""
-    held = {"on": True}
-    bench = Bench(dut, lambda: held["on"])
-    await bench.start()
-    promised = 0 if bench.reliable else timing("efa_net_tx", "acknowledgement").depth
-    bench.packet(2)
-    await ClockCycles(dut.clk, 4)
-    for _ in range(promised + 3):
-        bench.ack()
-    await ClockCycles(dut.clk, promised + 20)
-    assert bench.acks.sent == promised and dut.s_ack_tx_ready.value == 0
-    held["on"] = False
-    await bench.settle()
-
-
-@cocotb.test()
 async def quiet_between_packets(dut):
     """transport.net_tx.quiesce: After `quiesce` the current packet ends; only completions and
     barriers follow."""
@@ -280,8 +244,7 @@ async def cycles(dut):
     for _ in range(10):
         bench.ack()
     await bench.settle()
-    path = "flit" if bench.reliable else "acknowledgement"
-    moments.hold("efa_net_tx", path, "s_ack_tx", "m_net")
+    moments.hold("efa_net_tx", "flit", "s_ack_tx", "m_net")
     moments.clear()
     for _ in range(10):
         bench.other(DONE)

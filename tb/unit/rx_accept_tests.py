@@ -370,8 +370,6 @@ async def a_refused_packet_waits_behind_a_parked_one(dut):
 async def responses_wait_with_their_queue(dut):
     """data.rx_accept.response: A read response behind a parked packet of its queue waits with it.
     Each response is looked up once and becomes one job."""
-    if not int(dut.RELIABLE.value):
-        return
     bench = Bench(dut, 0.1, 0.3)
     await bench.start()
     dut.s_cfg_profile.value = RECORDED

@@ -4,7 +4,17 @@
 import cocotb
 from cocotb.triggers import ClockCycles, Lock, ReadOnly, RisingEdge
 
-from efa_cosim.layouts.defs import INTERNAL, LIMITS, AdminQpState, IoRxDesc, PktHdr, PktOpcode
+from efa_cosim.layouts.defs import (
+    INTERNAL,
+    LIMITS,
+    TRANSPORT,
+    AdminQpState,
+    IoCompStatus,
+    IoRxDesc,
+    PktOpcode,
+    SrdAck,
+    SrdHdr,
+)  # fmt: skip
 from tb.lib.bundles import Bundles
 from tb.lib.stream import Ports, StreamDriver, StreamMonitor, clock_and_reset, rng_for
 from tb.lib.waits import high, hold, pulse, until
@@ -17,6 +27,9 @@ MR_BASE, IOVA, MR_BYTES = 0x50_0000_0000, 0x7F00_0000_0000, 1 << 20
 RING = 0x9000_0000
 PAGES = MR_BYTES >> 12
 INIT, CLEAR, FREE = 0, 1, 2
+WINDOW = 1 << TRANSPORT.psn_window_w
+PATHS = 0b10110101  # paths that exist
+OK = IoCompStatus.OK
 SRC_QPN = 0x99
 
 
@@ -42,13 +55,16 @@ class Bench:
         for name in (
             "mr_valid", "mtt_valid", "ah_valid", "s_queue_op_valid", "s_drain_valid",
             "s_rqdb_valid", "s_rxdone_valid", "s_qpchg_valid", "s_rd_cpl_rq_valid",
-            "m_qperr_ready",
+            "m_qperr_ready", "s_full", "s_ctx_used", "s_read_valid", "s_more_valid",
         ):  # fmt: skip
             getattr(dut, name).value = 0
         dut.rst.value = 1
         dut.s_quiesce.value = 0
-        dut.s_cfg_node_id.value, dut.s_cfg_paths.value = NODE, 0xFF
-        dut.s_cfg_mps_log.value = 9
+        dut.s_cfg_node_id.value, dut.s_cfg_paths.value = NODE, PATHS
+        dut.s_cfg_mps_log.value, dut.s_cfg_profile.value = 9, 1
+        dut.m_placed_ready.value = dut.m_request_ready.value = 1
+        self.incarnation = self.session = 0x123
+        self.begin()
         self.net = StreamDriver(self.pins, "s_net", 0.2 if stalls else 0, ["data", "keep", "last"])
         self.wr = StreamMonitor(dut, "m_wr_rx", stalls, on_beat=self._write)
         self.rxc = StreamMonitor(dut, "m_cpl", stalls, on_beat=self._completed)
@@ -59,6 +75,16 @@ class Bench:
         self._offset = 0
         self._done = 0
         self._reads = []
+
+    def begin(self):
+        """Begins a session of the peer, in the current incarnation of the receiver."""
+        self.session += 1
+        self.dut.s_cfg_incarnation.value = self.incarnation
+        self.psn = self.oldest = 0  # the next one, and the first one without an outcome
+        self.sent = {}  # destination, by PSN
+        self.outcomes = {}  # by PSN
+        self.accepted = 0  # a bit for each PSN
+        self._asked = 0
 
     def _write(self, beat):
         data = beat["data"].to_bytes(64, "little")
@@ -76,7 +102,28 @@ class Bench:
         self._done += 1
 
     def _acked(self, beat):
-        self.order.append("ack")
+        """Takes the outcomes of an acknowledgement, which must show all before."""
+        ack = SrdAck.unpack(beat["data"].to_bytes(64, "little"))
+        assert (ack.opcode, ack.flags, ack.length) == (PktOpcode.SRD_ACK, 0, WINDOW // 8)
+        assert (ack.src_node, ack.dst_node, ack.reserved) == (NODE, PEER, 0)
+        assert (ack.session, ack.incarnation) == (self.session, self.incarnation)
+        assert PATHS >> ack.path & 1 and ack.psn == ack.bitmap_psn <= max(self.psn - 1, 0)
+        known = self.accepted >> ack.psn << ack.psn
+        shown = int.from_bytes(ack.bitmap, "little") << ack.psn
+        assert shown & known == known, "an accepted packet is not shown any more"
+        self.accepted |= shown
+        for psn in range(ack.psn, self.psn):
+            if (shown & ~known) >> psn & 1:
+                assert psn not in self.outcomes, f"PSN {psn} was refused and is accepted"
+                self.outcomes[psn] = OK
+                self.order.append("ack")
+        assert shown >> self.psn == 0, "a packet is accepted that was not sent"
+        if ack.status:
+            refused = ack.refused_psn
+            assert (ack.src_qpn, ack.dst_qpn) == (self.sent[refused], SRC_QPN)
+            assert self.outcomes.setdefault(refused, ack.status) == ack.status
+        else:
+            assert (ack.refused_psn, ack.src_qpn, ack.dst_qpn) == (0, 0, 0)
 
     async def start(self):
         await clock_and_reset(self.pins)
@@ -112,6 +159,8 @@ class Bench:
         self._done = self._offset = 0
         self._reads.clear()
         self.errors.clear()
+        self.incarnation += 1
+        self.begin()
         self.dut.rst.value = 0
         await until(self.dut, high(self.dut.m_init_done))
         await self.region()
@@ -260,16 +309,33 @@ class Bench:
         produced = self.rings[qpn]["produced"] if value is None else value
         await self.pulse("s_rqdb_valid", s_rqdb_qpn=qpn, s_rqdb_value=produced & 0xFFFF)
 
-    def send(self, qpn, payload, opcode=PktOpcode.SRD_SEND, **changes):
-        header = PktHdr(opcode=opcode, length=len(payload), src_qpn=SRC_QPN, dst_qpn=qpn + 0x440,
-                        qkey=QKEY, psn=1, msg_id=0x1234, src_node=PEER, dst_node=NODE)  # fmt: skip
+    def send(self, qpn, payload, opcode=PktOpcode.SRD_SEND, copies=1, **changes):
+        """Sends a packet, an SRD packet with the next PSN of the session."""
+        header = SrdHdr(opcode=opcode, length=len(payload), src_qpn=SRC_QPN, dst_qpn=qpn + 0x440,
+                        qkey=QKEY, src_node=PEER, dst_node=NODE)  # fmt: skip
+        if opcode == PktOpcode.SRD_SEND:
+            while self.oldest in self.outcomes:
+                self.oldest += 1
+            header.session, header.incarnation = self.session, self.incarnation
+            header.psn, header.behind = self.psn, min(self.psn - self.oldest, WINDOW - 1)
+            header.path = self.rng.choice([path for path in range(8) if PATHS >> path & 1])
+            self.sent[self.psn] = changes.get("dst_qpn", header.dst_qpn)
+            self.psn += 1
         for name, value in changes.items():
             setattr(header, name, value)
-        packet = header.pack() + payload
+        for _ in range(copies):
+            self.flits(header.pack() + payload)
+
+    def flits(self, packet):
+        """Gives the flits of a packet to the engine."""
         for at in range(0, len(packet), 64):
             part = packet[at : at + 64]
             self.net.post({"data": int.from_bytes(part, "little"), "keep": (1 << len(part)) - 1,
                            "last": int(at + 64 >= len(packet))})  # fmt: skip
+
+    def window(self):
+        """Returns True if the sender may send another packet."""
+        return self.psn - self.oldest < WINDOW
 
     def at(self, addr):
         """Returns the host address of an IOVA."""
@@ -295,10 +361,12 @@ class Bench:
         return seen
 
     unpack_cpl = staticmethod(INTERNAL.cpl.unpack)
-    unpack_ack = staticmethod(INTERNAL.ack_tx.unpack)
 
     async def completion(self):
         return self.unpack_cpl((await self.rxc.take(1, 20000))[0]["data"])
 
     async def ack(self):
-        return self.unpack_ack((await self.ack_tx.take(1, 20000))[0]["data"])
+        """Returns the outcome of the next SRD packet, in the order of their PSNs."""
+        self._asked += 1
+        await until(self.dut, lambda: self._asked - 1 in self.outcomes, "an outcome", 20000)
+        return self.outcomes[self._asked - 1]

@@ -4,10 +4,11 @@
 import cocotb
 from cocotb.triggers import ClockCycles
 
-from efa_cosim.layouts.defs import LIMITS, AdminQpState, IoCompStatus, PktOpcode
-from tb.unit.rx_engine_bench import FREE, IOVA, NODE, PEER, RING, Bench
+from efa_cosim.layouts.defs import LIMITS, AdminQpState, IoCompStatus, PktOpcode, SrdAck
+from tb.unit.rx_engine_bench import FREE, IOVA, NODE, PATHS, PEER, RING, WINDOW, Bench
 
 STATUS = IoCompStatus
+NO_PATH = next(path for path in range(8) if not PATHS >> path & 1)
 
 
 async def random_messages(dut, stalls, count=60):
@@ -47,9 +48,7 @@ async def random_messages(dut, stalls, count=60):
         data = b"".join(bench.read(addr, size) for addr, size in spread)
         assert data == content, f"message {number}: payload differs"
         if kinds[got.qpn]:
-            ack = await bench.ack()
-            assert (ack.status, ack.dst_qpn, ack.src_qpn) == (0, 0x99, got.qp_num)
-            assert (ack.msg_id, ack.dst_node) == (0x1234, PEER)
+            assert await bench.ack() == STATUS.OK
     assert not bench.errors
 
 
@@ -77,7 +76,7 @@ async def acknowledgement_follows_the_entry(dut):
     await bench.ring(1)
     for _ in range(8):
         bench.send(1, bytes(200))
-    await bench.ack_tx.take(8, 20000)
+    assert [await bench.ack() for _ in range(8)] == [STATUS.OK] * 8
     seen = {"write": 0, "cpl": 0, "entry": 0, "ack": 0}
     for what in bench.order:
         seen[what] += 1
@@ -106,7 +105,7 @@ async def completions_wait_behind_their_data(dut):
         got = await bench.completion()
         assert (got.req_id, got.status) == (number, STATUS.OK)
         assert bench.read(IOVA + 4096 * number, 100) == bytes([number]) * 100
-    await bench.ack_tx.take(messages, 20000)
+    assert [await bench.ack() for _ in range(messages)] == [STATUS.OK] * messages
 
 
 @cocotb.test()
@@ -120,7 +119,7 @@ async def refusals_name_their_reason(dut):
 
     async def refused(status, qpn=1, payload=bytes(20), **changes):
         bench.send(qpn, payload, **changes)
-        assert (await bench.ack()).status == status
+        assert await bench.ack() == status
         assert not bench.rxc.beats
 
     bad_qpn = STATUS.REMOTE_ERROR_BAD_DEST_QPN
@@ -138,12 +137,12 @@ async def refusals_name_their_reason(dut):
     await refused(STATUS.REMOTE_ERROR_BAD_LENGTH)
     bench.send(1, bytes(19))
     assert (await bench.completion()).req_id == 1
-    assert (await bench.ack()).status == 0
+    assert await bench.ack() == 0
     bench.put(1, IOVA, 100, 2, 1, key=bench.key + 1)
     await bench.ring(1)
     bench.send(1, bytes(19))
     assert (await bench.completion()).status == STATUS.LOCAL_ERROR_INVALID_LKEY
-    assert (await bench.ack()).status == STATUS.REMOTE_ERROR_BAD_STATUS
+    assert await bench.ack() == STATUS.REMOTE_ERROR_BAD_STATUS
     for number in (7, 8):
         bench.put(1, IOVA, 100, number, 0)
     bench.put(1, IOVA, 100, 9, 1)
@@ -151,7 +150,7 @@ async def refusals_name_their_reason(dut):
     bench.send(1, bytes(19))
     got = await bench.completion()
     assert (got.status, got.req_id) == (STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR, 7)
-    assert (await bench.ack()).status == STATUS.REMOTE_ERROR_BAD_STATUS
+    assert await bench.ack() == STATUS.REMOTE_ERROR_BAD_STATUS
     got = await bench.completion()
     assert (got.status, got.req_id) == (STATUS.FLUSHED, 9)
     assert bench.errors == [(1, 7)]
@@ -187,14 +186,14 @@ async def failed_descriptor_read_breaks_the_queue(dut):
     bench.put(6, IOVA, 10, 1, 1)
     await bench.ring(6)
     bench.send(6, bytes(5))
-    assert (await bench.ack()).status == STATUS.REMOTE_ERROR_BAD_DEST_QPN
+    assert await bench.ack() == STATUS.REMOTE_ERROR_BAD_DEST_QPN
     assert bench.errors == [(6, 6)]
 
 
 @cocotb.test()
 async def malformed_packets_vanish(dut):
-    """rx_engine.unit.malformed: Malformed packets are dropped and counted; the next valid packet is
-    received."""
+    """rx_engine.unit.malformed: Malformed packets are dropped and counted, and their PSN is that of
+    the next valid packet; acknowledgements pass unchanged."""
     bench = Bench(dut)
     dut = bench.dut
     await bench.start()
@@ -202,16 +201,25 @@ async def malformed_packets_vanish(dut):
     bench.put(1, IOVA, 4096, 1, 1)
     await bench.ring(1)
     drops = bench.count("m_st_drop_valid")
-    bench.send(1, bytes(10), opcode=0x77)
-    bench.send(1, bytes(10), dst_node=NODE + 1)
-    bench.send(1, bytes(200), length=300)
-    bench.send(1, bytes(300), length=200)
-    bench.send(1, bytes(10), length=9)
-    bench.send(1, bytes(9000))
+    ack = SrdAck(opcode=PktOpcode.SRD_ACK, length=32, session=1, incarnation=1, src_node=PEER,
+                 dst_node=NODE, bitmap=bench.rng.randbytes(32)).pack()  # fmt: skip
+    malformed = [
+        (10, {"opcode": 0x77}), (10, {"dst_node": NODE + 1}), (200, {"length": 300}),
+        (300, {"length": 200}), (10, {"length": 9}), (9000, {}), (10, {"src_node": 64}),
+        (10, {"path": NO_PATH}), (10, {"session": 0}), (10, {"status": 9}),
+        (10, {"behind": WINDOW}),
+    ]  # fmt: skip
+    for size, changes in malformed:
+        bench.send(1, bytes(size), **changes)
+        bench.flits(ack)
+        bench.psn = 0
     bench.send(1, bytes(7))
     assert (await bench.completion()).length == 7
+    assert await bench.ack() == STATUS.OK
     await ClockCycles(dut.clk, 10)
-    assert len(drops) == 6
+    assert len(drops) == len(malformed)
+    acks = [beat["data"].to_bytes(64, "little") for beat in bench.ack_rx.beats]
+    assert acks == [ack] * len(malformed)
 
 
 @cocotb.test()
@@ -269,7 +277,7 @@ async def drain_waits_for_a_flush_that_has_begun(dut):
 @cocotb.test()
 async def reset_in_the_middle_of_a_packet(dut):
     """rx_engine.unit.reset: A core reset within a packet discards its remaining flits without a
-    malformed-packet count."""
+    malformed-packet count; then packets for another incarnation get a reply and no WQE."""
     bench = Bench(dut, 0.3)
     dut = bench.dut
     drops = bench.count("m_st_drop_valid")
@@ -289,9 +297,16 @@ async def reset_in_the_middle_of_a_packet(dut):
         await bench.qp(1)
         bench.put(1, IOVA, 4096, 2, 1)
         await bench.ring(1)
+        for known, status in ((0, STATUS.OK), (bench.incarnation - 1, STATUS.REMOTE_ERROR_ABORT)):
+            bench.ack_tx.beats.clear()
+            bench.send(1, b"early", incarnation=known)
+            reply = (await bench.ack_tx.take(1))[0]["data"]
+            assert SrdAck.unpack(reply.to_bytes(64, "little")).status == status
+            assert not bench.accepted
+            bench.begin()
         bench.send(1, b"after")
         assert (await bench.completion()).length == 5
         assert bench.read(IOVA, 5) == b"after"
-        await bench.ack()
+        assert await bench.ack() == STATUS.OK
         assert not drops, "the rest of a packet was counted as malformed"
         await bench.core_reset()

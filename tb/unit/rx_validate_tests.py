@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests efa_rx_validate: the order of refusals of decisions 0001 and 0010, and the WQE that a
-packet consumes. With RELIABLE, RDMA writes and reads are executed."""
+packet consumes."""
 
 from collections import Counter, deque
 
@@ -190,8 +190,7 @@ class Bench:
             [],
         )
         self.ended, self.jobs_seen, self.parks, self.waited = 0, 0, parks, 0
-        self.reliable = int(dut.RELIABLE.value)
-        self.profile = dut.s_cfg_profile.value = RECORDED if self.reliable else 0
+        self.profile = dut.s_cfg_profile.value = RECORDED
         self.regions, self.outcomes = Regions(self.rng), set()
         self.look_stalls = look_stalls
         # Read responses by read_id: their header, and their read if there is one.
@@ -281,7 +280,7 @@ class Bench:
 
     def knows(self, header, *opcodes):
         """True for an RDMA packet of a peer with one of the opcodes that the device knows."""
-        return header.opcode in opcodes and self.reliable and self.profile == RECORDED
+        return header.opcode in opcodes and self.profile == RECORDED
 
     def writes(self, header):
         """True for an RDMA write of a peer that the device knows."""
@@ -688,12 +687,11 @@ async def writes_match_the_rule(dut, pace):
             bench.profile = dut.s_cfg_profile.value = BASIC
     mismatch = STATUS.REMOTE_ERROR_FEATURE_MISMATCH
     assert {(code, mismatch) for code in RDMA} <= bench.outcomes
-    if bench.reliable:
-        found = {status for code, status in bench.outcomes if code == PktOpcode.RDMA_WRITE}
-        assert found == {
-            STATUS.OK, STATUS.REMOTE_ERROR_BAD_DEST_QPN, STATUS.REMOTE_ERROR_UNKNOWN_PEER,
-            STATUS.REMOTE_ERROR_BAD_ADDRESS, STATUS.REMOTE_ERROR_RNR, mismatch,
-            STATUS.REMOTE_ERROR_BAD_STATUS}  # fmt: skip
+    found = {status for code, status in bench.outcomes if code == PktOpcode.RDMA_WRITE}
+    assert found == {
+        STATUS.OK, STATUS.REMOTE_ERROR_BAD_DEST_QPN, STATUS.REMOTE_ERROR_UNKNOWN_PEER,
+        STATUS.REMOTE_ERROR_BAD_ADDRESS, STATUS.REMOTE_ERROR_RNR, mismatch,
+        STATUS.REMOTE_ERROR_BAD_STATUS}  # fmt: skip
 
 
 @cocotb.test()
@@ -721,15 +719,12 @@ async def requests_match_the_rule(dut, pace):
             await bench.settle()
             bench.profile = dut.s_cfg_profile.value = BASIC
     await bench.settle()
-    if bench.reliable:
-        found = {status for code, status in bench.outcomes if code == PktOpcode.READ_REQUEST}
-        assert found == {
-            STATUS.OK, STATUS.REMOTE_ERROR_BAD_DEST_QPN, STATUS.REMOTE_ERROR_UNKNOWN_PEER,
-            STATUS.REMOTE_ERROR_BAD_ADDRESS, STATUS.REMOTE_ERROR_FEATURE_MISMATCH,
-            STATUS.REMOTE_ERROR_BAD_STATUS}  # fmt: skip
-        assert len(bench.requested) > 50
-    else:
-        assert not bench.requested
+    found = {status for code, status in bench.outcomes if code == PktOpcode.READ_REQUEST}
+    assert found == {
+        STATUS.OK, STATUS.REMOTE_ERROR_BAD_DEST_QPN, STATUS.REMOTE_ERROR_UNKNOWN_PEER,
+        STATUS.REMOTE_ERROR_BAD_ADDRESS, STATUS.REMOTE_ERROR_FEATURE_MISMATCH,
+        STATUS.REMOTE_ERROR_BAD_STATUS}  # fmt: skip
+    assert len(bench.requested) > 50
 
 
 @cocotb.test()
@@ -755,11 +750,8 @@ async def responses_match_the_rule(dut, pace):
             bench.profile = dut.s_cfg_profile.value = BASIC
     await bench.settle()
     seen = bench.seen_responses
-    if bench.reliable:
-        assert min(seen[f"status {status}"] for status in (0, 5, 7)) > 5, seen
-        assert seen["no read"] > 20 and seen["read"] > 20
-    else:
-        assert not seen
+    assert min(seen[f"status {status}"] for status in (0, 5, 7)) > 5, seen
+    assert seen["no read"] > 20 and seen["read"] > 20
 
 
 @cocotb.test()
@@ -995,24 +987,23 @@ async def cycles(dut):
         await bench.settle()
         moments.hold("efa_rx_validate", "packet", "s_pkt", "m_job")
         moments.clear()
-    if bench.reliable:
-        await peers_and_regions(bench, [3])
-        moments.clear()
-        region = next(one for one in bench.regions.table.values() if one["remote_write"])
-        node = next(node for (pd, node), index in bench.handles.items() if index is not None)
-        rdma = {"rkey": region["key"], "remote_addr": region["iova"], "total": 64, "offset": 0}
-        for _ in range(12):
-            bench.send(1, PktRdma.SIZE + 64, rdma, opcode=PktOpcode.RDMA_WRITE, has_imm=0,
-                       src_node=node)  # fmt: skip
-        await bench.settle()
-        moments.hold("efa_rx_validate", "write", "s_pkt", "m_job")
-        moments.clear()
-        region = next(one for one in bench.regions.table.values() if one["remote_read"])
-        rdma |= {"rkey": region["key"], "remote_addr": region["iova"], "count": 64}
-        for _ in range(12):
-            bench.send(1, PktRdma.SIZE, rdma, opcode=PktOpcode.READ_REQUEST, src_node=node)
-        await bench.settle()
-        moments.hold("efa_rx_validate", "write", "s_pkt", "m_job")
+    await peers_and_regions(bench, [3])
+    moments.clear()
+    region = next(one for one in bench.regions.table.values() if one["remote_write"])
+    node = next(node for (pd, node), index in bench.handles.items() if index is not None)
+    rdma = {"rkey": region["key"], "remote_addr": region["iova"], "total": 64, "offset": 0}
+    for _ in range(12):
+        bench.send(1, PktRdma.SIZE + 64, rdma, opcode=PktOpcode.RDMA_WRITE, has_imm=0,
+                   src_node=node)  # fmt: skip
+    await bench.settle()
+    moments.hold("efa_rx_validate", "write", "s_pkt", "m_job")
+    moments.clear()
+    region = next(one for one in bench.regions.table.values() if one["remote_read"])
+    rdma |= {"rkey": region["key"], "remote_addr": region["iova"], "count": 64}
+    for _ in range(12):
+        bench.send(1, PktRdma.SIZE, rdma, opcode=PktOpcode.READ_REQUEST, src_node=node)
+    await bench.settle()
+    moments.hold("efa_rx_validate", "write", "s_pkt", "m_job")
 
 
 @cocotb.test()

@@ -14,7 +14,7 @@ NAMES = ("send", "read", "write", "read_err", "write_err")
 CAPABILITIES = {IoSendOpType.RDMA_READ: 0, IoSendOpType.RDMA_WRITE: 3}  # bits of device_caps
 
 
-def counted(reliable, profile, valid, op_type, status, srd):
+def counted(profile, valid, op_type, status, srd):
     """Returns the event of a completion, None if it is not counted."""
     ok = status == IoCompStatus.OK
     if not valid:
@@ -22,7 +22,7 @@ def counted(reliable, profile, valid, op_type, status, srd):
     if op_type == IoSendOpType.SEND:
         return "send" if ok else None
     place = CAPABILITIES.get(op_type)
-    if place is None or not (reliable and srd and profile.device_caps >> place & 1):
+    if place is None or not (srd and profile.device_caps >> place & 1):
         return None
     name = "read" if op_type == IoSendOpType.RDMA_READ else "write"
     return name if ok else f"{name}_err"
@@ -32,7 +32,7 @@ def counted(reliable, profile, valid, op_type, status, srd):
 async def completions_by_operation(dut):
     """transport.send_stats.count: A send is counted if it is OK; a read and a write that QP and
     device execute are counted as completed or as failed, with all 32 bits of their bytes."""
-    rng, reliable = rng_for("send_stats"), int(dut.RELIABLE.value)
+    rng = rng_for("send_stats")
     statuses = (IoCompStatus.OK, *(1 << bit for bit in range(8)), IoCompStatus.FLUSHED)
     seen = set()
     for number, profile in enumerate(PROFILES.values()):
@@ -44,8 +44,8 @@ async def completions_by_operation(dut):
             dut.s_cpl_data.value = INTERNAL.cpl.pack(**fields)
             await Timer(1, "ns")
             found = {name for name in NAMES if getattr(dut, f"st_{name}_valid").value == 1}
-            wanted = counted(reliable, profile, *case)
+            wanted = counted(profile, *case)
             assert found == ({wanted} if wanted else set()), (number, case, found)
             assert dut.st_bytes.value == fields["length_hi"] << 16 | fields["length"]
             seen |= found
-    assert seen == (set(NAMES) if reliable else {"send"})
+    assert seen == set(NAMES)

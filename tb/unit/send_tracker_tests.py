@@ -58,7 +58,6 @@ class Bench:
         self.nodes = spread(rng, 16, len(self.qpns))
         self.gens = [rng.getrandbits(4) for _ in range(1 << LIMITS.ah_w)]
         self.first_id = -int(dut.ID_LEFT.value) % IDS
-        self.reliable = int(dut.RELIABLE.value)
         self.hold = 0.0  # share of the sends whose context becomes held
         self.held = set()  # contexts
         self.index = RefCounts()  # the completed counts of efa_sq_index
@@ -76,7 +75,7 @@ class Bench:
         self.handles()
         self.scan_set = set()  # QP numbers
         Table(dut, "scan_set_rd_addr", "scan_set_rd_data", lambda qpn: int(qpn in self.scan_set))
-        self.acks = StreamDriver(dut, "s_ack_rx", gaps)
+        self.acks = StreamDriver(dut, "s_outcome", gaps)
         self.done = StreamDriver(dut, "s_done", gaps)
         self.txc = StreamMonitor(dut, "m_txc", stalls, on_beat=self._completion)
 
@@ -146,11 +145,8 @@ class Bench:
             self.expected.append(self.completion(message, status))
 
     def ack(self, number, message, status=OK, **changes):
-        where = {"dst_qpn": message["qp_num"], "src_node": message["node"]}
-        if self.reliable:  # named by its id alone
-            where = {name: self.rng.getrandbits(16) for name in where}
-        self.acks.post({"data": INTERNAL.ack_rx.pack(**{
-            **where, "status": status, "msg_id": self.id(number), **changes})})  # fmt: skip
+        self.acks.post({"data": INTERNAL.send_outcome.pack(**{
+            "status": status, "msg_id": self.id(number), **changes})})  # fmt: skip
 
     def drop(self, *contexts):
         """Drives the held contexts, without some that are held no more."""
@@ -261,12 +257,11 @@ class Bench:
                 self.fences.append(int(dut.m_fence_id.value))
             if not self.predicts:
                 continue
-            if dut.s_ack_rx_valid.value == 1 and dut.s_ack_rx_ready.value == 1:
-                ack = INTERNAL.ack_rx.unpack(int(dut.s_ack_rx_data.value))
+            if dut.s_outcome_valid.value == 1 and dut.s_outcome_ready.value == 1:
+                ack = INTERNAL.send_outcome.unpack(int(dut.s_outcome_data.value))
                 number = self.number(ack.msg_id)
                 message = self.open.get(number)
-                found = ack.dst_qpn, ack.src_node
-                if message and (self.reliable or found == (message["qp_num"], message["node"])):
+                if message:
                     del self.open[number]
                     self.expect(message, ack.status)
             if dut.s_done_valid.value == 1 and dut.s_done_ready.value == 1:
@@ -311,8 +306,8 @@ async def acknowledged_sends_complete(dut, pace):
 
 @cocotb.test()
 async def foreign_acknowledgements_are_dropped(dut):
-    """transport.send_tracker.stranger: Acknowledgements without a send, of another node, queue or
-    generation, and duplicates are dropped; with RELIABLE the id alone names the send."""
+    """transport.send_tracker.stranger: Outcomes of a context that is free or has another
+    generation, and duplicates, are dropped."""
     bench = Bench(dut)
     await bench.start()
     messages = [bench.message(number % 4) for number in range(N)]
@@ -323,15 +318,9 @@ async def foreign_acknowledgements_are_dropped(dut):
     some = bench.rng.sample(range(N), 8)
     for at in some:
         number, message = numbers[at], messages[at]
-        # These bits change the queue of the send, the context to a free one, or the generation.
-        bits = [*range(0 if bench.reliable else 2), *range(LIMITS.msg_w, 32)]
-        others = 0 if bench.reliable else 16
-        for changes in (*({"msg_id": bench.id(number) ^ 1 << bit, "dst_qpn": message["qp_num"],
-                           "src_node": message["node"]} for bit in bits),
-                        *({"src_node": message["node"] ^ 1 << bit} for bit in range(others)),
-                        *({"dst_qpn": message["qp_num"] ^ 1 << bit}
-                          for bit in range(others))):  # fmt: skip
-            bench.ack(number, message, **changes)
+        # These bits change the context to a free one, or the generation.
+        for bit in range(LIMITS.msg_w, 32):
+            bench.ack(number, message, msg_id=bench.id(number) ^ 1 << bit)
     await bench.silent()
     assert bench.freed == 0
     # The second acknowledgement of each is a duplicate, in the next cycle or later.
@@ -464,7 +453,7 @@ async def flush_over_many_generations(dut):
 
 
 @cocotb.test()
-@cocotb.parametrize(busy=["", "s_done", "s_ack_rx"])
+@cocotb.parametrize(busy=["", "s_done", "s_outcome"])
 async def a_scan_without_old_sends_has_one_pass(dut, busy):
     """transport.send_tracker.scan.again: When no send out of place is left, the first scan finds
     this, beside any traffic, and the next scan has its normal length."""
@@ -480,7 +469,7 @@ async def a_scan_without_old_sends_has_one_pass(dut, busy):
     for _ in range(400):
         if busy == "s_done":
             bench.left(bench.message(2, fence=bench.rng.getrandbits(1)), kind=BARRIER)
-        elif busy == "s_ack_rx":
+        elif busy == "s_outcome":
             bench.ack(number, old)
     await bench.scan([3])
     await bench.settle()
@@ -846,7 +835,7 @@ async def cycles(dut):
     cycles."""
     bench = Bench(dut)
     await bench.start()
-    moments = Moments(dut, "s_done", "s_ack_rx", "m_txc", "s_scan_valid", "s_scan")
+    moments = Moments(dut, "s_done", "s_outcome", "m_txc", "s_scan_valid", "s_scan")
     for _ in range(20):
         bench.left(bench.message(0))
     await bench.settle()
@@ -856,7 +845,7 @@ async def cycles(dut):
     for number, message in zip(await bench.send(*messages), messages, strict=True):
         bench.ack(number, message)
     await bench.settle()
-    moments.hold("efa_send_tracker", "ack", "s_ack_rx", "m_txc")
+    moments.hold("efa_send_tracker", "ack", "s_outcome", "m_txc")
     # The next context is the first of a row, so each step of the scan covers a row.
     messages = [bench.message(0) for _ in range(12)]
     for number, message in zip(await bench.send(*messages), messages, strict=True):
@@ -961,7 +950,7 @@ async def a_host_that_takes_nothing(dut):
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
-    moments = Moments(dut, "s_ack_rx", "m_txc")
+    moments = Moments(dut, "s_outcome", "m_txc")
     messages = [bench.message(number % QUEUES) for number in range(N - 1)]
     pairs = list(zip(await bench.send(*messages), messages, strict=True))
     bench.rng.shuffle(pairs)
@@ -970,7 +959,7 @@ async def a_host_that_takes_nothing(dut):
     for number, message in acked:
         bench.ack(number, message)
     await consumed(bench.acks)
-    assert moments.intervals("s_ack_rx") == {1}
+    assert moments.intervals("s_outcome") == {1}
     await ClockCycles(dut.clk, 4)
     for number, message in sorted(flushed):
         del bench.open[number]

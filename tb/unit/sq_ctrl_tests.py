@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests efa_sq_ctrl: the effect and order of each admin operation on a send queue; drains.
 
-With RELIABLE a second fence, behind the cancellation, ends an operation. The model of the pipeline
+A second fence, behind the cancellation, ends an operation. The model of the pipeline
 passes fences in order: `Fences`.
 """
 
@@ -45,7 +45,6 @@ class Bench:
 
     def __init__(self, dut, stalls=0.0):
         self.dut, self.rng, self.log = dut, rng_for("sq_ctrl"), []
-        self.reliable = int(dut.RELIABLE.value)
         self.consumed, self.completed = {}, {}
         self.stalls = stalls if callable(stalls) else lambda name: stalls
 
@@ -82,7 +81,7 @@ class Bench:
     def fenced(self, fences, times, kind):
         """Checks that a fence has entered and passed between the cancellation and the end of a
         clear or free."""
-        if not self.reliable or kind in (MAKE, ASK):
+        if kind in (MAKE, ASK):
             return
         (cancelled,) = self.cancelled.seen[-1]
         assert times[0] < cancelled < times[1]
@@ -128,7 +127,7 @@ async def each_wish_reaches_its_parts_in_order(dut, stalls):
     await draining
     assert requested
     await ClockCycles(dut.clk, 40)
-    assert len(fences.entered) == len(fences.passed) == 60 + operations * bench.reliable
+    assert len(fences.entered) == len(fences.passed) == 60 + operations
 
 
 @cocotb.test()
@@ -139,7 +138,7 @@ async def a_part_that_is_not_ready_holds_the_rest(dut):
     bench = Bench(dut, lambda name: lambda: name in shut)
     await bench.start()
     Fences(dut, lambda: 3)
-    for part in ("m_fetch", "m_llq", "m_cancel") + ("m_fence",) * bench.reliable:
+    for part in ("m_fetch", "m_llq", "m_cancel", "m_fence"):
         shut.add(part)
         await RisingEdge(dut.clk)
         task = cocotb.start_soon(bench.op(FREE))
@@ -151,7 +150,7 @@ async def a_part_that_is_not_ready_holds_the_rest(dut):
 
 @cocotb.test()
 async def an_answer_comes_in_time(dut):
-    """queue.sq_ctrl.cycles: Operations and drains meet their specified cycles. With RELIABLE, the
+    """queue.sq_ctrl.cycles: Operations and drains meet their specified cycles. The
     fence of a clear is requested in the cycle after its cancellation, as for a drain."""
     bench = Bench(dut)
     await bench.start()
@@ -162,7 +161,7 @@ async def an_answer_comes_in_time(dut):
         for _ in range(2):
             (first, done), _ = await bench.op(kind)
             latency = timing("efa_sq_ctrl", path).latency
-            if bench.reliable and path == "clear":
+            if path == "clear":
                 # The end is that of the request without a fence, then the fence.
                 assert fences.entered[-1] - first == latency + fence
                 assert done - fences.passed[-1] == 1 + drain
@@ -177,7 +176,7 @@ async def an_answer_comes_in_time(dut):
 @cocotb.parametrize(part=["m_fetch", "m_llq", "m_cancel", "m_fence", "passing", ""])
 async def a_drain_at_any_time_of_a_clear(dut, part):
     """queue.sq_ctrl.both: A drain that is requested in any cycle of a clear has a fence behind its
-    request, and with RELIABLE the clear has one behind its cancellation; neither ends with a fence
+    request, and the clear has one behind its cancellation; neither ends with a fence
     of the other that entered too early."""
     shut = set()
     bench = Bench(dut, lambda name: lambda: name in shut)
@@ -200,7 +199,7 @@ async def a_drain_at_any_time_of_a_clear(dut, part):
         await task[0]
         await ClockCycles(dut.clk, 50)
         bench.log.clear()
-    assert len(fences.entered) == len(fences.passed) == 42 * (1 + bench.reliable)
+    assert len(fences.entered) == len(fences.passed) == 84
 
 
 @cocotb.test()
@@ -209,7 +208,7 @@ async def reset_clears_what_was_wished(dut):
     bench = Bench(dut)
     await bench.start()
     fences = Fences(dut, lambda: 2)
-    for cycles in range(1, 16 if bench.reliable else 10):
+    for cycles in range(1, 16):
         for kind in (FREE, ASK):
             dut.s_op_valid.value, dut.s_op_kind.value, dut.s_op_qpn.value = 1, kind, 3
             dut.s_drain_valid.value = 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bench of efa_tx_engine: contexts, host memory, MMIO stores and the network."""
+"""Bench of efa_tx_engine: contexts, host memory, MMIO stores, the network and its peers."""
 
-from collections import deque
+from collections import defaultdict, deque
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -10,11 +10,13 @@ from efa_cosim.layouts.defs import (
     EVENTS,
     INTERNAL,
     LIMITS,
+    TRANSPORT,
     AdminQpState,
     IoCompStatus,
     IoTxWqe128,
-    PktHdr,
     PktOpcode,
+    SrdAck,
+    SrdHdr,
 )  # fmt: skip
 from tb.lib.bundles import Bundles
 from tb.lib.stream import rng_for, start_clock
@@ -27,6 +29,9 @@ KEY = 0x1 << LIMITS.mr_w | MR_INDEX
 PHYS_KEY = 0x2 << LIMITS.mr_w | PHYS_INDEX
 AH, AH_FAR = 33, 34
 WALK = 1 << 15  # cycles of the sweep of efa_llq after power-on
+WINDOW, CWND = 1 << TRANSPORT.psn_window_w, TRANSPORT.cwnd_initial
+PATHS = 0b10110101  # paths that exist
+INCARNATION = 0x7654  # of all peers
 MAKE, CLEAR, FREE, ASK = range(4)
 OK = IoCompStatus.OK
 PULSES = (
@@ -47,6 +52,9 @@ PULSES = (
     "m_rd_tx_ready",
     "m_cpl_ready",
     "m_qperr_ready",
+    "m_more_ready",
+    "s_placed_valid",
+    "s_job_valid",
 )
 SEEN = ("db", "llq", "wqe", "check", "tx_first", "tx_last", "ackout")
 
@@ -95,6 +103,13 @@ def entry(wide=False, buffers=(), inline=None, **changes):
     return bytes(wqe.pack())[: 128 if wide else 64]
 
 
+class Flow:
+    """Models the receiver of a session: the packets that it has seen, and bits of the accepted."""
+
+    def __init__(self):
+        self.seen, self.accepted, self.oldest, self.answered = {}, 0, 0, False
+
+
 class Bench:
     def __init__(self, dut, stalls=0.0, auto_ack=True):
         self.dut = Bundles(
@@ -110,10 +125,12 @@ class Bench:
         self.stalls, self.auto_ack = stalls, auto_ack
         self.rng = rng_for("send")
         self.contexts, self.queues, self.memory = {}, {}, {}
-        self.stores, self.reads, self.responses = deque(), [], deque()
+        self.stores, self.reads = deque(), []
         self.flood = None  # returns the store of a cycle without another store
-        self.acks, self.to_ack, self.notices = deque(), deque(), deque()
+        self.acks, self.notices = deque(), deque()
+        # `packets` has no retransmissions.
         self.packets, self.ack_packets, self.done, self.errors = [], [], [], []
+        self.flows = defaultdict(Flow)  # by node and session
         self.events = {name: [] for name in SEEN}
         self.rqdb, self.cqdb = [], []
         self.sent_bytes = self.sent = self.completed = 0
@@ -123,7 +140,6 @@ class Bench:
         self.read_rate = 0.4 if stalls else 1.0
         self.cycle = 0
         self._flits = []
-        self._context_reply = 0
         self._held = {}
 
     async def start(self):
@@ -131,7 +147,7 @@ class Bench:
         for name in PULSES:
             getattr(dut, name).value = 0
         dut.qpc_rd_data.value = 0
-        dut.s_cfg_node_id.value, dut.s_cfg_paths.value = NODE, 0xFF
+        dut.s_cfg_node_id.value, dut.s_cfg_paths.value = NODE, PATHS
         dut.s_cfg_profile.value, dut.s_cfg_mrrs_log.value = 1, 9
         dut.rst.value = dut.rst_por.value = 1
         start_clock(dut.clk)
@@ -260,7 +276,6 @@ class Bench:
             await edge
             self.cycle += 1
             if self.dut.rst.value == 1:
-                self._context_reply = 0
                 self._held.clear()
                 self._flits = []
                 continue
@@ -376,20 +391,48 @@ class Bench:
             return
         raw = b"".join(self._flits)
         self._flits = []
-        header = PktHdr.unpack(raw[:32])
+        header = SrdHdr.unpack(raw[:32])
         assert len(raw) == 32 + header.length
-        assert header.src_node == NODE
         if header.opcode == PktOpcode.SRD_ACK:
-            self.ack_packets.append(header)
+            self.ack_packets.append(raw)
             return
-        self.packets.append((header, raw[32:]))
-        if header.opcode == PktOpcode.SRD_SEND and self.auto_ack:
-            self.ack(header)
+        assert header.src_node == NODE
+        if header.opcode == PktOpcode.UD_SEND:
+            self.packets.append((header, raw[32:]))
+        elif self._is_new(header, raw):
+            self.packets.append((header, raw[32:]))
+            if self.auto_ack:
+                self.ack(header)
 
-    def ack(self, header, status=OK, node=None, qpn=None):
-        self.acks.append(INTERNAL.ack_rx.pack(
-            dst_qpn=header.src_qpn if qpn is None else qpn, status=status,
-            src_node=header.dst_node if node is None else node, msg_id=header.msg_id))  # fmt: skip
+    def _is_new(self, header, raw):
+        """Checks the fields of a session; a retransmission must repeat all others."""
+        flow = self.flows[header.dst_node, header.session]
+        assert header.session and PATHS >> header.path & 1 and header.behind < WINDOW, header
+        assert header.incarnation == 0 or header.incarnation == INCARNATION and flow.answered
+        flow.oldest = max(flow.oldest, header.psn - header.behind)
+        # Without incarnation, path and behind.
+        same = raw[:18], raw[20:28], raw[29], raw[32:]
+        assert flow.seen.setdefault(header.psn, same) == same, f"PSN {header.psn} has changed"
+        return flow.seen[header.psn] is same
+
+    def ack(self, header, status=OK, **changes):
+        """Gives the outcome of a packet, with all that its peer has accepted in the session.
+
+        With other fields, the packet keeps having no outcome.
+        """
+        flow = self.flows[header.dst_node, header.session]
+        refusal = {"status": status, "refused_psn": header.psn} if status else {}
+        accepted = flow.accepted | (not status) << header.psn
+        if not changes:
+            flow.answered, flow.accepted = True, accepted
+        fields = {
+            "opcode": PktOpcode.SRD_ACK, "length": WINDOW // 8, "psn": flow.oldest,
+            "bitmap_psn": flow.oldest, "session": header.session, "incarnation": INCARNATION,
+            "src_node": header.dst_node, "dst_node": NODE, "path": header.path, **refusal,
+        }  # fmt: skip
+        ack = SrdAck(**{**fields, **changes})
+        ack.bitmap = (accepted >> flow.oldest & (1 << WINDOW) - 1).to_bytes(32, "little")
+        self.acks.append(int.from_bytes(ack.pack(), "little"))
 
     def _completions(self):
         dut = self.dut

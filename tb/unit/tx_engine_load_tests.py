@@ -15,21 +15,21 @@ FLUSHED = IoCompStatus.FLUSHED
 BUFFER = 0x4_0000_0000
 
 
-async def rate(dut, count, batch, image, wide=False, messages=768, log=7):
+async def rate(dut, srd, count, batch, image, wide=False, messages=1024, log=7):
     """Returns messages per cycle at m_net, for `count` queues with a doorbell per `batch` WQEs."""
     bench = Bench(dut)
     dut = bench.dut
     await bench.start()
-    bench.auto_ack = False
     # A ring is written at most half ahead of its consumption, as by a host.
-    queues = [await bench.qp(n, log=log, wide=wide, srd=0) for n in range(count)]
+    queues = [await bench.qp(n, log=log, wide=wide, srd=srd) for n in range(count)]
     posted = 0
     for queue in again(queues):
         if posted >= messages:
             break
         bench.post(queue, *[image] * batch)
         posted += batch
-    warm = messages // 4
+    # The congestion window opens.
+    warm = messages // 2
     await until(dut, lambda: len(bench.packets) >= warm, "the first packets")
     start, seen = bench.cycle, len(bench.packets)
     await until(dut, lambda: len(bench.packets) >= messages - 32, "packets")
@@ -40,18 +40,23 @@ async def rate(dut, count, batch, image, wide=False, messages=768, log=7):
 
 @cocotb.test()
 @cocotb.parametrize(
-    path=["inline_each", "inline_16", "inline_wide_8", "inline_one_queue", "gather_64"]
-)
-async def rates(dut, path):
-    """tx_engine.rates: Messages of one or two flits reach the specified rates."""
+    path=[
+        "inline_each", "inline_16", "inline_wide_8", "inline_one_queue", "gather_64", "gather_4096",
+    ],
+    srd=[0, 1],
+)  # fmt: skip
+async def rates(dut, path, srd):
+    """tx_engine.rates: UD and SRD messages reach the specified rates."""
     inline = entry(inline=bytes(32))
     wide = entry(wide=True, inline=bytes(32))
     value = {
-        "inline_each": lambda: rate(dut, 8, 1, inline),
-        "inline_16": lambda: rate(dut, 8, 16, inline),
-        "inline_wide_8": lambda: rate(dut, 8, 8, wide, wide=True, log=6),
-        "inline_one_queue": lambda: rate(dut, 1, 16, inline, log=10),
-        "gather_64": lambda: rate(dut, 16, 16, entry(buffers=[(BUFFER, 64, PHYS_KEY)])),
+        "inline_each": lambda: rate(dut, srd, 8, 1, inline),
+        "inline_16": lambda: rate(dut, srd, 8, 16, inline),
+        "inline_wide_8": lambda: rate(dut, srd, 8, 8, wide, wide=True, log=6),
+        "inline_one_queue": lambda: rate(dut, srd, 1, 16, inline, log=10),
+        "gather_64": lambda: rate(dut, srd, 16, 16, entry(buffers=[(BUFFER, 64, PHYS_KEY)])),
+        "gather_4096": lambda: rate(dut, srd, 2, 16, entry(buffers=[(BUFFER, 4096, PHYS_KEY)]),
+                                    messages=128),
     }[path]()
     promised = timing("efa_tx_engine", path).interval
     assert abs(1 / await value - promised) <= 0.01 * promised

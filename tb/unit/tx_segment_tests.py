@@ -29,7 +29,7 @@ INTERNAL_ERROR = IoCompStatus.LOCAL_ERROR_QP_INTERNAL_ERROR
 INVALID_LKEY = IoCompStatus.LOCAL_ERROR_INVALID_LKEY
 UNRESPONSIVE = IoCompStatus.LOCAL_ERROR_UNRESP_REMOTE
 ERRORS = [one for one in IoCompStatus if one not in (OK, IoCompStatus.FLUSHED, INTERNAL_ERROR)]
-POST, NOTE, ACK = INTERNAL.srd_post, INTERNAL.srd_note, INTERNAL.ack_rx
+POST, NOTE, ACK = INTERNAL.srd_post, INTERNAL.srd_note, INTERNAL.send_outcome
 PLACED, MORE = INTERNAL.read_placed, INTERNAL.read_more
 PARTS = 1 << POST.fields["part"][1]
 EMPTY = PARTS - 1  # number of a request of 0 bytes
@@ -137,7 +137,7 @@ class Bench:
         self.notes = StreamDriver(dut, "s_note", gaps, ["data"])
         self.places = StreamDriver(dut, "s_placed", gaps, ["data"])
         self.m_post = StreamMonitor(dut, "m_post", post, ["data"])
-        self.m_ack = StreamMonitor(dut, "m_ack", ack, ["data"])
+        self.m_outcome = StreamMonitor(dut, "m_outcome", ack, ["data"])
         self.m_more = StreamMonitor(dut, "m_more", more, ["data"])
         self.forget()
 
@@ -149,7 +149,7 @@ class Bench:
         # Contexts of sends, then those of read responses.
         self.live, self.free = {}, set(range(2 * self.count))
         self.used, self.held, self.pops, self.ends = 0, 0, {}, {}
-        self.rises = {"m_post": None, "m_ack": None, "m_more": None}
+        self.rises = {"m_post": None, "m_outcome": None, "m_more": None}
         zero(self.dut, "s_ctx_used", "s_popped_valid")
 
     async def start(self):
@@ -272,7 +272,7 @@ class Bench:
                 self.held = int(value)
                 self._release(now)
             note, new, placed = (self._stream(name) for name in ("s_note", "s_post", "s_placed"))
-            post, ack, more = (self._stream(name) for name in ("m_post", "m_ack", "m_more"))
+            post, ack, more = (self._stream(name) for name in ("m_post", "m_outcome", "m_more"))
             noted = None if note is None else NOTE.unpack(note)
             if noted is not None:
                 self._noted(now, noted)
@@ -287,7 +287,7 @@ class Bench:
                 self.rises["m_post"] = None
             self._acked(now, noted, None if ack is None else ACK.unpack(ack))
             if ack is not None:
-                self.rises["m_ack"] = None
+                self.rises["m_outcome"] = None
             if dut.m_responded_valid.value == 1:
                 self._responded(now, int(dut.m_responded_index.value))
             self._drive(now)
@@ -404,7 +404,7 @@ class Bench:
         if one is None or one.id != ack.msg_id:
             # That of a past message, which meets no context.
             past = self.by_id.get((False, ack.msg_id))
-            if past is not None and past.long and past.unused_at >= self.rises["m_ack"] - 2:
+            if past is not None and past.long and past.unused_at >= self.rises["m_outcome"] - 2:
                 return
             self._fail(ack, note is not None and ack.msg_id == note.id, "outcome of no message")
             self._fail(ack, ack.status == note.status and not note.gone, f"outcome after {note}")
@@ -418,7 +418,8 @@ class Bench:
             halted = note is not None and current and note.own and note.status == INTERNAL_ERROR
             self._fail(one, one.complete or halted, f"{ack} is early")
             self._fail(one, ack.status == one.status, f"{ack}, expected status {one.status}")
-            self._fail(one, one.unused_at >= self.rises["m_ack"] - 2, f"{ack} of an ended message")
+            alive = one.unused_at >= self.rises["m_outcome"] - 2
+            self._fail(one, alive, f"{ack} of an ended message")
         else:
             self._fail(one, current and not note.gone, f"{ack} after {note}")
             self._fail(one, ack.status == note.status, f"{ack} after {note}")
@@ -708,7 +709,7 @@ async def outcomes_of_the_past_wait(dut):
         await until(dut, lambda: 1 in bench.free, "free")
         if turn % 2:
             bench.note(past, status=BAD_ADDRESS)
-            await until(dut, high(dut.m_ack_valid))
+            await until(dut, high(dut.m_outcome_valid))
         one = bench.new(3, index=1)
         await until(dut, lambda one=one: one.begun, "taken")
         if not turn % 2:
@@ -748,7 +749,7 @@ async def cycles(dut):
     await bench.start()
     assert timing("efa_tx_segment", "post")[:2] == (0, 1)
     assert timing("efa_tx_segment", "note")[:2] == (0, 1)
-    moments = Moments(dut, "s_post", "s_note", "m_ack", "m_post", "s_popped_valid")
+    moments = Moments(dut, "s_post", "s_note", "m_outcome", "m_post", "s_popped_valid")
     shorts = [bench.new() for _ in range(min(bench.count - 1, 12))]
     await until(dut, lambda: all(one.flights for one in shorts), "in flight")
     for one in shorts:
@@ -775,7 +776,7 @@ async def cycles(dut):
     assert await until(dut, high(dut.s_note_ready)) == outcome.latency
     await bench.settle()
     assert bench.most == 1 or moments.intervals("s_note") == {outcome.interval}, moments.seen
-    assert moments["m_ack"] == moments["s_note"][-1:]
+    assert moments["m_outcome"] == moments["s_note"][-1:]
 
 
 @cocotb.test()
@@ -794,7 +795,7 @@ async def reset_in_the_middle_of_traffic(dut):
         # The first visit holds its context for a cycle.
         for _ in range(min(60, int(dut.VISIT_CYCLES.value) - 2)):
             await RisingEdge(dut.clk)
-            for name in ("m_post_valid", "m_ack_valid", "m_more_valid", "m_responded_valid",
+            for name in ("m_post_valid", "m_outcome_valid", "m_more_valid", "m_responded_valid",
                          "m_ctx_held"):  # fmt: skip
                 assert getattr(dut, name).value == 0, name
         for last in (0, 3):

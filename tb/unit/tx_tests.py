@@ -38,69 +38,27 @@ LOG = 9
 PACKET, DONE, BARRIER = range(3)
 FAILED, FLUSHED = IoCompStatus.LOCAL_ERROR_QP_INTERNAL_ERROR, IoCompStatus.FLUSHED
 FIELDS = ["net", "done", "first", "last", "data", "keep", "msg"]
-FIRST_ID, HEADER, RDMA_HEADERS = 0x7FF0, 32, 64
+HEADER, RDMA_HEADERS = 32, 64
 READ, WRITE = IoSendOpType.RDMA_READ, IoSendOpType.RDMA_WRITE
 BAD_ADDRESS = IoCompStatus.REMOTE_ERROR_BAD_ADDRESS
 UNIT = 8192  # bytes of a packet of a write, except the last one
-
-
-def psn_at(node, sent):
-    """Returns the sequence number of a packet after `sent` others to its node; numbers of node 1
-    wrap after two packets."""
-    first = (1 << 32) - 2 if node == 1 else rng_for(f"psn {node}").getrandbits(32)
-    return (first + sent) % (1 << 32)
-
-
-class Numbers:
-    """Models efa_psn: the number of the node read last, which each packet that uses it increases.
-
-    Before the first read the number has any value.
-    """
-
-    def __init__(self, dut):
-        self.dut, self.rng = dut, rng_for("numbers")
-        self.sent, self.node = {}, None
-        zero(dut, "psn_rd_data")
-        cocotb.start_soon(self._serve())
-
-    async def _serve(self):
-        dut = self.dut
-        while True:
-            await RisingEdge(dut.clk)
-            if dut.rst.value == 1:
-                self.sent.clear()
-                self.node = None
-            else:
-                if dut.m_psn_take.value == 1:
-                    assert self.node is not None, "used a sequence number without a read"
-                    self.sent[self.node] = self.sent.get(self.node, 0) + 1
-                if dut.psn_rd_en.value == 1:
-                    self.node = int(dut.psn_rd_addr.value)
-            if self.node is None:
-                dut.psn_rd_data.value = self.rng.getrandbits(32)
-            else:
-                dut.psn_rd_data.value = psn_at(self.node, self.sent.get(self.node, 0))
 
 
 class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0, rate=1.0, log=LOG, in_order=None):
         dut = Bundles(dut, m_rd=INTERNAL.dma_rd, s_rd_cpl=INTERNAL.dma_rd_cpl)
         self.dut, self.rng, self.rate = dut, rng_for("tx"), rate
-        # With RELIABLE, SRD messages are transmissions of contexts; bit mask of contexts in use.
-        self.reliable = int(dut.RELIABLE.value)
+        # Bit mask of the contexts in use.
         self.used = self.rng.getrandbits(len(dut.s_ctx_used))
         dut.s_ctx_used.value = self.used
         self.in_order = rate == 1 if in_order is None else in_order  # order of read completions
         self.regions = Regions(self.rng)
         self.memory, self.failed, self.responses = {}, set(), []
         self.wanted = deque()  # expected output: (bytes or None, message, done)
-        self.psn, self.down = {}, set()
-        self.id = self.number = FIRST_ID  # of the last posted message, of the next to leave
-        self.ctx, self.wanted_ctx, self.pulses, self.wanted_pulses = [], [], [], []
+        self.down, self.pulses, self.wanted_pulses = set(), [], []
         self.got = b""
-        zero(dut, "s_mtt_valid", "s_rd_cpl_valid", "halted_rd_data", "s_ctx_free", "s_ctx_id")
+        zero(dut, "s_mtt_valid", "s_rd_cpl_valid", "halted_rd_data")
         Table(dut, "halted_rd_addr", "halted_rd_data", lambda qpn: int(qpn in self.down))
-        Numbers(dut)
         self.node = self.rng.getrandbits(16)
         dut.s_cfg_node_id.value, dut.s_cfg_mrrs_log.value = self.node, log
         self.source = StreamDriver(dut, "s", gaps, ["msg", "first", "second", "inline"])
@@ -151,12 +109,11 @@ class Bench:
         # Only packets are of an operation that is known; those without RDMA are sends.
         if not remote:
             op_type = rng.randrange(8) if kind != PACKET else IoSendOpType.SEND
-        # Only packets with a sequence number need a node of the table.
-        node = rng.randrange(rng.choice((4, 64))) if srd else rng.getrandbits(16)
+        node = rng.getrandbits(16)
         fields = {"kind": kind, "status": status, "qpn": qpn, "srd": srd, "node": node,
                   "length": len(payload), "inlined": int(inline is not None), "op_type": op_type,
                   "response": 0, **fields}  # fmt: skip
-        sent = self.reliable and srd and (kind == PACKET or (kind == DONE and rng.random() < 0.5))
+        sent = srd and (kind == PACKET or (kind == DONE and rng.random() < 0.5))
         fields = {"sent": int(sent), "send": self._transmission(node) if sent else 0, **fields}
         message = dont_care(INTERNAL.tx_msg, rng, **fields)
         message["imm"] = rng.getrandbits(32) if message["has_imm"] else 0
@@ -214,16 +171,10 @@ class Bench:
                 self.wanted_pulses.append("unused")
         elif in_error:
             self.wanted.append((None, {**message, "status": FAILED}, 1))
-            if not message["sent"]:
-                self.wanted_pulses += [("read_err", qpn)] + ["unused"] * srd
-            elif self._is_used(message):
+            if not srd or self._is_used(message):
                 self.wanted_pulses.append(("read_err", qpn))
         elif qpn in self.down:
-            if srd and not message["sent"]:
-                self.wanted_ctx.append(message)
-                self.id += 1
-            else:
-                self.wanted.append((None, {**message, "status": FLUSHED}, 1))
+            self.wanted.append((None, {**message, "status": FLUSHED}, 1))
         else:
             packet = self._packet(message, payload, remote)
             self.wanted.append((packet, message, 0 if srd else 1))
@@ -247,13 +198,6 @@ class Bench:
                 session=send.session, incarnation=send.incarnation, path=send.path,
                 behind=send.behind,
             )  # fmt: skip
-        elif message["srd"]:
-            node = message["node"]
-            header.opcode, header.msg_id = PktOpcode.SRD_SEND, self.id
-            header.psn = psn_at(node, self.psn.get(node, 0))
-            self.psn[node] = self.psn.get(node, 0) + 1
-            self.wanted_ctx.append(message)
-            self.id += 1
         return bytes(header.pack()) + payload
 
     @staticmethod
@@ -299,7 +243,7 @@ class Bench:
         self.responses.append([addr, size, beat["cookie"], 0, failed])
 
     async def _run(self):
-        """Drives read completions and contexts; records pulses of messages that end without a
+        """Drives read completions; records pulses of messages that end without a
         packet."""
         dut, rng = self.dut, self.rng
         while True:
@@ -308,16 +252,10 @@ class Bench:
                 self.responses.clear()
                 dut.s_rd_cpl_valid.value = 0
                 continue
-            if dut.m_ctx_take.value == 1:
-                assert dut.s_ctx_free.value == 1, "used a context without ready"
-                self.ctx.append(int(dut.m_ctx_msg.value))
-                self.number += 1
             if dut.m_read_err_valid.value == 1:
                 self.pulses.append(("read_err", int(dut.m_read_err_qpn.value)))
             if dut.m_unused_valid.value == 1:
                 self.pulses.append("unused")
-            dut.s_ctx_id.value = self.number
-            dut.s_ctx_free.value = int(rng.random() < self.rate)
             dut.s_rd_cpl_valid.value = 0
             if self.responses and rng.random() < self.rate:
                 self._respond(rng.choice(self.responses[:1] if self.in_order else self.responses))
@@ -339,7 +277,6 @@ class Bench:
         await consumed(self.source)
         await until(self.dut, lambda: not self.wanted, f"{len(self.wanted)} to leave", 30000)
         await ClockCycles(self.dut.clk, 20)
-        assert self.ctx == [INTERNAL.tx_msg.pack(**message) for message in self.wanted_ctx]
         assert sorted(map(str, self.pulses)) == sorted(map(str, self.wanted_pulses))
 
 
@@ -354,14 +291,14 @@ def some_message(bench, largest):
         bench.message(kind=DONE, srd=srd, status=status, qpn=qpn)
     elif dice < 0.5:
         bench.message(inline=rng.randbytes(rng.choice((0, 1, 31, 32, 33, 80))), srd=srd, qpn=qpn)
-    elif dice < 0.6 and bench.reliable:
+    elif dice < 0.6:
         bench.write(inline=rng.randbytes(rng.choice((0, 1, 63, 64, 65, 79, 80))), qpn=qpn)
-    elif dice < 0.65 and bench.reliable:
+    elif dice < 0.65:
         bench.request(qpn=qpn)
-    elif dice < 0.7 and bench.reliable:
+    elif dice < 0.7:
         size = rng.choice((0, 1, 64, rng.randrange(1, largest)))
         bench.respond(size, status=0 if size else BAD_ADDRESS, qpn=qpn)
-    elif dice < 0.8 and bench.reliable:
+    elif dice < 0.8:
         bench.write(rng.choice((0, 1, 63, 64, 65, rng.randrange(2 * largest))), qpn=qpn)
     else:
         first = rng.choice((0, 1, 31, 32, 33, 64, 96, rng.randrange(largest)))
@@ -373,7 +310,7 @@ def some_message(bench, largest):
 @cocotb.parametrize(pace=[(0.0, 0.0, 1.0, 400), (0.4, 0.3, 0.6, 400), (0.1, 0.0, 0.9, 4400)])
 async def packets_leave_in_order(dut, pace):
     """data.tx.order: Gathered and inline packets, completions and barriers leave in order, with
-    sequence numbers per node."""
+    the numbers of their transmissions."""
     bench = Bench(dut, *pace[:3], log=rng_for("log").choice((7, 8, 10, 12)))
     await bench.start()
     for _ in range(30 if pace[3] > 1000 else 150):
@@ -410,8 +347,6 @@ async def packets_of_writes(dut, stalls):
     """data.tx.rdma: An RDMA write has both headers in its first flit and its payload, gathered or
     inline, from the second one on, back to back with sends."""
     bench = Bench(dut, stalls)
-    if not bench.reliable:
-        return
     await bench.start()
     rng = bench.rng
     for count in range(81):
@@ -433,8 +368,6 @@ async def requests_and_responses(dut, pace):
     the second flit on. A response always leaves: if its payload cannot be read, as one flit with
     BAD_ADDRESS, and on a halted queue, too. No error is reported for its queue."""
     bench = Bench(dut, *pace)
-    if not bench.reliable:
-        return
     await bench.start()
     rng = bench.rng
     bench.down = {3}
@@ -465,8 +398,6 @@ async def failed_reads_of_writes(dut):
     """data.tx.rdma_error: A write whose payload cannot be read sends no packet and completes with
     QP_INTERNAL_ERROR; on a halted queue it completes FLUSHED."""
     bench = Bench(dut, 0.2)
-    if not bench.reliable:
-        return
     await bench.start()
     for number in range(100):
         bench.write(bench.rng.randrange(1, 200), qpn=number % 5, at=208 * number,
@@ -486,8 +417,7 @@ async def failed_reads_of_writes(dut):
 @cocotb.test()
 async def failed_reads_send_nothing(dut):
     """data.tx.read_error: A failed read sends no packet: it completes with QP_INTERNAL_ERROR, is
-    reported for its queue, and returns its context. With RELIABLE it is reported for its queue only
-    if the context of the transmission is in use."""
+    reported for its queue, for a transmission only if its context is in use."""
     bench = Bench(dut, 0.3, 0.0, 0.7)
     await bench.start()
     for number in range(300):
@@ -627,8 +557,8 @@ async def what_goes_past_the_list_is_itself(dut):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.3, 0.2, 0.8), (0.0, 0.0, 1.0)])
 async def broken_queues_send_nothing(dut, pace):
-    """data.tx.down: On a halted queue UD completes FLUSHED and SRD uses its context without a
-    packet; other queues continue. With RELIABLE, SRD completes FLUSHED, too."""
+    """data.tx.down: A message of a halted queue completes FLUSHED without a packet; other queues
+    continue."""
     bench = Bench(dut, *pace)
     await bench.start()
     for down in (set(), {1, 3}, {63}, set()):
@@ -669,38 +599,6 @@ async def a_completion_crosses_an_idle_engine(dut):
 
 
 @cocotb.test()
-@cocotb.parametrize(stalls=[0.0, 0.5])
-async def sequence_numbers_go_on(dut, stalls):
-    """data.tx.psn: Each packet of SRD has the number of its node, of any value and through a wrap;
-    packets of any length use one number, other messages none. With RELIABLE it has the number of
-    its transmission."""
-    bench = Bench(dut, stalls)
-    await bench.start()
-    for node in range(1 << LIMITS.node_w):
-        for number in range(6):
-            size = bench.rng.choice((1, 8, 32, 80))
-            at = bench.rng.choice((node, node, 1, 33))
-            bench.message(inline=bench.rng.randbytes(size), node=at, srd=int(number != 3))
-        bench.message(kind=DONE, srd=1, status=FLUSHED, node=node)
-        bench.message(100, 50, node=node)
-    await bench.settle()
-    assert bench.reliable or (len(bench.psn) == 1 << LIMITS.node_w and bench.psn[1] > 2)
-
-
-@cocotb.test()
-@cocotb.parametrize(stalls=[0.0, 0.4])
-async def packets_to_one_node_without_a_gap(dut, stalls):
-    """data.tx.forward: Back-to-back packets to one node take one number each, and of that node
-    only."""
-    bench = Bench(dut, stalls)
-    await bench.start()
-    for node in bench.rng.sample(range(64), 64):
-        for near in (node, node, node, node ^ 1 << bench.rng.randrange(6), node):
-            bench.message(inline=b"gapless", node=near)
-    await bench.settle()
-
-
-@cocotb.test()
 async def a_packet_that_began_ends(dut):
     """data.tx.begun: A packet that has begun ends although its queue is halted."""
     bench = Bench(dut, 0.3)
@@ -715,24 +613,9 @@ async def a_packet_that_began_ends(dut):
 
 
 @cocotb.test()
-async def no_context_no_packet(dut):
-    """data.tx.context: A message that waits for a context blocks the messages behind it. With
-    RELIABLE none waits, since no context is used."""
-    bench = Bench(dut, rate=0.0)
-    await bench.start()
-    bench.message(inline=b"ud", srd=0)
-    bench.message(inline=b"srd")
-    bench.message(inline=b"behind", srd=0)
-    await ClockCycles(dut.clk, 60)
-    assert len(bench.wanted) == (0 if bench.reliable else 2)
-    bench.rate = 1.0
-    await bench.settle()
-
-
-@cocotb.test()
 async def contexts_end_during_their_reads(dut):
-    """data.tx.ended: With RELIABLE, a failed read is reported for its queue if the context of its
-    transmission is in use when the message leaves, not when its read began."""
+    """data.tx.ended: A failed read is reported for its queue if the context of its transmission is
+    in use when the message leaves, not when its read began."""
     bench = Bench(dut)
     await bench.start()
     contexts = len(dut.s_ctx_used)
@@ -780,19 +663,17 @@ async def cycles(dut):
     bench.rate = 1.0
     await bench.settle()
     assert len(moments["m"]) == 48 + 30 and moments["m"][47] - moments["m"][0] == 47
-    if bench.reliable:
-        moments.clear()
-        for _ in range(20):
-            bench.write(inline=bytes(80))
-        await bench.settle()
-        assert len(moments["m"]) == 60 and moments.intervals("m") == {1}
+    moments.clear()
+    for _ in range(20):
+        bench.write(inline=bytes(80))
+    await bench.settle()
+    assert len(moments["m"]) == 60 and moments.intervals("m") == {1}
     assert timing("efa_tx", "flit").interval == 1
 
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """data.tx.reset: A reset discards begun packets and restarts the lookup of
-    sequence numbers."""
+    """data.tx.reset: A reset discards begun packets; later packets are whole."""
     bench = Bench(dut, 0.4, 0.0, 0.7)
     await bench.start()
     for turn in range(3):
@@ -802,29 +683,10 @@ async def reset_in_the_middle_of_traffic(dut):
         bench.source.clear()
         await reset(dut)
         bench.wanted.clear()
-        for noted in (bench.ctx, bench.wanted_ctx, bench.pulses, bench.wanted_pulses, bench.psn):
+        for noted in (bench.pulses, bench.wanted_pulses):
             noted.clear()
         bench.got = b""
-        bench.id = bench.number = FIRST_ID
         await until(dut, high(dut.m_init_done))
         for _ in range(10):
             some_message(bench, 900)
         await bench.settle()
-
-
-@cocotb.test()
-async def what_is_given_begins_anew(dut):
-    """data.tx.anew: After a reset a packet uses the sequence number that the lookup then returns,
-    also for the node of the last packet; any message id is used."""
-    bench = Bench(dut)
-    await bench.start()
-    for node, first in ((7, 0xA5A5_5A5A), (7, 0x5A5A_A5A5), (9, 0), (9, 0xFFFF_FFF0)):
-        bench.id = bench.number = first
-        await ClockCycles(dut.clk, 2)
-        for _ in range(3):
-            bench.message(inline=b"anew", node=node)
-        await bench.settle()
-        await reset(dut)
-        for noted in (bench.ctx, bench.wanted_ctx, bench.psn):
-            noted.clear()
-        await until(dut, high(dut.m_init_done))

@@ -39,7 +39,6 @@ MALFORMED = [{"meta_desc": 0}, {"first": 0}, {"last": 0}, {"comp_req": 0}, {"met
 class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0, profile=RECORDED):
         self.dut, self.rng, self.profile = dut, rng_for("wqe_check"), profile
-        self.reliable = int(dut.RELIABLE.value)
         self.regions, self.handles, self.gens = Regions(self.rng), {}, {}
         self.expected, self.events = [], []
         zero(dut, "s_mr_valid", "s_ah_valid", "s_ah_gen")
@@ -167,8 +166,8 @@ class Bench:
                 "ssub": rng.getrandbits(1), "wqe128": wide, "req_id": rng.getrandbits(16),
                 "req_id_ex": rng.getrandbits(48), "op_type": meta.get("op_type", 0),
                 "send": INTERNAL.srd_send.pack(**send), **item}  # fmt: skip
-        # With RELIABLE, an SRD message is a transmission of a context.
-        item = {"sent": item["srd"] & self.reliable, **item}
+        # An SRD message is a transmission of a context.
+        item = {"sent": item["srd"], **item}
         entry = int.from_bytes(image, "little")
         self.source.post({"data": INTERNAL.wqe_in.pack(entry=entry, **item)})
         wqe = IoTxWqe128.unpack(image)
@@ -179,7 +178,7 @@ class Bench:
     def _rdma(self, item, meta):
         """Returns the RDMA operation that a WQE requests, 0 for any other, or one that this device
         does not support."""
-        supported = self.reliable and LONGEST[self.profile] and item["srd"]
+        supported = LONGEST[self.profile] and item["srd"]
         return meta.op_type if supported and meta.op_type in (READ, WRITE) else 0
 
     @staticmethod
@@ -191,8 +190,8 @@ class Bench:
                 for one in parts[:count]]  # fmt: skip
 
     def check(self, item, wqe):
-        """Returns the status by the check order of decisions 0001 and 0010. With RELIABLE, an SRD
-        message that is no transmission of a context has no way to its node."""
+        """Returns the status by the check order of decisions 0001 and 0010. An SRD message
+        that is no transmission of a context has no way to its node."""
         meta, rdma = wqe.meta, self._rdma(item, wqe.meta)
         count, inlined = meta.length, meta.inline_msg
         handle = self.handles.get(meta.ah, {"live": 0})
@@ -220,7 +219,7 @@ class Bench:
         for addr, length, key in buffers:
             if not self.regions.allows(key, item["pd"], addr, length, write=rdma == READ):
                 return STATUS.LOCAL_ERROR_INVALID_LKEY
-        if item["srd"] and (not handle["fabric"] or (self.reliable and not item["sent"])):
+        if item["srd"] and not (handle["fabric"] and item["sent"]):
             return STATUS.LOCAL_ERROR_UNREACH_REMOTE
         return STATUS.OK
 
@@ -418,9 +417,8 @@ async def rdma_and_its_faults(dut, op_type, stalls, profile):
     wanted = {STATUS.OK, INTERNAL_ERROR, STATUS.LOCAL_ERROR_INVALID_AH,
               STATUS.LOCAL_ERROR_BAD_LENGTH, STATUS.LOCAL_ERROR_INVALID_LKEY,
               STATUS.LOCAL_ERROR_UNREACH_REMOTE}  # fmt: skip
-    supported = bench.reliable and LONGEST[profile]
     assert seen >= {STATUS.FLUSHED, STATUS.LOCAL_ERROR_UNSUPPORTED_OP, INTERNAL_ERROR}
-    if supported:
+    if LONGEST[profile]:
         assert seen >= wanted, f"never given: {wanted - seen}"
     else:
         assert not seen & (wanted - {INTERNAL_ERROR})
@@ -464,8 +462,6 @@ async def limits_of_writes(dut):
     # A write without bytes needs no region.
     got += [bench.post(6, {**meta, "length": 1}, [(0, 0, 0)], srd=1, remote=(0, 0, 0))]
     wanted.append(0)
-    if not bench.reliable:
-        wanted = [STATUS.LOCAL_ERROR_UNSUPPORTED_OP] * len(wanted)
     assert got == wanted
     await bench.settle()
 
@@ -497,15 +493,14 @@ async def packets_of_a_write(dut):
                         6, {**meta, "has_imm": imm, "immediate_data": rng.getrandbits(32)},
                         [(place, total, region["key"])], remote=(rng.getrandbits(64), total, 8),
                         part=part, srd=1)  # fmt: skip
-                    assert status == (0 if bench.reliable else STATUS.LOCAL_ERROR_UNSUPPORTED_OP)
+                    assert status == STATUS.OK
             await bench.settle()
         index = 9 if region is regions[0] else 10
         region["live"] = 0
         await bench.regions.report(dut, index, pages=False)
         status = bench.post(6, {**meta, "has_imm": 0}, [(region["iova"], 9, region["key"])],
                             remote=(0, 9, 0), srd=1)  # fmt: skip
-        assert status == (STATUS.LOCAL_ERROR_INVALID_LKEY if bench.reliable
-                          else STATUS.LOCAL_ERROR_UNSUPPORTED_OP)  # fmt: skip
+        assert status == STATUS.LOCAL_ERROR_INVALID_LKEY
         await bench.settle()
 
 
@@ -533,8 +528,6 @@ async def requests_of_a_read(dut):
                                     remote=(rng.getrandbits(64), total, 8), part=part, srd=1)
                 wanted = (INTERNAL_ERROR if count != 1 else STATUS.OK if write or not total
                           else STATUS.LOCAL_ERROR_INVALID_LKEY)  # fmt: skip
-                if not bench.reliable:
-                    wanted = STATUS.LOCAL_ERROR_UNSUPPORTED_OP
                 assert status == wanted
         await bench.settle()
 
@@ -545,8 +538,6 @@ async def read_responses(dut):
     the node of its request, with its place in the operation. If its region has gone, or permits no
     remote read, it has no payload and BAD_ADDRESS. It is no WQE that an event reports."""
     bench = Bench(dut, 0.2, 0.2, profile=RECORDED)
-    if not bench.reliable:
-        return
     await bench.start()
     rng, unit = bench.rng, UNIT[RECORDED]
     for index, remote_read in ((9, 1), (10, 0)):

@@ -2445,9 +2445,7 @@ class _InternalAckTx:
     msg_id: int
     path: int
 
-class _InternalAckRx:
-    dst_qpn: int
-    src_node: int
+class _InternalSendOutcome:
     status: int
     msg_id: int
 
@@ -2540,7 +2538,6 @@ class _InternalSge:
 
 class _InternalSendCtx:
     gen: int
-    node: int
     qpn: int
     qp_num: int
     scqn: int
@@ -2856,7 +2853,7 @@ class _Internal(_Names[BitLayout[Any]]):
     table_wr: BitLayout[_InternalTableWr]
     cpl: BitLayout[_InternalCpl]
     ack_tx: BitLayout[_InternalAckTx]
-    ack_rx: BitLayout[_InternalAckRx]
+    send_outcome: BitLayout[_InternalSendOutcome]
     srd_send: BitLayout[_InternalSrdSend]
     wqe_in: BitLayout[_InternalWqeIn]
     wqe_sent: BitLayout[_InternalWqeSent]
