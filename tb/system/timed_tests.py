@@ -24,7 +24,7 @@ from efa_cosim.host.endpoints import QKEY, SRD, Endpoint, Node, pattern
 from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.lib.bridge import bridge, resume
-from tb.lib.host import RtlBackend, in_simulation
+from tb.lib.host import IDLE_CYCLES, WAIT_CYCLES, RtlBackend, in_simulation
 from tb.lib.native import Native
 
 if TYPE_CHECKING:
@@ -184,7 +184,11 @@ def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]
     accesses, beats = program(ends, work, start)
     began, cycle = time.process_time(), native.cycle
     native.post(0, accesses)
-    backend.settle()
+    # Messages one by one take longer than `settle` waits.
+    limit = WAIT_CYCLES + work.total * (
+        2 * (work.read_latency + work.net_latency) + work.write_latency + work.gap)
+    idle = backend.link.run([host.idle(IDLE_CYCLES)], limit)
+    assert idle >= 0, f"{work}: not complete within {limit} cycles"
     seconds = time.process_time() - began
     cycles = native.cycle - cycle
     native.knobs(0, pin_mask=0, cnt_run=0)
