@@ -4,7 +4,7 @@
 // In    s_db, s_llq: stores; s_rd_cpl: send WQEs; s_qpchg: changed QP states; s_queue_op, s_drain
 //       from admin; s_completed: completed counts; s_fence: a fence has passed; s_credit: freed
 //       and unused credits of sends; s_read_err: failed payload reads
-// Out   m_item: consumed WQEs; m_rd: reads of send WQEs (SQ_HOST); m_qperr: QPs in error; m_rqdb,
+// Out   m_item: consumed WQEs; m_next_data: the item after m_item; m_rd: reads of send WQEs (SQ_HOST); m_qperr: QPs in error; m_rqdb,
 //       m_cqdb: doorbells of other rings; m_scan, m_cancel: outstanding sends to flush or cancel
 // Time  docs/timing.md; wires only
 `default_nettype none
@@ -53,6 +53,7 @@ module efa_sq_engine #(
     output wire m_item_valid,
     input wire m_item_ready,
     output wire [`EFA_WQE_IN__W-1:0] m_item_data,
+    output wire [`EFA_WQE_IN__W-1:0] m_next_data,
     input wire s_ah_gone,
     input wire s_read_err_valid,
     input wire [QPN_W-1:0] s_read_err_qpn,
@@ -465,6 +466,7 @@ module efa_sq_engine #(
       .m_item_valid(m_item_valid),
       .m_item_ready(m_item_ready),
       .m_item_data(m_item_data),
+      .m_next_data(m_next_data),
       .m_sends_open(m_sends_open),
       .ev_wqe_valid(ev_wqe_valid),
       .ev_wqe_data(ev_wqe_data)

@@ -105,6 +105,7 @@ module efa_tx_engine #(
   wire item_valid;
   wire item_ready;
   wire [`EFA_WQE_IN__W-1:0] item_data;
+  wire [`EFA_WQE_IN__W-1:0] next_data;
   wire checked_valid;
   wire checked_ready;
   wire [`EFA_TX_MSG__W-1:0] checked_msg;
@@ -228,6 +229,7 @@ module efa_tx_engine #(
       .m_item_valid(item_valid),
       .m_item_ready(item_ready),
       .m_item_data(item_data),
+      .m_next_data(next_data),
       .s_ah_gone(ah_gone),
       .s_read_err_valid(read_err_valid),
       .s_read_err_qpn(read_err_qpn),
@@ -282,6 +284,7 @@ module efa_tx_engine #(
       .s_item_valid(item_valid),
       .s_item_ready(item_ready),
       .s_item_data(item_data),
+      .s_next_data(next_data),
       .m_item_valid(other_valid),
       .m_item_ready(other_ready),
       .m_item_data(other_data),

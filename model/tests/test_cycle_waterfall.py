@@ -55,7 +55,7 @@ def test_waits_of_the_reliable_transport_have_their_causes():
     assert found >= {
         "congestion window of the peer full", "PSN window of the peer full", "turn of the peer",
         "earlier packets to the same peer", "WQE read back", "look at the peer in progress",
-        "earlier packets of the peer resolved", "visits of outstanding reads"}
+        "earlier packets of the peer resolved"}
 
 
 def test_a_busy_device_does():

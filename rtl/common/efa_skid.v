@@ -2,7 +2,8 @@
 // efa_skid - registers a stream: no combinational path for data or ready.
 //
 // In    s stream
-// Out   m stream, same items in the same order
+// Out   m stream, same items in the same order; m_next_data: the item that follows if m is
+//       accepted or not valid
 // Time  latency 1 cycle, one item per cycle, holds at most two items
 `default_nettype none
 `include "efa_check.vh"
@@ -17,7 +18,8 @@ module efa_skid #(
     input  wire [WIDTH-1:0] s_data,
     output wire m_valid,
     input  wire m_ready,
-    output wire [WIDTH-1:0] m_data
+    output wire [WIDTH-1:0] m_data,
+    output wire [WIDTH-1:0] m_next_data
 );
 
   reg valid_q;
@@ -38,13 +40,14 @@ module efa_skid #(
   end
 
   always @(posedge clk) begin
-    if (leave) data_q <= spare_q ? spare_data_q : s_data;
+    if (leave) data_q <= m_next_data;
     if (!spare_q) spare_data_q <= s_data;
   end
 
   assign s_ready = !spare_q;
   assign m_valid = valid_q;
   assign m_data = data_q;
+  assign m_next_data = spare_q ? spare_data_q : s_data;
 
   `EFA_CHECK(!spare_q || valid_q, "second item without a first")
 

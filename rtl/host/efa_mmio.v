@@ -78,6 +78,7 @@ module efa_mmio #(
   wire [511:0] a_data;
   wire [7:0] a_tag;
   wire skid_ready;
+  wire [ITEM_W-1:0] unused_next;
 
   efa_skid #(
       .WIDTH(ITEM_W)
@@ -91,7 +92,8 @@ module efa_mmio #(
       }),
       .m_valid(a_valid),
       .m_ready(a_ready),
-      .m_data({a_write, a_bar, a_line, a_touched, a_complete, a_data, a_tag})
+      .m_data({a_write, a_bar, a_line, a_touched, a_complete, a_data, a_tag}),
+      .m_next_data(unused_next)
   );
 
   assign s_mmio_ready = skid_ready && s_opened;

@@ -222,6 +222,7 @@ module efa_cq #(
 
   // Stage 3: the commit of a written CQE. Two places, so that no write depends on m_commit_ready.
   // Event bits of the kind: sends, failed sends, receives, failed receives.
+  wire [CQN_W+31:0] unused_commit;
   efa_skid #(
       .WIDTH(CQN_W + 16 + 1 + 1 + 12 + 2)
   ) u_commit (
@@ -237,7 +238,8 @@ module efa_cq #(
       .m_ready(m_commit_ready),
       .m_data({
         m_commit_cqn, m_commit_total, m_commit_intr, m_commit_counted, m_commit_qpn, m_commit_kind
-      })
+      }),
+      .m_next_data(unused_commit)
   );
   wire commits_done = commit_free && (!m_commit_valid || m_commit_ready);
 

@@ -7,7 +7,7 @@
 //       prod_rd_data, consumed_rd_data, halted_rd_data, flush_ok_rd_data: counts of the queue of
 //       qpc_rd_addr, whether it is halted and may be flushed, one cycle later; s_credit_*: message
 //       contexts freed
-// Out   m_item WQEs and fences (EFA_WQE_IN); m_consumed_* the new consumed count of a queue;
+// Out   m_item WQEs and fences (EFA_WQE_IN); m_next_data: the item after m_item; m_consumed_* the new consumed count of a queue;
 //       m_incomplete_*: an incomplete WQE; m_sends_open: message contexts in use or reserved, for
 //       efa_perf_counters; m_void: lines of an incomplete WQE, to be marked as of its wrap
 // Time  one 64-byte WQE per cycle, a 128-byte WQE in two; first WQE 3 cycles after its queue got
@@ -74,6 +74,7 @@ module efa_sq_sched #(
     output wire m_item_valid,
     input wire m_item_ready,
     output wire [`EFA_WQE_IN__W-1:0] m_item_data,
+    output wire [`EFA_WQE_IN__W-1:0] m_next_data,
     output wire [`EFA_LIMITS__MSG_W:0] m_sends_open,
     output wire ev_wqe_valid,
     output wire [63:0] ev_wqe_data
@@ -377,7 +378,8 @@ module efa_sq_sched #(
       .s_data(item),
       .m_valid(m_item_valid),
       .m_ready(m_item_ready),
-      .m_data(m_item_data)
+      .m_data(m_item_data),
+      .m_next_data(m_next_data)
   );
 
   always @(posedge clk) begin

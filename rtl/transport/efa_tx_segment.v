@@ -16,7 +16,7 @@
 // payload cannot be read, which halts its QP. A read has at most 4 requests whose bytes have not all
 // been placed, and ends when all its bytes are placed.
 //
-// Each read is visited every READ_TICKS. If none of its bytes was placed since the last visit and no
+// Each open read is visited every READ_TICKS. If none of its bytes was placed since the last visit and no
 // packet is open, it requests 0 bytes: the answer tells whether the responder is there. After READ_STALLS
 // such visits in a row the read ends.
 //
@@ -144,6 +144,9 @@ module efa_tx_segment #(
       && (pop_valid || note_event || s_placed_valid || post_event || visit_q);
   wire [INDEX_W-1:0] event_index = pop_valid ? pop_index : note_event ? note_index
       : s_placed_valid ? placed_index : post_event ? post_index : {1'b0, visit_index_q};
+  // A context without an open long message is passed over.
+  wire visit_due = cycle_q == VISIT - 32'd1 && !visit_q;
+  wire visits = long_q[{1'b0, visit_index_q}] && s_ctx_used[visit_index_q];
   wire [INDEX_W-1:0] word_index = acts_q ? index_q : event_index;
 
   // The event, with the word of its context.
@@ -321,8 +324,8 @@ module efa_tx_segment #(
       held_q <= (held_q & ~freeing & ~ended) | holding;
       posted_q <= (posted_q & ~pop_bit) | post_bit;
       cycle_q <= cycle_q == VISIT - 32'd1 ? 32'd0 : cycle_q + 32'd1;
-      visit_q <= cycle_q == VISIT - 32'd1 || (visit_q && !(done && visited));
-      if (done && visited) visit_index_q <= visit_index_q + A_PLACE;
+      visit_q <= (visit_due && visits) || (visit_q && !(done && visited));
+      if ((visit_due && !visits) || (done && visited)) visit_index_q <= visit_index_q + A_PLACE;
     end
   end
 

@@ -17,7 +17,7 @@ LARGE_QPN_W = 10
 # Minimum share of the default build's rate on the large build.
 KEPT = 0.95
 # Pipeline depth: the fewest from doorbell to first flit, inline.
-FLIT_CYCLES = 13
+FLIT_CYCLES = 12
 
 
 @dataclass(frozen=True)

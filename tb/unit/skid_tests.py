@@ -16,12 +16,24 @@ def words(count):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.0, 0.7), (0.7, 0.0), (0.4, 0.4)])
 async def order(dut, pace):
-    """common.skid.order: Items leave in order at any rate."""
-    src, snk = StreamDriver(dut, "s", pace[0]), StreamMonitor(dut, "m", pace[1])
+    """common.skid.order: Items leave in order at any rate; each was announced."""
+    src, snk = StreamDriver(dut, "s", pace[0]), StreamMonitor(dut, "m", pace[1], ["data"])
     await clock_and_reset(dut)
+    cocotb.start_soon(announced(dut))
     sent = words(200)
     src.post(*sent)
     assert await snk.take(len(sent)) == sent
+
+
+async def announced(dut):
+    """Checks that m_next_data was the item that followed."""
+    following = None
+    while True:
+        await RisingEdge(dut.clk)
+        if following is not None and dut.m_valid.value == 1:
+            assert dut.m_data.value == following
+        moves = dut.m_valid.value == 0 or dut.m_ready.value == 1
+        following = dut.m_next_data.value if moves else None
 
 
 @cocotb.test()

@@ -10,7 +10,6 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa_cosim.layouts.defs import INTERNAL, LIMITS, PROFILES, IoSendOpType, IoTxWqe128
 from tb.lib.dont_care import dont_care
 from tb.lib.stream import (
-    StreamDriver,
     StreamMonitor,
     clock_and_reset,
     pauses,
@@ -30,9 +29,50 @@ MESSAGE = ("qpn", "qp_num", "scqn", "ssub", "req_id", "req_id_ex")
 STORED = (*MESSAGE, "msg", "pd", "wqe128", "op_type", "entry")
 
 
+class Items:
+    """Drives items; s_next_data has the one that follows, if its pause is over, or any bits."""
+
+    prefix = "s_item"
+
+    def __init__(self, dut, gaps):
+        self.dut, self.rng, self.waiting = dut, rng_for("items"), deque()
+        self._pause = pauses(gaps, "items")
+        self.clear()
+
+    def clear(self):
+        """Drops the pending items."""
+        self.waiting.clear()
+        self._next = None
+        self._show("s_item", None)
+        self._show("s_next", None)
+
+    def _show(self, name, data):
+        pins = getattr(self.dut, name + "_data")
+        pins.value = self.rng.getrandbits(len(pins)) if data is None else data
+        if name == "s_item":
+            self.dut.s_item_valid.value = int(data is not None)
+
+    def step(self):
+        """Follows a cycle; returns True if the next item is at s_item from now on."""
+        moves = self.dut.s_item_valid.value == 0
+        if not moves and self.dut.s_item_ready.value == 1:
+            moves = True
+            self.waiting.popleft()
+        moved = moves and self._next is not None
+        if moves:
+            self._show("s_item", self._next)
+            self._next = None
+        # The first one that waits is at s_item, unless that is empty.
+        at = int(moved or not moves)
+        if self._next is None and len(self.waiting) > at and not self._pause():
+            self._next = self.waiting[at]
+        self._show("s_next", self._next)
+        return moved
+
+
 class Bench:
-    """Posts items, changes handles, allocates contexts in order and pops posted ones. An item that
-    is accepted in the cycle of a change of its handle may see either state."""
+    """Posts items, changes handles, allocates contexts in order and pops posted ones. An item whose
+    handle is read in the cycle of a change may see either state."""
 
     def __init__(self, dut, stalls=0.0, gaps=0.0, post_stalls=None, free=0.0, profile=1):
         self.dut, self.rng = dut, rng_for("tx_route")
@@ -47,7 +87,7 @@ class Bench:
         self.waits = pauses(free, "free")
         zero(dut, "s_ah_valid", "s_ctx_free", "s_popped_valid", "s_popped_index")
         self._drive_gens()
-        self.items = StreamDriver(dut, "s_item", gaps, ["data"])
+        self.items = Items(dut, gaps)
         self.out = StreamMonitor(dut, "m_item", stalls, ["data"], on_beat=self._passed)
         stalls = stalls if post_stalls is None else post_stalls
         self.post = StreamMonitor(dut, "m_post", stalls, ["data"], on_beat=self._posted)
@@ -109,9 +149,9 @@ class Bench:
                                "addr": local.buf_addr_hi << 32 | local.buf_addr_lo,
                                "total": total}  # fmt: skip
         self.given.append(fields)
-        self.items.post({"data": INTERNAL.wqe_in.pack(
+        self.items.waiting.append(INTERNAL.wqe_in.pack(
             **{name: value for name, value in fields.items()
-               if name in INTERNAL.wqe_in.fields})})  # fmt: skip
+               if name in INTERNAL.wqe_in.fields}))  # fmt: skip
 
     def _node(self, item, handle):
         """Returns the node of an item that takes a context, None for any other."""
@@ -122,13 +162,14 @@ class Bench:
         return handle["node"] if handle["fabric"] and handle["node"] < NODES else None
 
     async def _watch(self):
-        """Follows each cycle: accepted items with their handles, contexts, and held ones."""
+        """Follows each cycle: items whose handle is read, contexts, and held ones."""
         dut = self.dut
         while True:
             await RisingEdge(dut.clk)
             if dut.rst.value != 0:
                 self.held = 0
                 self.handles.clear()
+                self.items.clear()
                 for queue in (self.given, self.wanted, self.pops):
                     queue.clear()
                 zero(dut, "s_popped_valid", "s_ctx_free")
@@ -138,7 +179,7 @@ class Bench:
             if dut.s_ah_valid.value == 1:
                 changed = int(dut.s_ah_index.value)
                 state = vars(INTERNAL.ahc.unpack(int(dut.s_ah_data.value)))
-            if dut.s_item_valid.value == 1 and dut.s_item_ready.value == 1:
+            if self.items.step():
                 item = self.given.popleft()
                 index = item["ah"] % HANDLES
                 states = [self.handles.get(index, {"live": 0}), *[state] * (changed == index)]
@@ -391,7 +432,7 @@ async def a_send_without_a_context_holds_the_others(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """transport.tx_route.cycles: Items of both ways leave one cycle after their acceptance, one per
+    """transport.tx_route.cycles: Items of both ways leave in the cycle of their acceptance, one per
     cycle."""
     bench = Bench(dut)
     await bench.start()
@@ -415,7 +456,6 @@ async def reset_in_the_middle_of_traffic(dut):
         for _ in range(60):
             some_item(bench, handles)
         await ClockCycles(dut.clk, 20 + 3 * turn)
-        bench.items.clear()
         await reset(dut)
         await until(dut, high(dut.m_init_done))
         taken = bench.taken

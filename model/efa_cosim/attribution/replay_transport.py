@@ -30,16 +30,16 @@ QUEUED, LOOKED = R["queued"], R["looked"]
 RECALL_1, RECALL_2, RECALLED = R["recall_1"], R["recall_2"], R["recalled"]
 LIMITS_AT, SETTLED, WINDOW = R["limits_at"], R["show_settled"], R["show_window"]
 SETTLED_0, WINDOW_0 = R["old_settled"], R["old_window"]
-RESOLVED_N, STATE, RECORD, PACE_UNTIL = R["resolved_n"], R["state"], R["record"], R["pace_until"]
+RESOLVED_N, STATE, RECORD = R["resolved_n"], R["state"], R["record"]
 # Activity of efa_tx_space and of efa_tx_resolve in a cycle.
 SENDS, CONGESTED, FULL, BEHIND, TURNS = range(5)
-RESOLVES, DIVIDES, VISITS, LOOKS = range(4)
-VISIT, CHECKS = "visits of outstanding reads", "earlier WQEs at the checks"
+RESOLVES, DIVIDES, LOOKS = range(3)
+CHECKS = "earlier WQEs at the checks"
 TO_SEND = {SENDS: "earlier packets to the same peer",
            CONGESTED: "congestion window of the peer full", FULL: "PSN window of the peer full",
            BEHIND: CHECKS, TURNS: "turn of the peer"}  # fmt: skip
 TO_RESOLVE = {RESOLVES: "earlier packets of the peer resolved",
-              DIVIDES: "division of the congestion window", VISITS: VISIT,
+              DIVIDES: "division of the congestion window",
               LOOKS: "look at the peer in progress"}  # fmt: skip
 READ_BACK = "WQE read back"
 # Steps of a packet: cycles in which it left the skid, was posted, was sent, entered the checks.
@@ -80,7 +80,7 @@ def _run(c: Costs, s: State, wake: Ints, checked: Ints, steps: Ints, past: Ints,
             if r[RESOLVED_N] > resolved:
                 looks[now] = RESOLVES
             elif state == WALKS and waits:
-                looks[now] = DIVIDES if r[PACE_UNTIL] >= now else VISITS
+                looks[now] = DIVIDES
         routed, sent, entered = r[ROUTED_N], r[SENT_N], r[INTO_CHECK_N]
         free = r[QUEUED] == 0 and r[RECALL_1] == 0 and r[RECALL_2] == 0 and r[RECALLED] == 0
         direct = free and r[TURN_2] == DIRECT and r[LOOKED] == 1
@@ -151,7 +151,6 @@ class Transport:
         at, message = self.table.latency, int(self.order[number])
         _, posted, sent, entered = self._steps[:, number].tolist()
         behind = at("efa_tx_recall.now") + at("efa_wqe_check.entry")
-        gap.until(message, posted + at("efa_srd_sender.packet") + behind, VISIT)
         for kind, cycles in self._sends.count(posted + 1, sent).items():
             gap.book(message, cycles, TO_SEND[kind])
         if not self._past[number]:
@@ -164,7 +163,6 @@ class Transport:
         An acknowledgement that joins another one is faster than one alone: its service is less."""
         at = self.table.latency
         alone = at("efa_net_rx.acknowledgement") + at("efa_srd_sender.outcome")
-        behind = at("efa_send_tracker.ack") + at("efa_cq.entry")
         number_of = np.argsort(self.order, kind="stable")
         for message, noted in zip(self.resolved.tolist(), self.noted.tolist(), strict=True):
             begin = int(gap.begins[message])
@@ -172,4 +170,3 @@ class Transport:
             resolved = int(self._at[number_of[message]])
             for kind, cycles in self._looks.count(begin + alone - 1, resolved).items():
                 gap.book(message, cycles, TO_RESOLVE[kind])
-            gap.until(message, noted + behind, VISIT)

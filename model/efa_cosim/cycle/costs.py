@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 
 from efa_cosim.cycle.stages import LINE, REQUEST_BYTES, Stages, cut, shape
-from efa_cosim.cycle.timelines import VISIT_CYCLES, Clocks
+from efa_cosim.cycle.timelines import Clocks
 from efa_cosim.cycle.workload import Workload
 from efa_cosim.layouts import defs
 
@@ -21,7 +21,7 @@ COMPLETION_STAGES = 2
 SRD_STAGES = 3
 CUT_STAGES = 2
 PACKET_STAGES = 2
-ROUTE_STAGES = 2
+ROUTE_STAGES = 1
 TRANSPORT = defs.TRANSPORT
 # efa_tx_timer scans one peer per cycle. It compares the time of a peer, here the device itself, in
 # the cycle after that of its number.
@@ -144,7 +144,6 @@ class Costs:
     rto_min: int
     scan: int
     scan_every: int
-    visit_every: int
     window: int
     outcome: int
     due: int
@@ -304,7 +303,6 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         rto_min=TRANSPORT.rto_min,
         scan=SCAN,
         scan_every=SCAN_CYCLES,
-        visit_every=VISIT_CYCLES,
         **sending(table, work),
         **receiving(table),
         log=log,

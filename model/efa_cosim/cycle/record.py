@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from efa_cosim.boundary.events import field, of_kind, where
-from efa_cosim.cycle.costs import SCAN, SCAN_CYCLES
+from efa_cosim.cycle.costs import SCAN
 from efa_cosim.cycle.stages import LINE, Shape, Stages, shape
 from efa_cosim.cycle.timelines import (
     MILESTONES,
@@ -160,13 +160,10 @@ def idle(work: Workload, table: Stages) -> Record:
 
 def _undisturbed(at: dict[str, int], table: Stages) -> Clocks:
     """Returns clocks with which the timer finds the peer as soon as it has sent, so that its look
-    is over before the acknowledgement, and no visit of efa_tx_segment delays the outcome."""
+    is over before the acknowledgement."""
     sent = (at["wqe"] + table.latency("efa_skid.beat") + table.latency("efa_tx_route.item")
             + table.latency("efa_srd_sender.packet"))
-    resolved = at.get("ack", 0) + table.latency("efa_net_rx.acknowledgement") + table.latency(
-        "efa_srd_sender.outcome")
-    some = (Clocks(SCAN - sent - 1 + SCAN_CYCLES * more, 0) for more in range(2))
-    return next(one for one in some if not one.visits(resolved))
+    return Clocks(SCAN - sent - 1, 0)
 
 
 def _acknowledgements(timelines: MessageTimelines, run: Run, base: int) -> Acknowledgements:

@@ -20,7 +20,7 @@ from efa_cosim.cycle.state import (
     R,
 )  # fmt: skip
 from efa_cosim.cycle.timelines import Ints
-from efa_cosim.cycle.transmitting import next_scan, visited
+from efa_cosim.cycle.transmitting import next_scan
 
 OUTCOME_N, CAUSE_N, STORED_N = R["outcome_n"], R["cause_n"], R["stored_n"]
 DUE, BUILD_1, BUILD_2, BUILT, BUILT_AT = (
@@ -31,7 +31,7 @@ STATE, COUNT, EVENT, RELOAD, WALK = (
     R["state"], R["state_count"], R["event"], R["reload"], R["walk"])  # fmt: skip
 LOOK, EVENT_TURN, TAKEN, SHOWN_N = R["look"], R["event_turn"], R["taken_ack"], R["shown_n"]
 TODO_N, TODO, RECORD, MORE, JOIN = R["todo_n"], R["todo"], R["record"], R["more"], R["join"]
-NOTE_AT, SOME, IN_ORDER = R["note_at"], R["some"], R["in_order"]
+SOME, IN_ORDER = R["some"], R["in_order"]
 IN_ORDER_K, LAST_TICKS, SPACE_SENT = R["in_order_k"], R["last_ticks"], R["space_sent"]
 RESOLVED_N, OLDEST, SENT_N = R["resolved_n"], R["oldest"], R["sent_n"]
 LIMITS_AT, EMPTY = R["limits_at"], R["empty"]
@@ -121,9 +121,8 @@ def _walk(
 ) -> int:
     """Executes a cycle of a walk; returns the following state."""
     ticks = now + c.ticks >> c.tick_log
-    note_free = r[NOTE_AT] != now - 1 or not visited(now, c)
     k = r[RECORD]
-    does = k >= 0 and note_free and now > r[PACE_UNTIL]
+    does = k >= 0 and now > r[PACE_UNTIL]
     if r[WALK] == LOSS:
         if k < 0:
             # The first packet that is not resolved.
@@ -162,8 +161,7 @@ def _walk(
         trip = max(1, ticks - sent_ticks[k])
         pace(now, c, r, trip)
         round_trip(c, r, trip, ticks)
-        r[NOTE_AT] = now
-        due = now + 1 + c.tracked + (1 if visited(now + 1, c) else 0)
+        due = now + 1 + c.tracked
         incoming[r[RESOLVED_N]], note_due[r[RESOLVED_N]] = sent[k], due
         r[RESOLVED_N] += 1
         wake[AT_COMPLETIONS] = min(wake[AT_COMPLETIONS], due)

@@ -190,7 +190,6 @@ REGISTERS = (
     "unseen_head",
     "unseen_tail",
     "routed_n",
-    "route",
     "posted_packet",
     "turn_1",
     "turn_2",
@@ -242,7 +241,6 @@ REGISTERS = (
     "record",
     "more",
     "join",
-    "note_at",
     "some",
     "in_order",
     "in_order_k",
@@ -277,7 +275,7 @@ REGISTERS = (
 EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queue", "c_queue",
          "d_queue", "popped", "range_out", "fetch_ring", "moved", "j1", "j2", "j3", "sc_job",
          "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1", "srd2", "srd3", "tx", "out",
-         "freed_at", "looked_at", "retired_at", "route", "posted_packet", "record", "note_at",
+         "freed_at", "looked_at", "retired_at", "posted_packet", "record",
          "sets_at", "limits_at", "pace_until")
 RING = 32
 BLOCK = 16  # Arrays per allocated block.

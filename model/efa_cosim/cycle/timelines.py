@@ -47,8 +47,6 @@ MILESTONES = (
 NEVER = -1
 PAYLOAD_CLIENT = 2
 SEND, RECEIVE = 1, 2
-# Cycles between two visits of efa_tx_segment: each read is visited every read_ticks.
-VISIT_CYCLES = defs.TRANSPORT.read_ticks * defs.TRANSPORT.tick_cycles >> defs.LIMITS.msg_w + 1
 
 
 class TimelineError(Exception):
@@ -62,10 +60,6 @@ class Clocks:
 
     since_reset: int
     since_power_on: int
-
-    def visits(self, cycle: int) -> bool:
-        """Returns True if efa_tx_segment visits a read in a cycle, and passes nothing then."""
-        return (self.since_reset + cycle) % VISIT_CYCLES == 1
 
     def before(self, cycles: int) -> Clocks:
         """Returns the counters so many cycles earlier."""

@@ -14,7 +14,7 @@ from efa_cosim.cycle.timelines import Ints
 
 ITEM_N, POPPED, ROUTED_N = R["item_n"], R["popped"], R["routed_n"]
 INTO_CHECK_N, CHECK_STUCK, CHECK_PT = R["into_check_n"], R["check_stuck"], R["check_pt"]
-ROUTE, POSTED, TURN_1, TURN_2 = R["route"], R["posted_packet"], R["turn_1"], R["turn_2"]
+POSTED, TURN_1, TURN_2 = R["posted_packet"], R["turn_1"], R["turn_2"]
 WOKEN_1, WOKEN_2, TURNS, EMPTY = R["woken_1"], R["woken_2"], R["turns"], R["empty"]
 SENT_N, QUEUED, RECALL_1, RECALL_2 = R["sent_n"], R["queued"], R["recall_1"], R["recall_2"]
 RECALLED, LOOKED, LIMITS_AT = R["recalled"], R["looked"], R["limits_at"]
@@ -30,13 +30,6 @@ RECALL = 4  # Stages of a transmission that waits: one in front of efa_tx_recall
 
 
 @engine
-def visited(now: int, c: Costs) -> bool:
-    """Returns True in the cycle in which efa_tx_segment visits a read and passes nothing."""
-    seen: bool = (now + c.clock) % c.visit_every == 1
-    return seen
-
-
-@engine
 def _check(now: int, c: Costs, r: Ints, check_due: Ints, wake: Ints) -> None:
     check_due[r[INTO_CHECK_N]] = r[CHECK_PT] + c.check
     r[INTO_CHECK_N] += 1
@@ -44,19 +37,20 @@ def _check(now: int, c: Costs, r: Ints, check_due: Ints, wake: Ints) -> None:
 
 
 @engine
-def _route(now: int, c: Costs, r: Ints, skid_in: Ints, wake: Ints) -> int:
-    """Takes the next WQE from the skid; returns the cycle of the next one."""
+def _offered(now: int, c: Costs, r: Ints, skid_in: Ints) -> int:
+    """Returns the cycle, from this one on, in which the skid offers the next WQE."""
     k = r[ROUTED_N]
-    if r[ROUTE] >= 0 or k == r[ITEM_N]:
+    if k == r[ITEM_N]:
         return FAR
-    due: int = skid_in[k] + c.skid + c.route
-    if due > now:
-        return due
-    r[ROUTE] = k
+    due: int = max(now, skid_in[k] + c.skid + c.route)
+    return due
+
+
+@engine
+def _leaves_skid(now: int, r: Ints, wake: Ints) -> None:
     r[ROUTED_N] += 1
     r[POPPED] = now
     wake[AT_SCHEDULER] = NOW
-    return FAR
 
 
 @engine
@@ -71,7 +65,7 @@ def _stands(r: Ints) -> bool:
     """Returns True if no stage can move before the checks take the WQE at the output."""
     last = r[RECALLED] == 1 and (r[RECALL_2] == 1 or (r[RECALL_1] == 0 and r[QUEUED] == 0))
     turns = (r[TURN_1] == 1 and not space_left(r)) or (r[TURN_1] == 0 and r[TURNS] == 0)
-    fresh = r[ROUTE] >= 0 or r[POSTED] >= 0 or r[TURN_2] > 0
+    fresh = r[POSTED] >= 0 or r[TURN_2] > 0
     stands: bool = last and (r[RECALL_1] == 1 or r[QUEUED] == 0) and turns and not fresh
     return stands
 
@@ -83,18 +77,19 @@ def transmit(
 ) -> int:
     """Gives packets to the checks: at once if none waits and the limits permit it, else through the
     list of the peer and efa_tx_recall. The limits are those of the cycle before."""
+    offered = _offered(now, c, r, skid_in) == now
     moves = r[CHECK_STUCK] == 0
     output_free = r[RECALLED] == 0 or moves
     if r[RECALLED] == 1 and moves:
         _check(now, c, r, check_due, wake)
     if not c.srd:
         if output_free:
-            r[RECALLED] = 1 if r[ROUTE] >= 0 else 0
-            r[ROUTE] = NONE
-        later = _route(now, c, r, skid_in, wake)
-        if not moves and r[RECALLED] == 1:
-            return later
-        return now + 1 if r[ROUTE] >= 0 or r[RECALLED] == 1 else later
+            r[RECALLED] = 1 if offered else 0
+            if offered:
+                _leaves_skid(now, r, wake)
+        if r[RECALLED] == 1:
+            return now + 1 if moves else FAR
+        return _offered(now + 1, c, r, skid_in)
     # The decision for one packet.
     k, kind, level, space = r[SENT_N], r[TURN_2], r[QUEUED], space_left(r)
     fresh = r[LIMITS_AT] < now
@@ -135,12 +130,11 @@ def transmit(
     cause = 1 if r[POSTED] >= 0 or limits_wake else 0
     sleeps = kind == TURN and not begins and r[WOKEN_2] == 0
     stays = r[TURN_1] == 1 and not space
-    post = r[ROUTE] >= 0 and not visited(now, c)
     first_woken = 1 if r[WOKEN_1] == 1 or cause == 1 else 0
     r[TURN_2] = 0
     if r[TURN_1] == 1 and space:
         r[TURN_2] = TURN
-    elif post and r[TURN_1] == 0 and space:
+    elif offered and r[TURN_1] == 0 and space:
         r[TURN_2] = DIRECT
     r[WOKEN_2] = first_woken
     r[WOKEN_1] = first_woken if stays else cause
@@ -156,13 +150,13 @@ def transmit(
         r[TURNS] = 1
     r[LOOKED] = 1 if none_waits else 0
     r[POSTED] = NONE
-    if post:
-        r[POSTED] = r[ROUTE]
-        r[ROUTE] = NONE
-    later = _route(now, c, r, skid_in, wake)
+    if offered:
+        r[POSTED] = r[ROUTED_N]
+        _leaves_skid(now, r, wake)
+    later = _offered(now + 1, c, r, skid_in)
     if not moves and _stands(r):
         return later
-    if (r[ROUTE] >= 0 or r[POSTED] >= 0 or r[TURN_1] == 1 or r[TURN_2] > 0 or r[TURNS] == 1
+    if (r[POSTED] >= 0 or r[TURN_1] == 1 or r[TURN_2] > 0 or r[TURNS] == 1
             or r[QUEUED] > 0 or r[RECALL_1] == 1 or r[RECALL_2] == 1 or r[RECALLED] == 1):
         return now + 1
     return later
