@@ -5,7 +5,7 @@
 // Out   m_slot_* a message enters the list (its data, its number of reads); m_rd_* host reads,
 //       cookie = slot and byte position in the ring; m_idle: no message is about to enter the list
 // Time  1 cycle, one message per cycle, 2 cycles for two buffers; first read 3 cycles after the
-//       message; the first read waits for free space for the whole message
+//       message, 2 if nothing is before it and half of the ring is free; the first read waits for free space for the whole message
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
@@ -58,6 +58,7 @@ module efa_tx_alloc #(
   // r: a message, its needs, and whether its first buffer was requested
   reg r_valid_q;
   reg r_second_q;
+  reg r_direct_q;  // its first buffer was requested when it came
   reg [`EFA_TX_MSG__W-1:0] r_msg_q;
   reg [`EFA_SGE__W-1:0] r_first_q;
   reg [`EFA_SGE__W-1:0] r_next_q;
@@ -103,12 +104,26 @@ module efa_tx_alloc #(
   wire [LINE_W:0] lines_kept = lines_free_q + (freed_q ? {1'b0, freed_lines_q} : {LINE_W + 1{1'b0}});
   wire [LINE_W:0] lines_given = lines_kept - {1'b0, r_lines_q};
   wire req_ready;
+  wire queue_valid;
+  wire translate_ready;
+
+  // The first buffer is requested at once if nothing is before it. Half of the ring has space for any
+  // message.
+  wire s_has_first = s_first[`EFA_SGE__LEN] != 16'd0;
+  wire s_has_any = s_has_first || s_second[`EFA_SGE__LEN] != 16'd0;
+  wire direct_valid = s_valid && gathers && s_has_any && !r_valid_q && !queue_valid && slots_used_q != SLOTS
+      && lines_free_q[LINE_W:LINE_W-1] != 2'd0;
+  wire [POS_W-1:0] direct_pos = {line_q, 6'd0} + (s_rdma ? RDMA_HDR_POS : HDR_POS);
+  wire [REQ_META_W-1:0] direct_data = {
+    s_has_first ? s_first : s_second, slot_q, direct_pos
+  };
+
   // One buffer is requested per cycle; the message enters the list with its first buffer.
   wire both = has_first && has_next;
-  wire enter = r_valid_q && !r_second_q && space && (req_ready || !r_gathers);
-  wire leave = both ? r_valid_q && r_second_q && req_ready : enter;
-  wire req_valid = r_valid_q && r_gathers && (r_second_q || space);
-  wire req_next = r_second_q || !has_first;
+  wire enter = r_valid_q && !r_second_q && (r_direct_q || (space && (req_ready || !r_gathers)));
+  wire leave = both ? r_valid_q && (r_second_q || r_direct_q) && req_ready : enter;
+  wire req_valid = r_valid_q && r_gathers && (r_direct_q ? both : r_second_q || space);
+  wire req_next = r_second_q || r_direct_q || !has_first;
   wire [15:0] r_first_len = has_first ? r_first_q[`EFA_SGE__LEN] : 16'd0;
   wire r_rdma = r_msg_q[`EFA_TX_MSG__OP_TYPE] != `EFA_IO_SEND_OP_TYPE__SEND_W3;
   wire [POS_W-1:0] first_pos = {line_q, 6'd0} + (r_rdma ? RDMA_HDR_POS : HDR_POS);
@@ -118,12 +133,10 @@ module efa_tx_alloc #(
       : {r_first_q, slot_q, first_pos};
 
   // A request bypasses an empty queue.
-  wire queue_valid;
   wire [REQ_META_W-1:0] queue_data;
   wire bypass = req_valid && !queue_valid && translate_ready;
 
   wire translate_valid;
-  wire translate_ready;
   wire [`EFA_SGE__W-1:0] translate_sge;
   wire [SLOT_W+POS_W-1:0] translate_place;
   wire [4:0] req_level;
@@ -132,8 +145,8 @@ module efa_tx_alloc #(
   wire [SLOT_W-1:0] rd_slot;
   wire [POS_W-1:0] rd_pos;
 
-  assign translate_valid = queue_valid || req_valid;
-  assign {translate_sge, translate_place} = queue_valid ? queue_data : req_data;
+  assign translate_valid = queue_valid || req_valid || direct_valid;
+  assign {translate_sge, translate_place} = queue_valid ? queue_data : r_valid_q ? req_data : direct_data;
   assign s_ready = !r_valid_q || leave;
   assign m_idle = !r_valid_q;
   assign m_slot_valid = enter;
@@ -208,6 +221,8 @@ module efa_tx_alloc #(
 
   always @(posedge clk) begin
     freed_lines_q <= s_free_lines;
+    if (s_ready) r_direct_q <= direct_valid && translate_ready;
+    else if (enter) r_direct_q <= 1'b0;
     if (s_ready) begin
       r_msg_q <= s_msg;
       r_first_q <= s_first;

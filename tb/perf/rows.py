@@ -72,7 +72,7 @@ ROWS = (
     Row("flit-inline", "doorbell store to first flit, inline, idle device", CYCLES, 12,
         FLIT_CYCLES, "pipeline depth", doorbell_to_flit(INLINE), False),
     Row("flit-memory", "doorbell store to first flit, payload by DMA, beyond one round trip",
-        CYCLES, 18, FLIT_CYCLES + 7, "pipeline depth", doorbell_to_flit(64), False),
+        CYCLES, 18, FLIT_CYCLES + 6, "pipeline depth", doorbell_to_flit(64), False),
     Row("cqe", "last flit in to CQE write out, 64 bytes, idle device", CYCLES, 20, None,
         "pipeline depth", flit_to_completion(64), False),
 )  # fmt: skip

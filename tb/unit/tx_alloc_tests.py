@@ -2,6 +2,7 @@
 """Tests efa_tx_alloc: ring space of messages, the reads that fill it, and stalls without free
 space."""
 
+import itertools
 from collections import deque
 
 import cocotb
@@ -298,16 +299,19 @@ async def cycles(dut):
     moments.clear()
     for index in (0, 2, 3, 4):
         del bench.regions.table[index]
-    for _ in range(12):
-        bench.message(1)
-    await bench.settle()
-    moments.hold("efa_tx_alloc", "read", "s", "m_rd")
-    moments.clear()
-    for _ in range(12):
-        bench.message(1, 1)
-    await bench.settle()
-    assert moments.intervals("m_slot") == {timing("efa_tx_alloc", "two_buffers").interval}
-    assert moments.intervals("m_rd") == {1}
+    read, later = (timing("efa_tx_alloc", path) for path in ("read", "later_read"))
+    for sizes in ((1,), (1, 1)):
+        moments.clear()
+        for _ in range(12):
+            bench.message(*sizes)
+        await bench.settle()
+        reads = moments["m_rd"]
+        assert moments.latency("s", "m_rd") == read.latency
+        # The first of them is alone, and its read early.
+        assert reads[-1] - moments["s"][-1] == later.latency + len(sizes) - 1
+        assert {b - a for a, b in itertools.pairwise(reads[1:])} == {later.interval}
+    assert moments["m_slot"][-1] - moments["m_slot"][1] == 10 * timing(
+        "efa_tx_alloc", "two_buffers").interval
 
 
 @cocotb.test()

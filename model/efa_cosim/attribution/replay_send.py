@@ -111,7 +111,7 @@ class Sending:
             else:
                 entered = space.enter(checked, wire.ended)
                 if requests is not None:
-                    entered = requests.request(message, checked, entered, space)
+                    entered = requests.request(message, checked, entered, space, wire.ended)
                 else:
                     space.left = entered
                 wire.load(message, checked, entered)
@@ -198,6 +198,7 @@ class _Room:
         self._latency = table.latency("efa_tx_alloc.message")
         self._places = table.depth("efa_tx_alloc.message")
         self._most = None if inline else table.depth("efa_tx_alloc.line") // flits
+        self._half = table.depth("efa_tx_alloc.line") // 2 // flits
         self._inside: list[int] = []  # Numbers of the messages with an entry in the list, in order.
         self.number = 0
         self.left = -1  # Cycle in which the previous message left the input.
@@ -211,6 +212,11 @@ class _Room:
                 # A departure is counted two cycles later.
                 cycle = max(cycle, ended[self._inside[len(self._inside) - most]] + 2)
         return cycle
+
+    def half_free(self, cycle: int, ended: Sequence[int]) -> bool:
+        """Returns True if half of the lines and an entry of the list are free in a cycle."""
+        return all(len(self._inside) < most or ended[self._inside[-most]] + 2 <= cycle
+                   for most in (self._half + 1, self._places))
 
     def took(self, past: bool) -> None:
         """Advances to the next message; `past`: the message bypassed the list."""
@@ -243,15 +249,20 @@ class _Requests:
         self._granted = -1
         self._service = table.latency("efa_tx_alloc.read") + self._out
 
-    def request(self, message: int, checked: int, entered: int, space: _Room) -> int:
+    def request(
+        self, message: int, checked: int, entered: int, space: _Room, ended: Sequence[int]
+    ) -> int:
         """Replays the reads of a message; returns the cycle in which it entered the list."""
         begin = checked + self._service
-        self._late(message, entered - checked - 1, "no free payload buffer")
-        number, cycle = 0, entered
+        free = space.half_free(checked, ended)
+        at_once = (free and space.left < checked and not self._waiting(checked)
+                   and self._scan.ready(checked) == checked)
+        self._late(message, entered - checked - int(free), "no free payload buffer")
+        number, cycle = 0, checked if at_once else entered
         for place, reads in enumerate(self._ranges):
             cycle, scans = self._straight(cycle)
             if place == 0:
-                entered = cycle
+                entered = max(entered, cycle)
             for piece in range(reads):
                 scans = scans if piece == 0 else self._scan.ready(0)
                 shown = self._scan.enter(scans)
@@ -273,7 +284,8 @@ class _Requests:
                 self._scan.leave(shown, self._granted)
                 self._sending.read_stalls += self._granted - shown
                 number += 1
-            space.left, cycle = cycle, cycle + 1
+            space.left = max(cycle, entered)
+            cycle += 1
         return entered
 
     def _tag(self, message: int, number: int) -> int:

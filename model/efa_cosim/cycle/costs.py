@@ -240,7 +240,7 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         space_messages=table.depth("efa_tx_alloc.message"),
         space_lines=table.depth("efa_tx_alloc.line"),
         ranges=table.depth("efa_tx_alloc.read"),
-        cut_more=at("efa_tx_alloc.read") - at("efa_tx_alloc.message") - CUT_STAGES,
+        cut_more=at("efa_tx_alloc.read") - CUT_STAGES,
         first_cuts=len(cut(work.pieces[0])),
         two=work.buffers == 2,
         request=at("efa_dma_rd.request"),

@@ -41,7 +41,7 @@ FREED_N, READ_N, READ_PIECE = R["freed_n"], R["read_n"], R["read_piece"]
 READ_BUS, READ_COUNT, TAG = R["read_bus"], R["read_count"], R["tag"]
 CUT_1, CUT_3, CUT_AT, CUT_PIECE = R["cut_1"], R["cut_3"], R["cut_at"], R["cut_piece"]
 CUT_STUCK, RANGES, RANGE_OUT = R["cut_stuck"], R["ranges"], R["range_out"]
-RANGE_SECOND = R["range_second"]
+RANGE_SECOND, RANGE_DIRECT = R["range_second"], R["range_direct"]
 READ_TURN, REQ_HEAD, REQ_TAIL, SEND_N = (
     R["read_turn"],
     R["req_head"],
@@ -90,10 +90,13 @@ def _space(now: int, c: Costs, r: Ints, at: Ints, sent: Ints, listed_at: Ints, w
     due: int = max(at[CHECK, sent[k]] + 1, r[SPACE_FREE])
     if due > now:
         return due
-    if r[LINES] + c.space > c.space_lines or r[SLOTS] == c.space_messages:
-        return FAR
-    if not c.inline and not _range(now, c, r, wake):
-        return now + 1 if r[RANGE_OUT] == now else FAR
+    direct = r[RANGE_DIRECT] == 1
+    if not direct:
+        if r[LINES] + c.space > c.space_lines or r[SLOTS] == c.space_messages:
+            return FAR
+        if not c.inline and not _range(now, c, r, wake):
+            return now + 1 if r[RANGE_OUT] == now else FAR
+    r[RANGE_DIRECT] = 0
     message = sent[k]
     r[LINES] += c.space
     r[SLOTS] += 1
@@ -101,6 +104,8 @@ def _space(now: int, c: Costs, r: Ints, at: Ints, sent: Ints, listed_at: Ints, w
     listed_at[k] = now + 1
     if c.inline:
         at[READY, message] = now
+    elif c.two and direct and _range(now, c, r, wake):
+        r[SPACE_FREE] = now + c.space_next - 1
     elif c.two:
         r[RANGE_SECOND], r[SPACE_FREE] = 1, FAR
     r[SPACE_N] += 1
@@ -135,6 +140,11 @@ def checks(
                 r[SPACE_N] += 1
                 r[LISTED_N] += 1
                 wake[AT_NETWORK] = NOW
+            elif (not c.inline and idle and r[CUT_1] == 0 and r[CUT_STUCK] == 0
+                  and 2 * r[LINES] <= c.space_lines and r[SLOTS] < c.space_messages):
+                # Nothing is before it, and half of the ring is free.
+                r[CUT_1] = r[RANGE_DIRECT] = 1
+                wake[AT_READS] = NOW
             later = now + 1
         else:
             r[CHECK_STUCK] = 1

@@ -101,6 +101,7 @@ REGISTERS = (
     "ranges",
     "range_out",
     "range_second",
+    "range_direct",
     "read_bus",
     "read_count",
     "tag",
