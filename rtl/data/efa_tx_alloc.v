@@ -5,7 +5,8 @@
 // Out   m_slot_* a message enters the list (its data, its number of reads); m_rd_* host reads,
 //       cookie = slot and byte position in the ring; m_idle: no message is about to enter the list
 // Time  1 cycle, one message per cycle, 2 cycles for two buffers; first read 3 cycles after the
-//       message, 2 if nothing is before it and half of the ring is free; the first read waits for free space for the whole message
+//       message, 2 if nothing is before it and half of the ring is free; the first read waits for
+//       free space for the whole message
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"

@@ -5,12 +5,12 @@
 // Out   m_clear_valid clears indices, deficit and errors of the queue; m_fetch_* its fetched WQEs
 //       (SQ_HOST); m_llq_* its ring; m_cancel_* cancels its sends without acknowledgement; m_fence a
 //       fence
-// Time  query 2 cycles; create 3, clear and free 4, plus stalls of the modules: one cycle per
-//       further line of the ring, up to one per message context; fence 1 cycle after s_drain,
+// Time  query 2 cycles; create 3, clear and free 4 and a fence, plus stalls of the modules: one cycle
+//       per further line of the ring, up to one per message context; fence 1 cycle after s_drain,
 //       s_drain_ready 1 cycle after the fence has passed
 //
-// A transmission of a send may have begun before its cancellation. A second fence, behind
-// the cancellation, ends the operation: the QP has no open payload read then.
+// A transmission of a send may have begun before its cancellation. A second fence, behind the
+// cancellation, ends the operation: the QP has no open payload read then.
 `default_nettype none
 `include "efa_defs.vh"
 
