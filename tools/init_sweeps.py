@@ -156,8 +156,9 @@ class Sweeps:
     def time(self, kind, parameters):
         """Returns the proven cycles from the reset to m_init_done = 1, or None without a proof."""
         key = kind, parameters
+        # Logic between modules has no time.
         if kind[0] == "$" or kind in UNPROVEN:
-            return None  # logic between modules has none
+            return None
         if key not in self._times:
             with scratch() as place:
                 try:

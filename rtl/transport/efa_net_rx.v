@@ -90,7 +90,7 @@ module efa_net_rx (
   wire is_rdma = opcode == `EFA_PKT_OPCODE__RDMA_WRITE || opcode == `EFA_PKT_OPCODE__READ_REQUEST
       || opcode == `EFA_PKT_OPCODE__READ_RESPONSE;
   wire known = is_ack || opcode == `EFA_PKT_OPCODE__UD_SEND || opcode == `EFA_PKT_OPCODE__SRD_SEND
-      || (is_rdma);
+      || is_rdma;
   wire stranger;
   wire false_field;
   wire ours = header[`EFA_PKT_HDR__DST_NODE] == s_cfg_node_id && !stranger;

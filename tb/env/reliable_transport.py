@@ -313,11 +313,10 @@ class ReliableTransport:
         if len(packet) != defs.SrdAck.SIZE:
             raise self._lie(where, "length", defs.SrdAck.SIZE, f"{len(packet)} bytes")
         ack = SrdAckFields.read(packet)
-        only_refusals = ("src_qpn", "dst_qpn", "refused_psn") if not ack.status else ()
-        for name, wanted in (("src_node", receiver.node), ("length", BITMAP_BYTES), ("flags", 0),
-                             ("reserved", 0), *((name, 0) for name in only_refusals)):  # fmt: skip
-            if getattr(ack, name) != wanted:
-                raise self._lie(where, name, wanted, getattr(ack, name))
+        wanted = {"src_node": receiver.node, "length": BITMAP_BYTES, "flags": 0, "reserved": 0}
+        if not ack.status:
+            wanted |= {"src_qpn": 0, "dst_qpn": 0, "refused_psn": 0}
+        self._check_fields(where, ack, wanted)
         if not ack.incarnation or receiver.incarnation not in (0, ack.incarnation):
             raise self._lie(
                 where, "incarnation", receiver.incarnation or "a number", ack.incarnation
@@ -355,10 +354,13 @@ class ReliableTransport:
         if status != ack.status:
             raise self._lie(where, "status", f"{status} for PSN {ack.refused_psn}", ack.status)
         # A refusal goes back to the sending QP.
-        for name, wanted in zip(("dst_qpn", "src_qpn"), outcomes.refused[ack.refused_psn],
-                                strict=True):  # fmt: skip
-            if getattr(ack, name) != wanted:
-                raise self._lie(where, name, wanted, getattr(ack, name))
+        sending, receiving = outcomes.refused[ack.refused_psn]
+        self._check_fields(where, ack, {"dst_qpn": sending, "src_qpn": receiving})
+
+    def _check_fields(self, where: Where, ack: SrdAckFields, wanted: dict[str, int]) -> None:
+        for name, value in wanted.items():
+            if getattr(ack, name) != value:
+                raise self._lie(where, name, value, getattr(ack, name))
 
     def _lie(self, where: Where, name: str, expected: object, found: object) -> Exception:
         return differs(
