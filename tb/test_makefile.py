@@ -98,7 +98,7 @@ def test_quick_lints_without_the_slow_step(monkeypatch):
     monkeypatch.setattr(lint.interrupt, "leave_on_interrupt", lambda _: None)
     monkeypatch.setattr("sys.argv", ["lint.py", "--quick"])
     assert lint.main() == 0
-    assert ran == [name for name in lint.STEPS if name != "yosys"]
+    assert sorted(ran) == sorted(name for name in lint.STEPS if name != "yosys")
 
 
 @pytest.mark.parametrize(
