@@ -81,7 +81,8 @@ module efa_nic #(
     input  wire s_cnt_run,
     input  wire s_cnt_clear,
     input  wire [6:0] cnt_rd_addr,
-    output wire [31:0] cnt_rd_data
+    output wire [31:0] cnt_rd_data,
+    output wire [`EFA_LIMITS__MSG_W:0] m_sends_open
 );
 
   wire rst;
@@ -105,7 +106,6 @@ module efa_nic #(
   wire [`EFA_EC_CMD__W-1:0] ec_data;
   wire [1:0] ec_code;
   wire [63:0] uptime;
-  wire [`EFA_LIMITS__MSG_W:0] sends_open;
   wire quiesce;
   wire net_quiet;
   wire [`EFA_ENGINE__COUNT-1:0] init_done;
@@ -345,7 +345,7 @@ module efa_nic #(
       .s_job_ready(request_ready),
       .s_job_data(request_data),
       .m_full(full),
-      .m_sends_open(sends_open),
+      .m_sends_open(m_sends_open),
       .clk(clk),
       .qpc_rd_addr(qpc_addr[0+:4*QPN_W]),
       .qpc_rd_data(qpc_data[0+:4*`EFA_QPC__W]),
@@ -535,7 +535,7 @@ module efa_nic #(
       .s_rd_tag(m_dma_rd_tag),
       .s_cpl_tag(s_dma_rd_cpl_tag),
       .s_cpl_last(s_dma_rd_cpl_last),
-      .s_sends_open(sends_open),
+      .s_sends_open(m_sends_open),
       .s_cnt_run(s_cnt_run),
       .s_cnt_clear(s_cnt_clear),
       .cnt_rd_addr(cnt_rd_addr),

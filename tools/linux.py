@@ -575,7 +575,7 @@ def main(arguments: list[str] | None = None) -> int:
                         help="what the device reports; `basic` has no RDMA "
                         "(default: %(default)s)")
     parser.add_argument("--fabric", type=Path, metavar="FILE",
-                        help="a fabric file with loss and other faults; model only")
+                        help="a fabric file with loss and other faults")
     parser.add_argument("--nodes", type=int, choices=(1, 2), default=1,
                         help="functions of the guest, on one fabric (default: 1)")
     parser.add_argument("--guests", type=int, choices=(1, 2), default=1,
@@ -607,9 +607,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.share is not None and not options.share.is_dir():
         print(f"linux: {options.share} is no folder", file=sys.stderr)
         return 2
-    if options.backend != "model" and options.fabric:
-        print("linux: --fabric needs --backend model",
-              file=sys.stderr)
+    if options.fabric and (options.record or options.checked):
+        print("linux: --fabric with --record or --checked: a session has no loss; leave out one of "
+              "them", file=sys.stderr)  # fmt: skip
         return 2
     if options.guests > 1 and (options.nodes > 1 or options.shell or options.cmd):
         print("linux: --guests 2 runs its own steps, with a function for each guest; leave out "

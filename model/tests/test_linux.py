@@ -128,8 +128,8 @@ def test_wrong_use_gets_a_sentence(capsys, tmp_path):
     assert "leave out --nodes" in capsys.readouterr().err
     assert linux.main(["--backend", "both", "--cmd", "true"]) == 2
     assert "name one backend" in capsys.readouterr().err
-    assert linux.main(["--backend", "verilator", "--fabric", "file.yaml"]) == 2
-    assert "--fabric needs --backend model" in capsys.readouterr().err
+    assert linux.main(["--backend", "verilator", "--fabric", "file.yaml", "--checked"]) == 2
+    assert "leave out one of" in capsys.readouterr().err
     assert linux.main(["--share", str(tmp_path / "none")]) == 2
     assert "is no folder" in capsys.readouterr().err
 

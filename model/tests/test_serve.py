@@ -48,6 +48,8 @@ from efa_cosim.live.guest_memory import GuestMemory, MapError, MapExists
 
 START_SECONDS = 30.0
 BUILD_SECONDS = 600.0  # of the simulated device, once
+# The first three back-offs after RNR: the third is longer than a silence that ends in sleep.
+BACK_OFF_CYCLES = 7 * defs.TRANSPORT.rnr_ticks * int(defs.TRANSPORT.tick_cycles)
 PAGE = 4096
 RAM = 64 * PAGE
 
@@ -81,6 +83,12 @@ class Served:
             assert self.process.poll() is None or text in self.log.read_text(), self.lines()
             time.sleep(0.01)
         raise AssertionError(f"no line with {text!r} in {self.lines()}")
+
+    def cycles(self):
+        """Returns the cycles that a simulated device has run."""
+        before = len(self.lines())
+        self.process.send_signal(signal.SIGUSR1)
+        return int(self.wait_for("cycles in", after=before).split()[0])
 
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
@@ -632,8 +640,9 @@ def test_fabrics_that_cannot_be_served_are_named(tmp_path):
     file = tmp_path / "fabric.yaml"
     two = ("--socket", tmp_path / "a.sock", "--socket", tmp_path / "b.sock", "--fabric", file)
     file.write_text("nodes: [1, 2]\n")
-    assert "use --backend model" in refusal_of(*two, "--backend", "verilator")
+    assert "use --backend model" in refusal_of(*two, "--watch", "--backend", "verilator")
     assert "leave out one" in refusal_of(*two, "--record", tmp_path / "run.jsonl.gz")
+    assert "leave out one" in refusal_of(*two, "--checked", "--backend", "verilator")
     assert "add --fabric FILE" in refusal_of(*two[:4], "--watch")
     file.write_text("nodes: [1, 2, 3]\n")
     assert "a fabric of 3 nodes; expected 2" in refusal_of(*two)
@@ -643,11 +652,13 @@ def test_fabrics_that_cannot_be_served_are_named(tmp_path):
     assert "'2' is not allowed" in refusal_of(*two)
 
 
-def test_guests_exchange_messages_on_a_fabric_that_loses_packets(tmp_path):
+def test_guests_exchange_messages_on_a_fabric_that_loses_packets(tmp_path, backend):
     file = tmp_path / "fabric.yaml"
-    file.write_text("nodes: [1, 2]\npaths: {count: 4, default: {latency: 300, loss: 0.1}}\n")
-    server = Served(tmp_path, "--fabric", str(file), "--watch")
-    pair = [GuestBackend(path, node_id) for node_id, path in enumerate(server.paths, 1)]
+    file.write_text("nodes: [5, 2]\npaths: {count: 4, default: {latency: 300, loss: 0.1}}\n")
+    watch = ["--watch"] if backend == "model" else []
+    server = Served(tmp_path, "--backend", backend, "--fabric", str(file), *watch)
+    pair = [GuestBackend(path, node_id)
+            for node_id, path in zip((5, 2), server.paths, strict=True)]  # fmt: skip
     try:
         sender, receiver, memory, peer_memory, ah = connected(pair)
         for number in range(16):
@@ -665,4 +676,25 @@ def test_guests_exchange_messages_on_a_fabric_that_loses_packets(tmp_path):
         assert server.end() == 0
     log = server.log.read_text()
     assert "internal error" not in log and "broken" not in log
-    assert re.search(r"^[1-9]\d* packets checked$", log, re.M)
+    assert not watch or re.search(r"^[1-9]\d* packets checked$", log, re.M)
+
+
+def test_a_message_waits_for_its_receive_while_nothing_else_happens(guests, served, backend):
+    """The clock of the RTL runs on between the retransmissions, whose back-off is longer than the
+    silence after which an idle device sleeps."""
+    sender, receiver, memory, peer_memory, ah = connected(guests)
+    for qp in (sender, receiver):
+        # A keep-alive wakes a clock that sleeps.
+        qp.driver.set_aenq_groups(0)
+    sender.post_send(SendWr(ah, receiver.number, qkey=5, wr_id=3,
+                            sges=[Sge(memory.addr, 64, memory.l_key)]))  # fmt: skip
+    if backend != "model":
+        wanted = served.cycles() + BACK_OFF_CYCLES
+        until = time.monotonic() + 4 * START_SECONDS
+        while served.cycles() < wanted:
+            assert time.monotonic() < until, "the clock sleeps"
+            time.sleep(0.1)
+    assert not len(sender.send_cq.poll())
+    receiver.post_recv([Sge(peer_memory.addr, 64, peer_memory.l_key)], wr_id=4)
+    assert [one["status"] for one in sender.send_cq.wait_for(1)] == [0]
+    assert [one["wr_id"] for one in receiver.recv_cq.wait_for(1)] == [4]

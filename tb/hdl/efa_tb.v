@@ -83,10 +83,12 @@ module efa_tb #(
     input  wire [DEVICES-1:0] cnt_run,
     input  wire [DEVICES-1:0] cnt_clear,
     input  wire [8*DEVICES-1:0] cnt_index,
-    output wire [32*DEVICES-1:0] cnt_data
+    output wire [32*DEVICES-1:0] cnt_data,
+    output wire [16*DEVICES-1:0] m_sends_open
 );
 
   localparam EV = `EFA_EV__COUNT;
+  localparam OPEN_W = `EFA_LIMITS__MSG_W + 1;
 
   wire unused_wake = wake;
 
@@ -96,6 +98,7 @@ module efa_tb #(
       assign m_dma_rd_len[16*d+13+:3] = 3'd0;
       assign m_dma_wr_len[16*d+13+:3] = 3'd0;
       assign ev_valid[32*d+EV+:32-EV] = {(32 - EV) {1'b0}};
+      assign m_sends_open[16*d+OPEN_W+:16-OPEN_W] = {(16 - OPEN_W) {1'b0}};
 
       wire unused_lanes = &{1'b0, s_cfg_mps[8*d+3+:5], s_cfg_mrrs[8*d+3+:5],
                             s_mmio_bar[8*d+3+:5], s_dma_rd_cpl_bytes[8*d+7],
@@ -176,7 +179,8 @@ module efa_tb #(
           .s_cnt_run(cnt_run[d]),
           .s_cnt_clear(cnt_clear[d]),
           .cnt_rd_addr(cnt_index[8*d+:7]),
-          .cnt_rd_data(cnt_data[32*d+:32])
+          .cnt_rd_data(cnt_data[32*d+:32]),
+          .m_sends_open(m_sends_open[16*d+:OPEN_W])
       );
     end
   endgenerate

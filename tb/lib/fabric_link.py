@@ -51,11 +51,6 @@ class SimulatedNetwork(Network):
         """Executes the events up to and with a cycle of the simulation."""
         super().run(cycle)
 
-    @property
-    def next_cycle(self) -> int | None:
-        """The cycle of the next event, None without one."""
-        return self._events.next_cycle
-
 
 class FabricLink(OuterLink):
     """A link whose devices are nodes of a network; `run` moves the packets of both.

@@ -33,9 +33,9 @@ u32 settling(const LineAccess &store) {
 
 }  // namespace
 
-Function::Function(const ConfigSpace &config, u16 node, u8 profile, Sessions &sessions,
+Function::Function(const ConfigSpace &config, u16 node, u8 profile, u8 paths, Sessions &sessions,
                    bool map_llq)
-    : host(memory, node, profile, config.table_bar(), config.table_offset(),
+    : host(memory, node, profile, paths, config.table_bar(), config.table_offset(),
            config.vectors(), [this](u32 vector) { interrupt(vector); }),
       recorder_(sessions, node), config_(config), vectors_(config.vectors()) {
     if (recorder_.on()) host.watchers.push_back(&recorder_);

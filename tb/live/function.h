@@ -13,7 +13,8 @@ namespace efa::live {
 class Function {
    public:
     // `map_llq`: the client can map the LLQ memory.
-    Function(const ConfigSpace &config, u16 node, u8 profile, Sessions &sessions, bool map_llq);
+    Function(const ConfigSpace &config, u16 node, u8 profile, u8 paths, Sessions &sessions,
+             bool map_llq);
 
     // The client has gone: unmaps its memory, forgets its interrupts, resets the device.
     void leave();

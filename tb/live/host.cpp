@@ -16,9 +16,9 @@ constexpr u32 kFlrCycles = 4, kFlrSeenCycles = 16;
 
 }  // namespace
 
-Host::Host(GuestMemory &memory, u16 node, u8 profile, u32 table_bar, u32 table_offset,
+Host::Host(GuestMemory &memory, u16 node, u8 profile, u8 paths, u32 table_bar, u32 table_offset,
            u32 vectors, std::function<void(u32)> interrupt)
-    : memory_(memory), node_(node), profile_(profile),
+    : memory_(memory), node_(node), profile_(profile), paths_(paths),
       interrupt_(std::move(interrupt)), reads_(kTags) {
     memory_.on_write = [this](u64 addr, const u8 *data, u32 bytes) {
         for (Watcher *each : watchers) each->written(addr, data, bytes);
@@ -146,7 +146,7 @@ void Host::drive_constants(const Pins &pins) const {
     pins.lane<u16>(top.s_cfg_node_id, node_);
     pins.lane<u8>(top.s_cfg_interface, 0);
     pins.lane<u16>(top.s_cfg_moderation, 0);
-    pins.lane<u8>(top.s_cfg_paths, 0xFF);
+    pins.lane<u8>(top.s_cfg_paths, paths_);
     pins.lane<u32>(top.s_cfg_keep_alive, 0);
     pins.lane<u16>(top.s_aenq_group, EFA_ADMIN_AENQ_GROUP__KEEP_ALIVE);
     pins.lane<u16>(top.s_aenq_syndrome, 0);

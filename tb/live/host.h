@@ -30,7 +30,7 @@ struct Straps {
 class Host {
    public:
     // `interrupt` is called with the vector of each MSI-X message.
-    Host(GuestMemory &memory, u16 node, u8 profile, u32 table_bar, u32 table_offset,
+    Host(GuestMemory &memory, u16 node, u8 profile, u8 paths, u32 table_bar, u32 table_offset,
          u32 vectors, std::function<void(u32)> interrupt);
 
     // Begins a function-level reset, then fills the MSI-X table.
@@ -68,7 +68,7 @@ class Host {
 
     GuestMemory &memory_;
     const u16 node_;
-    const u8 profile_;
+    const u8 profile_, paths_;
     const std::function<void(u32)> interrupt_;
     std::vector<LineAccess> table_;  // the stores that fill the MSI-X table
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves simulated devices: serve CONFIG PROFILE IDLE_SECONDS RECORD_FD MAP_LLQ (FD PATH)...
+// Serves simulated devices:
+// serve CONFIG PROFILE IDLE_SECONDS RECORD_FD MAP_LLQ CARRIER_FD PATHS (FD NODE PATH)...
 // tb/live/program.py builds this program, efa_cosim/live/simulated.py starts it.
 #include <sys/prctl.h>
 
@@ -12,7 +13,7 @@
 #include "server.h"
 
 int main(int argc, char **argv) {
-    if (argc < 8 || argc % 2 != 0) {
+    if (argc < 11 || (argc - 8) % 3 != 0) {
         std::fprintf(stderr, "use: efa-cosim serve --backend verilator\n");
         return 2;
     }
@@ -23,11 +24,14 @@ int main(int argc, char **argv) {
         options.profile = uint8_t(std::atoi(argv[2]));
         options.idle_seconds = std::atof(argv[3]);
         options.record = std::atoi(argv[4]);
-        // Nobody would read the session any more.
-        if (options.record >= 0) prctl(PR_SET_PDEATHSIG, SIGTERM);
         options.map_llq = std::atoi(argv[5]) != 0;
-        for (int at = 6; at < argc; at += 2)
-            options.listeners.push_back({std::atoi(argv[at]), argv[at + 1]});
+        options.carrier = std::atoi(argv[6]);
+        options.paths = uint8_t(std::atoi(argv[7]));
+        // Nobody would read the session or carry the packets any more.
+        if (options.record >= 0 || options.carrier >= 0) prctl(PR_SET_PDEATHSIG, SIGTERM);
+        for (int at = 8; at < argc; at += 3)
+            options.listeners.push_back(
+                {std::atoi(argv[at]), uint16_t(std::atoi(argv[at + 1])), argv[at + 2]});
         efa::live::Server(options).run();
     } catch (const std::exception &error) {
         std::fprintf(stderr, "efa-cosim: internal error, please report: %s\n", error.what());

@@ -45,20 +45,22 @@ u64 inode_of(const std::string &path) {
 
 }  // namespace
 
-Server::Port::Port(const Options::Listener &from, const ConfigSpace &config, u16 node,
-                   const Options &options, Sessions &sessions)
+Server::Port::Port(const Options::Listener &from, const ConfigSpace &config, const Options &options,
+                   Sessions &sessions)
     : path(from.path), listener(from.fd), inode(inode_of(from.path)),
-      function(config, node, options.profile, sessions, options.map_llq) {}
+      function(config, from.node, options.profile, options.paths, sessions, options.map_llq) {}
 
 Server::Server(const Options &options)
     : sessions_(options.record), idle_seconds_(options.idle_seconds) {
     ConfigSpace config(options.config);
     std::vector<Host *> hosts;
+    std::vector<u16> nodes;
     for (const auto &listener : options.listeners) {
-        ports_.emplace_back(listener, config, u16(ports_.size() + 1), options, sessions_);
+        ports_.emplace_back(listener, config, options, sessions_);
         hosts.push_back(&ports_.back().function.host);
+        nodes.push_back(listener.node);
     }
-    simulation_ = std::make_unique<Simulation>(hosts);
+    simulation_ = std::make_unique<Simulation>(hosts, std::move(nodes), options.carrier);
 }
 
 Server::~Server() {

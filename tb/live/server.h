@@ -12,15 +12,18 @@
 namespace efa::live {
 
 struct Options {
-    // A socket that listens, and its path.
+    // A socket that listens, the node of its device, and its path.
     struct Listener {
         int fd;
+        u16 node;
         std::string path;
     };
     std::vector<Listener> listeners;
     Bytes config;
     u8 profile = 0;
-    int record = -1;  // the pipe of the recorded sessions
+    int record = -1;   // the pipe of the recorded sessions
+    int carrier = -1;  // the socket of the process that carries the packets
+    u8 paths = 0xFF;   // of the fabric, a bit for each
     bool map_llq = false;
     double idle_seconds = 0;  // without a client, after which the server ends; 0: never
 };
@@ -34,7 +37,7 @@ class Server {
 
    private:
     struct Port {
-        Port(const Options::Listener &from, const ConfigSpace &config, u16 node, const Options &options,
+        Port(const Options::Listener &from, const ConfigSpace &config, const Options &options,
              Sessions &sessions);
         std::string path;
         Fd listener;

@@ -12,8 +12,8 @@ namespace efa::live {
 
 class Simulation {
    public:
-    explicit Simulation(const std::vector<Host *> &hosts)
-        : hosts_(hosts), fabric_(hosts.size()), top_(std::make_unique<Vtop>(&context_, "")) {
+    Simulation(const std::vector<Host *> &hosts, std::vector<u16> nodes, int carrier)
+        : hosts_(hosts), fabric_(std::move(nodes), carrier), top_(std::make_unique<Vtop>(&context_, "")) {
         for (size_t device = 0; device < hosts.size(); device++) pins_.emplace_back(*top_, int(device));
         for (size_t device = 0; device < hosts.size(); device++)
             hosts[device]->drive_constants(pins_[device]);
@@ -27,16 +27,20 @@ class Simulation {
 
     void clock() {
         bool busy = false;
+        waits_ = false;
         for (size_t device = 0; device < pins_.size(); device++) {
             busy |= hosts_[device]->step(pins_[device]);
             busy |= fabric_.step(pins_[device], device);
+            waits_ |= pins_[device].lane<u16>(top_->m_sends_open) != 0;
         }
-        quiet_cycles_ = busy ? 0 : quiet_cycles_ + 1;
+        fabric_.carry(cycles);
+        quiet_cycles_ = busy ? 0 : std::min(quiet_cycles_ + 1, kQuietCycles);
         edge();
         cycles++;
     }
-    // The devices have been silent for longer than any of their own actions takes.
-    bool idle() const { return quiet_cycles_ >= kQuietCycles; }
+    // The devices have been silent for longer than any of their own actions takes, and no timer of
+    // the transport runs.
+    bool idle() const { return quiet_cycles_ >= kQuietCycles && !waits_ && !fabric_.busy(); }
     u32 quiet_cycles() const { return quiet_cycles_; }
     // Runs an idle device for the time of an asynchronous event.
     void wake() { quiet_cycles_ = std::min(quiet_cycles_, kQuietCycles - kEventCycles); }
@@ -68,6 +72,8 @@ class Simulation {
     std::unique_ptr<Vtop> top_;
     std::vector<Pins> pins_;
     u32 quiet_cycles_ = 0;
+    // A send waits for its acknowledgement, for its retransmission or for a receive of its peer.
+    bool waits_ = false;
 };
 
 }  // namespace efa::live

@@ -56,10 +56,10 @@ def add_command(commands: Commands) -> None:
                         help="attributes that the devices report (default: %(default)s)")
     parser.add_argument("--fabric", type=Path, metavar="FILE",
                         help="a fabric file: paths, loss, reordering and other faults between the "
-                             "devices, whose nodes are the sockets in their order; model only")
+                             "devices, whose nodes are the sockets in their order")
     parser.add_argument("--watch", action="store_true",
-                        help="with --fabric: check each packet against the rules of the transport; "
-                             "a fault is a line of the log")
+                        help="with --fabric, model only: check each packet against the rules of "
+                             "the transport; a fault is a line of the log")
     parser.add_argument("--record", type=Path, metavar="FILE",
                         help="write what the devices and their clients exchange, for `efa-cosim "
                              "play` (.jsonl.gz); a session ends when all clients have left, the "
@@ -96,12 +96,13 @@ def work(options: argparse.Namespace) -> int:
         wrong = "a socket is named twice; each device needs its own"
     elif options.checked and options.backend == "model":
         wrong = "--checked compares the RTL with the model: add --backend verilator"
-    elif options.fabric and options.backend != "model":
-        wrong = "--fabric: the RTL needs a fabric that loses nothing; use --backend model"
+    elif options.watch and options.backend != "model":
+        wrong = "--watch checks devices of the model: use --backend model"
     elif options.watch and not options.fabric:
         wrong = "--watch checks the packets on a fabric with a file: add --fabric FILE"
-    elif options.fabric and options.record:
-        wrong = "--fabric with --record: a session has no loss; leave out one of them"
+    elif options.fabric and (options.record or options.checked):
+        wrong = ("--fabric with --record or --checked: a session has no loss; leave out one of "
+                 "them")
     elif options.record:
         wrong = output_refusal("--record", options.record)
     server = None
@@ -110,7 +111,7 @@ def work(options: argparse.Namespace) -> int:
         if not wrong and options.backend != "model":
             return serve_simulated(
                 options.backend, options.socket, options.profile, options.record, options.checked,
-                options.map_llq, options.idle_timeout, _say)
+                options.map_llq, fabric, options.idle_timeout, _say)
         if not wrong:
             server = Server(options.socket, options.profile, options.record, options.map_llq,
                             fabric, options.idle_timeout, _say, options.watch)

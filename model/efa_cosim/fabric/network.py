@@ -309,6 +309,11 @@ class Network:
         """True if no packet is on its way and no timer is active."""
         return not self._events
 
+    @property
+    def next_cycle(self) -> int | None:
+        """The cycle of the next event, None without one."""
+        return self._events.next_cycle
+
     def run(self, until: int | None = None, limit: int | None = None) -> int:
         """Executes events up to and with cycle `until`, at most `limit`; returns their number.
 
