@@ -30,6 +30,7 @@ module efa_nic #(
     input  wire [31:0] s_cfg_keep_alive,
     input  wire [15:0] s_cfg_moderation,
     input  wire [7:0] s_cfg_paths,
+    input  wire [7:0] s_cfg_tick,
     input  wire s_aenq_valid,
     output wire s_aenq_ready,
     input  wire [15:0] s_aenq_group,
@@ -331,6 +332,7 @@ module efa_nic #(
       .MTT_W(MTT_W)
   ) u_tx_engine (
       .s_cfg_paths(s_cfg_paths),
+      .s_cfg_tick(s_cfg_tick),
       .m_incarnation(incarnation),
       .m_ctx_used(ctx_used),
       .m_read_valid(read_valid),
@@ -407,6 +409,7 @@ module efa_nic #(
       .MTT_W(MTT_W)
   ) u_rx_engine (
       .s_cfg_paths(s_cfg_paths),
+      .s_cfg_tick(s_cfg_tick),
       .s_cfg_incarnation(incarnation),
       .s_ctx_used(ctx_used),
       .s_read_valid(read_valid),

@@ -4,7 +4,8 @@
 //
 // In    s_net: packets; s_rqdb: doorbells; s_table, s_queue_op, s_drain from admin; s_qpchg:
 //       changed QP states; s_rd_cpl: receive WQE read completions; s_rxdone: receive CQEs written;
-//       s_cfg_incarnation, s_cfg_profile, s_cfg_paths: paths that exist, constant from rst on
+//       s_cfg_incarnation, s_cfg_profile, s_cfg_paths: paths that exist, constant from rst on;
+//       s_cfg_tick: as in efa_srd_tick
 // Out   m_wr_rx: payload; m_cpl: completions; m_ack_tx, m_ack_rx: acknowledgements to send and
 //       received; m_rd_rq: receive WQE reads; m_qperr: QPs in error; m_st: statistics
 // Time  see efa_net_rx, efa_rx_accept, efa_rx_scatter
@@ -22,6 +23,7 @@ module efa_rx_engine #(
     input wire rst_por,
     input wire [15:0] s_cfg_node_id,
     input wire [7:0] s_cfg_paths,
+    input wire [7:0] s_cfg_tick,
     input wire [15:0] s_cfg_incarnation,
     input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] s_ctx_used,
@@ -160,6 +162,7 @@ module efa_rx_engine #(
       .clk(clk),
       .rst_por(rst_por),
       .rst(rst),
+      .s_cfg_tick(s_cfg_tick),
       .m_quiet(quiet)
   );
 

@@ -5,7 +5,8 @@
 // In    s stream: messages as flits; s_ctx_take: a send with a message context; s_ack_rx, s_ack_tx:
 //       acknowledgements received and to send; s_scan, s_cancel: outstanding sends to flush or
 //       cancel; s_quiesce: no packet begins; s_post: contexts to send; s_gone:
-//       transmissions that were not made; s_cfg_paths: paths that exist, constant from rst on
+//       transmissions that were not made; s_cfg_paths: paths that exist, constant from rst on;
+//       s_cfg_tick: as in efa_srd_tick
 // Out   m_net: packets; m_cpl: completions; m_ctx: the next message context; m_completed: new
 //       completed counts; m_credit_freed: a send has ended; m_fence: a fence has passed; m_ctx_used:
 //       contexts of sends that have not ended; m_send: transmissions; m_popped: a context has left the
@@ -24,6 +25,7 @@ module efa_transport_engine #(
     input wire s_quiesce,
     output wire m_net_quiet,
     input wire [7:0] s_cfg_paths,
+    input wire [7:0] s_cfg_tick,
     input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] s_ah_gen,
     input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] s_ctx_held,
     output wire [(2<<`EFA_LIMITS__MSG_W)-1:0] m_ctx_used,
@@ -156,6 +158,7 @@ module efa_transport_engine #(
   wire [(2<<`EFA_LIMITS__MSG_W)-1:0] long_held;
   wire rnr_init;
   wire sender_init;
+  wire tick;
   wire anomaly_valid;
   wire [7:0] anomaly_cause;
 
@@ -165,6 +168,8 @@ module efa_transport_engine #(
       .rst(rst),
       .m_init_done(sender_init),
       .s_cfg_paths(s_cfg_paths),
+      .s_cfg_tick(s_cfg_tick),
+      .m_tick(tick),
       .m_incarnation(m_incarnation),
       .s_post_valid(packet_valid),
       .s_post_ready(packet_ready),
@@ -199,6 +204,7 @@ module efa_transport_engine #(
   efa_tx_rnr u_rnr (
       .clk(clk),
       .rst(rst),
+      .s_tick(tick),
       .m_init_done(rnr_init),
       .s_post_valid(s_post_valid),
       .s_post_ready(s_post_ready),
@@ -244,6 +250,7 @@ module efa_transport_engine #(
   efa_tx_segment u_segment (
       .clk(clk),
       .rst(rst),
+      .s_tick(tick),
       .s_post_valid(message_valid),
       .s_post_ready(message_ready),
       .s_post_data(message_data),

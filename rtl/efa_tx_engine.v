@@ -3,7 +3,7 @@
 //
 // In    s_db, s_llq: stores; s_table, s_queue_op, s_drain from admin; s_rd_cpl: payload and send
 //       WQEs; s_qpchg: changed QP states; s_ack_rx, s_ack_tx: acknowledgements received and to send;
-//       s_cfg_paths: paths that exist, constant from rst on
+//       s_cfg_paths: paths that exist, constant from rst on; s_cfg_tick: as in efa_srd_tick
 // Out   m_rd: payload reads and, with SQ_HOST, send WQE reads; m_net; m_cpl: completions; m_qperr:
 //       QPs in error; m_rqdb, m_cqdb: doorbells; m_st: statistics; m_incarnation
 // Time  docs/timing.md; wires only
@@ -22,6 +22,7 @@ module efa_tx_engine #(
     input wire [4*`EFA_QPC__W-1:0] qpc_rd_data,
     input wire [15:0] s_cfg_node_id,
     input wire [7:0] s_cfg_paths,
+    input wire [7:0] s_cfg_tick,
     input wire [`EFA_PROFILE_W-1:0] s_cfg_profile,
     output wire m_net_valid,
     input wire m_net_ready,
@@ -403,6 +404,7 @@ module efa_tx_engine #(
       .QPN_W(QPN_W)
   ) u_transport_engine (
       .s_cfg_paths(s_cfg_paths),
+      .s_cfg_tick(s_cfg_tick),
       .clk(clk),
       .rst_por(rst_por),
       .rst(rst),

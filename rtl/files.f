@@ -65,7 +65,7 @@ rtl/transport/efa_slot_find.v
 rtl/transport/efa_path_choose.v
 rtl/transport/efa_srd_number.v
 rtl/transport/efa_srd_fields.v
-rtl/transport/efa_srd_quiet.v
+rtl/transport/efa_srd_tick.v
 rtl/transport/efa_rx_free.v
 rtl/transport/efa_ctx_end.v
 rtl/transport/efa_tx_route.v
@@ -80,6 +80,7 @@ rtl/transport/efa_tx_requests.v
 rtl/transport/efa_net_tx.v
 rtl/transport/efa_msg_id_alloc.v
 # level blocks 2
+rtl/transport/efa_srd_quiet.v
 rtl/queue/efa_sq_index.v
 rtl/queue/efa_eq_arms.v
 rtl/queue/efa_sq_sched.v

@@ -4,11 +4,12 @@
 //
 // In    s_post: packets to send; s_ack: acknowledgements as flits, with a valid header; s_gone:
 //       transmissions that were not made; s_ended: contexts whose messages have ended; s_purge: some
-//       have ended unsent; s_cfg_paths: paths that exist, constant from rst on
+//       have ended unsent; s_cfg_paths: paths that exist, constant from rst on; s_cfg_tick: as in
+//       efa_srd_tick
 // Out   m_send: transmissions, with m_send_now: that of the packet posted in the cycle before;
 //       m_popped_*: a context has left the posted ones; m_note: outcomes of packets, ends of sessions;
 //       m_incarnation: number of this device since the last reset; m_anomaly_*: an acknowledgement that
-//       no correct peer sends
+//       no correct peer sends; m_tick: the last cycle of a tick
 // Time  transmission 1 cycle after its post, one per cycle; note 12 cycles after its
 //       acknowledgement; after rst an initialisation of one cycle per peer
 `default_nettype none
@@ -33,6 +34,8 @@ module efa_srd_sender #(
     input wire rst,
     output wire m_init_done,
     input wire [7:0] s_cfg_paths,
+    input wire [7:0] s_cfg_tick,
+    output wire m_tick,
     output wire [15:0] m_incarnation,
     input wire s_post_valid,
     output wire s_post_ready,
@@ -106,14 +109,22 @@ module efa_srd_sender #(
       .m_incarnation(m_incarnation)
   );
 
+  // The time continues through resets.
+  efa_srd_tick u_tick (
+      .clk(clk),
+      .rst(rst_por),
+      .s_cfg_tick(s_cfg_tick),
+      .m_tick(m_tick)
+  );
+
   efa_tx_timer #(
       .NODE_W(NODE_W),
-      .TICK_CYCLES(`EFA_TRANSPORT__TICK_CYCLES),
       .TICKS_LEFT(TICKS_LEFT)
   ) u_timer (
       .clk(clk),
       .rst_por(rst_por),
       .rst(rst),
+      .s_tick(m_tick),
       .s_set_valid(set_valid),
       .s_set_node(set_node),
       .s_set_armed(set_armed),

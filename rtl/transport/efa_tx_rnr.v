@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_tx_rnr - holds refused contexts until their back-off after RNR ends, then posts them again.
 //
-// In    s_post: new contexts to send; s_note: outcomes of packets, ends of sessions; s_ctx_used:
-//       contexts of sends that have not ended; s_popped_*: a context has left the posted ones
+// In    s_tick: the last cycle of a tick; s_post: new contexts to send; s_note: outcomes of packets,
+//       ends of sessions; s_ctx_used: contexts of sends that have not ended; s_popped_*: a context has
+//       left the posted ones
 // Out   m_post: new contexts, and those after their back-off; m_note: outcomes of contexts: those of
 //       s_note that end their context, and of each context that waits or is posted again when its
 //       session ends; m_ctx_held: these contexts
@@ -18,11 +19,11 @@
 module efa_tx_rnr #(
     parameter NODE_W = `EFA_LIMITS__NODE_W,
     parameter CTX_W = `EFA_LIMITS__MSG_W + 1,
-    parameter TICK_CYCLES = `EFA_TRANSPORT__TICK_CYCLES,
     parameter RNR_TICKS = `EFA_TRANSPORT__RNR_TICKS
 ) (
     input wire clk,
     input wire rst,
+    input wire s_tick,
     output wire m_init_done,
     input wire s_post_valid,
     output wire s_post_ready,
@@ -51,7 +52,6 @@ module efa_tx_rnr #(
   localparam [2:0] NO_END = 3'd7;
   localparam [N-1:0] A_CTX = 1;
   localparam [CTX_W-1:0] ONE = 1;
-  localparam [31:0] CYCLES = TICK_CYCLES;
   localparam [TICKS_W-1:0] FIRST = RNR_TICKS;
   localparam [TICKS_W-1:0] A_TICK = 1;
   // A word of a context: id, its limit of retries, its retries. One of a waiting context: id, node,
@@ -79,7 +79,6 @@ module efa_tx_rnr #(
   reg [N-1:0] held_q;
   reg reused_q;  // a new context has taken the number since its retries were read
   reg end_waits_q;  // the end of this context waits at the output, and stays
-  reg [31:0] cycle_q;
   reg [TICKS_W-1:0] ticks_q;
 
   wire [31:0] note_id = s_note_data[`EFA_SRD_NOTE__ID];
@@ -260,7 +259,6 @@ module efa_tx_rnr #(
       level_q <= {LEVEL_W{1'b0}};
       held_q <= {N{1'b0}};
       end_waits_q <= 1'b0;
-      cycle_q <= 32'd0;
       ticks_q <= {TICKS_W{1'b0}};
     end else begin
       state_q <= state_d;
@@ -270,8 +268,7 @@ module efa_tx_rnr #(
       end
       held_q <= (held_q & ~dropping & ~leaving) | entering;
       end_waits_q <= state_q == ST_END && scan_meets && !m_note_ready;
-      cycle_q <= cycle_q == CYCLES - 32'd1 ? 32'd0 : cycle_q + 32'd1;
-      if (cycle_q == CYCLES - 32'd1) ticks_q <= ticks_q + A_TICK;
+      if (s_tick) ticks_q <= ticks_q + A_TICK;
     end
   end
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_tx_segment - posts the packets of a long message one after the other, and joins their outcomes.
 //
-// In    s_post: new messages, and packets after RNR; s_popped_*: a context has left the posted ones;
-//       s_note: outcomes of packets and errors of this device; s_placed: responses of reads;
-//       s_ctx_used: contexts of sends that have not ended
+// In    s_tick: the last cycle of a tick; s_post: new messages, and packets after RNR; s_popped_*: a
+//       context has left the posted ones; s_note: outcomes of packets and errors of this device;
+//       s_placed: responses of reads; s_ctx_used: contexts of sends that have not ended
 // Out   m_post: packets to send; m_ctx_held: contexts of long sends that are or will be posted; m_outcome:
 //       outcomes of sends; m_more: the second and later requests of a read, before they are posted;
 //       m_responded_*: all packets of a read response have an outcome
@@ -29,11 +29,12 @@ module efa_tx_segment #(
     parameter NODE_W  = `EFA_LIMITS__NODE_W,
     parameter CTX_W   = `EFA_LIMITS__MSG_W + 1,
     parameter PACKETS = `EFA_TRANSPORT__WRITE_PACKETS,
-    parameter VISIT_CYCLES = `EFA_TRANSPORT__READ_TICKS * `EFA_TRANSPORT__TICK_CYCLES >> CTX_W,
+    parameter VISIT_TICKS = `EFA_TRANSPORT__READ_TICKS >> CTX_W,
     parameter READ_STALLS = `EFA_TRANSPORT__READ_STALLS
 ) (
     input wire clk,
     input wire rst,
+    input wire s_tick,
     input wire s_post_valid,
     output wire s_post_ready,
     input wire [`EFA_SRD_POST__W-1:0] s_post_data,
@@ -74,7 +75,7 @@ module efa_tx_segment #(
   localparam [(1<<CTX_W)-1:0] A_SEND = 1;
   localparam [COUNT_W-1:0] WHOLE = 1 << `EFA_TRANSPORT__READ_REQUEST_LOG;  // bytes of a request, but the last
   localparam [1:0] RESPONSE = `EFA_PACKET_KIND__RESPONSE;
-  localparam [31:0] VISIT = VISIT_CYCLES;
+  localparam [31:0] VISIT = VISIT_TICKS;
   localparam [STALLS_W-1:0] LAST_STALL = READ_STALLS;
   localparam [STALLS_W-1:0] A_STALL = 1;
   localparam [CTX_W-1:0] A_PLACE = 1;
@@ -97,7 +98,7 @@ module efa_tx_segment #(
   reg note_short_q;  // the outcome of a short message waits at the output
   reg [(1<<CTX_W)-1:0] held_q;
   reg [N-1:0] posted_q;
-  reg [31:0] cycle_q;
+  reg [31:0] tick_q;
   reg visit_q;
   reg [CTX_W-1:0] visit_index_q;
 
@@ -145,7 +146,8 @@ module efa_tx_segment #(
   wire [INDEX_W-1:0] event_index = pop_valid ? pop_index : note_event ? note_index
       : s_placed_valid ? placed_index : post_event ? post_index : {1'b0, visit_index_q};
   // A context without an open long message is passed over.
-  wire visit_due = cycle_q == VISIT - 32'd1 && !visit_q;
+  wire period_ends = s_tick && tick_q == VISIT - 32'd1;
+  wire visit_due = period_ends && !visit_q;
   wire visits = long_q[{1'b0, visit_index_q}] && s_ctx_used[visit_index_q];
   wire [INDEX_W-1:0] word_index = acts_q ? index_q : event_index;
 
@@ -313,7 +315,7 @@ module efa_tx_segment #(
       note_short_q <= 1'b0;
       held_q <= {1 << CTX_W{1'b0}};
       posted_q <= {N{1'b0}};
-      cycle_q <= 32'd0;
+      tick_q <= 32'd0;
       visit_q <= 1'b0;
       visit_index_q <= {CTX_W{1'b0}};
     end else begin
@@ -323,7 +325,7 @@ module efa_tx_segment #(
       note_short_q <= note_passes && !m_outcome_ready;
       held_q <= (held_q & ~freeing & ~ended) | holding;
       posted_q <= (posted_q & ~pop_bit) | post_bit;
-      cycle_q <= cycle_q == VISIT - 32'd1 ? 32'd0 : cycle_q + 32'd1;
+      if (s_tick) tick_q <= period_ends ? 32'd0 : tick_q + 32'd1;
       visit_q <= (visit_due && visits) || (visit_q && !(done && visited));
       if ((visit_due && !visits) || (done && visited)) visit_index_q <= visit_index_q + A_PLACE;
     end

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_tx_timer - counts ticks and finds peers whose time has come or whose request was served.
 //
-// In    s_set_*: when to look at a peer, or never; s_begin_*: a look at a peer begins; s_sent_*: a
+// In    s_tick: the last cycle of a tick; s_set_*: when to look at a peer, or never; s_begin_*: a look at a peer begins; s_sent_*: a
 //       peer has sent a packet, with s_sent_request one that was requested
 // Out   m_ticks: the time; m_look: a peer to look at: its time has come, a request was served, or it
 //       has sent a packet while no time is set
@@ -13,12 +13,12 @@
 
 module efa_tx_timer #(
     parameter NODE_W = 6,
-    parameter TICK_CYCLES = 16,
     parameter TICKS_LEFT = 0  // ticks until the wrap at power-on; 0: 2^24
 ) (
     input wire clk,
     input wire rst_por,
     input wire rst,
+    input wire s_tick,
     input wire s_set_valid,
     input wire [NODE_W-1:0] s_set_node,
     input wire s_set_armed,
@@ -35,12 +35,10 @@ module efa_tx_timer #(
 );
 
   localparam NODES = 1 << NODE_W;
-  localparam [31:0] CYCLES = TICK_CYCLES;
   localparam [31:0] LEFT = TICKS_LEFT;
   localparam [23:0] FIRST = 24'd0 - LEFT[23:0];
   localparam [NODE_W-1:0] ONE = 1;
 
-  reg [15:0] cycle_q;
   reg [23:0] ticks_q;
   reg [NODES-1:0] armed_q;
   reg [NODES-1:0] sent_q;
@@ -50,8 +48,6 @@ module efa_tx_timer #(
   reg read_q;  // the scan has read a time
   reg look_q;
   reg [NODE_W-1:0] look_node_q;
-
-  wire tick = cycle_q == CYCLES[15:0] - 16'd1;
 
   wire [NODES-1:0] set_node = s_set_valid ? {{NODES - 1{1'b0}}, 1'b1} << s_set_node : {NODES{1'b0}};
   wire [NODES-1:0] begin_node = s_begin_valid ? {{NODES - 1{1'b0}}, 1'b1} << s_begin_node : {NODES{1'b0}};
@@ -102,13 +98,8 @@ module efa_tx_timer #(
   );
 
   always @(posedge clk) begin
-    if (rst_por) begin
-      cycle_q <= 16'd0;
-      ticks_q <= FIRST;
-    end else begin
-      cycle_q <= tick ? 16'd0 : cycle_q + 16'd1;
-      if (tick) ticks_q <= ticks_q + 24'd1;
-    end
+    if (rst_por) ticks_q <= FIRST;
+    else if (s_tick) ticks_q <= ticks_q + 24'd1;
   end
 
   always @(posedge clk) begin

@@ -8,6 +8,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import cocotb
@@ -32,6 +33,7 @@ from tb.env.reliable_transport import ReliableTransport
 from tb.env.scoreboard import Scoreboard
 from tb.env.shown import KINDS, ShownEvents
 from tb.lib.bridge import bridge
+from tb.lib.host import SHORT_TICKS
 from tb.lib.native import PCIE_SIZES, Native, drawn_sizes
 
 # All disturbances at once: random latency, split and interleaved completions, stalls on all
@@ -191,6 +193,8 @@ class NicTest(uvm_test):
     - `shown`: the kinds of ev_* events compared in the default build (tb/env/shown.py).
     - `sizes`: (max payload size, max read request size) in bytes of all devices; without `sizes`
       each test draws its own pair from the seed.
+    - `tick`: cycles of a tick of the transport; without it each test draws a short one, so that
+      timeouts cost few cycles.
 
     The run draws from its seed the node numbers and how the hosts' CPUs combine stores.
     """
@@ -202,6 +206,7 @@ class NicTest(uvm_test):
     profile = "basic"
     interface = moderation = 0
     sizes: tuple[int, int] | None = None
+    tick: int | None = None
     knobs: dict[str, int] = {}
     shown: Sequence[str] = KINDS
     least = 20
@@ -213,17 +218,21 @@ class NicTest(uvm_test):
         self.native.start(int(cocotb.RANDOM_SEED), params.get("DEVICES", 1))
         sizes = self.sizes or drawn_sizes(int(cocotb.RANDOM_SEED), type(self).__name__)
         self.logger.info("max payload size %d, max read request size %d bytes", *sizes)
+        self.tick_cycles = self.tick or random.Random(
+            f"tick {cocotb.RANDOM_SEED} {type(self).__name__}").choice(SHORT_TICKS)  # fmt: skip
+        self.logger.info("a tick of the transport is %d cycles", self.tick_cycles)
         mps, mrrs = map(PCIE_SIZES.index, sizes)
         self.nodes = drawn_nodes(int(cocotb.RANDOM_SEED), type(self).__name__, self.native.devices)
         for device, node in enumerate(self.nodes):
             pins = {"node": node, "profile": profile_strap(self.profile), "version": self.interface,
                     "moderation": self.moderation, "mps": mps, "mrrs": mrrs,
-                    "in_log": 1, "arrive_log": 1}  # fmt: skip
+                    "tick": self.tick_cycles, "in_log": 1, "arrive_log": 1}  # fmt: skip
             self.native.knobs(device, **pins | self.knobs)
         self.straps: dict[str, Any] = {"interface": self.interface}
         memories = [self.native.memory(d) for d in range(self.native.devices)]
         models = Predictors(
-            memories, self.profile, self.nodes, self.limits, ReliableTransport, **self.straps
+            memories, self.profile, self.nodes, self.limits,
+            partial(ReliableTransport, tick_cycles=self.tick_cycles), **self.straps,
         )
         for predictor in models.devices:
             predictor.device.set_msix(True, False)
@@ -246,6 +255,7 @@ class NicTest(uvm_test):
         for backend in backends:
             backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
             backend.built_with(self.params)
+            backend.tick_cycles = self.tick_cycles
         self.logger.info(f"store buffer {backends[0].store_buffer}")
         seed = int(cocotb.RANDOM_SEED)
         own = type(self).sequence

@@ -18,7 +18,7 @@ import cocotb
 from efa_cosim.boundary.backend import profile_strap
 from tb.env.iommu import IommuDriver, LiveMemory
 from tb.lib.bridge import bridge
-from tb.lib.host import InnerLink, RtlBackend
+from tb.lib.host import SHORT_TICKS, InnerLink, RtlBackend
 from tb.lib.native import PCIE_SIZES, Native, drawn_sizes
 
 if TYPE_CHECKING:
@@ -78,12 +78,14 @@ async def race(
     dut: Any, work: Callable[..., Any], live: type[LiveMemory] = LiveMemory, /,
     devices: int = 1, **knobs: int,
 ) -> None:  # fmt: skip
-    """Runs work on the devices without comparison; `knobs` set the timing of host and network."""
+    """Runs work on the devices without comparison; `knobs` set the timing of host and network. The
+    ticks of the transport are short."""
     seed = int(cocotb.RANDOM_SEED)
     native = Native(dut)
     mps, mrrs = map(PCIE_SIZES.index, drawn_sizes(seed, str(sorted(knobs))))
     # Without RNR retry, as in NicTest.
-    native.start(seed, devices, mps=mps, mrrs=mrrs, **{"profile": profile_strap("basic"), **knobs})
+    own = {"profile": profile_strap("basic"), "tick": SHORT_TICKS[seed % len(SHORT_TICKS)], **knobs}
+    native.start(seed, devices, mps=mps, mrrs=mrrs, **own)
     for device in range(devices):
         native.knobs(device, node=1 + device)
     backends = raced(native, os.environ["EFA_SIM"], live)
@@ -91,5 +93,6 @@ async def race(
     for backend in backends:
         backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
         backend.built_with(params)
+        backend.tick_cycles = own["tick"]
     await bridge(work)(backends, random.Random(seed))
     native.check()

@@ -27,6 +27,7 @@ from efa_cosim.device.link import MAX_RNR_RETRY
 from efa_cosim.device.rdma import Transfer
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import PktHdrFields, SrdAckFields, SrdHdrFields
+from efa_cosim.layouts.layout import Constants
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK, number_distance, psn_distance
 from tb.env.difference import Where, differs, not_due
@@ -53,7 +54,6 @@ _BAD_STATUS = int(defs.IoCompStatus.REMOTE_ERROR_BAD_STATUS)
 BY_SENDER = (defs.TransportAnomaly.SESSION, defs.TransportAnomaly.PSN)
 _WINDOW = 1 << defs.TRANSPORT.psn_window_w
 _PATHS = 1 << defs.TRANSPORT.paths_w
-_QUIET_CYCLES = defs.TRANSPORT.quiet_ticks * defs.TRANSPORT.tick_cycles
 _NODES = 1 << defs.LIMITS.node_w
 _HEADER = defs.SrdHdr.SIZE
 
@@ -113,7 +113,7 @@ class _Receiver(Endpoint):
 
     def begin_quiet(self, now: int) -> None:
         """Begins the time after a reset."""
-        self._quiet_until = now + _QUIET_CYCLES
+        self._quiet_until = now + self._quiet_cycles
 
     def reply(self, packet: bytes) -> None:
         """Takes note of a reply without state; the outcomes have all others."""
@@ -125,8 +125,11 @@ class _Receiver(Endpoint):
 class ReliableTransport:
     """Compares and delivers the packets of devices with the reliable transport."""
 
-    def __init__(self, devices: Sequence[Predictor]) -> None:
+    def __init__(
+        self, devices: Sequence[Predictor], tick_cycles: int = defs.TRANSPORT.tick_cycles
+    ) -> None:
         self._devices = devices
+        self._constants = Constants({**defs.TRANSPORT, "tick_cycles": tick_cycles})
         self._clock = _Clock()
         self._receivers = [self._receiver(device) for device in range(len(devices))]
         # Accepted packets that the device has not reported, by opcode, sender and receiver.
@@ -150,6 +153,7 @@ class ReliableTransport:
             lambda packet: self._execute(device, packet),
             datagram=lambda packet: self._receive_datagram(device, packet),
             anomaly=lambda cause, packet: self._malformed(device, cause, packet),
+            constants=self._constants,
         )  # fmt: skip
 
     def _late_packets(self, device: int) -> LatePackets:
@@ -587,8 +591,7 @@ class ReliableTransport:
         self._doubtful[device].clear()
 
     def done(self, device: int, cycle: int) -> None:
-        """Begins the quiet time again: a device counts it from the end of the reset."""
-        self._receivers[device].begin_quiet(cycle)
+        """Does nothing: the quiet time began when the device had cancelled its work."""
 
     def outstanding(self, device: int) -> list[str]:
         """Returns texts of unreported arrivals, and of packets without an acknowledgement."""

@@ -70,6 +70,7 @@ def open_simulator(
                 for device, number in enumerate(numbers)}  # fmt: skip
     for backend in backends.values():
         backend.built_with(build)
+        backend.tick_cycles = knobs.get("tick", backend.tick_cycles)
     if network is None:
         return backends[node_id] if nodes == 1 else list(backends.values())
     found: list[Backend] = []

@@ -52,6 +52,10 @@ LOOK_CYCLES = 40_000
 # device's completion timeout, and the retransmission timeouts of four losses in a row before a
 # first measurement.
 DEAD_CYCLES = 8 * TRANSPORT.rto_initial * TRANSPORT.tick_cycles + 100_000
+# Cycles of a tick of the transport in tests that do not measure time: a timeout costs few cycles.
+# The first one of a session lasts 32,768 cycles at least, longer than a message and its
+# acknowledgement need on a rough host.
+SHORT_TICKS = 2, 3
 # Upper bound of each wait. Traffic of the longest test ends well before this. A device that never
 # becomes idle must fail with a reason before the simulator's own limit ends the test.
 WAIT_CYCLES = 1_000_000

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import cycle
 
@@ -52,6 +52,15 @@ async def hold(
     await until(dut, high(getattr(dut, ready)), f"{ready} for {valid}", cycles)
     zero(dut, valid)
     return first, cycle()
+
+
+async def ticks(dut: Any, cycles: int) -> None:
+    """Drives `s_tick` for ever: high in the last cycle of each tick of so many cycles."""
+    while True:
+        drive(dut, s_tick=int(cycles == 1))
+        await ClockCycles(dut.clk, max(cycles - 1, 1))
+        drive(dut, s_tick=1)
+        await RisingEdge(dut.clk)
 
 
 class Level:

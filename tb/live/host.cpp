@@ -147,6 +147,7 @@ void Host::drive_constants(const Pins &pins) const {
     pins.lane<u8>(top.s_cfg_interface, 0);
     pins.lane<u16>(top.s_cfg_moderation, 0);
     pins.lane<u8>(top.s_cfg_paths, paths_);
+    pins.lane<u8>(top.s_cfg_tick, EFA_TRANSPORT__TICK_CYCLES);
     pins.lane<u32>(top.s_cfg_keep_alive, 0);
     pins.lane<u16>(top.s_aenq_group, EFA_ADMIN_AENQ_GROUP__KEEP_ALIVE);
     pins.lane<u16>(top.s_aenq_syndrome, 0);

@@ -93,7 +93,7 @@ void Bench::step(const Shown *seen, Driven *drive) {
         pins.cnt_run = knobs.cnt_run, pins.cnt_clear = knobs.cnt_clear;
         pins.cnt_index = knobs.cnt_index;
         pins.version = knobs.version, pins.moderation = knobs.moderation;
-        pins.paths = knobs.paths;
+        pins.paths = knobs.paths, pins.tick = knobs.tick;
         pins.keep_alive = knobs.keep_alive;
         const Shown &out = seen[device];
         active |= out.ev_valid != 0 || out.mcpl_valid || out.rd_valid || out.wr_valid ||

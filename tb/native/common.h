@@ -55,7 +55,7 @@ class Digest {
 // Every share is of 65536, every time in cycles, every rate in bytes per 256 cycles (0: no limit).
 #define EFA_KNOBS(X)                                                                             \
     X(bme, 1) X(mps, 2) X(mrrs, 2) X(msix_enable, 1) X(msix_fmask, 0) X(profile, 0) X(node, 1)    \
-    X(version, 0) X(keep_alive, 0) X(moderation, 0) X(paths, 255)                                \
+    X(version, 0) X(keep_alive, 0) X(moderation, 0) X(paths, 255) X(tick, 16)                    \
     X(msi_low, 0xfee00000) X(msi_high, 0xfeefffff)                                               \
     X(mmio_gap, 0) X(mmio_gap_max, 8) X(mmio_accept_max, 64) X(mmio_init_max, 16384)             \
     X(mcpl_stall, 0)                                                                             \

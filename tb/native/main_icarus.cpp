@@ -98,6 +98,7 @@ class Port {
     X(s_cfg_bme) X(s_cfg_flr) X(s_cfg_mps) X(s_cfg_mrrs) X(s_cfg_msix_enable)  \
     X(s_cfg_msix_fmask) X(s_cfg_node_id) X(s_cfg_profile)                          \
     X(s_cfg_interface) X(s_cfg_keep_alive) X(s_cfg_moderation) X(s_cfg_paths)      \
+    X(s_cfg_tick)                                                                  \
     X(s_aenq_valid) X(s_aenq_group) X(s_aenq_syndrome) X(s_aenq_data)              \
     X(s_mmio_valid) X(s_mmio_write) X(s_mmio_bar) X(s_mmio_addr)                \
     X(s_mmio_be) X(s_mmio_data) X(s_mmio_tag) X(m_mmio_cpl_ready)             \
@@ -201,6 +202,7 @@ void drive(int d) {
     port.s_cfg_interface.set(d, 8, v.version);
     port.s_cfg_moderation.set(d, 16, v.moderation);
     port.s_cfg_paths.set(d, 8, v.paths);
+    port.s_cfg_tick.set(d, 8, v.tick);
     port.s_cfg_keep_alive.set(d, 32, v.keep_alive);
     port.s_aenq_valid.set(d, 1, v.aenq_valid);
     if (v.aenq_new) {

@@ -217,6 +217,7 @@ class Simulation {
             set<u8>(top_->s_cfg_interface, d, v.version);
             set<u16>(top_->s_cfg_moderation, d, v.moderation);
             set<u8>(top_->s_cfg_paths, d, v.paths);
+            set<u8>(top_->s_cfg_tick, d, v.tick);
             set<u32>(top_->s_cfg_keep_alive, d, v.keep_alive);
             set_bit(top_->s_aenq_valid, d, v.aenq_valid);
             if (v.aenq_new) {

@@ -32,7 +32,7 @@ struct Shown {
 struct Driven {
     bool bme = true, flr = false, msix_enable = true, msix_fmask = false;
     u8 mps = 2, mrrs = 2;
-    u8 profile = 0, version = 0, paths = 255;
+    u8 profile = 0, version = 0, paths = 255, tick = 16;
     u16 node = 0, moderation = 0;
     u32 keep_alive = 0;
     bool aenq_valid = false;

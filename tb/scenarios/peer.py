@@ -12,12 +12,11 @@ from efa_cosim.transport.packets import BITMAP_BYTES
 SILENT = 20  # a node that never responds
 _OPCODE = defs.PktOpcode
 _WINDOW = 1 << defs.TRANSPORT.psn_window_w
-_QUIET_CYCLES = defs.TRANSPORT.quiet_ticks * defs.TRANSPORT.tick_cycles
 
 
 def await_quiet_end(backend: Any) -> None:
     """Waits until the device takes packets of peers that do not know its incarnation."""
-    backend.pause(_QUIET_CYCLES)
+    backend.pause(defs.TRANSPORT.quiet_ticks * backend.tick_cycles)
 
 
 class Peer:

@@ -10,7 +10,7 @@ from efa_cosim.host.driver_objects import Access
 from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node
 from efa_cosim.host.queue_pair import RdmaWr, Sge
 from efa_cosim.layouts.defs import AdminGetStatsType
-from tb.scenarios.reliable import PATIENCE, RNR_CYCLES, STATE, STATUS, nodes_of
+from tb.scenarios.reliable import PATIENCE, STATE, STATUS, back_off, nodes_of
 
 if TYPE_CHECKING:
     from random import Random
@@ -247,7 +247,7 @@ def not_ready(backends: tuple[Backend, Backend], rng: Random) -> None:
     assert (first["wr_id"][0], first["status"][0]) == (free, STATUS.OK)
     del patient.open[free]
     assert set(hasty.finish().values()) == {STATUS.REMOTE_ERROR_RNR}
-    near.driver.pause(rng.randrange(2 * RNR_CYCLES))
+    near.driver.pause(back_off(backends[0], rng))
     patient.receive(3)
     assert set(patient.finish().values()) == {STATUS.OK}
     patient.take_immediates()

@@ -14,7 +14,7 @@ from efa_cosim.host.queue_pair import RdmaWr, Sge, meta_desc
 from efa_cosim.host.verbs import gid_of
 from efa_cosim.layouts import defs
 from tb.scenarios.rdma_load import ALL, INLINE
-from tb.scenarios.reliable import PATIENCE, RNR_CYCLES, STATE, STATUS, nodes_of
+from tb.scenarios.reliable import PATIENCE, STATE, STATUS, back_off, nodes_of
 
 if TYPE_CHECKING:
     from random import Random
@@ -357,7 +357,7 @@ def not_ready(backends: Sequence[Any], rng: Random, rounds: int = 2) -> None:
                 pair.rdma(rng.choice((READ, WRITE)), rng.choice(SIZES))
         for pair in (hasty, back):
             pair.finish()
-        backends[0].pause(rng.randrange(2 * RNR_CYCLES))
+        backends[0].pause(back_off(backends[0], rng))
         patient.receive(len(sizes))
         patient.finish()
         settle(backends, (patient, hasty, back))

@@ -13,6 +13,8 @@ from efa_cosim.layouts import defs
 if TYPE_CHECKING:
     from random import Random
 
+    from efa_cosim.boundary.backend import Backend
+
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
 SIZES = (0, 1, 31, 32, 33, 63, 64, 65, 97, 255, 1000, 2048, 4096, 8192)
 # A slot holds the largest message and the bytes before a received datagram.
@@ -21,8 +23,7 @@ SLOTS = 12
 RECEIVES_AT = SLOTS * SLOT_BYTES
 # Upper bounds of the cycles from the posting of messages to an end.
 PAUSES = 150, 500, 2000, 6000
-RNR_CYCLES = defs.TRANSPORT.rnr_ticks * defs.TRANSPORT.tick_cycles
-# Losses in a row double the timeout; the first one is 262,144 cycles.
+# Losses in a row double the timeout; the first one is 262,144 cycles at most.
 PATIENCE = {"timeout_cycles": 40_000_000}
 
 
@@ -75,6 +76,11 @@ class Stream:
             assert self.target.buffer.read(at, len(data)) == data, f"message {number} is corrupted"
             self.arrived.append(number)
             self.slots.append(slot)
+
+
+def back_off(backend: Backend, rng: Random) -> int:
+    """Draws cycles in which a refused message waits, or is sent again and refused again."""
+    return rng.randrange(2 * defs.TRANSPORT.rnr_ticks * backend.tick_cycles)
 
 
 def poll(out: Stream, into: Stream, count: int = 0, without: Collection[int] = ()) -> None:
@@ -297,7 +303,7 @@ def not_ready(backends: Sequence[Any], rng: Random, rounds: int = 3) -> None:
             hasty.send(slot)
         nodes[0].context.enter_kernel()
         poll_sends(hasty, other)
-        backends[0].pause(rng.randrange(2 * RNR_CYCLES))
+        backends[0].pause(back_off(backends[0], rng))
         assert len(patient.ended) < len(patient.sent)
         patient.post_receives()
         poll_sends(patient, back)

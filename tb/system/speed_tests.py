@@ -159,6 +159,7 @@ class TrafficOnAllQueues(NicTest):
     """bench.speed.traffic"""
 
     sizes = 512, 512
+    tick = defs.TRANSPORT.tick_cycles
     shown = ()
     knobs = {"ev_mask": sum(1 << int(defs.Ev[name]) for name in ("RX_LAST", "RESET"))}
 

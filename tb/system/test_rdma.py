@@ -9,6 +9,7 @@ import pytest
 from efa_cosim.backends import open_backend
 from efa_cosim.fabric.description import parse_fabric
 from efa_cosim.layouts.defs import IoCompStatus as STATUS
+from tb.lib.host import SHORT_TICKS
 from tb.scenarios import rdma_load
 
 FABRIC = """
@@ -26,7 +27,7 @@ def run(sim, text, pair, scenario):
     """Runs a scenario between two nodes of a fabric; returns its result."""
     # Packets of an operation have 8,192 bytes with the one profile, 4,096 with the other.
     profile = "recorded" if pair == "two simulated" else "default"
-    devices = open_backend(sim, fabric=parse_fabric(text), profile=profile)
+    devices = open_backend(sim, fabric=parse_fabric(text), profile=profile, tick=SHORT_TICKS[0])
     with devices[0]:
         return scenario([devices[place] for place in PAIRS[pair]], Random(7))
 

@@ -112,7 +112,10 @@ async def a_reset_waits_for_packets(dut: Any) -> None:
 @cocotb.test(timeout_time=40, timeout_unit="ms")
 async def late_reads_are_reported_by_tag(dut: Any) -> None:
     """bringup.late_reads"""
-    await race(dut, wires.late_reads_have_their_tags, rd_late=LATE)
+    # A timeout before the late completion would read the payload again.
+    await race(
+        dut, wires.late_reads_have_their_tags, rd_late=LATE, tick=defs.TRANSPORT.tick_cycles
+    )
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")

@@ -65,7 +65,7 @@ async def register_reads(dut):
     for name in (
         "m_dma_wr_ready", "m_dma_rd_ready", "m_net_ready", "s_mmio_valid", "s_dma_rd_cpl_valid",
         "s_net_valid", "s_cfg_flr", "s_cfg_profile", "s_cfg_msix_fmask", "s_cfg_interface",
-        "s_cfg_keep_alive", "s_cfg_moderation", "s_cfg_paths",
+        "s_cfg_keep_alive", "s_cfg_moderation", "s_cfg_paths", "s_cfg_tick",
     ):  # fmt: skip
         getattr(dut, name).value = 0
     for name, value in (("bme", 1), ("msix_enable", 1), ("mps", 2), ("mrrs", 2), ("node_id", 1)):

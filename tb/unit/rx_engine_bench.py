@@ -61,6 +61,7 @@ class Bench:
         dut.rst.value = 1
         dut.s_quiesce.value = 0
         dut.s_cfg_node_id.value, dut.s_cfg_paths.value = NODE, PATHS
+        dut.s_cfg_tick.value = TRANSPORT.tick_cycles
         dut.s_cfg_mps_log.value, dut.s_cfg_profile.value = 9, 1
         dut.m_placed_ready.value = dut.m_request_ready.value = 1
         self.incarnation = self.session = 0x123

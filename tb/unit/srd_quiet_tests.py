@@ -7,12 +7,15 @@ from cocotb.triggers import RisingEdge
 from tb.lib.stream import rng_for, start_clock
 from tb.lib.waits import drive
 
+TICK_CYCLES = 5
+
 
 class RefModel:
     """Models the quiet time; checks the output at each edge outside of a reset."""
 
     def __init__(self, dut):
-        self.dut, self.cycles = dut, int(dut.CYCLES.value)
+        self.dut, self.cycles = dut, int(dut.TICKS.value) * TICK_CYCLES
+        drive(dut, s_cfg_tick=TICK_CYCLES)
         self.left, self.is_power_on, self.ends = 0, False, 0
 
     async def step(self, rst=0, rst_por=0, cycles=1):

@@ -227,6 +227,7 @@ class Bench:
     def _ports(self, gaps, note_stalls):
         dut = self.dut
         zero(dut, "s_cfg_paths", "s_ended", "s_purge")
+        dut.s_cfg_tick.value = TRANSPORT.tick_cycles
         self.pins = Bundles(dut, s_post=INTERNAL.srd_post, m_send=INTERNAL.srd_send,
                             s_gone=INTERNAL.srd_gone, m_note=INTERNAL.srd_note)  # fmt: skip
         fields = ["again", "node", "id", "part", "kind", "rnr_retry", "last", "waits"]

@@ -148,6 +148,7 @@ class Bench:
             getattr(dut, name).value = 0
         dut.qpc_rd_data.value = 0
         dut.s_cfg_node_id.value, dut.s_cfg_paths.value = NODE, PATHS
+        dut.s_cfg_tick.value = TRANSPORT.tick_cycles
         dut.s_cfg_profile.value, dut.s_cfg_mrrs_log.value = 1, 9
         dut.rst.value = dut.rst_por.value = 1
         start_clock(dut.clk)

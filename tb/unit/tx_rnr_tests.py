@@ -20,10 +20,11 @@ from tb.lib.stream import (
     rng_for,
 )
 from tb.lib.timing import timing
-from tb.lib.waits import drive, high, rises, until, zero
+from tb.lib.waits import drive, high, rises, ticks, until, zero
 
 RNR = IoCompStatus.REMOTE_ERROR_RNR
 NO_END = 7  # of rnr_retry
+TICK_CYCLES = 3
 KINDS = list(PacketKind)
 POST, NOTE = INTERNAL.srd_post, INTERNAL.srd_note
 SEEN = 4  # cycles after which an event at an input has its effect on a valid that is not up
@@ -70,7 +71,7 @@ class Bench:
         self.dut, self.rng = dut, rng_for(name)
         self.width = int(dut.CTX_W.value)
         self.count, self.nodes = 1 << self.width, 1 << int(dut.NODE_W.value)
-        self.tick, self.first = int(dut.TICK_CYCLES.value), int(dut.RNR_TICKS.value)
+        self.tick, self.first = TICK_CYCLES, int(dut.RNR_TICKS.value)
         # Reading many bits takes long: those of many contexts are not checked in each cycle.
         self.held_each = 1 if self.count < 99 else 16
         self.most = timing("efa_tx_rnr", "again").latency + self.held_each - 1
@@ -85,6 +86,7 @@ class Bench:
         self.forget()
 
     async def start(self):
+        cocotb.start_soon(ticks(self.dut, self.tick))
         await clock_and_reset(self.dut)
         await until(self.dut, high(self.dut.m_init_done))
         cocotb.start_soon(self._watch())

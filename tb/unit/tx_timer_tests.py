@@ -6,9 +6,10 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import POWER_ON, StreamMonitor, clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import drive, high, pulse, until, zero
+from tb.lib.waits import drive, high, pulse, ticks, until, zero
 
 TICKS = 0xFFFFFF
+TICK_CYCLES = 5
 
 
 class Bench:
@@ -19,12 +20,13 @@ class Bench:
         self.nodes = 1 << int(dut.NODE_W.value)
         # The specified cycles are those of 64 peers.
         self.scan = timing("efa_tx_timer", "scan").latency - 64 + self.nodes
-        self.tick = int(dut.TICK_CYCLES.value)
-        zero(dut, "s_set_valid", "s_set_node", "s_set_armed", "s_set_ticks", "s_begin_valid",
-             "s_begin_node", "s_sent_valid", "s_sent_node", "s_sent_request")  # fmt: skip
+        zero(dut, "s_tick", "s_set_valid", "s_set_node", "s_set_armed", "s_set_ticks",
+             "s_begin_valid", "s_begin_node", "s_sent_valid", "s_sent_node",
+             "s_sent_request")  # fmt: skip
         self.looks = StreamMonitor(dut, "m_look", stalls or (lambda: self.held), ["node"])
 
     async def start(self):
+        cocotb.start_soon(ticks(self.dut, TICK_CYCLES))
         await clock_and_reset(self.dut, resets=POWER_ON)
 
     @property
@@ -62,17 +64,21 @@ class Bench:
 
 @cocotb.test()
 async def ticks_count_through_resets(dut):
-    """transport.tx_timer.ticks: The ticks count from power-on, through a reset and over their
-    wrap."""
+    """transport.tx_timer.ticks: The ticks are counted from power-on, through a reset and over
+    their wrap."""
     bench = Bench(dut, "ticks")
     start_at = -int(dut.TICKS_LEFT.value)
     drive(dut, rst_por=1, rst=1)
     await clock_and_reset(dut, resets=POWER_ON)
     # The last edge has sampled the first cycle without reset.
-    for passed in range(60 * bench.tick):
-        drive(dut, rst=int(passed in (5, 6) or 300 < passed < 320))
+    counted = 0
+    for passed in range(300):
+        tick = bench.rng.random() < 0.5
+        drive(dut, s_tick=int(tick), rst=int(passed in (5, 6) or 200 < passed < 220))
         await RisingEdge(dut.clk)
-        assert bench.now == start_at + (passed + 1) // bench.tick & TICKS, passed
+        assert bench.now == start_at + counted & TICKS, passed
+        counted += tick
+    assert counted > 60
     drive(dut, rst_por=1, rst=1)
     await ClockCycles(dut.clk, 3)
     assert bench.now == start_at & TICKS
@@ -85,7 +91,7 @@ async def a_time_comes(dut):
     bench = Bench(dut, "time")
     await bench.start()
     for node in (0, bench.nodes - 1, 1):
-        when = bench.now + 3 + (2 * bench.scan) // bench.tick & TICKS
+        when = bench.now + 3 + (2 * bench.scan) // TICK_CYCLES & TICKS
         await bench.set(node, when)
         while bench.now != when:
             assert not bench.looks.beats

@@ -142,7 +142,7 @@ UNITS: dict[str, Unit] = {
     "tx_recall": Unit("efa_tx_recall", [{"CTX_W": 6, "READS_W": 5}, {"QPN_W": 10}]),
     "tx_window": Unit("efa_tx_window", [{"WINDOW_W": 4}, {}]),
     "ack_join": Unit("efa_ack_join", [{}, {"NODE_W": 2, "REFUSALS_LOG2": 3}]),
-    "tx_timer": Unit("efa_tx_timer", [{"NODE_W": 2, "TICK_CYCLES": 5, "TICKS_LEFT": 40}, {}]),
+    "tx_timer": Unit("efa_tx_timer", [{"NODE_W": 2, "TICKS_LEFT": 40}, {}]),
     "rx_window": Unit("efa_rx_window", [{}, {"WINDOW_W": 4, "NODE_W": 2, "READS": 1}]),
     "rx_outcome": Unit("efa_rx_outcome", [{}, {"WINDOW_W": 4, "NODE_W": 2}]),
     "ack_build": Unit(
@@ -190,18 +190,18 @@ UNITS: dict[str, Unit] = {
     "tx_rnr": Unit(
         "efa_tx_rnr",
         [
-            {"CTX_W": 4, "NODE_W": 2, "TICK_CYCLES": 4, "RNR_TICKS": 20},
-            {"TICK_CYCLES": 3, "RNR_TICKS": 25},
-            {"CTX_W": 5, "TICK_CYCLES": 1, "RNR_TICKS": 90},
+            {"CTX_W": 4, "NODE_W": 2, "RNR_TICKS": 27},
+            {"RNR_TICKS": 25},
+            {"CTX_W": 5, "RNR_TICKS": 30},
         ],
         long=True,
     ),
     "tx_segment": Unit(
         "efa_tx_segment",
         [
-            {"CTX_W": 4, "NODE_W": 2, "PACKETS": 3, "VISIT_CYCLES": 100, "READ_STALLS": 3},
+            {"CTX_W": 4, "NODE_W": 2, "PACKETS": 3, "VISIT_TICKS": 25, "READ_STALLS": 3},
             {},
-            {"CTX_W": 5, "PACKETS": 1, "VISIT_CYCLES": 30},
+            {"CTX_W": 5, "PACKETS": 1, "VISIT_TICKS": 10},
         ],
         long=True,
     ),
@@ -215,7 +215,8 @@ UNITS: dict[str, Unit] = {
     "read_table": Unit("efa_read_table", [{}, {"CTX_W": 4}]),
     "rx_free": Unit("efa_rx_free", [{}, {"SLOT_W": 6}]),
     "srd_fields": Unit("efa_srd_fields", [{}, {"WINDOW_W": 4, "NODE_W": 2}]),
-    "srd_quiet": Unit("efa_srd_quiet", [{"CYCLES": 20}]),
+    "srd_quiet": Unit("efa_srd_quiet", [{"TICKS": 4}]),
+    "srd_tick": Unit("efa_srd_tick"),
     "net_rx": Unit("efa_net_rx"),
     "net_tx": Unit("efa_net_tx"),
     "rx_scatter": Unit("efa_rx_scatter"),

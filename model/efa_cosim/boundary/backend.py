@@ -54,6 +54,7 @@ class Backend(ABC):
     - `store_buffer`: how the CPUs of this host combine stores, a `StoreBuffer` or its text
     - `sq_host`: True if the device fetches send WQEs from host memory (build option SQ_HOST); host
       software cannot discover it
+    - `tick_cycles`: device cycles of a tick of the transport's timers; not discoverable either
     """
 
     name = "backend"
@@ -63,6 +64,7 @@ class Backend(ABC):
     store_buffer: Any = "ideal"
     # The device fetches send WQEs from host memory (build option SQ_HOST); not discoverable.
     sq_host = False
+    tick_cycles: int = defs.TRANSPORT.tick_cycles
 
     @abstractmethod
     def stores(self, items: Iterable[Store]) -> None:
