@@ -65,8 +65,8 @@ class Digest {
     X(wr_stall, 0) X(wr_latency_min, 60) X(wr_latency_max, 60) X(wr_rate, 0) X(wr_hold, 0)       \
     X(net_stall, 0) X(net_gap, 0) X(net_latency_min, 50) X(net_latency_max, 50) X(net_rate, 0)   \
     X(net_loss, 0) X(net_dup, 0) X(net_reorder, 0) X(net_reorder_max, 500) X(net_peer, 0)        \
-    X(net_far, 0) X(ev_mask, 0xffffffff) X(log_data, 1) X(ev_log, 1) X(pin_mask, 0)              \
-    X(in_log, 0) X(arrive_log, 0) X(cnt_run, 0) X(cnt_clear, 0) X(cnt_index, 0)
+    X(net_peers, 1) X(net_far, 0) X(ev_mask, 0xffffffff) X(log_data, 1) X(ev_log, 1)             \
+    X(pin_mask, 0) X(in_log, 0) X(arrive_log, 0) X(cnt_run, 0) X(cnt_clear, 0) X(cnt_index, 0)
 
 struct Knobs {
 #define EFA_KNOB_MEMBER(name, value) u64 name = value;
@@ -136,7 +136,7 @@ enum PacketFate : u32 {
     kLost = 2,
     kDuplicated = 3,
     kReordered = 4,
-    kPeerResponse = 5,  // by the peer of knob net_peer
+    kPeerResponse = 5,  // by a peer: net_peers nodes from net_peer on
 };
 
 // Kinds of host requests; tb/lib/native.py has the same layout.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connects the packet streams of the devices: routes by destination node, delays, loses, reorders.
 #pragma once
+#include <deque>
 #include <map>
+#include <utility>
 
 #include "common.h"
 
@@ -27,8 +29,17 @@ class Fabric {
     void route(int device, const std::vector<u8> &packet);
     void queue(int device, u64 due, const std::vector<u8> &packet);
     void respond(int device, u64 due, const std::vector<u8> &packet);
+    void answer(int device, u64 due, const std::vector<u8> &request);
     std::vector<u8> acknowledged(int device, const std::vector<u8> &packet);
 
+    // A peer (knobs net_peer, net_peers): session and next PSN of the device, incarnation of the
+    // device, PSN of its next read response.
+    struct Peer {
+        u64 session = 0;
+        u32 next_psn = 0;
+        u64 incarnation = 0;
+        u32 response_psn = 0;
+    };
     struct Side {
         Rng rng{0};
         std::vector<u8> gathering;
@@ -42,9 +53,13 @@ class Fabric {
         u64 entered = 0;
         bool busy = false, first = false;
         u64 last_due = 0;
-        u64 session = 0;  // of the sender, at the peer of knob net_peer
-        u32 next_psn = 0;
+        std::map<u64, Peer> peers;  // by node
+        // Read responses of peers, by the first cycle of arrival.
+        std::deque<std::pair<u64, std::vector<u8>>> responses;
     };
+    // The peer to which a packet of a device goes.
+    Peer &peer(int device, const std::vector<u8> &packet);
+
     Bench &bench_;
     Side side_[kMaxDevices];
 };

@@ -23,6 +23,7 @@ from tb.perf.queues import (
     PEER,
     QKEY,
     RECEIVE_ENTRY,
+    Buffer,
     Completions,
     PerfError,
     Queue,
@@ -36,7 +37,7 @@ FIRST, LAST = 1, 2
 PORTS = ("s_mmio", "m_dma_rd", "s_dma_rd_cpl", "m_dma_wr", "m_net", "s_net")
 AGREE = 0.01
 STARTS = 64  # messages with which the window of a rate may begin
-HEAD = defs.SrdHdr.SIZE
+HEAD, RDMA = defs.SrdHdr.SIZE, defs.PktRdma.SIZE
 ANOMALIES = ("anomaly_host", "anomaly_admin", "anomaly_net", "qperr")
 CHECKED_EVENTS = ("db", "llq", "tx_first", "cqe", *ANOMALIES)
 EVENT_MASK = sum(1 << int(defs.Ev[name.upper()]) for name in CHECKED_EVENTS)
@@ -72,11 +73,21 @@ class Seen:
         """Returns the cycles of the first flit of each data packet that left."""
         return self._first_flits(host.PIN_OUT)
 
+    def first_flits_in(self) -> np.ndarray:
+        """Returns the cycles of the first flit of each data packet that came."""
+        return self._first_flits(host.PIN_IN)
+
+    def last_flits_in(self) -> np.ndarray:
+        """Returns the cycles of the last flit of each data packet that came."""
+        flits = self.port(host.PIN_IN)
+        starts = np.flatnonzero(flits["b"] & FIRST)
+        ends = np.flatnonzero(flits["b"] & LAST)
+        return flits["cycle"][ends[_is_data(flits[starts])]]
+
     def _first_flits(self, port: int) -> np.ndarray:
         flits = self.port(port)
         starts = (flits["b"] & FIRST) != 0
-        data = (flits["a"] & 0xFF) != int(defs.PktOpcode.SRD_ACK)
-        return flits["cycle"][starts & data]
+        return flits["cycle"][starts & _is_data(flits)]
 
     def completion_times(self, cqs: Iterable[Completions]) -> np.ndarray:
         """Returns the cycles of the CQE writes of some CQs, once per CQE in a beat."""
@@ -200,8 +211,24 @@ class Seen:
 
         The sequence numbers have no gap. `payloads` returns rows of (queue, numbers).
         """
-        records, parts = self.packets
-        parts = [part for part in parts if part[0] == int(defs.PktOpcode.SRD_SEND)]
+        heads, rows = self._sent(defs.PktOpcode.SRD_SEND)
+        total = sum(queue.sent for queue in queues)
+        if len(heads) != total or (heads["dst_node"] != dest_node).any():
+            raise PerfError(f"{len(heads)} messages left, {total} were posted")
+        if (heads["qkey"] != QKEY).any() or (heads["src_node"] != NODE).any():
+            raise PerfError("a header is wrong")
+        for queue in queues:
+            mine = rows[heads["src_qpn"] == queue.number]
+            if not np.array_equal(mine, payloads(queue, np.arange(queue.sent))):
+                raise PerfError(f"queue {queue.number}: payload on the wire differs")
+
+    def _sent(self, opcode: defs.PktOpcode) -> tuple[np.ndarray, np.ndarray]:
+        """Returns headers of the packets of an opcode, and rows of the bytes behind them.
+
+        The packets have one size and sequence numbers from 0 without a gap.
+        """
+        _, parts = self.packets
+        parts = [part for part in parts if part[0] == int(opcode)]
         sizes = {len(part) for part in parts}
         if len(sizes) != 1:
             raise PerfError(f"packets of {sorted(sizes)} bytes")
@@ -209,15 +236,63 @@ class Seen:
         heads = rows[:, :HEAD].copy().view(defs.SrdHdr.DTYPE)[:, 0]
         if not np.array_equal(heads["psn"], np.arange(len(heads))):
             raise PerfError("sequence numbers have holes")
-        total = sum(queue.sent for queue in queues)
-        if len(heads) != total or (heads["dst_node"] != dest_node).any():
-            raise PerfError(f"{len(heads)} messages left, {total} were posted")
-        if (heads["qkey"] != QKEY).any() or (heads["src_node"] != NODE).any():
+        return heads, rows[:, HEAD:]
+
+    def check_rdma_sent(
+        self,
+        opcode: defs.PktOpcode,
+        queues: Sequence[Queue],
+        each: int,
+        size: int,
+        r_key: int,
+        places: Callable[[Queue, np.ndarray], np.ndarray],
+        payloads: Callable[[Queue, np.ndarray], np.ndarray],
+    ) -> None:
+        """Checks that each byte of `each` operations of `size` bytes of every queue left once.
+
+        `r_key` is that of each packet. `places` returns the first byte of packets in the operations
+        of a queue, from (queue, RDMA headers); `payloads` returns rows of (queue, numbers).
+        """
+        heads, rest = self._sent(opcode)
+        rdma = rest[:, :RDMA].copy().view(defs.PktRdma.DTYPE)[:, 0]
+        rows = rest[:, RDMA:]
+        key = 0 if opcode == defs.PktOpcode.READ_RESPONSE else QKEY
+        if (heads["qkey"] != key).any() or (heads["src_node"] != NODE).any():
             raise PerfError("a header is wrong")
+        if (heads["dst_node"] != PEER).any():
+            raise PerfError("a packet to another node")
+        if (rdma["total"] != size).any() or (rdma["rkey"] != r_key).any() or rdma["status"].any():
+            raise PerfError("an RDMA header is wrong")
         for queue in queues:
-            mine = rows[heads["src_qpn"] == queue.number, HEAD:]
-            if not np.array_equal(mine, payloads(queue, np.arange(queue.sent))):
+            mine = heads["src_qpn"] == queue.number
+            found = places(queue, rdma[mine])
+            order = np.argsort(found)
+            if not np.array_equal(found[order], np.arange(0, each * size, rows.shape[1])):
+                raise PerfError(f"queue {queue.number}: {len(found)} packets of {each} operations, "
+                                "or of other places")  # fmt: skip
+            if not np.array_equal(rows[mine][order].reshape(each, size),
+                                  payloads(queue, np.arange(each))):
                 raise PerfError(f"queue {queue.number}: payload on the wire differs")
+
+    def check_requests(self, count: int) -> None:
+        """Checks that `count` read requests left, and no other data packet."""
+        heads, _ = self._sent(defs.PktOpcode.READ_REQUEST)
+        if not len(heads) == len(self.first_flits_out()) == count:
+            raise PerfError(f"{len(heads)} read requests of {count} left, or other packets")
+
+    def payload_written(self, space: Buffer) -> np.ndarray:
+        """Returns the handshakes of payload beats to a buffer."""
+        beats = self.port(host.PIN_WRITE)
+        return beats[(beats["a"] >= space.base) & (beats["a"] < space.base + space.length)]
+
+    def check_written(self, spaces: Sequence[Buffer], size: int, times: int) -> None:
+        """Checks that each message of `size` bytes in the buffers was written `times` times."""
+        for space in spaces:
+            places = (self.payload_written(space)["a"].astype("i8") - space.base) // size
+            counts = np.bincount(places, minlength=space.length // size)
+            if (counts != times * -(-size // host.LINE)).any():
+                raise PerfError(f"{counts.sum()} payload beats at {space.base:#x}, expected "
+                                f"{times} times {space.length // host.LINE}")  # fmt: skip
 
     def check_once(self, count: int) -> None:
         """Checks that `count` data packets left and came; only the first ones, which meet the quiet
@@ -237,6 +312,11 @@ class Seen:
         shown = len(np.unique(heads["bitmap_psn"][ack] + bit))
         if shown != count or heads["status"].any():
             raise PerfError(f"{shown} packets acknowledged of {count}, or not OK")
+
+
+def _is_data(firsts: np.ndarray) -> np.ndarray:
+    """Tells which packets are no acknowledgements, by their first flits."""
+    return (firsts["a"] & 0xFF) != int(defs.PktOpcode.SRD_ACK)
 
 
 class Steady(NamedTuple):

@@ -16,6 +16,7 @@ import numpy as np
 
 from efa_cosim.host.alloc import PAGE_BYTES
 from efa_cosim.host.driver import Driver
+from efa_cosim.host.driver_objects import LOCAL_ACCESS, Access
 from efa_cosim.host.memory_region import FIRST_IOVA, PAGE_SHIFT
 from efa_cosim.host.queue_pair import WQE
 from efa_cosim.host.verbs import Context, gid_of
@@ -108,6 +109,7 @@ class Buffer:
     iova: int
     length: int
     l_key: int
+    r_key: int
 
 
 class Device:
@@ -146,15 +148,16 @@ class Device:
         """Returns the address handle of a node of the fabric."""
         return self.driver.create_ah(self.pd, gid_of(node))
 
-    def buffer(self, length: int) -> Buffer:
+    def buffer(self, length: int, access: Access = LOCAL_ACCESS) -> Buffer:
         """Returns a registered buffer, page aligned."""
         pages = -(-length // PAGE_BYTES)
         base = self.driver.allocator.alloc(pages * PAGE_BYTES)
         iova, self._iova = self._iova, self._iova + (pages + 1) * PAGE_BYTES
         found = self.driver.reg_mr(
-            self.pd, iova, length, [base + n * PAGE_BYTES for n in range(pages)], PAGE_SHIFT
-        )
-        return Buffer(base, iova, length, found.l_key)
+            self.pd, iova, length, [base + n * PAGE_BYTES for n in range(pages)], PAGE_SHIFT,
+            access,
+        )  # fmt: skip
+        return Buffer(base, iova, length, found.l_key, found.r_key)
 
     def completions(
         self, depth: int, entry_bytes: int = 16, eqn: int | None = None

@@ -5,14 +5,24 @@ from dataclasses import dataclass
 from functools import partial
 
 from efa_cosim.layouts import defs
-from tb.perf import rates
-from tb.perf.latencies import doorbell_to_flit, flit_to_completion
+from tb.perf import rates, rdma
+from tb.perf.latencies import (
+    doorbell_to_flit,
+    flit_to_completion,
+    rdma_read,
+    rdma_response,
+    rdma_write_to_flit,
+    rdma_write_to_memory,
+)
 from tb.perf.rates import both_ways, doorbells, drained, inline_sends, memory_sends, receives
 from tb.perf.work import INLINE, Measure
 
 STORES, DOORBELLS, MESSAGES = "stores/cycle", "doorbells/cycle", "messages/cycle"
 BEATS, COMPLETIONS, CYCLES = "beats/cycle", "completions/cycle", "cycles"
 HOST_STREAM = "the host stream"
+RDMA_PACKET = "packets of a flit of headers and 64 payload beats"
+READ_PACKET = f"{RDMA_PACKET}; without acknowledgements of the requests"
+LOOK_UP = "efa_rx_lookup: 5 cycles for a packet; the ports permit 1/2"
 LARGE_QPN_W = 10
 # Minimum share of the default build's rate on the large build.
 KEPT = 0.95
@@ -64,6 +74,32 @@ ROWS = (
         "three write beats a pair", both_ways(16, 64, 16)),
     Row("both-4096", "4 KB sends and receives at once, payload beats each way", BEATS, 0.92,
         64 / 66, "64 payload beats and two CQEs", both_ways(16, 4096, 16, 15_872, 16, 64)),
+    Row("rdma-write-4096", "RDMA writes of 4 KB, 16 QPs, payload beats", BEATS, 0.96, 64 / 65,
+        RDMA_PACKET, rdma.writes(16, 4096, 16)),
+    Row("rdma-write-4096-1qp", "RDMA writes of 4 KB, one QP, payload beats", BEATS, 0.96, 64 / 65,
+        RDMA_PACKET, rdma.writes(1, 4096, 16)),
+    Row("rdma-write-65536", "RDMA writes of 64 KB, 8 QPs, payload beats", BEATS, 0.96, 64 / 65,
+        RDMA_PACKET, rdma.writes(8, 65_536, 16)),
+    Row("rdma-write-64", "64-byte RDMA writes, 16 QPs", MESSAGES, 0.48, 1 / 2,
+        "a flit of headers and one of payload", rdma.writes(16, 64, 16)),
+    Row("rdma-target-4096", "RDMA writes of 4 KB received, 16 QPs, payload beats", BEATS, 0.96,
+        64 / 65, RDMA_PACKET, rdma.writes_received(16, 4096)),
+    Row("rdma-target-64", "64-byte RDMA writes received, 16 QPs", MESSAGES, 0.192, 1 / 5,
+        LOOK_UP, rdma.writes_received(16, 64)),
+    Row("rdma-read-4096", "RDMA reads of 4 KB, 16 QPs, payload beats", BEATS, 0.96, 64 / 65,
+        READ_PACKET, rdma.reads(16, 4096, 16)),
+    Row("rdma-read-4096-1qp", "RDMA reads of 4 KB, one QP, payload beats", BEATS, 0.96, 64 / 65,
+        READ_PACKET, rdma.reads(1, 4096, 16)),
+    Row("rdma-read-65536", "RDMA reads of 64 KB, 8 QPs, payload beats", BEATS, 0.96, 64 / 65,
+        READ_PACKET, rdma.reads(8, 65_536, 16)),
+    Row("rdma-read-64", "64-byte RDMA reads, 16 QPs", MESSAGES, 0.12, 1 / 8,
+        "efa_rx_lookup: 8 cycles for a response; the ports permit 1/3", rdma.reads(16, 64, 16)),
+    Row("rdma-response-4096", "4 KB read by a peer, 16 QPs, payload beats", BEATS, 0.96, 64 / 65,
+        RDMA_PACKET, rdma.reads_answered(16, 4096)),
+    Row("rdma-response-65536", "64 KB read by a peer, 8 QPs, payload beats", BEATS, 0.96,
+        64 / 65, RDMA_PACKET, rdma.reads_answered(8, 65_536)),
+    Row("rdma-response-64", "64 bytes read by a peer, 16 QPs", MESSAGES, 0.192, 1 / 5,
+        LOOK_UP, rdma.reads_answered(16, 64)),
     *(Row(f"drain-{size}-{name}", f"completions drained after a hold, {size} bytes, {reported}",
           COMPLETIONS, 0.9, 1.0, "a beat each; above that, neighbours packed",
           drained(size, cqs))
@@ -75,6 +111,18 @@ ROWS = (
         CYCLES, 18, FLIT_CYCLES + 6, "pipeline depth", doorbell_to_flit(64), False),
     Row("cqe", "last flit in to CQE write out, 64 bytes, idle device", CYCLES, 20, None,
         "pipeline depth", flit_to_completion(64), False),
+    Row("rdma-write-flit", "RDMA write of 64 bytes: doorbell store to first flit, beyond one round "
+        "trip", CYCLES, 18, FLIT_CYCLES + 6, "pipeline depth, as a send", rdma_write_to_flit(64),
+        False),
+    Row("rdma-target-write", "RDMA write of 64 bytes: last flit in to payload out", CYCLES, 18,
+        None, "pipeline depth: a send, 3 for efa_rx_lookup, 2 less in efa_rx_mr_check",
+        rdma_write_to_memory(64), False),
+    Row("rdma-read-cqe", "RDMA read of 64 bytes: doorbell store to CQE out, beyond the fabric",
+        CYCLES, 42, None, "pipeline depth: request 12, a flit of payload, response to memory 21, "
+        "CQE 8", rdma_read(64), False),
+    Row("rdma-response-flit", "64 bytes read by a peer: request in to first flit, beyond one round "
+        "trip", CYCLES, 25, None, "pipeline depth: host read after 19, 6 behind it as a send",
+        rdma_response(64), False),
 )  # fmt: skip
 
 # The same rates on a build of 1,024 queue pairs

@@ -17,7 +17,7 @@ from efa_cosim.measure import record
 from efa_cosim.measure.record import stamped
 from tb.lib import requests as host
 from tb.lib.backends import open_simulator
-from tb.perf import page, rates, rows, run, work
+from tb.perf import page, rates, rdma, rows, run, work
 from tb.perf.latencies import doorbell_to_flit
 from tb.perf.observe import steady
 from tb.perf.queues import Device, PerfError
@@ -38,6 +38,8 @@ def few(monkeypatch):
     """Shortens the runs: enough for correctness, too short for a rate."""
     for name, value in (("MESSAGES", FEW), ("IDLE_MESSAGES", 16), ("WARM", 16), ("TAIL", 16)):
         monkeypatch.setattr(work, name, value)
+    for name, value in (("PACKETS", FEW), ("PACKETS_WARM", 16), ("PACKETS_TAIL", 16)):
+        monkeypatch.setattr(rdma, name, value)
 
 
 class Planted(Device):
@@ -70,6 +72,23 @@ def other_byte(requests):
     return requests
 
 
+def other_at(name):
+    """Returns a change of bit 6 of a field of the RDMA part of a WQE: another key, or the next
+    message."""
+    remote, local = defs.IoRdmaReq.remote_mem.offset, defs.IoRdmaReq.local_mem.offset
+    at = defs.IoTxWqe.data.offset + {
+        "rkey": remote + defs.IoRemoteMemAddr.rkey.offset,
+        "remote": remote + defs.IoRemoteMemAddr.buf_addr_lo.offset,
+        "local": local + defs.IoTxBufDesc.buf_addr_lo.offset,
+    }[name]  # fmt: skip
+
+    def change(requests):
+        requests["data"][of_bar(requests, defs.EFA_MEM_BAR)[100], at] ^= 0x40
+        return requests
+
+    return change
+
+
 def doorbell_left_out(requests):
     return np.delete(requests, of_bar(requests, defs.LIMITS.db_bar)[-1])
 
@@ -99,6 +118,10 @@ def test_a_right_run_is_measured(backend, few):
     (rates.inline_sends(8, 16), other_handle, "status"),
     (rates.inline_sends(8, 16), count_too_far, "refused|not within|qperr"),
     (rates.memory_sends(16, 64, 16), other_handle, "status"),
+    (rdma.writes(16, 64, 16), other_at("rkey"), "an RDMA header is wrong"),
+    (rdma.writes(16, 64, 16), other_at("remote"), "or of other places"),
+    (rdma.reads(16, 64, 16), other_at("remote"), "bytes that were read differ"),
+    (rdma.reads(16, 64, 16), other_at("local"), "payload beats at .*, expected 1 times"),
 ])  # fmt: skip
 def test_a_wrong_message_fails_its_row(backend, few, row, corrupt, reported):
     with pytest.raises(PerfError, match=reported):
@@ -115,14 +138,40 @@ def test_a_fabric_or_host_that_is_not_as_agreed_fails_its_row(backend, few, row,
         row(make_planted(backend, **knobs))
 
 
-def test_received_bytes_are_compared(backend, few):
-    class Late(Planted):
-        def inject(self, packets, delay=1):
-            changed = packets[-1][:-1] + bytes([packets[-1][-1] ^ 1])
-            super().inject([*packets[:-1], changed] if packets[5:] else packets, delay)
-
+@pytest.mark.parametrize("row", [rates.receives(16, 64), rdma.writes_received(16, 64)])
+def test_received_bytes_are_compared(backend, few, row):
     with pytest.raises(PerfError, match="received bytes differ"):
-        rates.receives(16, 64)(lambda **knobs: Late(backend, **knobs))
+        row(make_injecting(backend, -1, 1))
+
+
+def test_a_wrong_read_request_of_the_peer_fails_its_row(backend, few):
+    at = defs.SrdHdr.SIZE + defs.PktRdma.remote_addr.offset
+    with pytest.raises(PerfError, match="payload on the wire differs"):
+        rdma.reads_answered(16, 64)(make_injecting(backend, at, 0x40))
+
+
+def make_injecting(backend, at, flip):
+    """Returns a factory of devices whose peer sends a wrong byte in the last packet of a batch."""
+    class Injecting(Planted):
+        def inject(self, packets, delay=1):
+            packets = [bytearray(packet) for packet in packets]
+            if packets[5:]:
+                packets[-1][at] ^= flip
+            super().inject([bytes(packet) for packet in packets], delay)
+
+    return lambda **knobs: Injecting(backend, **knobs)
+
+
+@pytest.mark.parametrize(("row", "messages"), [
+    (rdma.writes(2, 16_384, 16), 96),
+    (rdma.reads(2, 16_384, 16), 48),
+    (rdma.reads_answered(2, 16_384), 104),
+])  # fmt: skip
+def test_operations_of_several_packets_are_measured(backend, few, monkeypatch, row, messages):
+    monkeypatch.setattr(rdma, "PACKETS", 512)
+    measured = row(make_planted(backend))
+    assert measured.messages == messages, "whole batches, without both ends"
+    assert 0.5 < measured.value <= 64 / 65
 
 
 def test_the_host_stream_has_no_gaps(backend):

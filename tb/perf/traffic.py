@@ -7,7 +7,7 @@ slot only after its completion, without Python in the loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +39,17 @@ def pattern(queue: Queue, numbers: ArrayLike, size: int) -> np.ndarray:
     return row.view(np.uint8)[:, :size]
 
 
+def peer_bytes(addresses: ArrayLike, size: int) -> np.ndarray:
+    """Returns `size` bytes of the peer's memory from each address on, (count, size).
+
+    Bytes follow from their address, in words of 8 (tb/native/fabric.cpp). Addresses are multiples
+    of 8.
+    """
+    words = np.asarray(addresses, "u8")[:, None] // np.uint64(8)
+    words = words + np.arange(-(-size // 8), dtype="u8")
+    return (words * np.uint64(0x9E3779B97F4A7C15)).view(np.uint8)[:, :size]
+
+
 def work_requests(
     queue: Queue,
     count: int,
@@ -51,23 +62,63 @@ def work_requests(
 
     `inline` has rows of bytes; `pieces` has (iova array, length, l_key).
     """
+    columns: dict[str, Any] = {"length": len(pieces)}
+    if inline is not None:
+        columns = {"inline_msg": 1, "length": inline.shape[1]}
+    wqes = _requests(queue, count, ah, dest, columns)
+    if inline is not None:
+        wqes["data"]["inline_data"][:, : inline.shape[1]] = inline
+    for index, piece in enumerate(pieces):
+        _set_buffer(wqes["data"]["sgl"][:, index], *piece)
+    return wqes
+
+
+def rdma_requests(
+    queue: Queue,
+    count: int,
+    ah: int,
+    dest: int,
+    op: defs.IoSendOpType,
+    local: tuple[ArrayLike, int, int],
+    remote: tuple[ArrayLike, int],
+) -> np.ndarray:
+    """Returns the next `count` RDMA WQEs of a queue.
+
+    `local` is (iova array, length, l_key), `remote` (address array, r_key).
+    """
+    wqes = _requests(queue, count, ah, dest, {"op_type": op, "length": 1})
+    rdma = wqes["data"]["rdma_req"]
+    _set_buffer(rdma["local_mem"][:, 0], *local)
+    addresses, r_key = remote
+    rdma["remote_mem"]["length"], rdma["remote_mem"]["rkey"] = local[1], r_key
+    _set_address(rdma["remote_mem"], addresses)
+    return wqes
+
+
+def _requests(
+    queue: Queue, count: int, ah: int, dest: int, columns: Mapping[str, Any]
+) -> np.ndarray:
+    """Returns the next `count` WQEs of a queue without data; `columns` are more fields of `meta`.
+    """
     wqes = np.zeros(count, queue.wqe.DTYPE)
     wqes[:] = np.frombuffer(queue.wqe(meta=meta_desc()).pack(), queue.wqe.DTYPE)
     numbers = queue.sent + np.arange(count)
-    columns: dict[str, Any]
-    columns = {"ah": ah, "dest_qp_num": dest, "qkey": QKEY, "length": len(pieces),
-               "req_id": numbers & COUNTER_MASK, "phase": numbers // queue.depth % 2}  # fmt: skip
-    if inline is not None:
-        columns |= {"inline_msg": 1, "length": inline.shape[1]}
-        wqes["data"]["inline_data"][:, : inline.shape[1]] = inline
-    for name, values in columns.items():
+    fields: dict[str, Any]
+    fields = {"ah": ah, "dest_qp_num": dest, "qkey": QKEY, "req_id": numbers & COUNTER_MASK,
+              "phase": numbers // queue.depth % 2, **columns}  # fmt: skip
+    for name, values in fields.items():
         set_column(queue.wqe, wqes, f"meta.{name}", np.broadcast_to(values, count))
-    for index, (iova, length, l_key) in enumerate(pieces):
-        piece = wqes["data"]["sgl"][:, index]
-        iova = np.asarray(iova, "u8")
-        piece["length"], piece["lkey"] = length, l_key
-        piece["buf_addr_lo"], piece["buf_addr_hi"] = iova & 0xFFFF_FFFF, iova >> np.uint64(32)
     return wqes
+
+
+def _set_buffer(piece: np.ndarray, iova: ArrayLike, length: int, l_key: int) -> None:
+    piece["length"], piece["lkey"] = length, l_key
+    _set_address(piece, iova)
+
+
+def _set_address(piece: np.ndarray, address: ArrayLike) -> None:
+    address = np.asarray(address, "u8")
+    piece["buf_addr_lo"], piece["buf_addr_hi"] = address & 0xFFFF_FFFF, address >> np.uint64(32)
 
 
 def slot_stores(queue: Queue, first: int, wqes: np.ndarray) -> np.ndarray:
@@ -176,15 +227,28 @@ def post_receives(
     return doorbell(queue.rq_db, queue.received & COUNTER_MASK)
 
 
+def rdma_headers(packets: int, **columns: ArrayLike) -> np.ndarray:
+    """Returns RDMA headers of packets as rows of bytes; `columns` are their fields."""
+    headers = np.zeros(packets, defs.PktRdma.DTYPE)
+    for name, values in columns.items():
+        headers[name] = values
+    return headers.view("u1").reshape(packets, -1)
+
+
 def data_packets(
-    queue: Queue, psns: ArrayLike, payloads: np.ndarray, incarnation: int
+    queue: Queue,
+    psns: ArrayLike,
+    payloads: np.ndarray,
+    incarnation: int,
+    opcode: defs.PktOpcode = defs.PktOpcode.SRD_SEND,
 ) -> list[bytes]:
     """Returns packets of the peer to one of our queues, as bytes; each is a whole message.
 
-    The peer regards a packet as acknowledged when the window has passed it.
+    `payloads` has the bytes after the header, with RDMA headers where the opcode has them. The peer
+    regards a packet as acknowledged when the window has passed it.
     """
     head = defs.SrdHdr(
-        opcode=defs.PktOpcode.SRD_SEND, length=payloads.shape[1], src_qpn=0x100 + queue.index,
+        opcode=opcode, length=payloads.shape[1], src_qpn=0x100 + queue.index,
         dst_qpn=queue.number, qkey=QKEY, session=SESSION, incarnation=incarnation, src_node=PEER,
         dst_node=NODE,
     )  # fmt: skip

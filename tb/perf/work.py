@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from efa_cosim.host.driver_objects import LOCAL_ACCESS, Access
 from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.perf import traffic
@@ -22,7 +23,7 @@ MESSAGES = 16_384
 # Messages at the begin and the end of a run that no rate counts. The first wait for the congestion
 # window to open, those behind them leave faster than they were posted.
 WARM, TAIL = 5_120, 512
-IDLE_MESSAGES = 1_024  # one at a time
+IDLE_MESSAGES, IDLE_OPERATIONS = 1_024, 256  # one at a time, operations of RDMA
 INLINE = 32  # bytes
 # Queues beyond these numbers share completion queues and memory regions.
 MOST_CQS, MOST_RECEIVE_CQS, MOST_REGIONS = 64, 16, 32
@@ -87,13 +88,15 @@ def make_queues(
     return device.queues(pairs, depth, rq_depth, wqe_bytes)
 
 
-def buffers(device: Device, queues: Sequence[Queue], size: int) -> list[Buffer]:
+def buffers(
+    device: Device, queues: Sequence[Queue], size: int, access: Access = LOCAL_ACCESS
+) -> list[Buffer]:
     """Returns `size` bytes of registered memory per queue; neighbours share a region."""
     together = -(-len(queues) // MOST_REGIONS)
     found: list[Buffer] = []
     for first in range(0, len(queues), together):
         count = min(together, len(queues) - first)
-        region = device.buffer(count * size)
+        region = device.buffer(count * size, access)
         found += [
             replace(region, base=region.base + n * size, iova=region.iova + n * size, length=size)
             for n in range(count)
@@ -150,9 +153,10 @@ def post_all_receives(
     return spaces
 
 
-def finish(device: Device, completions: int, what: str) -> None:
-    """Runs the clock until `completions` CQEs are written and the device is idle."""
-    patience = 20_000 + PATIENCE_PER_MESSAGE * completions
+def finish(device: Device, completions: int, what: str, packets: int = 1) -> None:
+    """Runs the clock until `completions` CQEs of messages of `packets` packets are written and the
+    device is idle."""
+    patience = 20_000 + PATIENCE_PER_MESSAGE * completions * packets
     device.run_until(host.events_are(CQE, completions), patience, what)
     device.settle()
 
