@@ -205,27 +205,36 @@ class Seen:
         self,
         queues: Sequence[Queue],
         payloads: Callable[[Queue, np.ndarray], np.ndarray],
-        dest_node: int = PEER,
-    ) -> None:
+        peers: Sequence[int] = (PEER,),
+        again: bool = False,
+    ) -> int:
         """Checks that every message left with its header and bytes, in order per queue.
 
-        The sequence numbers have no gap. `payloads` returns rows of (queue, numbers).
+        The sequence numbers of a peer have no gap. `payloads` returns rows of (queue, numbers). The
+        queues send to the peers in turn. Returns the packets that were sent again, which `again`
+        permits.
         """
-        heads, rows = self._sent(defs.PktOpcode.SRD_SEND)
+        heads, rows, repeated = self._sent(defs.PktOpcode.SRD_SEND, again)
         total = sum(queue.sent for queue in queues)
-        if len(heads) != total or (heads["dst_node"] != dest_node).any():
+        if len(heads) != total:
             raise PerfError(f"{len(heads)} messages left, {total} were posted")
         if (heads["qkey"] != QKEY).any() or (heads["src_node"] != NODE).any():
             raise PerfError("a header is wrong")
-        for queue in queues:
-            mine = rows[heads["src_qpn"] == queue.number]
-            if not np.array_equal(mine, payloads(queue, np.arange(queue.sent))):
+        for place, queue in enumerate(queues):
+            mine = heads["src_qpn"] == queue.number
+            if (heads["dst_node"][mine] != peers[place % len(peers)]).any():
+                raise PerfError(f"queue {queue.number}: a packet to another node")
+            if not np.array_equal(rows[mine], payloads(queue, np.arange(queue.sent))):
                 raise PerfError(f"queue {queue.number}: payload on the wire differs")
+        return repeated
 
-    def _sent(self, opcode: defs.PktOpcode) -> tuple[np.ndarray, np.ndarray]:
-        """Returns headers of the packets of an opcode, and rows of the bytes behind them.
+    def _sent(
+        self, opcode: defs.PktOpcode, again: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Returns headers of the packets of an opcode, rows of the bytes behind them, and the
+        number of packets that were sent again, which are left out.
 
-        The packets have one size and sequence numbers from 0 without a gap.
+        The packets have one size, and those to a node have sequence numbers from 0 without a gap.
         """
         _, parts = self.packets
         parts = [part for part in parts if part[0] == int(opcode)]
@@ -234,9 +243,21 @@ class Seen:
             raise PerfError(f"packets of {sorted(sizes)} bytes")
         rows = np.frombuffer(b"".join(parts), "u1").reshape(len(parts), -1)
         heads = rows[:, :HEAD].copy().view(defs.SrdHdr.DTYPE)[:, 0]
-        if not np.array_equal(heads["psn"], np.arange(len(heads))):
-            raise PerfError("sequence numbers have holes")
-        return heads, rows[:, HEAD:]
+        rows = rows[:, HEAD:]
+        names = heads["dst_node"].astype("u8") << np.uint64(32) | heads["psn"]
+        _, first, which = np.unique(names, return_index=True, return_inverse=True)
+        if len(first) != len(heads):
+            if not again:
+                raise PerfError(f"{len(heads) - len(first)} packets were sent again")
+            if not np.array_equal(rows, rows[first[which]]):
+                raise PerfError("a packet was sent again with other bytes")
+        kept = np.sort(first)
+        heads, rows, repeated = heads[kept], rows[kept], len(heads) - len(kept)
+        for node in np.unique(heads["dst_node"]):
+            numbers = heads["psn"][heads["dst_node"] == node]
+            if not np.array_equal(numbers, np.arange(len(numbers))):
+                raise PerfError(f"node {node}: sequence numbers have holes")
+        return heads, rows, repeated
 
     def check_rdma_sent(
         self,
@@ -253,7 +274,7 @@ class Seen:
         `r_key` is that of each packet. `places` returns the first byte of packets in the operations
         of a queue, from (queue, RDMA headers); `payloads` returns rows of (queue, numbers).
         """
-        heads, rest = self._sent(opcode)
+        heads, rest, _ = self._sent(opcode)
         rdma = rest[:, :RDMA].copy().view(defs.PktRdma.DTYPE)[:, 0]
         rows = rest[:, RDMA:]
         key = 0 if opcode == defs.PktOpcode.READ_RESPONSE else QKEY
@@ -276,7 +297,7 @@ class Seen:
 
     def check_requests(self, count: int) -> None:
         """Checks that `count` read requests left, and no other data packet."""
-        heads, _ = self._sent(defs.PktOpcode.READ_REQUEST)
+        heads, _, _ = self._sent(defs.PktOpcode.READ_REQUEST)
         if not len(heads) == len(self.first_flits_out()) == count:
             raise PerfError(f"{len(heads)} read requests of {count} left, or other packets")
 
@@ -309,7 +330,9 @@ class Seen:
         heads = np.frombuffer(acks, defs.SrdAck.DTYPE)
         bitmaps = np.frombuffer(acks, "u1").reshape(len(heads), -1)[:, -BITMAP_BYTES:]
         ack, bit = np.nonzero(np.unpackbits(bitmaps, axis=1, bitorder="little"))
-        shown = len(np.unique(heads["bitmap_psn"][ack] + bit))
+        accepted = heads["dst_node"][ack].astype("u8") << np.uint64(32)
+        accepted |= (heads["bitmap_psn"][ack] + bit).astype("u8")
+        shown = len(np.unique(accepted))
         if shown != count or heads["status"].any():
             raise PerfError(f"{shown} packets acknowledged of {count}, or not OK")
 

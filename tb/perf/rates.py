@@ -8,7 +8,7 @@ Measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -110,17 +110,26 @@ def at_random(queues: int, each: int) -> np.ndarray:
 # One way
 
 
-def inline_sends(queues: int, batch: int, wqe_bytes: int = 64, size: int = INLINE) -> Measure:
-    """Measures messages whose payload is in the WQE."""
+def inline_sends(
+    queues: int,
+    batch: int,
+    wqe_bytes: int = 64,
+    size: int = INLINE,
+    messages: int | None = None,
+    peers: Sequence[int] = (PEER,),
+) -> Measure:
+    """Measures messages whose payload is in the WQE. The queues send to the peers, nodes without
+    gap, in turn. Packets to several peers may be sent again: their acknowledgements are handled
+    late."""
 
     def measure(make: Make) -> Measured:
-        device = work.opened(make)
-        each = work.each_of(queues)
+        device = work.opened(make, net_peer=peers[0], net_peers=len(peers))
+        each = work.each_of(queues, messages)
         ends = work.make_queues(device, queues, each, wqe_bytes)
         stream = traffic.Stream()
-        wqes = work.inline_requests(device, ends, each, size)
+        wqes = work.inline_requests(device, ends, each, size, peers)
         traffic.sends_in_turn(stream, ends, wqes, batch)
-        return work.sent(device, ends, stream, batch, size=size, queues=queues, batch=batch,
+        return work.sent(device, ends, stream, batch, peers, size=size, queues=queues, batch=batch,
                          wqe_bytes=wqe_bytes)
 
     return measure
@@ -143,8 +152,9 @@ def memory_sends(queues: int, size: int, batch: int) -> Measure:
     return measure
 
 
-def receives(queues: int, size: int) -> Measure:
-    """Measures packets of a peer at line rate; all descriptors are posted before."""
+def receives(queues: int, size: int, peers: Sequence[int] = (PEER,)) -> Measure:
+    """Measures packets of peers at line rate, which send to the queues in turn; all descriptors are
+    posted before."""
 
     def measure(make: Make) -> Measured:
         device = work.opened(make)
@@ -154,10 +164,13 @@ def receives(queues: int, size: int) -> Measure:
         spaces = work.post_all_receives(device, ends, each, size)
         incarnation = device.incarnation()
         device.cancel()
+        nodes = [peers[place % len(peers)] for place in range(queues)]
+        psns = _psns(np.tile(nodes, each)).reshape(each, queues)
         packets = [
-            traffic.data_packets(queue, n + queues * np.arange(each),
-                                 traffic.pattern(queue, np.arange(each), size), incarnation)
-            for n, queue in enumerate(ends)
+            traffic.data_packets(queue, psns[:, place],
+                                 traffic.pattern(queue, np.arange(each), size), incarnation,
+                                 node=nodes[place])
+            for place, queue in enumerate(ends)
         ]  # fmt: skip
         # Round robin over the queues, as many senders would mix.
         device.inject([one for together in zip(*packets, strict=True) for one in together])
@@ -173,6 +186,15 @@ def receives(queues: int, size: int) -> Measure:
                         {"size": size, "queues": queues})
 
     return measure
+
+
+def _psns(nodes: np.ndarray) -> np.ndarray:
+    """Returns the sequence numbers of packets from their nodes, from 0 for each node."""
+    found = np.zeros(len(nodes), "i8")
+    for node in np.unique(nodes):
+        mine = nodes == node
+        found[mine] = np.arange(mine.sum())
+    return found
 
 
 # Both ways

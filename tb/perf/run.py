@@ -144,17 +144,19 @@ def reported(row: Entry) -> str:
     """Returns the report line of a row."""
     if "error" in row:
         return f"FAILED: {row['error']}"
+    target = "no target" if row["target"] is None else f"{row['target_is']} {row['target']:g}"
     limit = "" if row["limit"] is None else f", limit {row['limit']:.4g}"
     status = {None: "", True: ": met", False: ": MISSED"}[row["met"]]
-    return (f"{row['value']:.4g} {row['unit']} ({row['target_is']} {row['target']:g}{limit}; "
-            f"{row['messages']} messages){status}")
+    return (f"{row['value']:.4g} {row['unit']} ({target}{limit}; {row['messages']} messages)"
+            f"{status}")
 
 
 def status(rows: Sequence[Entry], wrong: str = "") -> str:
     """Returns the report line of all rows; `wrong` names failures outside the rows."""
     missed = [row for row in rows if row["met"] is False]
     if not missed:
-        return f"failed: {wrong}" if wrong else f"passed: all {len(rows)} rows meet their targets"
+        met = sum(row["met"] is True for row in rows)
+        return f"failed: {wrong}" if wrong else f"passed: all {met} rows meet their targets"
     names = "; ".join(
         f"{row['key']} {row['error']}" if "error" in row
         else f"{row['key']} {row['value']:.4g} of {row['target']:g}" for row in missed

@@ -19,8 +19,8 @@ from tb.lib import requests as host
 from tb.lib.backends import open_simulator
 from tb.perf import page, rates, rdma, rows, run, work
 from tb.perf.latencies import doorbell_to_flit
-from tb.perf.observe import steady
-from tb.perf.queues import Device, PerfError
+from tb.perf.observe import Seen, steady
+from tb.perf.queues import NODE, PEER, QKEY, Device, PerfError
 from tb.perf.records import built, of_row
 
 FEW = 256
@@ -260,6 +260,42 @@ class Nothing:
 
     def renew(self):
         self.renewed += 1
+
+
+def test_packets_that_were_sent_again_are_counted_where_they_may():
+    """Two peers with two packets each; the second one of a peer leaves twice."""
+    queues = [SimpleNamespace(number=number, sent=2) for number in range(2)]
+
+    def packet(queue, psn, data):
+        head = defs.SrdHdr(opcode=defs.PktOpcode.SRD_SEND, length=1, src_qpn=queue, qkey=QKEY,
+                           psn=psn, src_node=NODE, dst_node=PEER + queue)  # fmt: skip
+        return head.pack() + bytes([data])
+
+    def payload(queue, numbers):
+        return (10 * queue.number + numbers[:, None]).astype("u1")
+
+    def check(last, **options):
+        seen = Seen.__new__(Seen)
+        parts = [packet(queue, psn, 10 * queue + psn) for psn in range(2) for queue in range(2)]
+        seen._packets = (None, [*parts, *last])
+        return seen.check_sent(queues, payload, (PEER, PEER + 1), **options)
+
+    assert check([]) == 0
+    assert check([packet(1, 1, 11)], again=True) == 1
+    for last, options, reported in (
+        ([packet(1, 1, 11)], {}, "1 packets were sent again"),
+        ([packet(1, 1, 12)], {"again": True}, "sent again with other bytes"),
+        ([packet(1, 3, 13)], {"again": True}, "node 10: sequence numbers have holes"),
+    ):
+        with pytest.raises(PerfError, match=reported):
+            check(last, **options)
+
+
+def test_a_row_without_a_target_is_reported():
+    assert run.reported(row_of(0.4, None, target=None)) == (
+        "0.4 messages/cycle (no target, limit 1; 10000 messages)")
+    assert run.status([row_of(0.6, True), row_of(0.4, None, target=None)]) == (
+        "passed: all 1 rows meet their targets")
 
 
 def test_after_a_broken_rule_the_next_row_has_a_new_simulation(few):

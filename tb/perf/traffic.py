@@ -241,15 +241,16 @@ def data_packets(
     payloads: np.ndarray,
     incarnation: int,
     opcode: defs.PktOpcode = defs.PktOpcode.SRD_SEND,
+    node: int = PEER,
 ) -> list[bytes]:
-    """Returns packets of the peer to one of our queues, as bytes; each is a whole message.
+    """Returns packets of a peer to one of our queues, as bytes; each is a whole message.
 
     `payloads` has the bytes after the header, with RDMA headers where the opcode has them. The peer
     regards a packet as acknowledged when the window has passed it.
     """
     head = defs.SrdHdr(
         opcode=opcode, length=payloads.shape[1], src_qpn=0x100 + queue.index,
-        dst_qpn=queue.number, qkey=QKEY, session=SESSION, incarnation=incarnation, src_node=PEER,
+        dst_qpn=queue.number, qkey=QKEY, session=SESSION, incarnation=incarnation, src_node=node,
         dst_node=NODE,
     )  # fmt: skip
     heads = np.frombuffer(head.pack() * len(payloads), defs.SrdHdr.DTYPE).copy()

@@ -115,14 +115,18 @@ def recv_cqs(queues: Sequence[Queue]) -> list[Completions]:
 
 
 def inline_requests(
-    device: Device, queues: Sequence[Queue], each: int, size: int = INLINE
+    device: Device,
+    queues: Sequence[Queue],
+    each: int,
+    size: int = INLINE,
+    peers: Sequence[int] = (PEER,),
 ) -> list[np.ndarray]:
-    """Returns inline WQEs of each queue to the peer."""
-    ah = device.address_of(PEER)
+    """Returns inline WQEs of each queue; the queues send to the peers in turn."""
+    handles = [device.address_of(node) for node in peers]
     return [
-        traffic.work_requests(queue, each, ah, 0x100 + queue.index,
+        traffic.work_requests(queue, each, handles[place % len(peers)], 0x100 + queue.index,
                               inline=traffic.pattern(queue, np.arange(each), size))
-        for queue in queues
+        for place, queue in enumerate(queues)
     ]  # fmt: skip
 
 
@@ -177,7 +181,12 @@ def middle(times: ArrayLike, whole: int = 1) -> Steady:
 
 
 def sent(
-    device: Device, ends: Sequence[Queue], stream: traffic.Stream, whole: int, **setting: int
+    device: Device,
+    ends: Sequence[Queue],
+    stream: traffic.Stream,
+    whole: int,
+    peers: Sequence[int] = (PEER,),
+    **setting: int,
 ) -> Measured:
     """Posts a stream of sends, checks all messages and returns their rate over a multiple of
     `whole` messages; `setting` has the size of a message and more for the record."""
@@ -188,14 +197,14 @@ def sent(
     seen = Seen(device.link)
     seen.check_quiet()
     seen.check_completions(ends, device.memory)
-    seen.check_sent(ends, payload(setting["size"]))
+    again = seen.check_sent(ends, payload(setting["size"]), peers, again=len(peers) > 1)
     out = middle(seen.first_flits_out(), whole)
     seen.check_events("tx_first", out)
     done = middle(seen.completion_times(send_cqs(ends)), whole)
     seen.check_events("cqe", done)
     return Measured(min(out.rate, done.rate), out.messages,
                     {"out": out.rate, "completed": done.rate, "stalled_cycles": stalls(seen),
-                     **seen.busy(out)}, setting)  # fmt: skip
+                     "sent_again": again, **seen.busy(out)}, setting)  # fmt: skip
 
 
 def check_received(
