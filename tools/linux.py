@@ -48,6 +48,7 @@ RUN = OUT / "run"
 BOOT_SECONDS = 120.0  # from the start of QEMU to the first step
 SERVER_SECONDS = 30.0
 BUILD_SECONDS = 600.0  # of the simulated device, once
+FABRIC_TIME = 4  # times as long as without a fabric file
 DAY_SECONDS = 24 * 3600.0  # limit of --cmd
 BACKENDS = {"model": "reference model", "verilator": "RTL on Verilator"}
 SHORT = {"model": "model", "verilator": "RTL"}
@@ -597,8 +598,10 @@ def main(arguments: list[str] | None = None) -> int:
     steps = (steps_for(options.nodes, options.profile) if options.guests == 1
              else steps_for_two_guests())
     if options.fabric:
-        # Datagrams may be lost, and these programs wait for each.
-        steps = [each for each in steps if each.name not in UNRELIABLE]
+        # Datagrams may be lost, and these programs wait for each. Round trips are longer, on the RTL
+        # by the simulated cycles of the paths.
+        steps = [replace(each, seconds=FABRIC_TIME * each.seconds) for each in steps
+                 if each.name not in UNRELIABLE]  # fmt: skip
     wrong = [name for name in options.step if name not in [each.name for each in steps]]
     if wrong:
         print(f"linux: no step {', '.join(wrong)}; expected one of "

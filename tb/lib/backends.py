@@ -78,8 +78,9 @@ def open_simulator(
         if node.number in backends:
             found.append(backends[node.number])
         elif model:
+            straps = {"tick": knobs["tick"]} if "tick" in knobs else {}
             found.append(ModelBackend(
-                node_id=node.number, profile=profile, fabric=network, record=record))
+                node_id=node.number, profile=profile, fabric=network, record=record, **straps))
     return found
 
 

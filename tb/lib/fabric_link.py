@@ -15,8 +15,9 @@ import numpy as np
 
 from efa_cosim.fabric.description import FabricDescription
 from efa_cosim.fabric.network import Network
+from efa_cosim.layouts.defs import TRANSPORT
 from tb.lib import requests as host
-from tb.lib.host import DEAD_CYCLES, IDLE_CYCLES, OuterLink
+from tb.lib.host import IDLE_CYCLES, OuterLink, dead_cycles
 
 _IDLE = host.idle()[0]
 # Devices of one simulation (kMaxDevices of tb/native/pins.h).
@@ -39,7 +40,7 @@ class SimulatedNetwork(Network):
         """
         before = self.link.activity
         if until is None:
-            step = 1 if not self.idle else DEAD_CYCLES
+            step = 1 if not self.idle else dead_cycles(self.link.tick_cycles)
             self.link.run([host.writes_are(self.link.writes_seen() + 1)], step)
             if not self.idle:
                 return 1
@@ -55,7 +56,7 @@ class SimulatedNetwork(Network):
 class FabricLink(OuterLink):
     """A link whose devices are nodes of a network; `run` moves the packets of both.
 
-    `network` carries their packets; the other parameters are those of OuterLink, with the number
+    `network` carries their packets; `tick_cycles` are those of the slowest ticks; the other parameters are those of OuterLink, with the number
     of each node among the knobs.
     """
 
@@ -69,6 +70,7 @@ class FabricLink(OuterLink):
         waves: bool = False,
     ) -> None:
         self.network = network
+        self.tick_cycles = max(one.get("tick", TRANSPORT.tick_cycles) for one in knobs)
         self._sent = [0] * len(knobs)
         self._seen: list[tuple[Any, bytes]] = []
         super().__init__(sim, seed, params, [{**one, "net_far": 1} for one in knobs], waves)

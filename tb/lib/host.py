@@ -48,10 +48,6 @@ MOST_PATIENCE = 64
 # Upper bound of the cycles between two evaluations of a condition. The condition may hold before
 # the expected word arrives, and a device that waits for the host in a reset is never idle.
 LOOK_CYCLES = 40_000
-# A host without any access in flight for this long sees no further activity. This time exceeds the
-# device's completion timeout, and the retransmission timeouts of four losses in a row before a
-# first measurement.
-DEAD_CYCLES = 8 * TRANSPORT.rto_initial * TRANSPORT.tick_cycles + 100_000
 # Cycles of a tick of the transport in tests that do not measure time: a timeout costs few cycles.
 # The first one of a session lasts 32,768 cycles at least, longer than a message and its
 # acknowledgement need on a rough host.
@@ -60,6 +56,12 @@ SHORT_TICKS = 2, 3
 # becomes idle must fail with a reason before the simulator's own limit ends the test.
 WAIT_CYCLES = 1_000_000
 
+
+def dead_cycles(tick_cycles: int) -> int:
+    """Returns the cycles after which a host without any access in flight sees no further activity:
+    more than the completion timeout of the device, and than the retransmission timeouts of four
+    losses in a row before a first measurement. `tick_cycles` are those of the devices."""
+    return 8 * TRANSPORT.rto_initial * tick_cycles + 100_000
 
 
 class RtlBackend(Backend):
@@ -123,7 +125,7 @@ class RtlBackend(Backend):
     def _wait_out_silence(self, condition: Callable[[], object], left: int) -> None:
         """Waits with nothing in flight: only a timer of the device can still lead to activity."""
         news = host.writes_are(self.link.writes_seen() + 1)
-        if self.link.run([news, host.idle(DEAD_CYCLES)], left) == 1 and not condition():
+        if self.link.run([news, host.idle(dead_cycles(self.tick_cycles))], left) == 1 and not condition():
             raise DeviceTimeout("the device is idle and the condition does not hold")
 
     def settle(self) -> None:

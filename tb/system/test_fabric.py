@@ -55,7 +55,7 @@ def open_pair(sim, profile="default"):
     # All tests have the build with two devices.
     target, _ = open_backend(sim, fabric=fabric, simulated=[4, 7], model=False, profile=profile,
                              tick=SHORT_TICKS[0])  # fmt: skip
-    return [ModelBackend(9, fabric=target.link.network), target]
+    return [ModelBackend(9, fabric=target.link.network, tick=SHORT_TICKS[0]), target]
 
 
 def test_rdma_that_a_simulated_device_does_not_know_is_refused(sim, unless_long):

@@ -61,8 +61,8 @@ class ModelBackend(Backend):
     - `memory`: the HostMemory of the device, by default a new `Memory`
     - `fabric`: the `Fabric` or `Network` of the device, by default a new Fabric
     - `limits`: limits of the build that differ from `spec/limits.yaml`, by name
-    - `straps`: `interface`, the minor interface version (0: that of the profile), and `moderated`,
-      True for interrupt moderation
+    - `straps`: `interface`, the minor interface version (0: that of the profile); `moderated`, True
+      for interrupt moderation; `tick`, cycles of a tick of the transport's timers
 
     Attributes besides those of Backend: `device_memory`, the memory as the device reads it, with
     `fail` and `heal`; `fabric`; `device`, the model itself.
@@ -98,6 +98,7 @@ class ModelBackend(Backend):
         self.device = Device(self.device_memory, node_id=node_id, profile=profile, limits=limits,
                              network=network, paths=paths, **straps)
         self.sq_host = bool(self.device.limits.sq_host)
+        self.tick_cycles = straps.get("tick", self.tick_cycles)
         self.device.on_interrupt = self._on_interrupt
         self.device.on_dma_write = self._on_write
         if isinstance(self.fabric, Fabric):

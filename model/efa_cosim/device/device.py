@@ -68,6 +68,7 @@ class Device:
         limits: Mapping[str, Any] | None = None,
         interface: int = 0,
         moderated: bool = False,
+        tick: int = defs.TRANSPORT.tick_cycles,
         network: Network | None = None,
         paths: int | None = None,
     ) -> None:
@@ -104,7 +105,7 @@ class Device:
         }
         self.flr()
         if network is not None:
-            self.transport = Transport(self, network, paths)
+            self.transport = Transport(self, network, paths, tick)
             self.datapath = Datapath(self)
 
     # Calls of the owner of the device.

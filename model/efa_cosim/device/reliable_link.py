@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from efa_cosim.device.link import Gone
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import PktHdrFields
+from efa_cosim.layouts.layout import Constants
 from efa_cosim.layouts.wire import mask, precompiled
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.message import Message, PayloadGone
@@ -65,11 +66,15 @@ class _Body(Sequence[bytes]):
 class Transport:
     """The endpoint of a device and what connects the endpoint with the present data path."""
 
-    def __init__(self, device: Device, network: Network, paths: int | None) -> None:
+    def __init__(
+        self, device: Device, network: Network, paths: int | None, tick_cycles: int
+    ) -> None:
         self.device = device
+        constants = Constants({**defs.TRANSPORT, "tick_cycles": tick_cycles})
         self.endpoint = Endpoint(
             _Attached(network), device.node_id, 1 << device.limits.node_w, self._execute,
-            anomaly=self._report, datagram=self._datagram, paths=paths)  # fmt: skip
+            anomaly=self._report, datagram=self._datagram, paths=paths,
+            constants=constants)  # fmt: skip
         network.attach(device.node_id, device.receive)
 
     def _execute(self, packet: bytes) -> int:
