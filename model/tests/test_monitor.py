@@ -541,8 +541,8 @@ def test_a_resolved_packet_that_is_sent_again_is_named():
 def test_the_timeout_has_a_least_value():
     initial = defs.TRANSPORT.rto_initial * TICK
     for cycle, faulty in ((initial - 5 * TICK, True), (initial + TICK, False)):
-        monitor = step_monitor()
-        # Not the oldest packet, of which a probe may be a copy.
+        # No packet can be a probe.
+        monitor = step_monitor(constants=changed_constants(path_probe=1 << 20))
         for psn in (0, 1):
             monitor.sent(0, data_packet(psn))
         if faulty:
@@ -553,6 +553,21 @@ def test_the_timeout_has_a_least_value():
             # The next timeout comes after twice the time.
             with pytest.raises(ProtocolFault, match="CAUSE"):
                 monitor.sent(cycle + int(1.5 * initial), data_packet(1))
+
+
+def test_a_probe_is_a_copy_of_any_packet_and_comes_once_in_its_time():
+    probe = defs.TRANSPORT.path_probe * TICK
+    monitor = step_monitor(constants=changed_constants(rto_min=100_000))
+    for psn in range(3):
+        monitor.sent(0, data_packet(psn))
+    # A path may be unusable: one time is more than twice another one.
+    monitor.delivered(100, ack_packet(1))
+    monitor.sent(110, data_packet(3, 1, incarnation=1))
+    monitor.delivered(500, ack_packet(2))
+    monitor.sent(500 + probe, data_packet(3, 2, path=1, incarnation=1))
+    with pytest.raises(ProtocolFault, match="CAUSE"):
+        monitor.sent(501 + probe, data_packet(2, 2, path=2, incarnation=1))
+    monitor.sent(500 + 2 * probe, data_packet(2, 2, path=2, incarnation=1))
 
 
 def test_a_peer_is_dead_after_all_of_its_timeouts_only():

@@ -52,8 +52,7 @@ class _Record:
 class _Path:
     """Order numbers of a path; differences of `order` are upper bounds, those of `sure` lower."""
 
-    __slots__ = ("limit", "newest", "newest_sure", "order", "probed", "silent", "silent_limit",
-                 "sure")
+    __slots__ = ("limit", "newest", "newest_sure", "order", "silent", "silent_limit", "sure")
 
     def __init__(self) -> None:
         self.order = self.sure = 0
@@ -63,7 +62,6 @@ class _Path:
         # Transmissions after `newest`; those before `silent_limit` may have been lost as silent.
         self.silent: deque[_Place] = deque()
         self.silent_limit = -1
-        self.probed = -_NEVER
 
 
 class SenderView:
@@ -105,6 +103,7 @@ class SenderView:
         self._quiet: set[int] = set()
         # First cycles in which the peer may be lossy, and a path unusable.
         self._lossy = self._unusable = _NEVER
+        self._probed = -_NEVER  # cycle of the last packet that can only be a probe
         # The timer: its last restart, the first cycle of the next timeout, timeouts for sure.
         self._restarted = 0
         self._next_timeout = _NEVER
@@ -226,17 +225,14 @@ class SenderView:
         self._update(now)
         path = self._paths[data.path]
         timeout, other = self._causes(record)
-        probe = (
-            data.behind == 0
-            and now > self._unusable + (self._settings.constants.path_probe - 1) * self._tick
-        )
+        spacing = (self._settings.constants.path_probe - 1) * self._tick
+        probe = now > self._unusable + spacing and now >= self._probed + spacing
         if not timeout and not other:
-            spacing = (self._settings.constants.path_probe - 1) * self._tick
-            if not probe or now - path.probed < spacing:
+            if not probe:
                 self._fault(Rule.CAUSE, now, psn, "a cause of loss, or a probe that is due",
                             self._why(record, now))  # fmt: skip
             # A probe changes neither path nor time of the packet.
-            path.probed = now
+            self._probed = now
             record.once = False
             return
         record.once = False
