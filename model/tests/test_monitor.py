@@ -599,6 +599,309 @@ def test_rules_of_datagrams_and_untrusted_nodes_are_not_checked():
     assert monitor.packets == 2
 
 
+# Devices that do not react at once. A scenario delivers something in cycle AT; a packet that is
+# legal before the delivery leaves `later` cycles after it.
+
+AT, REACTION = 1000, 300
+
+
+def session_that_aborts(monitor, later):
+    monitor.sent(0, data_packet(0))
+    monitor.delivered(AT, ack_packet(0, status=Status.REMOTE_ERROR_ABORT))
+    monitor.sent(AT + later, data_packet(1))
+
+
+def session_of_another_incarnation(monitor, later):
+    monitor.sent(0, data_packet(0))
+    monitor.delivered(10, ack_packet(1))
+    monitor.sent(20, data_packet(1, 1, incarnation=1))
+    monitor.delivered(AT, ack_packet(1, incarnation=9))
+    monitor.sent(AT + later, data_packet(2, 1, incarnation=1))
+
+
+def incarnation(monitor, later):
+    monitor.sent(0, data_packet(0))
+    monitor.delivered(AT, ack_packet(1))
+    monitor.sent(AT + later, data_packet(1, 1))
+
+
+def oldest(monitor, later):
+    for psn in range(4):
+        monitor.sent(psn, data_packet(psn))
+    monitor.delivered(AT, ack_packet(3))
+    # The sender may have resolved some of the packets.
+    monitor.sent(AT + later, data_packet(4, 1, incarnation=1))
+
+
+def resolved_packet(monitor, later):
+    for psn in (0, 1):
+        monitor.sent(0, data_packet(psn))
+    timeout = defs.TRANSPORT.rto_initial * TICK + TICK
+    monitor.delivered(timeout, ack_packet(0, 0b10))
+    monitor.sent(timeout + later, data_packet(1, incarnation=1))
+
+
+def quiet_peer(monitor, later):
+    for psn in (0, 1):
+        monitor.sent(0, data_packet(psn))
+    monitor.delivered(AT, ack_packet(0))
+    monitor.sent(AT + later, data_packet(2, incarnation=1))
+
+
+def newer_session(monitor, later):
+    monitor.delivered(0, data_packet(0))
+    monitor.delivered(AT, data_packet(0, session=3))
+    monitor.sent(AT + later, ack_packet(1, dst_node=0))
+
+
+def oldest_of_the_receiver(monitor, later):
+    for psn in range(3):
+        monitor.delivered(0, data_packet(psn))
+    monitor.delivered(AT, data_packet(4, 3))
+    monitor.sent(AT + later, ack_packet(1))
+
+
+def path_of_a_duplicate(monitor, later):
+    for psn in (0, 1):
+        monitor.delivered(0, data_packet(psn, path=1))
+    monitor.sent(10, ack_packet(2, path=1))
+    monitor.delivered(AT, data_packet(0, path=2))
+    monitor.sent(AT + later, ack_packet(2, path=1))
+
+
+@pytest.mark.parametrize(("scenario", "rule"), [
+    (session_that_aborts, Rule.SESSION), (session_of_another_incarnation, Rule.SESSION),
+    (incarnation, Rule.INCARNATION), (oldest, Rule.BEHIND), (resolved_packet, Rule.RESOLVED),
+    (quiet_peer, Rule.LOST_FIRST), (newer_session, Rule.ACK_SESSION),
+    (oldest_of_the_receiver, Rule.ACK_WHOLE), (path_of_a_duplicate, Rule.ACK_PATH)])  # fmt: skip
+def test_a_packet_may_show_what_was_known_a_reaction_ago(scenario, rule):
+    for reaction, later, rules in (
+        (0, 0, [rule]), (REACTION, 0, []), (REACTION, REACTION - 1, []),
+        (REACTION, REACTION, [rule]),
+    ):  # fmt: skip
+        faults = []
+        scenario(step_monitor(reaction=reaction, report=faults.append), later)
+        assert [fault.rule for fault in faults] == rules, (reaction, later)
+
+
+def test_a_message_may_have_packets_on_their_way_when_it_is_canceled():
+    for later, rules in ((REACTION - 1, []), (REACTION, [Rule.ENDED])):
+        faults = []
+        monitor = step_monitor(
+            reaction=REACTION, message_of=lambda packet: "message", report=faults.append)
+        monitor.sent(0, data_packet(0))
+        monitor.completed(AT, 0, "message", Status.FLUSHED)
+        monitor.sent(AT + later, data_packet(1, 1))
+        assert [fault.rule for fault in faults] == rules
+
+
+def test_what_a_delivery_permits_holds_at_once():
+    monitor = step_monitor(reaction=REACTION)
+    for psn in range(4):
+        monitor.sent(psn, data_packet(psn))
+    monitor.delivered(AT, ack_packet(3))
+    monitor.sent(AT, data_packet(4, 3, incarnation=1))
+    monitor.delivered(AT + 1, ack_packet(3, status=Status.REMOTE_ERROR_ABORT, incarnation=5))
+    monitor.sent(AT + 1, data_packet(0, session=3, incarnation=5))
+    with pytest.raises(ProtocolFault, match="BEHIND"):
+        monitor.sent(AT + 2, data_packet(1, 1, session=3, incarnation=5))
+
+
+def test_packets_on_their_way_are_lost_by_the_quiet_time_too():
+    for incarnation_shown, faulty in ((0, False), (1, True)):
+        monitor = step_monitor(reaction=REACTION)
+        monitor.sent(0, data_packet(0))
+        monitor.delivered(AT, ack_packet(0))
+        monitor.sent(AT + 10, data_packet(1, incarnation=incarnation_shown))
+        if faulty:
+            with pytest.raises(ProtocolFault, match="CAUSE"):
+                monitor.sent(AT + 20, data_packet(1, incarnation=1))
+        else:
+            monitor.sent(AT + 20, data_packet(1, incarnation=1))
+
+
+def test_the_quiet_time_of_a_device_that_reacts_later_ends_later():
+    for reaction, late, faulty in ((0, 2 * TICK, True), (REACTION, 2 * TICK, False),
+                                   (REACTION, REACTION + 2 * TICK, True)):  # fmt: skip
+        monitor = step_monitor(reaction=reaction)
+        monitor.reset(0, 1)
+        monitor.delivered(QUIET + late, data_packet(0, path=3))
+        reply = ack_packet(0, path=3)
+        if faulty:
+            # The packet is received: what leaves is an acknowledgement, and there is one only.
+            monitor.sent(QUIET + late, reply)
+            with pytest.raises(ProtocolFault, match="ACK_CAUSE"):
+                monitor.sent(QUIET + late, reply)
+        else:
+            for _ in range(2):
+                monitor.sent(QUIET + late, reply)
+
+
+def test_a_timeout_may_be_shorter_by_the_reaction():
+    initial = defs.TRANSPORT.rto_initial * TICK
+    for cycle, faulty in ((initial - REACTION - 5 * TICK, True), (initial - REACTION, False)):
+        monitor = step_monitor(reaction=REACTION)
+        for psn in (0, 1):
+            monitor.sent(0, data_packet(psn))
+        if faulty:
+            with pytest.raises(ProtocolFault, match="CAUSE"):
+                monitor.sent(cycle, data_packet(1))
+        else:
+            monitor.sent(cycle, data_packet(1))
+
+
+@pytest.mark.parametrize("reaction", [0, 100])
+def test_a_packet_may_be_older_by_the_reaction_than_it_looks(reaction):
+    # Path 0 is silent, path 1 gives the longest time: 1,000 cycles, 62 ticks.
+    too_old = 78 * TICK - reaction
+    for age, faulty in ((too_old - 2 * TICK, True), (too_old + TICK, False)):
+        monitor = step_monitor(reaction=reaction, constants=changed_constants(extent_period=1))
+        monitor.sent(0, data_packet(0, path=1))
+        monitor.delivered(1000, ack_packet(1))
+        monitor.sent(2000, data_packet(1, 1, incarnation=1))
+        monitor.sent(2001, data_packet(2, 1, path=1, incarnation=1))
+        monitor.delivered(3001, ack_packet(1, 0b10))
+        again = data_packet(1, 1, path=1, incarnation=1)
+        if faulty:
+            with pytest.raises(ProtocolFault, match="CAUSE"):
+                monitor.sent(2000 + age, again)
+        else:
+            monitor.sent(2000 + age, again)
+
+
+def test_times_may_be_longer_by_the_reaction():
+    # Rounds of 13,000 cycles are above the target after some of 10,000 cycles, unless the device
+    # has measured up to 4,000 cycles more.
+    def rules(reaction):
+        faults = []
+        monitor = step_monitor(reaction=reaction, report=faults.append)
+        now = psn = 0
+        for trip, count, rounds in ((10_000, 16, 3), (13_000, 12, 60), (13_000, 64, 1)):
+            for _ in range(rounds):
+                known = 1 if psn else 0
+                for at in range(psn, psn + count):
+                    monitor.sent(now, data_packet(at, psn, incarnation=known))
+                now += trip
+                for at in range(psn + 1, psn + count + 1):
+                    monitor.delivered(now, ack_packet(at))
+                psn += count
+        return {fault.rule for fault in faults}
+
+    assert rules(0) == rules(100) == {Rule.CONGESTION}
+    assert rules(4000) == set()
+
+
+def test_a_probe_that_was_on_its_way_takes_the_time_of_its_packet_back():
+    # PSN 3 takes 1,000 cycles. If its packet was sent twice, this says nothing, and any age of PSN
+    # 2 may exceed the longest time. The first two times differ so much that a path may be unusable.
+    for probed, faulty in ((2, True), (3, False)):
+        monitor = step_monitor(reaction=100, constants=changed_constants(
+            extent_period=1, path_probe=64, rto_min=10_000))  # fmt: skip
+        monitor.sent(0, data_packet(0))
+        monitor.sent(600, data_packet(1))
+        monitor.delivered(1000, ack_packet(2))
+        for psn in (2, 3):
+            monitor.sent(2000 + psn, data_packet(psn, 2, path=psn, incarnation=1))
+        monitor.delivered(3003, ack_packet(2, 0b10))
+        monitor.sent(3010, data_packet(probed, 2, path=4, incarnation=1))
+        again = data_packet(2, 2, path=5, incarnation=1)
+        if faulty:
+            with pytest.raises(ProtocolFault, match="CAUSE"):
+                monitor.sent(3020, again)
+        else:
+            monitor.sent(3020, again)
+
+
+@pytest.mark.parametrize("scenario", [newer_session, oldest_of_the_receiver, path_of_a_duplicate])
+def test_acknowledgements_know_more_after_the_handling(scenario):
+    for later, faulty in ((REACTION - 1, False), (REACTION, True)):
+        faults = []
+        scenario(step_monitor(reaction=900, handling=REACTION, report=faults.append), later)
+        assert bool(faults) == faulty
+
+
+def test_a_packet_shows_when_it_was_decided():
+    # PSN 2 shows what has arrived in cycle AT. So those after it know what has arrived before.
+    for handling, faulty in ((100, True), (300, False)):
+        monitor = step_monitor(reaction=REACTION + 700, handling=handling)
+        for psn in (0, 1):
+            monitor.sent(psn, data_packet(psn))
+        monitor.delivered(AT - 200, ack_packet(0, 0b10))
+        monitor.delivered(AT, ack_packet(2))
+        monitor.sent(AT + 200, data_packet(2, 2, incarnation=1))
+        late = data_packet(3, 2, incarnation=0)
+        if faulty:
+            with pytest.raises(ProtocolFault, match="INCARNATION"):
+                monitor.sent(AT + 300, late)
+        else:
+            monitor.sent(AT + 300, late)
+
+
+def test_a_canceled_packet_may_be_left_out_after_the_quiet_time():
+    monitor = Monitor(start=Start())
+    for psn in (0, 1):
+        monitor.sent(0, data_packet(psn))
+    monitor.delivered(AT, ack_packet(0))
+    monitor.sent(AT, data_packet(2, incarnation=1))
+    assert monitor.packets == 3
+
+
+def test_a_wrong_reaction_is_refused():
+    for settings in ({"reaction": -1}, {"reaction": 1, "outcomes": True},
+                     {"reaction": 5, "handling": 6}, {"reaction": 5, "handling": -1}):  # fmt: skip
+        with pytest.raises(ValueError, match="reaction"):
+            Monitor(**settings)
+
+
+def delayed(seen, rng, transmit, handling):
+    """Returns a run in which devices react late: packets leave up to `transmit` cycles after their
+    decision, in their order, and acknowledgements arrive up to `handling` cycles before the device
+    handles them."""
+    free, moved, resets = {}, [], {}
+    for now, node in [one[1:] for one in seen if one[0] == "reset"]:
+        resets.setdefault(node, []).append(now)
+    for place, (method, now, *rest) in enumerate(seen):
+        if method == "sent":
+            # Packets have left before a reset, and before they or their acknowledgements arrive.
+            source = read_data(rest[0]).src_node, is_ack(rest[0])
+            last = min((at for at in resets.get(source[0], ()) if at >= now), default=1 << 62)
+            late = rng.randrange(handling if source[1] else transmit)
+            free[source] = min(max(free.get(source, 0), now + late), last)
+            moved.append((free[source], place, (method, free[source], *rest)))
+        elif method == "delivered" and is_ack(rest[0]):
+            cycle = now - rng.randrange(handling)
+            moved.append((cycle, place, (method, cycle, *rest)))
+        elif method != "executed":
+            moved.append((now, place, (method, now, *rest)))
+    return [one for *_, one in sorted(moved, key=lambda one: one[:2])]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_good_runs_of_devices_that_react_late_pass(seed):
+    rng, transmit, handling = random.Random(seed), 280, 120
+    bench = Bench(
+        2, seed=seed, delay=500, paths=rng.choice([3, 8]), watch=Recorder,
+        faults=[lose(rng.choice([0, 0.01, 0.1])), duplicate(0.1, 4000),
+                delay_randomly(rng.choice([0, 3000]), lambda packet: True)],
+        start=Start(65_534, 2**32 - 20, 65_500),
+    )  # fmt: skip
+    bench.judge = lambda node, name, packet: rng.choice(
+        [OK] * 30 + [Status.REMOTE_ERROR_RNR, Status.REMOTE_ERROR_BAD_DEST_QPN])  # fmt: skip
+    for _ in range(400):
+        source = rng.randrange(2)
+        bench.net.at(rng.randrange(200_000), lambda source=source: bench.post(
+            source, 1 - source, packets=rng.randrange(1, 4), size=8))  # fmt: skip
+    for node in range(2):
+        bench.net.at(rng.randrange(200_000), bench.nodes[node].reset)
+    bench.net.run()
+    seen = delayed(bench.monitor.seen, rng, transmit, handling)
+    settings = {**bench.monitor.settings, "outcomes": False}
+    reaction = transmit + handling
+    assert replay(seen, **settings, reaction=reaction) == []
+    assert replay(seen, **settings, reaction=reaction, handling=handling) == []
+    assert len(replay(seen, **settings)) > 100
+
+
 # Good runs.
 
 

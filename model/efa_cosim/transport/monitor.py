@@ -55,7 +55,7 @@ class _Node:
         self.reset: int | None = None
         self.senders: dict[int, SenderView] = {}
         self.receivers: dict[int, ReceiverView] = {}
-        self.ended: set[Hashable] = set()
+        self.ended: dict[Hashable, int] = {}  # cycle of the completion
 
     def session(self, number: int) -> str | None:
         """Takes the number of a new session; returns what was expected if it is wrong."""
@@ -102,6 +102,13 @@ class Monitor:
     - `message_of`: returns the message of a data packet, or None; each completion of a message is
       then reported to `completed`, and `cancels` has no effect
     - `untrusted`: nodes that may send anything
+    - `reaction`: most cycles from an arrival at a node to its effect in a data packet that leaves,
+      0 if nodes react at once
+    - `handling`: the part of `reaction` until decisions know of the arrival, and most cycles to its
+      effect in an acknowledgement; None: any part
+
+    Raises ValueError for a negative time, a handling above the reaction, and a reaction with
+    outcomes.
     """
 
     def __init__(
@@ -116,10 +123,20 @@ class Monitor:
         cancels: bool = True,
         message_of: Callable[[bytes], Hashable | None] | None = None,
         untrusted: Container[int] = (),
+        reaction: int = 0,
+        handling: int | None = None,
     ) -> None:
+        transmit = reaction - (handling or 0)
+        if handling is None:
+            handling = reaction
+        if not 0 <= handling <= reaction or (reaction and outcomes):
+            raise ValueError(
+                f"reaction {reaction}, handling {handling}: expected a reaction from 0 on, 0 with "
+                "outcomes=True, and a handling up to the reaction")
         self.packets = 0
         cancels_are_known = message_of is not None or not cancels
-        self._settings = Settings(constants, paths, start, cancels_are_known, outcomes, report)
+        self._settings = Settings(constants, paths, start, cancels_are_known, outcomes, report,
+                                  reaction, handling, transmit)
         self._exist, self._message_of, self._untrusted = nodes, message_of, untrusted
         self._nodes: dict[int, _Node] = {}
         self._tick = self._settings.tick
@@ -153,7 +170,9 @@ class Monitor:
         if sender is None:
             sender = own.senders[peer] = SenderView(node, peer, self._settings, own.session)
         message = None if self._message_of is None else self._message_of(packet)
-        sender.sent(now, packet, data, message, message is not None and message in own.ended)
+        end = None if message is None else own.ended.get(message)
+        ended = end is not None and end <= now - self._settings.reaction
+        sender.sent(now, packet, data, message, ended)
 
     def delivered(self, now: int, packet: bytes, node: int | None = None) -> None:
         """Takes a packet before a node receives it in cycle `now`; without `node`, its destination.
@@ -173,7 +192,7 @@ class Monitor:
             sender.acknowledged(now, ack)
 
     def reset(self, now: int, node: int) -> None:
-        """Takes a reset of a node."""
+        """Takes a reset of a node; the packets from before have left."""
         self._node(node).restart(now)
 
     def executed(self, now: int, packet: bytes, status: int) -> None:
@@ -191,7 +210,7 @@ class Monitor:
     def completed(self, now: int, node: int, message: Hashable, status: int) -> None:
         """Checks the completion of a message of a node."""
         own = self._node(node)
-        own.ended.add(message)
+        own.ended.setdefault(message, now)
         waits = status == _STATUS.OK or status in _REFUSALS
         for sender in own.senders.values():
             sender.completed(now, message, waits)
@@ -274,7 +293,7 @@ class Monitor:
                 Rule.NUMBER, now, node, peer, ack.session, None, error,
                 f"incarnation {ack.incarnation}"))  # fmt: skip
             return
-        self._receiver(own, node, peer).acknowledged(now, ack)
+        self._receiver(own, node, peer).acknowledged(now - self._settings.handling, now, ack)
 
     def _receiver(self, own: _Node, node: int, peer: int) -> ReceiverView:
         receiver = own.receivers.get(peer)
@@ -296,12 +315,12 @@ class Monitor:
             # A number that no peer can know yet: rule 1, or by chance the incarnation.
         elif not number and own.reset is not None:
             # The cycle of the reset may be anywhere in its tick.
-            since = now - own.reset
-            if since <= self._quiet + self._tick:
+            since, doubt = now - own.reset, self._tick + self._settings.handling
+            if since <= self._quiet + doubt:
                 receiver.returned(data, abort=False)
-                if since < self._quiet - self._tick:
+                if since < self._quiet - doubt:
                     return
-        receiver.received(data)
+        receiver.received(now, data)
 
     def _wrong_received(self, packet: bytes, data: SrdHdrFields) -> bool:
         # A receiver ignores flags that it does not know.

@@ -2,7 +2,9 @@
 """Bounds of what a sender derives from acknowledgements: times, extent, congestion window.
 
 A bound is on the side that permits more to the sender. The monitor knows times in cycles, a sender
-in ticks: the difference of two times is one of two numbers of ticks.
+in ticks: the difference of two times is one of two numbers of ticks. A sender with a reaction
+measures up to that much more, may handle acknowledgements together, and may find a packet lost that
+is acknowledged before its retransmission leaves: a doubtful time, which it may not have measured.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ class RoundTrips:
     - `rto`: not above the timeout of the sender, in ticks
     """
 
-    def __init__(self, constants: defs.Transport) -> None:
+    def __init__(self, constants: defs.Transport, late: bool) -> None:
         self._period = constants.time_period * constants.tick_cycles
+        self._late_sender = late
         # Each part is (first cycle, shortest, longest). A sender looks back one to two periods; the
         # parts that began in the last period are in both.
         self._parts: deque[tuple[int, int, int]] = deque()
@@ -52,6 +55,16 @@ class RoundTrips:
             self.shortest = min((part[1] for part in parts), default=_NEVER)
             self.longest = max((part[2] for part in parts), default=0)
 
+    def restart(self) -> None:
+        """Leaves out all times: the sender may not have measured one of them."""
+        self._parts.clear()
+        self.shortest, self.longest = _NEVER, 0
+
+    def doubt(self, one: Sample) -> None:
+        """Adds a time that the sender may have learned."""
+        self.least, self.most = min(self.least, one.low), max(self.most, one.high)
+        self._bound_rto()
+
     def add(self, now: int, samples: list[Sample]) -> None:
         """Adds times that the sender learned from one acknowledgement, in unknown order."""
         parts, length = self._parts, self._period // _PARTS
@@ -64,7 +77,14 @@ class RoundTrips:
             self.least, self.most = min(self.least, low), max(self.most, high)
         parts[-1] = first, shortest, longest
         self.shortest, self.longest = min(self.shortest, shortest), max(self.longest, longest)
-        self._smooth(samples)
+        if self._late_sender:
+            self._bound_rto()
+        else:
+            self._smooth(samples)
+
+    def _bound_rto(self) -> None:
+        # The order of the times is not known: the smoothed one is not below the least.
+        self.rto = min(self.rto, float(max(1.5 * self.least, self._rto_min) - 1))
 
     def _smooth(self, samples: list[Sample]) -> None:
         if not self._high:
@@ -92,9 +112,11 @@ class RoundTrips:
 class Extent:
     """Lower bound of the extent of a peer, and the exact number of acknowledged packets."""
 
-    def __init__(self, constants: defs.Transport) -> None:
+    def __init__(self, constants: defs.Transport, late: bool) -> None:
         self._period = int(constants.extent_period)
         self._window: int = 1 << constants.psn_window_w
+        # A packet may count earlier, with those of another acknowledgement.
+        self._kept = self._period - (self._window if late else 0)
         self._late: deque[tuple[int, int]] = deque()  # (number of the packet, d), d decreasing
         self.acknowledged = 0
 
@@ -109,7 +131,7 @@ class Extent:
         if not self.first_period_is_over:
             return 2 * self._window
         late = self._late
-        while late and late[0][0] < self.acknowledged - self._period:
+        while late and late[0][0] < self.acknowledged - self._kept:
             late.popleft()
         return 2 * late[0][1] if late else 0
 
@@ -120,21 +142,31 @@ class Extent:
             late.pop()
         late.append((self.acknowledged, d))
 
+    def restart(self) -> None:
+        """Leaves out all late packets: the sender may not have counted one of them."""
+        self._late.clear()
+
 
 class Congestion:
     """Upper bound of the congestion window of a peer.
 
     The rounds of the sender are as long as its window, so the monitor does not know where they
-    begin. A row of times above the target that is as long as two rounds has a whole round in it.
+    begin. A row of times above the target that is as long as two rounds has a whole round in it. A
+    time may be handled before or after those of the last `reaction` cycles: it is no part of a row
+    while one of these may break the row.
     """
 
-    def __init__(self, constants: defs.Transport) -> None:
+    def __init__(self, constants: defs.Transport, reaction: int) -> None:
         self._round = constants.round_packets
         self._queue = constants.queue_target
+        self._reaction = reaction
         self._most: int = 1 << constants.psn_window_w
         self._value = float(min(constants.cwnd_initial, self._most))
         self._fast = True
         self._since = 0  # times since the last growth
+        self._good = -_NEVER  # cycle of the last time that is not above the target
+        # Later parts of the row: (cycle from which they count, number, shortest time).
+        self._coming: deque[tuple[int, int, int]] = deque()
         self._above = 0  # times above the target in a row
         self._time = _NEVER  # the shortest of them
 
@@ -147,6 +179,10 @@ class Congestion:
     def restart(self) -> None:
         """The window may grow fast again, after timeouts that the monitor cannot exclude."""
         self._fast = True
+        self._end_row()
+
+    def _end_row(self) -> None:
+        self._coming.clear()
         self._above = 0
 
     def collapse(self) -> None:
@@ -154,22 +190,28 @@ class Congestion:
         self.restart()
         self._value = 2.0
 
-    def add(self, samples: list[Sample], shortest: int) -> None:
+    def add(self, now: int, samples: list[Sample], doubtful: list[Sample], shortest: int) -> None:
         """Adds times of one acknowledgement; `shortest` is not below that of the sender."""
         target = 9 * shortest / 8 + self._queue
-        good = sum(low <= target for low, _ in samples)
+        times = samples + doubtful
+        good = sum(low <= target for low, _ in times)
         if good:
             # The order inside an acknowledgement is not known: the good one may be the last.
-            self._above, self._time = 0, _NEVER
-        else:
-            self._above += len(samples)
-            self._time = min(self._time, min(samples).low)
+            self._end_row()
+            self._time, self._good = _NEVER, now
+        elif samples and now >= self._good + self._reaction:
+            self._coming.append((now + self._reaction, len(samples), min(times).low))
+        coming = self._coming
+        while coming and coming[0][0] <= now:
+            _, number, time = coming.popleft()
+            self._above += number
+            self._time = min(self._time, time)
         value = self._value
         if self._fast:
             value += good
             self._fast = self._above < 2 * self._round
         else:
-            self._since += len(samples)
+            self._since += len(times)
             while self._since >= max(self._round, int(value)):
                 self._since -= max(self._round, int(value))
                 value += 1

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
+from efa_cosim.transport.monitor_history import Recent
 from efa_cosim.transport.monitor_rules import ProtocolFault, Rule, Settings
 from efa_cosim.transport.packets import PSN_MASK, number_distance, psn_distance
 
@@ -35,8 +36,9 @@ class _Window:
     Bits of the masks are PSNs from `oldest` on.
     """
 
-    def __init__(self, session: int, oldest: int) -> None:
+    def __init__(self, session: int, oldest: int, reaction: int) -> None:
         self.session, self.oldest = session, oldest
+        self.known = Recent(oldest, reaction)
         self.received = self.refused = 0
         # Accepted for sure: by an outcome, or shown in an acknowledgement.
         self.accepted = 0
@@ -47,9 +49,10 @@ class _Window:
         """The PSN as a number that does not wrap."""
         return self.oldest + psn_distance(psn, self.oldest & PSN_MASK)
 
-    def move(self, oldest: int, window: int) -> None:
+    def move(self, now: int, oldest: int, window: int) -> None:
         """Moves oldest; a refusal of a PSN before may still wait for the port."""
         step = oldest - self.oldest
+        self.known.set(now, oldest)
         # Nothing more follows for accepted PSNs.
         passed = self.accepted & (1 << step) - 1 if step <= window else 0
         while passed:
@@ -77,6 +80,7 @@ class ReceiverView:
         """The node forgets the session, and all replies that wait."""
         self._window: _Window | None = None
         self._past: _Window | None = None
+        self._past_since = 0  # cycle of the end of the past session
         self._aborts: Counter[_Reply] = Counter()
         self._quiets: Counter[_Reply] = Counter()
         self._clear_due()
@@ -85,6 +89,7 @@ class ReceiverView:
         self._due = 0  # acknowledgements that may follow
         self._owed = False  # one must follow
         self._path: int | None = None  # its path, if known
+        self._path_since = 0  # cycle of its packet
         self._paths = 0  # bit i: it may have path i
 
     def _fault(
@@ -109,20 +114,20 @@ class ReceiverView:
         else:
             self._quiets[data.session, psn, 0, data.path, 0, 0] += 1
 
-    def received(self, data: SrdHdrFields) -> None:
+    def received(self, now: int, data: SrdHdrFields) -> None:
         """Takes a packet by rules 3 to 7 of the receiver."""
         window = self._window
         if window is None or data.session != window.session:
             if window is not None and number_distance(data.session, window.session) < 0:
                 return
-            self._past = window
+            self._past, self._past_since = window, now
             first = data.psn - data.behind & PSN_MASK
-            window = self._window = _Window(data.session, first)
+            window = self._window = _Window(data.session, first, self._settings.handling)
             self._clear_due()
         psn = window.unwrap(data.psn)
         oldest = psn - data.behind
         if oldest > window.oldest:
-            window.move(oldest, self._settings.window)
+            window.move(now, oldest, self._settings.window)
         at = psn - window.oldest
         if at < 0:
             return
@@ -136,7 +141,7 @@ class ReceiverView:
             if window.accepted & bit:
                 self._due += 1
                 self._owed = True
-                self._path = path
+                self._path, self._path_since = path, now
                 self._paths |= 1 << path
                 return
             if known and not window.refused & bit:
@@ -177,8 +182,8 @@ class ReceiverView:
 
     # Acknowledgements that leave.
 
-    def acknowledged(self, now: int, ack: SrdAckFields) -> None:
-        """Checks an acknowledgement or refusal."""
+    def acknowledged(self, since: int, now: int, ack: SrdAckFields) -> None:
+        """Checks an acknowledgement or refusal that was built in cycle `since` or later."""
         bits = int.from_bytes(ack.bitmap, "little")
         if ack.status == _ABORT or (self._quiets and not ack.status and not bits):
             replies = self._aborts if ack.status == _ABORT else self._quiets
@@ -195,8 +200,10 @@ class ReceiverView:
         window = self._window
         if window is None or ack.session != window.session:
             past = self._past
-            if ack.status and past is not None and ack.session == past.session:
-                # A refusal that has waited for the port since the past session.
+            if past is not None and ack.session == past.session and (
+                ack.status or since < self._past_since
+            ):
+                # A refusal may have waited for the port since the past session.
                 window = past
             else:
                 stored = None if window is None else window.session
@@ -204,14 +211,16 @@ class ReceiverView:
                 rule = Rule.REPLY if stored is None else Rule.ACK_SESSION
                 self._fault(rule, now, ack, None, f"session {stored}", ack.session)
                 return
-        if not self._check_state(now, window, ack, bits):
+        if not self._check_state(since, now, window, ack, bits):
             return
         if ack.status:
             self._check_refusal(now, window, ack)
-        else:
-            self._check_due(now, window, ack)
+        elif window is self._window:
+            self._check_due(since, now, window, ack)
 
-    def _check_state(self, now: int, window: _Window, ack: SrdAckFields, bits: int) -> bool:
+    def _check_state(
+        self, since: int, now: int, window: _Window, ack: SrdAckFields, bits: int
+    ) -> bool:
         """Checks what an acknowledgement shows; returns False after a fault."""
         oldest, size = window.oldest, self._settings.window
         known = self._settings.outcomes_are_known
@@ -240,9 +249,10 @@ class ReceiverView:
         if ack.status:
             # A refusal may have been packed before it waited for the port.
             return True
-        if psn < window.shown or prefix < 0:
-            self._fault(Rule.ACK_WHOLE, now, ack, ack.psn,
-                        f"psn from {max(window.shown, oldest) & PSN_MASK} on", ack.psn)
+        least = max(window.shown, window.known.all(since)[0])
+        if psn < least:
+            self._fault(Rule.ACK_WHOLE, now, ack, ack.psn, f"psn from {least & PSN_MASK} on",
+                        ack.psn)  # fmt: skip
             return False
         window.shown = psn
         if not known:
@@ -289,12 +299,12 @@ class ReceiverView:
             self._fault(Rule.ACK_PATH, now, ack, ack.refused_psn, "a path of the packet",
                         ack.path)  # fmt: skip
 
-    def _check_due(self, now: int, window: _Window, ack: SrdAckFields) -> None:
+    def _check_due(self, since: int, now: int, window: _Window, ack: SrdAckFields) -> None:
         if not self._due:
             self._fault(Rule.ACK_CAUSE, now, ack, None, "a packet since the last acknowledgement",
                         "none")  # fmt: skip
             return
-        path = self._path
+        path = self._path if self._path_since <= since else None
         if path != ack.path if path is not None else not self._paths >> ack.path & 1:
             self._fault(Rule.ACK_PATH, now, ack, None, "the path of a packet since the last one"
                         if path is None else path, ack.path)  # fmt: skip

@@ -75,6 +75,9 @@ class Settings:
     - `cancels_are_known`: each completion is reported, so canceled PSNs are known
     - `outcomes_are_known`: each outcome of an execution is reported
     - `report`: called with each fault
+    - `reaction`: most cycles from what arrives at a node to its effect in a data packet that leaves
+    - `handling`: those to its effect on decisions, and on acknowledgements that leave
+    - `transmit`: most cycles from the decision of a data packet until it leaves
     """
 
     constants: defs.Transport
@@ -83,6 +86,9 @@ class Settings:
     cancels_are_known: bool
     outcomes_are_known: bool
     report: Callable[[ProtocolFault], object]
+    reaction: int
+    handling: int
+    transmit: int
     window: int = field(init=False)
     tick: int = field(init=False)
 
