@@ -598,8 +598,8 @@ def main(arguments: list[str] | None = None) -> int:
     steps = (steps_for(options.nodes, options.profile) if options.guests == 1
              else steps_for_two_guests())
     if options.fabric:
-        # Datagrams may be lost, and these programs wait for each. Round trips are longer, on the RTL
-        # by the simulated cycles of the paths.
+        # Datagrams may be lost, and these programs wait for each. Round trips are longer, on the
+        # RTL by the simulated cycles of the paths.
         steps = [replace(each, seconds=FABRIC_TIME * each.seconds) for each in steps
                  if each.name not in UNRELIABLE]  # fmt: skip
     wrong = [name for name in options.step if name not in [each.name for each in steps]]

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from efa_cosim.boundary.events import field, of_kind
 from efa_cosim.fabric.description import FabricDescription
 from efa_cosim.fabric.network import Network
-from efa_cosim.layouts.defs import TRANSPORT
+from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.lib.host import IDLE_CYCLES, OuterLink, dead_cycles
 
@@ -56,8 +57,8 @@ class SimulatedNetwork(Network):
 class FabricLink(OuterLink):
     """A link whose devices are nodes of a network; `run` moves the packets of both.
 
-    `network` carries their packets; `tick_cycles` are those of the slowest ticks; the other parameters are those of OuterLink, with the number
-    of each node among the knobs.
+    `network` carries their packets; the other parameters are those of OuterLink, with the number
+    of each node among the knobs. `tick_cycles` are those of the slowest ticks.
     """
 
     def __init__(
@@ -70,9 +71,12 @@ class FabricLink(OuterLink):
         waves: bool = False,
     ) -> None:
         self.network = network
-        self.tick_cycles = max(one.get("tick", TRANSPORT.tick_cycles) for one in knobs)
+        self.tick_cycles = max(one.get("tick", defs.TRANSPORT.tick_cycles) for one in knobs)
+        self._nodes = [one["node"] for one in knobs]
         self._sent = [0] * len(knobs)
         self._seen: list[tuple[Any, bytes]] = []
+        self._resets = [0] * len(knobs)  # steps of resets
+        self._events: list[Any] = []  # that nobody has asked for
         super().__init__(sim, seed, params, [{**one, "net_far": 1} for one in knobs], waves)
         network.link = self
         for device, one in enumerate(knobs):
@@ -93,11 +97,16 @@ class FabricLink(OuterLink):
                       if one[0] != _IDLE or self.network.idle]  # fmt: skip
             packets = [host.packets_are(count + 1, device)
                        for device, count in enumerate(self._sent)]  # fmt: skip
+            resets = [host.events_are(defs.Ev.RESET, count + 1, device)
+                      for device, count in enumerate(self._resets)]  # fmt: skip
             step, following = end - self.cycle, self.network.next_cycle
             if following is not None:
                 step = min(step, max(following - self.cycle, 1))
-            woken = super().run([*(conditions[place] for place in active), *packets], step)
+            others = [*packets, *resets]
+            woken = super().run([*(conditions[place] for place in active), *others], step)
             self._carry()
+            if woken >= len(active) + len(packets):
+                self._note_resets()
             if 0 <= woken < len(active):
                 place = active[woken]
                 if conditions[place][0] != _IDLE or self.network.idle:
@@ -107,6 +116,10 @@ class FabricLink(OuterLink):
 
     def log(self, kind: str) -> Any:
         """Returns log records of the simulation; its packets are those that `run` has carried."""
+        if kind == "events":
+            self._note_resets()
+            events, self._events = self._events, []
+            return np.concatenate(events)
         if kind != "packets":
             return super().log(kind)
         seen, self._seen = self._seen, []
@@ -123,6 +136,16 @@ class FabricLink(OuterLink):
             self.network.follow(max(int(record["cycle"]), self.network.now))
             self.network.send(content)
         self.network.follow(max(self.cycle, self.network.now))
+
+    def _note_resets(self) -> None:
+        """Tells the network which devices have drained: no packet from before a reset follows."""
+        events = super().log("events")
+        self._events.append(events)
+        steps = of_kind(events, "reset")
+        for device, step in zip(steps["device"], field(steps, "reset", "step"), strict=True):
+            self._resets[device] += 1
+            if step == defs.ResetStep.DRAINED:
+                self.network.reset(self._nodes[device])
 
     def _deliver(self, device: int, packet: bytes) -> None:
         self.call("inject", device, [packet], 0)

@@ -125,7 +125,8 @@ class RtlBackend(Backend):
     def _wait_out_silence(self, condition: Callable[[], object], left: int) -> None:
         """Waits with nothing in flight: only a timer of the device can still lead to activity."""
         news = host.writes_are(self.link.writes_seen() + 1)
-        if self.link.run([news, host.idle(dead_cycles(self.tick_cycles))], left) == 1 and not condition():
+        dead = host.idle(dead_cycles(self.tick_cycles))
+        if self.link.run([news, dead], left) == 1 and not condition():
             raise DeviceTimeout("the device is idle and the condition does not hold")
 
     def settle(self) -> None:

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests simulated devices on a fabric file, beside devices of the reference model."""
 
+from contextlib import contextmanager
 from random import Random
 
 import pytest
 
-from efa_cosim.backends import open_backend
 from efa_cosim.backends.model import ModelBackend
 from efa_cosim.fabric.description import parse_fabric
 from efa_cosim.host.queue_pair import RdmaWr
 from efa_cosim.layouts.defs import IoCompStatus
 from tb.lib.fabric_link import chosen_nodes
-from tb.lib.host import SHORT_TICKS
+from tb.lib.watched_fabric import watched
 from tb.peer_fuzz import fuzz
 from tb.scenarios import rdma, reliable
 
@@ -32,16 +32,12 @@ seed: 5
 @pytest.mark.parametrize("pair", [(0, 1), (1, 2)], ids=["two simulated", "simulated and model"])
 def test_messages_arrive_once_over_a_fabric_with_faults(pair, sim, unless_long):
     unless_long("fabric")
-    devices = open_backend(
-        sim, fabric=parse_fabric(FAULTS), profile="recorded", tick=SHORT_TICKS[0])  # fmt: skip
-    try:
+    with watched(sim, parse_fabric(FAULTS), profile="recorded", cancels=False) as devices:
         names = [device.name for device in devices]
         assert names == [sim, sim, "model"]
         assert [device.node_id for device in devices] == [4, 7, 9]
         reliable.exchange([devices[place] for place in pair], Random(3), rounds=2)
         assert packets_lost(devices[0]) > 0
-    finally:
-        devices[0].close()
 
 
 def packets_lost(device):
@@ -49,19 +45,18 @@ def packets_lost(device):
     return sum(one.lost for one in device.link.network.path_counters())
 
 
+@contextmanager
 def open_pair(sim, profile="default"):
     """Opens a device of the model with RDMA, and a simulated one with a profile, the target."""
     fabric = parse_fabric("nodes: [9, 4, 7]\npaths: {count: 8}\n")
     # All tests have the build with two devices.
-    target, _ = open_backend(sim, fabric=fabric, simulated=[4, 7], model=False, profile=profile,
-                             tick=SHORT_TICKS[0])  # fmt: skip
-    return [ModelBackend(9, fabric=target.link.network, tick=SHORT_TICKS[0]), target]
+    with watched(sim, fabric, profile, simulated=[4, 7], model=False) as (target, _):
+        yield [ModelBackend(9, fabric=target.link.network, tick=target.tick_cycles), target]
 
 
 def test_rdma_that_a_simulated_device_does_not_know_is_refused(sim, unless_long):
     unless_long("fabric")
-    devices = open_pair(sim, "basic")
-    with devices[1]:
+    with open_pair(sim, "basic") as devices:
         a, b = (reliable.Endpoint(reliable.Node(device)) for device in devices)
         target = {**a.towards(b), "remote_addr": b.buffer.addr, "r_key": b.buffer.r_key}
         begin = devices[1].cycles
@@ -76,30 +71,26 @@ def test_rdma_that_a_simulated_device_does_not_know_is_refused(sim, unless_long)
 
 def test_a_model_writes_memory_of_a_simulated_device(sim, unless_long):
     unless_long("fabric")
-    devices = open_pair(sim)
-    with devices[1]:
+    with open_pair(sim) as devices:
         rdma.write(devices, Random(3))
 
 
 @pytest.mark.parametrize("unsolicited", [False, True], ids=["receives", "unsolicited"])
 def test_a_write_with_immediate_completes_at_a_simulated_device(unsolicited, sim, unless_long):
     unless_long("fabric")
-    devices = open_pair(sim)
-    with devices[1]:
+    with open_pair(sim) as devices:
         rdma.write_with_immediate(devices, Random(4), unsolicited)
 
 
 def test_a_simulated_device_refuses_wrong_writes(sim, unless_long):
     unless_long("fabric")
-    devices = open_pair(sim)
-    with devices[1]:
+    with open_pair(sim) as devices:
         rdma.refusals(devices, Random(5))
 
 
 def test_no_byte_is_written_after_the_end_of_a_region_or_queue_pair(sim, unless_long):
     unless_long("fabric")
-    devices = open_pair(sim)
-    with devices[1]:
+    with open_pair(sim) as devices:
         network = devices[1].link.network
         rdma.endings(devices, Random(6), lambda cycles: network.run(until=network.now + cycles))
 
@@ -109,8 +100,7 @@ def test_the_fabric_gives_a_packet_its_cycles(sim, unless_long):
     found = []
     for latency in (500, 1700):
         text = f"nodes: [1, 2]\npaths: {{count: 3, default: {{latency: {latency}}}}}\n"
-        devices = open_backend(sim, fabric=parse_fabric(text))
-        with devices[0]:
+        with watched(sim, parse_fabric(text), cancels=False) as devices:
             out, into = reliable.streams(
                 [reliable.Node(device) for device in devices], Random(1))  # fmt: skip
             out.post_receives()
