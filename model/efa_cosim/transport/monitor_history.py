@@ -18,17 +18,21 @@ class Recent:
 
     def set(self, now: int, value: int) -> None:
         """Replaces the value in cycle `now`."""
-        old = self._old
-        while old and old[0][0] <= now - self._reaction:
-            old.popleft()
         if self._reaction and value != self.value:
+            old = self._old
+            while old and old[0][0] <= now - self._reaction:
+                old.popleft()
             old.append((now, self.value))
         self.value = value
 
     def all(self, since: int) -> list[int]:
         """Returns the values from cycle `since` on, in their order."""
-        return [*(value for cycle, value in self._old if cycle > since), self.value]
+        values = [value for cycle, value in self._old if cycle > since] if self._old else []
+        values.append(self.value)
+        return values
 
     def passed(self, value: int, since: int) -> int:
         """Returns the first cycle from `since` on in which a growing value is `value` or more."""
+        if not self._old:
+            return since
         return max([since, *(cycle for cycle, old in self._old if old < value)])

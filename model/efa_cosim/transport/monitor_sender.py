@@ -104,7 +104,7 @@ class SenderView:
         since = max(self._since, now - self._settings.transmit)
         known = self._known(since, now)
         if data.session != self.session:
-            self._begin(known, now, data)
+            self._begin(now, data)
         elif self._over is not None and self._over <= known:
             self._fault(Rule.SESSION, now, data.psn, "a new session after ABORT",
                         "a packet of the session that has ended")
@@ -147,12 +147,12 @@ class SenderView:
         in `now`, knows all that has arrived."""
         return max(since - self._handling, now - self._reaction)
 
-    def _begin(self, known: int, now: int, data: SrdHdrFields) -> None:
+    def _begin(self, now: int, data: SrdHdrFields) -> None:
         error = self._counter_passed(data.session)
         if error:
             self._fault(Rule.NUMBER, now, data.psn, error, f"session {data.session}")
         if self.session is not None and self._over is None:
-            self._update(known, now)
+            self._update(now)
             if not self._may_be_dead:
                 self._fault(Rule.SESSION, now, data.psn, f"session {self.session}, which goes on",
                             f"session {data.session}")  # fmt: skip
@@ -208,7 +208,8 @@ class SenderView:
         if not may_repeat(record.content, content):
             self._fault(Rule.CONTENT, now, psn, record.content, content)
         record.content = content
-        self._update(self._known(since, now), now)
+        self._update(now)
+        self._update_paths(self._known(since, now))
         path = self._paths[data.path]
         timeout, other = self._causes(record)
         spacing = (self._settings.constants.path_probe - 1) * self._tick
@@ -249,11 +250,8 @@ class SenderView:
 
     # Causes of a loss. Each is True if some sender that follows the decision may have found it.
 
-    def _update(self, known: int, now: int) -> None:
-        """Finds out what may have been lost until now; time changes nothing else.
-
-        The sender knows what has arrived up to cycle `known`.
-        """
+    def _update(self, now: int) -> None:
+        """Finds out what may have been lost until now; time changes nothing else."""
         trips, tick = self._trips, self._tick
         trips.forget(now)
         # The age in ticks, rounded up, is above 5/4 of the longest time, rounded down.
@@ -271,6 +269,9 @@ class SenderView:
             sum_of_backoffs = sum(1 << min(n, most) for n in range(constants.rto_retries))
             if now >= self._restarted + (sum_of_backoffs * trips.rto - 1) * tick:
                 self._may_be_dead = True
+
+    def _update_paths(self, known: int) -> None:
+        """Finds out the same from the paths, as the sender has known them since cycle `known`."""
         extent = min(self._known_extent.all(known))
         for path in self._paths:
             path.limit = max(path.limit, path.newest - extent)
@@ -331,7 +332,8 @@ class SenderView:
 
     def _check_congestion(self, since: int, now: int, psn: int) -> None:
         """Checks the packets in flight: those that cannot have been found lost."""
-        self._update(self._known(since, now), now)
+        self._update(now)
+        self._update_paths(self._known(since, now))
         flying = sum(not any(self._causes(one)) for one in self._records.values())
         window = self._congestion.window
         if flying > window:
@@ -365,7 +367,9 @@ class SenderView:
             shown |= (1 << first - oldest) - 1
         # Until it handles this acknowledgement, the sender knows what has arrived before.
         known = now - self._handling
-        self._update(known, now + self._handling)
+        self._update(now + self._handling)
+        if self._reaction:
+            self._update_paths(known)
         if 0 in self._incarnation.all(known):
             if not shown and not ack.status:
                 self._quiet_serial = self._serial
@@ -528,7 +532,7 @@ class SenderView:
         if waits:
             self._fault(Rule.COMPLETION, now, min(left), "a completion after all PSNs are resolved",
                         f"{len(left)} PSNs not resolved")  # fmt: skip
-        self._update(now - self._reaction, now)
+        self._update(now)
         self._open[message] = left
         for psn in list(left):
             self._cancel(now, psn)
