@@ -58,10 +58,6 @@ class MappingBackend(RtlBackend):
         """Returns what the host has seen of the device: reads, packets, interrupts and so on."""
         return self.link.native.counters(self.device)
 
-    def pause(self, cycles: int) -> None:
-        """Advances time by `cycles`."""
-        self.link.run([], cycles)
-
 
 def raced(native: Native, sim: str, live: type[LiveMemory] | None = None) -> list[MappingBackend]:
     """Returns the backends of a started bench; use them in a function called through `bridge`."""

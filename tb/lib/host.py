@@ -137,6 +137,10 @@ class RtlBackend(Backend):
         self.link.collect()
         return self.link.take(kind, self.device)
 
+    def pause(self, cycles: int) -> None:
+        """Advances time by `cycles`."""
+        self.link.run([], cycles)
+
     def interrupts(self) -> list[int]:
         return self._news("interrupts")
 

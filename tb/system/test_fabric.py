@@ -40,6 +40,26 @@ def test_messages_arrive_once_over_a_fabric_with_faults(pair, sim, unless_long):
         assert packets_lost(devices[0]) > 0
 
 
+def test_a_reset_of_a_simulated_peer_ends_messages(sim, unless_long):
+    unless_long("fabric")
+    fabric = parse_fabric(f"{NODES}paths: {{count: 8, default: {{latency: 100}}}}\n")
+    with watched(sim, fabric, profile="recorded") as devices:
+        nodes = reliable.nodes_of(devices[:2])
+        out, into = reliable.streams(nodes, Random(7))
+        for way in (out, into):
+            way.post_receives()
+            for slot in range(reliable.SLOTS):
+                way.send(slot)
+        for node in nodes:
+            node.context.enter_kernel()
+        devices[0].pause(400)
+        devices[1].flr()
+        reliable.poll_sends(out, into)
+        statuses = set(out.ended.values())
+        assert {IoCompStatus.REMOTE_ERROR_ABORT} <= statuses <= {
+            IoCompStatus.OK, IoCompStatus.REMOTE_ERROR_ABORT}  # fmt: skip
+
+
 def packets_lost(device):
     """Returns how many packets the fabric of a simulated device has lost."""
     return sum(one.lost for one in device.link.network.path_counters())
