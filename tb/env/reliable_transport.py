@@ -27,9 +27,14 @@ from efa_cosim.device.link import MAX_RNR_RETRY
 from efa_cosim.device.rdma import Transfer
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import PktHdrFields, SrdAckFields, SrdHdrFields
-from efa_cosim.layouts.layout import Constants
 from efa_cosim.transport.endpoint import Endpoint
-from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK, number_distance, psn_distance
+from efa_cosim.transport.packets import (
+    BITMAP_BYTES,
+    PSN_MASK,
+    number_distance,
+    psn_distance,
+    with_tick,
+)
 from tb.env.difference import Where, differs, not_due
 from tb.env.direct_transport import reported_route
 from tb.env.late_packets import LatePackets
@@ -129,7 +134,7 @@ class ReliableTransport:
         self, devices: Sequence[Predictor], tick_cycles: int = defs.TRANSPORT.tick_cycles
     ) -> None:
         self._devices = devices
-        self._constants = Constants({**defs.TRANSPORT, "tick_cycles": tick_cycles})
+        self._constants = with_tick(tick_cycles)
         self._clock = _Clock()
         self._receivers = [self._receiver(device) for device in range(len(devices))]
         # Accepted packets that the device has not reported, by opcode, sender and receiver.

@@ -78,9 +78,9 @@ def open_simulator(
         if node.number in backends:
             found.append(backends[node.number])
         elif model:
-            straps = {"tick": knobs["tick"]} if "tick" in knobs else {}
             found.append(ModelBackend(
-                node_id=node.number, profile=profile, fabric=network, record=record, **straps))
+                node_id=node.number, profile=profile, fabric=network, record=record,
+                tick=knobs.get("tick", Backend.tick_cycles)))
     return found
 
 

@@ -10,9 +10,8 @@ from typing import Any
 from efa_cosim.backends import open_backend
 from efa_cosim.fabric.description import FabricDescription
 from efa_cosim.layouts import defs
-from efa_cosim.layouts.layout import Constants
 from efa_cosim.transport.monitor import Monitor
-from efa_cosim.transport.packets import FLIT_BYTES, Start
+from efa_cosim.transport.packets import FLIT_BYTES, Start, with_tick
 from tb.lib.host import SHORT_TICKS
 
 # Transmissions between efa_tx_space and efa_tx_alloc, which wait for space in the payload ring: 4
@@ -55,7 +54,7 @@ def watched(
     reaction, handling = reaction_times(-(-bytes_most // FLIT_BYTES))
     tick = SHORT_TICKS[0]
     monitor = Monitor(
-        constants=Constants({**defs.TRANSPORT, "tick_cycles": tick}),
+        constants=with_tick(tick),
         nodes=[node.number for node in fabric.nodes], paths=fabric.paths, start=Start(),
         cancels=cancels, reaction=reaction, handling=handling)  # fmt: skip
     devices = open_backend(

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from efa_cosim.device.link import Gone
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import PktHdrFields
-from efa_cosim.layouts.layout import Constants
 from efa_cosim.layouts.wire import mask, precompiled
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.message import Message, PayloadGone
 from efa_cosim.transport.network import Network, Timer
+from efa_cosim.transport.packets import with_tick
 
 if TYPE_CHECKING:
     from efa_cosim.device.datapath import Datapath
@@ -70,11 +70,10 @@ class Transport:
         self, device: Device, network: Network, paths: int | None, tick_cycles: int
     ) -> None:
         self.device = device
-        constants = Constants({**defs.TRANSPORT, "tick_cycles": tick_cycles})
         self.endpoint = Endpoint(
             _Attached(network), device.node_id, 1 << device.limits.node_w, self._execute,
             anomaly=self._report, datagram=self._datagram, paths=paths,
-            constants=constants)  # fmt: skip
+            constants=with_tick(tick_cycles))  # fmt: skip
         network.attach(device.node_id, device.receive)
 
     def _execute(self, packet: bytes) -> int:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from efa_cosim.layouts import defs
+from efa_cosim.layouts.layout import Constants
 
 FLIT_BYTES = 64
 NUMBER_MASK = 0xFFFF
@@ -27,6 +28,13 @@ class Start(NamedTuple):
     number: int = 1
     psn: int = 0
     order: int = 0
+
+
+def with_tick(cycles: int) -> defs.Transport:
+    """Returns the constants of spec/transport.yaml with ticks of so many cycles."""
+    changed: Any = Constants({**defs.TRANSPORT, "tick_cycles": cycles})
+    found: defs.Transport = changed
+    return found
 
 
 def flits(packet: bytes) -> int:
