@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_srd_tick - divides the clock to the ticks of the reliable transport.
 //
-// In    s_cfg_tick: cycles of a tick, 0 for 256, constant from rst on; rst: the first tick begins after it
+// In    s_cfg_tick: cycles of a tick, 0 for 256, constant from rst on
 // Out   m_tick: the last cycle of a tick
-// Time  a tick lasts s_cfg_tick cycles
+// Time  a tick lasts s_cfg_tick cycles; the first one begins after rst
 `default_nettype none
 
 module efa_srd_tick (

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_tx_timer - counts ticks and finds peers whose time has come or whose request was served.
 //
-// In    s_tick: the last cycle of a tick; s_set_*: when to look at a peer, or never; s_begin_*: a look at a peer begins; s_sent_*: a
-//       peer has sent a packet, with s_sent_request one that was requested
+// In    s_tick: the last cycle of a tick; s_set_*: when to look at a peer, or never; s_begin_*: a look
+//       at a peer begins; s_sent_*: a peer has sent a packet, with s_sent_request one that was requested
 // Out   m_ticks: the time; m_look: a peer to look at: its time has come, a request was served, or it
 //       has sent a packet while no time is set
 // Time  a served request 2 cycles; others are found by a scan of one peer per cycle
