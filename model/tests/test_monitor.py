@@ -28,7 +28,7 @@ from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.message import Message
 from efa_cosim.transport.monitor import Monitor
 from efa_cosim.transport.monitor_rules import ProtocolFault, Rule
-from efa_cosim.transport.packets import PSN_MASK, Start
+from efa_cosim.transport.packets import PSN_MASK, Start, constants_with
 
 read_data, read_ack = SrdHdrFields.read, SrdAckFields.read
 
@@ -475,12 +475,8 @@ def step_monitor(**settings):
     return Monitor(start=Start(), cancels=False, **settings)
 
 
-def changed_constants(**changes):
-    return type(defs.TRANSPORT)({**defs.TRANSPORT, **changes})
-
-
 def test_a_packet_beyond_the_window_is_named():
-    monitor = step_monitor(constants=changed_constants(cwnd_initial=1000))
+    monitor = step_monitor(constants=constants_with(cwnd_initial=1000))
     for psn in range(WINDOW):
         monitor.sent(psn, data_packet(psn))
     with pytest.raises(ProtocolFault) as raised:
@@ -542,7 +538,7 @@ def test_the_timeout_has_a_least_value():
     initial = defs.TRANSPORT.rto_initial * TICK
     for cycle, faulty in ((initial - 5 * TICK, True), (initial + TICK, False)):
         # No packet can be a probe.
-        monitor = step_monitor(constants=changed_constants(path_probe=1 << 20))
+        monitor = step_monitor(constants=constants_with(path_probe=1 << 20))
         for psn in (0, 1):
             monitor.sent(0, data_packet(psn))
         if faulty:
@@ -557,7 +553,7 @@ def test_the_timeout_has_a_least_value():
 
 def test_a_probe_is_a_copy_of_any_packet_and_comes_once_in_its_time():
     probe = defs.TRANSPORT.path_probe * TICK
-    monitor = step_monitor(constants=changed_constants(rto_min=100_000))
+    monitor = step_monitor(constants=constants_with(rto_min=100_000))
     for psn in range(3):
         monitor.sent(0, data_packet(psn))
     # A path may be unusable: one time is more than twice another one.
@@ -755,7 +751,7 @@ def test_a_packet_may_be_older_by_the_reaction_than_it_looks(reaction):
     # Path 0 is silent, path 1 gives the longest time: 1,000 cycles, 62 ticks.
     too_old = 78 * TICK - reaction
     for age, faulty in ((too_old - 2 * TICK, True), (too_old + TICK, False)):
-        monitor = step_monitor(reaction=reaction, constants=changed_constants(extent_period=1))
+        monitor = step_monitor(reaction=reaction, constants=constants_with(extent_period=1))
         monitor.sent(0, data_packet(0, path=1))
         monitor.delivered(1000, ack_packet(1))
         monitor.sent(2000, data_packet(1, 1, incarnation=1))
@@ -795,7 +791,7 @@ def test_a_probe_that_was_on_its_way_takes_the_time_of_its_packet_back():
     # PSN 3 takes 1,000 cycles. If its packet was sent twice, this says nothing, and any age of PSN
     # 2 may exceed the longest time. The first two times differ so much that a path may be unusable.
     for probed, faulty in ((2, True), (3, False)):
-        monitor = step_monitor(reaction=100, constants=changed_constants(
+        monitor = step_monitor(reaction=100, constants=constants_with(
             extent_period=1, path_probe=64, rto_min=10_000))  # fmt: skip
         monitor.sent(0, data_packet(0))
         monitor.sent(600, data_packet(1))

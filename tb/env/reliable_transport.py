@@ -31,9 +31,9 @@ from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.packets import (
     BITMAP_BYTES,
     PSN_MASK,
+    constants_with,
     number_distance,
     psn_distance,
-    with_tick,
 )
 from tb.env.difference import Where, differs, not_due
 from tb.env.direct_transport import reported_route
@@ -134,7 +134,7 @@ class ReliableTransport:
         self, devices: Sequence[Predictor], tick_cycles: int = defs.TRANSPORT.tick_cycles
     ) -> None:
         self._devices = devices
-        self._constants = with_tick(tick_cycles)
+        self._constants = constants_with(tick_cycles=tick_cycles)
         self._clock = _Clock()
         self._receivers = [self._receiver(device) for device in range(len(devices))]
         # Accepted packets that the device has not reported, by opcode, sender and receiver.

@@ -11,7 +11,7 @@ from efa_cosim.backends import open_backend
 from efa_cosim.fabric.description import FabricDescription
 from efa_cosim.layouts import defs
 from efa_cosim.transport.monitor import Monitor
-from efa_cosim.transport.packets import FLIT_BYTES, Start, with_tick
+from efa_cosim.transport.packets import FLIT_BYTES, Start, constants_with
 from tb.lib.host import SHORT_TICKS
 
 # Transmissions between efa_tx_space and efa_tx_alloc, which wait for space in the payload ring: 4
@@ -54,7 +54,7 @@ def watched(
     reaction, handling = reaction_times(-(-bytes_most // FLIT_BYTES))
     tick = SHORT_TICKS[0]
     monitor = Monitor(
-        constants=with_tick(tick),
+        constants=constants_with(tick_cycles=tick),
         nodes=[node.number for node in fabric.nodes], paths=fabric.paths, start=Start(),
         cancels=cancels, reaction=reaction, handling=handling)  # fmt: skip
     devices = open_backend(

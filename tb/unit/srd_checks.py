@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from unittest.mock import Mock
 
-from efa_cosim.layouts.defs import TRANSPORT, AnomalyNet, PktOpcode, SrdHdr, TransportAnomaly
-from efa_cosim.layouts.layout import Constants
+from efa_cosim.layouts.defs import AnomalyNet, PktOpcode, SrdHdr, TransportAnomaly
 from efa_cosim.transport.endpoint import Endpoint
+from efa_cosim.transport.packets import constants_with
 
 PATH_AT = SrdHdr.path.offset
 CAUSES = {
@@ -34,7 +34,7 @@ class Checks:
         self._endpoint = Endpoint(
             Mock(now=0), node, nodes, lambda packet: 0, paths=1,
             anomaly=lambda cause, packet: self._causes.append(cause),
-            constants=Constants({**TRANSPORT, "psn_window_w": window_w}))  # fmt: skip
+            constants=constants_with(psn_window_w=window_w))  # fmt: skip
 
     def cause(self, packet: bytes) -> AnomalyNet | None:
         """Returns why a packet is dropped; None if it passes, or if a block behind drops it."""

@@ -8,12 +8,11 @@ from cocotb.triggers import RisingEdge
 
 from efa_cosim.fabric.description import parse_fabric
 from efa_cosim.fabric.network import Network
-from efa_cosim.layouts.defs import INTERNAL, TRANSPORT, IoCompStatus, PktOpcode, SrdAck, SrdHdr
+from efa_cosim.layouts.defs import INTERNAL, IoCompStatus, PktOpcode, SrdAck, SrdHdr
 from efa_cosim.layouts.fields import SrdHdrFields
-from efa_cosim.layouts.layout import Constants
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.message import Message
-from efa_cosim.transport.packets import Start
+from efa_cosim.transport.packets import Start, constants_with
 from tb.lib.bundles import Bundles
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import high, until, zero
@@ -78,10 +77,8 @@ class Bench:
         description = parse_fabric(fabric)
         self.network = Network(description)
         # Short times: the tests begin with losses and have few cycles.
-        constants = Constants({
-            **TRANSPORT, "psn_window_w": int(dut.WINDOW_W.value), "rto_initial": 150,
-            "path_probe": 100, "rnr_ticks": 10,
-        })  # fmt: skip
+        constants = constants_with(psn_window_w=int(dut.WINDOW_W.value), rto_initial=150,
+                                   path_probe=100, rnr_ticks=10)  # fmt: skip
         nodes = len(description.nodes)
         self.senders = {
             node: Endpoint(

@@ -12,11 +12,16 @@ from collections import Counter, defaultdict, deque
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from efa_cosim.layouts.defs import INTERNAL, TRANSPORT, IoCompStatus, PktOpcode, SrdAck, SrdHdr
+from efa_cosim.layouts.defs import INTERNAL, IoCompStatus, PktOpcode, SrdAck, SrdHdr
 from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
-from efa_cosim.layouts.layout import Constants
 from efa_cosim.transport.endpoint import Endpoint
-from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK, Start, psn_distance
+from efa_cosim.transport.packets import (
+    BITMAP_BYTES,
+    PSN_MASK,
+    Start,
+    constants_with,
+    psn_distance,
+)
 from efa_cosim.transport.sender import REFUSALS
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import high, until, zero
@@ -75,7 +80,7 @@ class RefModel:
 
     def __init__(self, node, nodes, window_w, incarnation):
         self.passed = None  # the packet that the model executes
-        constants = Constants({**TRANSPORT, "psn_window_w": window_w})
+        constants = constants_with(psn_window_w=window_w)
         self.endpoint = _Endpoint(
             node, nodes, self._execute, datagram=self._execute, anomaly=self._anomaly, paths=PATHS,
             constants=constants, start=Start(number=incarnation))  # fmt: skip

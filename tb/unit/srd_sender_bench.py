@@ -21,9 +21,8 @@ from efa_cosim.fabric.description import (
 from efa_cosim.fabric.network import Network
 from efa_cosim.layouts.defs import INTERNAL, TRANSPORT, IoCompStatus, PacketKind, PktOpcode
 from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
-from efa_cosim.layouts.layout import Constants
 from efa_cosim.transport.endpoint import Endpoint
-from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK, Start, flits
+from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK, Start, constants_with, flits
 from efa_cosim.transport.sender import REFUSALS
 from tb.lib.bundles import Bundles
 from tb.lib.stream import (
@@ -246,9 +245,9 @@ class Bench:
         self.network = Network(FabricDescription(
             nodes, self.rng.randrange(1 << 31), self.path_count, PathProperties(**properties),
             tuple(overrides)), self.trace)  # fmt: skip
-        constants = Constants({
-            **TRANSPORT, "psn_window_w": int(self.dut.WINDOW_W.value), "quiet_ticks": QUIET_TICKS,
-        })  # fmt: skip
+        constants = constants_with(
+            psn_window_w=int(self.dut.WINDOW_W.value), quiet_ticks=QUIET_TICKS
+        )
         self.peers = {
             node: Peer(self, node, self.path_count, constants) for node in range(peers)
         }

@@ -13,7 +13,7 @@ from efa_cosim.layouts.wire import mask, precompiled
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.message import Message, PayloadGone
 from efa_cosim.transport.network import Network, Timer
-from efa_cosim.transport.packets import with_tick
+from efa_cosim.transport.packets import constants_with
 
 if TYPE_CHECKING:
     from efa_cosim.device.datapath import Datapath
@@ -73,7 +73,7 @@ class Transport:
         self.endpoint = Endpoint(
             _Attached(network), device.node_id, 1 << device.limits.node_w, self._execute,
             anomaly=self._report, datagram=self._datagram, paths=paths,
-            constants=with_tick(tick_cycles))  # fmt: skip
+            constants=constants_with(tick_cycles=tick_cycles))  # fmt: skip
         network.attach(device.node_id, device.receive)
 
     def _execute(self, packet: bytes) -> int:

@@ -30,9 +30,9 @@ class Start(NamedTuple):
     order: int = 0
 
 
-def with_tick(cycles: int) -> defs.Transport:
-    """Returns the constants of spec/transport.yaml with ticks of so many cycles."""
-    changed: Any = Constants({**defs.TRANSPORT, "tick_cycles": cycles})
+def constants_with(**changes: int) -> defs.Transport:
+    """Returns the constants of spec/transport.yaml with other values for some, by name."""
+    changed: Any = Constants({**defs.TRANSPORT, **changes})
     found: defs.Transport = changed
     return found
 
