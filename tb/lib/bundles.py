@@ -45,6 +45,10 @@ class Slice:
         """Returns the port and the first and last bit of this slice in it."""
         return self._port, self._lsb, self._lsb + self._width - 1
 
+    def text(self) -> str:
+        """Returns the bits as text."""
+        return self._text()[self._bits]
+
     @property
     def value(self) -> Logic | LogicArray:
         return bits_of(self._text()[self._bits])
@@ -56,6 +60,19 @@ class Slice:
         mask = (1 << self._width) - 1 << self._lsb
         _driven[path] = _driven.get(path, 0) & ~mask | value << self._lsb
         self._port.value = _driven[path]
+
+
+def drive(slices: Iterable[tuple[Slice, int]]) -> None:
+    """Sets slices to values; a port of several slices is written once."""
+    ports: dict[str, Any] = {}
+    for one, value in slices:
+        assert 0 <= value < 1 << one._width, f"{one._name}: {value} has over {one._width} bits"
+        path = one._port._path
+        mask = (1 << one._width) - 1 << one._lsb
+        _driven[path] = _driven.get(path, 0) & ~mask | value << one._lsb
+        ports[path] = one._port
+    for path, port in ports.items():
+        port.value = _driven[path]
 
 
 class Bundles:

@@ -14,7 +14,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from cocotb import _gpi_triggers as _gpi
 from cocotb import handle
+from cocotb.triggers import ReadOnly
 from cocotb.types import Logic, LogicArray, Range
 
 # Classes whose methods are replaced: for mypy, assignments to methods are errors.
@@ -26,7 +28,10 @@ _BITS = {0: "0", 1: "1"}  # keys also match False and True
 _REPR: dict[object, int] = {text: Logic(text)._repr for text in "UuXxZzWwLlHh-"}
 _REPR |= {number: Logic(number)._repr for number in _BITS}
 _REPR |= {text: Logic(text)._repr for text in _BITS.values()}
+_number = _REPR.get
 _LOGIC = {text: Logic(text) for text in "01XZUWLH-"}
+
+_DEPOSIT = _handle._GPISetAction.DEPOSIT.value
 
 _find = _handle.HierarchyObject.__getattr__
 _set_bit = _handle.LogicObject._set_value
@@ -39,11 +44,21 @@ _write = _handle.ValueObjectBase.value.fset
 
 def _equal(self: Logic, other: object) -> bool:
     """Compares without a Logic object of the other value."""
+    if type(other) is int:
+        return _number(other) == self._repr
     if isinstance(other, Logic):
         return self._repr == other._repr
     if isinstance(other, int | str):
         return _REPR.get(other) == self._repr
     return NotImplemented
+
+
+def _differ(self: Logic, other: object) -> bool:
+    """Is the negation of _equal, without a call of it for the usual case."""
+    if type(other) is int:
+        return _number(other) != self._repr
+    same = _equal(self, other)
+    return same if same is NotImplemented else not same
 
 
 def _read_bit(self: Any) -> Logic:
@@ -55,7 +70,10 @@ def _read_bit(self: Any) -> Logic:
 
 
 def reader(port: Any) -> Callable[[], str]:
-    """Returns the function that returns the bits of a port as text."""
+    """Returns the function that returns the bits of a port, or of a part of it, as text."""
+    text = getattr(type(port), "text", None)
+    if text is not None:
+        return text.__get__(port)
     own = getattr(port, "_handle", None)
     return own.get_signal_val_binstr if own is not None else lambda: str(port.value)
 
@@ -75,6 +93,18 @@ def _write_bit(self: Any, value: Any, action: Any) -> None:
         handle._schedule_write(self, self._handle.set_signal_val_binstr, action, _BITS[value])
     else:
         _set_bit(self, value, action)
+
+
+def _assign_bit(self: Any, value: Any) -> None:
+    """Writes 0 or 1 at once; cocotb has a call for each of phase, constant, type and action."""
+    if type(value) is int and value in _BITS and type(_gpi._current_gpi_trigger) is not ReadOnly:
+        write = self.__dict__.get("_efa_write")
+        if write is None and not self.is_const:
+            write = self._efa_write = self._handle.set_signal_val_binstr
+        if write is not None:
+            write(_DEPOSIT, _BITS[value])
+            return
+    _write(self, value)
 
 
 def _write_bits(self: Any, value: Any, action: Any) -> None:
@@ -126,7 +156,7 @@ def _resolvable(self: LogicArray) -> bool:
 
 def install() -> None:
     """Replaces the methods of cocotb."""
-    _Logic.__eq__ = _equal
+    _Logic.__eq__, _Logic.__ne__ = _equal, _differ
     _handle.LogicObject.get = _read_bit
     _handle.LogicObject.value = property(_read_bit, _write)
     _handle._LogicArrayObjectBase.value = property(_read_bits, _write)
@@ -135,6 +165,7 @@ def install() -> None:
     _handle.HierarchyObject.__getattr__ = _child
     if _handle._trust_inertial:
         _handle._schedule_write = _write_now
+        _handle.LogicObject.value = property(_read_bit, _assign_bit)
     _Array._from_handle = classmethod(_from_handle)
     _Array._get_int = _to_int
     _Array.is_resolvable = property(_resolvable)

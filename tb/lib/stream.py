@@ -16,17 +16,20 @@ has no unknown bit.
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
 from cocotb.simtime import get_sim_time
 from cocotb.triggers import ClockCycles, Event, RisingEdge, SimTimeoutError, Timer, with_timeout
+from cocotb.utils import get_sim_steps
 
-from tb.lib import fast_values
+from tb.lib import bundles, fast_tasks, fast_values
 from tb.lib.bundles import Slice
 from tb.lib.fast_values import reader
 
+fast_tasks.install()
 fast_values.install()
 
 PERIOD_NS = 4
@@ -67,7 +70,12 @@ def periodic(idle: int, busy: int) -> Callable[[], bool]:
 
 def cycle() -> int:
     """Returns the number of the present clock cycle."""
-    return round(get_sim_time("ns")) // PERIOD_NS
+    return int(get_sim_time("step")) // _period_steps()
+
+
+@cache
+def _period_steps() -> int:
+    return get_sim_steps(PERIOD_NS, "ns")
 
 
 def start_clock(clk: Any) -> None:
@@ -146,6 +154,24 @@ def _ports(signals: Iterable[Any]) -> list[tuple[Any, slice]]:
     return found
 
 
+def _places(
+    signals: dict[str, Any]
+) -> tuple[list[Callable[[], str]], list[tuple[str, int, slice]]]:
+    """Returns the readers of the ports behind signals, and of each signal its name, the number of
+    the reader and the place of its bits in the text. Each port has one reader."""
+    ports: list[Any] = []
+    fields = []
+    for name, signal in signals.items():
+        port, lsb, msb = signal.place if isinstance(signal, Slice) else (signal, 0, None)
+        at = next((number for number, known in enumerate(ports) if known is port), len(ports))
+        if at == len(ports):
+            ports.append(port)
+        end = None if msb is None else len(port) - lsb
+        begin = None if msb is None else len(port) - 1 - msb
+        fields.append((name, at, slice(begin, end)))
+    return [reader(port) for port in ports], fields
+
+
 class StreamDriver:
     """Produces beats on a stream that the module consumes."""
 
@@ -157,6 +183,12 @@ class StreamDriver:
         self.valid = getattr(dut, prefix + "_valid")
         self.ready = getattr(dut, prefix + "_ready", None)
         self.payload = _payload(dut, prefix, fields)
+        self._slices = [
+            (name, one) for name, one in self.payload.items() if isinstance(one, Slice)
+        ]
+        self._whole = [
+            (name, one) for name, one in self.payload.items() if not isinstance(one, Slice)
+        ]
         self.waiting: deque[dict[str, int]] = deque()
         self.sent = 0
         self._pause = pauses(gaps, prefix)
@@ -204,6 +236,8 @@ class StreamDriver:
 
     async def _drive(self) -> None:
         edge = RisingEdge(self.dut.clk)
+        reset = reader(self.dut.rst)
+        ready = None if self.ready is None else reader(self.ready)
         while True:
             if not self.waiting:
                 self._idle.set()
@@ -211,14 +245,15 @@ class StreamDriver:
                 await self._posted.wait()
                 await edge
             while self.waiting:
-                while self._pause() or self.dut.rst.value == 1:
+                while self._pause() or reset() == "1":
                     await edge
                 beat = self.waiting[0]
-                for name, signal in self.payload.items():
+                for name, signal in self._whole:
                     signal.value = beat.get(name, 0)
+                bundles.drive([(one, int(beat.get(name, 0))) for name, one in self._slices])
                 self.valid.value = 1
                 await edge
-                while self.ready is not None and self.ready.value != 1:
+                while ready is not None and ready() != "1":
                     await edge
                 self.waiting.popleft()
                 self.sent += 1
@@ -248,6 +283,7 @@ class StreamMonitor:
         self.consumed = 0
         self.on_beat = on_beat
         self._ports = [(reader(port), bits) for port, bits in _ports(self.payload.values())]
+        self._texts, self._fields = _places(self.payload)
         self._pause = pauses(stalls, prefix)
         self._arrived = Event()
         if self.ready is not None:
@@ -255,6 +291,10 @@ class StreamMonitor:
         self._task = cocotb.start_soon(self._watch())
 
     def _read(self) -> dict[str, int]:
+        texts = [text() for text in self._texts]
+        if not any(text.strip("01") for text in texts):
+            return {name: int(texts[at][bits], 2) for name, at, bits in self._fields}
+        # Another field of a port may be unknown.
         beat = {}
         for name, signal in self.payload.items():
             value = signal.value
@@ -267,34 +307,38 @@ class StreamMonitor:
 
     async def _watch(self) -> None:
         edge = RisingEdge(self.dut.clk)
+        reset, shown = reader(self.dut.rst), reader(self.valid)
         is_ready = self.ready is None
         held: list[str] | None = None
         while True:
             await edge
-            if self.dut.rst.value != 0:
+            if reset() != "0":
                 held, is_ready = None, self.ready is None
                 if self.ready is not None:
                     self.ready.value = 0
                 continue
-            valid = self.valid.value
-            assert valid.is_resolvable, f"{self.prefix}_valid is unknown outside of reset"
+            bit = shown()
+            valid = bit == "1"
+            assert valid or bit in "0LH", f"{self.prefix}_valid is unknown outside of reset"
             if held is not None:
-                assert valid == 1, f"{self.prefix}_valid fell before ready"
+                assert valid, f"{self.prefix}_valid fell before ready"
                 now = self._raw()
                 assert now == held, f"{self.prefix} payload changed while waiting: {held} {now}"
             held = None
-            if valid == 1 and is_ready:
+            if valid and is_ready:
                 beat = self._read()
                 self.consumed += 1
                 self.beats.append(beat)
                 if self.on_beat is not None:
                     self.on_beat(beat)
                 self._arrived.set()
-            elif valid == 1:
+            elif valid:
                 held = self._raw()
             if self.ready is not None:
-                is_ready = not self._pause()
-                self.ready.value = int(is_ready)
+                was_ready, is_ready = is_ready, not self._pause()
+                # The signal has the former value, unless a test has set it.
+                if is_ready != was_ready:
+                    self.ready.value = int(is_ready)
 
     async def take(self, count: int = 1, timeout_cycles: int = 10000) -> list[dict[str, int]]:
         """Returns the next `count` beats in order; fails on a timeout."""

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from cocotb import handle
+from cocotb.triggers import ReadOnly
 from cocotb.types import Logic, LogicArray
 
 from tb.lib import fast_values
@@ -58,6 +59,24 @@ def test_a_bit_takes_the_values_of_cocotb():
     for wrong, error in ((2, ValueError), (-1, ValueError), (None, TypeError), (1.0, TypeError)):
         with pytest.raises(error):
             bit._set_value(wrong, ACTION)
+
+
+def test_a_bit_is_assigned_where_cocotb_assigns_it(monkeypatch):
+    bit, written = signal(handle.LogicObject, "0")
+    bit._handle.get_const = lambda: False
+    for value in (0, 1, True, "x", Logic("Z")):
+        fast_values._assign_bit(bit, value)
+    assert written == ["0", "1", "1", "X", "Z"]
+    for wrong, error in ((2, ValueError), (None, TypeError)):
+        with pytest.raises(error):
+            fast_values._assign_bit(bit, wrong)
+    constant, _ = signal(handle.LogicObject, "0")
+    constant._handle.get_const = lambda: True
+    with pytest.raises(TypeError, match="immutable"):
+        fast_values._assign_bit(constant, 1)
+    monkeypatch.setattr(fast_values._gpi, "_current_gpi_trigger", ReadOnly())
+    with pytest.raises(RuntimeError, match="ReadOnly phase"):
+        fast_values._assign_bit(bit, 1)
 
 
 @pytest.mark.parametrize("text", ["0110", "1" * 40, "01X0", "ZZZZ", "01LH", "UUUU", "01-1"])

@@ -21,6 +21,7 @@ from typing import Any
 
 from cocotb.triggers import ClockCycles, RisingEdge
 
+from tb.lib.fast_values import reader
 from tb.lib.stream import cycle
 
 
@@ -68,9 +69,15 @@ class Level:
 
     def __init__(self, value: int, signals: Sequence[Any]) -> None:
         self.value, self.signals = value, signals
+        readers = [reader(signal) for signal in signals]
+        # Most signals have one bit; a wider one has this number.
+        self._shown = [(shown, f"{value:0{len(shown())}b}") for shown in readers]
 
     def __call__(self) -> bool:
-        return all(signal.value == self.value for signal in self.signals)
+        for shown, text in self._shown:  # noqa: SIM110 - a generator costs more than the reads
+            if shown() != text:
+                return False
+        return True
 
     def __str__(self) -> str:
         return " and ".join(f"{signal._name} = {self.value}" for signal in self.signals)
