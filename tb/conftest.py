@@ -27,7 +27,8 @@ def pytest_addoption(parser):
     group = parser.getgroup("simulation")
     group.addoption("--sim", default=",".join(SIMULATORS), help="verilator, icarus or both")
     group.addoption("--long", action="store_true", help="also tests that take long on Icarus")
-    group.addoption("--short", action="store_true", help="first parameter set of long units only")
+    group.addoption("--short", action="store_true",
+                    help="first parameter set of long units, fewer rounds of long scenarios")
     group.addoption("--plan", action="store_true", help="complete run: write reports/test")
     group.addoption("--seed", type=int, default=None, help="seed of every random choice")
 

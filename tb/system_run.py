@@ -25,6 +25,7 @@ from tb.runner import (
     waves_wanted,
     write_once,
 )
+from tb.scenarios.length import SHORT
 from tb.simulators import ROOT, SimulatorMissing, clean_environment
 
 NATIVE = ROOT / "tb" / "native"
@@ -103,18 +104,20 @@ def run_system(
     extra: tuple[str, ...] = (),
     store_buffer: StoreBuffer | None = None,
     plain: bool = False,
+    short: bool = False,
 ) -> Outcome:
     """Runs a cocotb module on the whole device; `params` are those of efa_tb (DEVICES, QPN_W, ...).
 
     `store_buffer` is that of the hosts' CPUs; without a value the seed draws it. `plain` builds for
-    Verilator without optimisation and starts memories and unknowns at random.
+    Verilator without optimisation and starts memories and unknowns at random. `short` runs long
+    scenarios with fewer rounds (tb/scenarios/length.py).
     """
     params = params or {}
     buffer = store_buffer or StoreBuffer.drawn(seed)
     folder, test_args = build_system(sim, params, extra, plain)
     name = system_name(test_module)
     wanted = {"EFA_SIM": sim, "EFA_PARAMS": json.dumps(params), "EFA_STORE_BUFFER": str(buffer),
-              **(env or {})}  # fmt: skip
+              SHORT: str(int(short)), **(env or {})}  # fmt: skip
     if "EFA_COVERAGE" in os.environ:
         wanted["EFA_COVERAGE"] = os.environ["EFA_COVERAGE"]
     plusargs = (random_unknowns(seed) if plain else []) + code_coverage.arguments(Path(name).stem)
@@ -123,7 +126,7 @@ def run_system(
     return run(
         "system", name, sim, TOP, folder, test_module, seed, params, test, wanted, test_args,
         plusargs=plusargs if sim == "verilator" else [], waves=waves_wanted(),
-        options=f" --store-buffer {buffer}",
+        options=f" --store-buffer {buffer}{' --short' if short else ''}",
     )  # fmt: skip
 
 

@@ -35,6 +35,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--store-buffer", type=StoreBuffer.of,
                         help="system: how the hosts' CPUs combine stores, as POLICY/LINES/overtakes"
                              " or POLICY/LINES/drains (default: drawn from the seed)")  # fmt: skip
+    parser.add_argument("--short", action="store_true",
+                        help="system: fewer rounds of long scenarios, as `make test`")
     args = parser.parse_args(argv)
     reason = simulator_missing(args.sim)
     if reason is not None:
@@ -61,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
             module = system_module(args.name)
             planned_tests(module, args.test)
             print(report(run_system(module, args.sim, seed, params, args.test,
-                                  store_buffer=args.store_buffer)))  # fmt: skip
+                                  store_buffer=args.store_buffer, short=args.short)))  # fmt: skip
     except NoSuchRun as error:
         print(error, file=sys.stderr)
         return 2

@@ -12,18 +12,21 @@ import pyuvm
 from tb.env.nic_env import ROUGH, NicTest
 from tb.env.raced import race
 from tb.scenarios import rdma_pair, reliable
+from tb.scenarios.length import repeated
 
 LOSS_1 = {"net_loss": 655}
 LOSS_10 = {"net_loss": 6554}
 DUPLICATES = {"net_dup": 65536, "net_reorder_max": 4000}
 REORDERING = {"net_reorder": 20000, "net_reorder_max": 3000}
+ENDINGS = repeated(reliable.endings, 16, 8)
+PEER_RESETS = repeated(reliable.peer_resets, 4, 2)
 EVERYTHING = {"net_loss": 3000, "net_dup": 12000, **REORDERING}
 
 
 class Exchange(NicTest):
     """Base of the tests: messages of 0 to 8,192 bytes in both directions."""
 
-    work = staticmethod(reliable.exchange)
+    work = staticmethod(repeated(reliable.exchange, 6, 3))
     profile = "recorded"
     least = 500
 
@@ -109,7 +112,7 @@ class Rdma(NicTest):
 class RdmaOperationsAndSendsAreMixed(Rdma):
     """reliable.rdma"""
 
-    work = staticmethod(rdma_pair.mixed)
+    work = staticmethod(repeated(rdma_pair.mixed, 3, 2))
 
 
 @pyuvm.test(timeout_time=200, timeout_unit="ms")
@@ -153,7 +156,7 @@ class StatisticsOfAllOperationsAgree(Rdma):
 class RegionsGoWhileOperationsUseThem(Rdma):
     """reliable.rdma.regions"""
 
-    work = staticmethod(rdma_pair.regions_go)
+    work = staticmethod(repeated(rdma_pair.regions_go, 12, 6))
 
 
 @pyuvm.test(timeout_time=200, timeout_unit="ms")
@@ -166,28 +169,28 @@ class RegionsGoWhileEverythingHappens(RegionsGoWhileOperationsUseThem):
 @cocotb.test(timeout_time=200, timeout_unit="ms")
 async def objects_end_on_a_clean_fabric(dut: Any) -> None:
     """reliable.endings"""
-    await race(dut, reliable.endings, devices=2)
+    await race(dut, ENDINGS, devices=2)
 
 
 @cocotb.test(timeout_time=200, timeout_unit="ms")
 async def objects_end_while_packets_are_lost(dut: Any) -> None:
     """reliable.endings.loss"""
-    await race(dut, reliable.endings, devices=2, **LOSS_10)
+    await race(dut, ENDINGS, devices=2, **LOSS_10)
 
 
 @cocotb.test(timeout_time=200, timeout_unit="ms")
 async def objects_end_while_everything_happens(dut: Any) -> None:
     """reliable.endings.everything"""
-    await race(dut, reliable.endings, devices=2, **ROUGH | EVERYTHING)
+    await race(dut, ENDINGS, devices=2, **ROUGH | EVERYTHING)
 
 
 @cocotb.test(timeout_time=200, timeout_unit="ms")
 async def a_peer_resets_on_a_clean_fabric(dut: Any) -> None:
     """reliable.reset"""
-    await race(dut, reliable.peer_resets, devices=2)
+    await race(dut, PEER_RESETS, devices=2)
 
 
 @cocotb.test(timeout_time=200, timeout_unit="ms")
 async def a_peer_resets_while_everything_happens(dut: Any) -> None:
     """reliable.reset.everything"""
-    await race(dut, reliable.peer_resets, devices=2, **ROUGH | EVERYTHING)
+    await race(dut, PEER_RESETS, devices=2, **ROUGH | EVERYTHING)

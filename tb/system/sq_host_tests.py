@@ -5,6 +5,7 @@ import pyuvm
 
 from tb.env.nic_env import ROUGH, NicTest
 from tb.scenarios import send, sq_host, stress
+from tb.scenarios.length import repeated
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -134,7 +135,7 @@ class EveryQueueFromHostMemory(NicTest):
 class EverythingFromARoughHostsMemory(NicTest):
     """sq_host.stress"""
 
-    work = staticmethod(stress.everything)
+    work = staticmethod(repeated(stress.everything, 40, 16))
     knobs = ROUGH
 
 

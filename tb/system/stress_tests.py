@@ -8,20 +8,21 @@ import pyuvm
 from tb.env.nic_env import ROUGH, NicTest
 from tb.env.parallel import Processes
 from tb.scenarios import stress
+from tb.scenarios.length import repeated
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class EverythingAtOnce(NicTest):
     """stress.smooth"""
 
-    work = staticmethod(stress.everything)
+    work = staticmethod(repeated(stress.everything, 40, 16))
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class EverythingOnARoughHost(NicTest):
     """stress.rough"""
 
-    work = staticmethod(stress.everything)
+    work = staticmethod(repeated(stress.everything, 40, 16))
     knobs = ROUGH
 
 
@@ -51,5 +52,5 @@ class ProcessesOnARoughHost(NicTest):
 class EverythingInTheRecordedProfile(NicTest):
     """stress.recorded"""
 
-    work = staticmethod(stress.everything)
+    work = staticmethod(repeated(stress.everything, 40, 16))
     profile = "recorded"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests every area of the whole device on every requested simulator."""
+"""Tests every area of the whole device on every requested simulator.
+
+With --short, long random scenarios run fewer rounds (tb/scenarios/length.py).
+"""
 
 import pytest
 
@@ -17,11 +20,12 @@ BUILDS += [("wide", LARGE)]
 
 
 @pytest.mark.parametrize(("area", "params"), BUILDS, ids=[area for area, _ in BUILDS])
-def test_area(area, params, sim, seed, unless_long):
+def test_area(area, params, sim, seed, unless_long, request):
     # Most take a minute or more on Icarus, where a commit runs the recorded sessions (bring-up,
     # send, receive, complete), the comparison of traces and the benches of efa_admin.
     unless_long(area)
     try:
-        run_system(f"tb.system.{area}_tests", sim, seed, params)
+        run_system(f"tb.system.{area}_tests", sim, seed, params,
+                   short=request.config.getoption("--short"))  # fmt: skip
     except RunFailed as error:
         pytest.fail(str(error), pytrace=False)
