@@ -3,6 +3,7 @@
 
 import gzip
 import json
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -129,10 +130,13 @@ def test_a_session_of_two_devices_plays(recorded):
 
 
 @pytest.mark.slow
-def test_a_session_of_two_devices_plays_on_the_rtl(recorded):
+def test_a_session_of_two_devices_plays_on_the_rtl(recorded, capsys):
+    """One device is in a reset while the other gets commands: no store waits for both to be idle.
+    """
     if "verilator" not in backend_names(SERVERS):
         pytest.skip("no simulator is registered: run `make setup`")
     assert cli.main(["play", str(recorded), "--backend", "verilator"]) == 0
+    assert int(re.search(r"(\d+) cycles", capsys.readouterr().out)[1]) < 200_000
 
 
 @pytest.mark.usefixtures("other_numbers")

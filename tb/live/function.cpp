@@ -26,7 +26,7 @@ u32 settling(const LineAccess &store) {
     if (store.bar != EFA_REG_BAR) return 1024;
     switch (store.addr + u32(__builtin_ctzll(store.enables))) {
         case EFA_REG__DEV_CTL: return 20000;
-        case EFA_REG__AQ_PROD_DB: return 8192;
+        case EFA_REG__AQ_PROD_DB: return 2048;
         default: return 1024;
     }
 }
