@@ -8,6 +8,7 @@ drivers set wrong ones.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,8 @@ def reg_mr(device: Device, cmd: defs.AdminRegMrCmd) -> defs.AdminRegMrResp:
     index, start = _space(device, count)
     # Last checks: a list in host memory is read only if an index and translations are free.
     pages = () if physical else _pages(device, cmd, count)
-    valid(all(aligned(page, 1 << cmd.phys_page_size_shift) for page in pages))
+    size = 1 << cmd.phys_page_size_shift
+    valid(all(aligned(page, size) for page in pages))
     region = _added(
         objects, index, start, count, pd=cmd.pd, iova=cmd.iova, length=cmd.mr_length,
         local_write=bool(cmd.local_write_enable),
@@ -148,8 +150,4 @@ def _list_pages(device: Device, chunk: int, count: int) -> Iterator[int]:
 
 
 def _addresses(device: Device, start: int, count: int) -> tuple[int, ...]:
-    data = device.memory.read(start, ADDRESS_BYTES * count)
-    return tuple(
-        int.from_bytes(data[at : at + ADDRESS_BYTES], "little")
-        for at in range(0, len(data), ADDRESS_BYTES)
-    )
+    return struct.unpack(f"<{count}Q", device.memory.read(start, ADDRESS_BYTES * count))

@@ -312,6 +312,8 @@ class Objects:
 
 def plain(value: Any) -> Any:
     """Objects as dictionaries; references to numbered objects as their numbers."""
+    if value is None or isinstance(value, (int, bytes, str)):
+        return value
     if is_dataclass(value):
         return {
             entry.name: _reference(getattr(value, entry.name)) for entry in fields(value)
@@ -319,7 +321,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, deque)):
-        return [_reference(item) for item in value]
+        # Lists of numbers are long: the map of translations, the pages of a region.
+        return [item if type(item) is int else _reference(item) for item in value]
     if isinstance(value, (WorkRing, EntryRing)):
         return {name: getattr(value, name) for name in value.__slots__}
     if isinstance(value, (Table, LlqPages, Translations, SimpleNamespace)):
@@ -328,4 +331,6 @@ def plain(value: Any) -> Any:
 
 
 def _reference(value: Any) -> Any:
+    if type(value) is int:
+        return value
     return value.index if is_dataclass(value) and hasattr(value, "index") else plain(value)
