@@ -48,8 +48,8 @@ from efa_cosim.live.guest_memory import GuestMemory, MapError, MapExists
 
 START_SECONDS = 30.0
 BUILD_SECONDS = 600.0  # of the simulated device, once
-# The first three back-offs after RNR: the third is longer than a silence that ends in sleep.
-BACK_OFF_CYCLES = 7 * defs.TRANSPORT.rnr_ticks * int(defs.TRANSPORT.tick_cycles)
+# The first two back-offs after RNR: the second is longer than a silence that ends in sleep.
+BACK_OFF_CYCLES = 3 * defs.TRANSPORT.rnr_ticks * int(defs.TRANSPORT.tick_cycles)
 PAGE = 4096
 RAM = 64 * PAGE
 

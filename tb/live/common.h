@@ -54,4 +54,7 @@ struct Closed {
 
 std::string format(const char *form, ...) __attribute__((format(printf, 1, 2)));
 
+// Bytes of a line: no access crosses one.
+constexpr u32 kLine = 64;
+
 }  // namespace efa::live

