@@ -8,6 +8,7 @@
 
 import ast
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -113,9 +114,20 @@ def read_plan(root):
         raise PlanError(f"{SYNTAX}: an entry is not in the expected form: {error}") from error
 
 
+class Tests(list):
+    """Tests of the tree, in the order of their files; `by_name` has the tests of each name."""
+
+    @cached_property
+    def by_name(self):
+        found = defaultdict(list)
+        for test in self:
+            found[test.name].append(test)
+        return found
+
+
 def find_tests(root):
     """Returns every test of the tree: cocotb and pyuvm tests of *_tests.py, pytest functions."""
-    found = []
+    found = Tests()
     for folder in FOLDERS:
         for path in sorted((Path(root) / folder).rglob("*.py")):
             bench = path.stem.endswith("_tests")
@@ -149,7 +161,7 @@ def resolve(entry, tests):
     named, wrong = [], []
     for reference in entry.tests:
         stem, _, name = reference.rpartition(".")
-        fits = [t for t in tests if name == t.name or name == "*"]
+        fits = tests if name == "*" else tests.by_name.get(name, [])
         fits = [t for t in fits if stem in ("", t.stem)]
         if len(fits) > 1 and not stem:
             # An id of this entry distinguishes tests of equal name in different benches.

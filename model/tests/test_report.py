@@ -286,19 +286,26 @@ def grids(draw):
     )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(grid=grids())
-def test_any_grid_ends_in_a_report_with_every_picture(tmp_path, grid):
-    assume(grid.jobs())  # a rate of 0 bytes alone is refused
-    file = tmp_path / "grid.yaml"
-    file.write_text(json.dumps(asdict(grid)))
-    assert read_grid(file) == grid
-    rows = [row.as_dict() for job in grid.jobs() for row in measure(job)]
-    text = {**summary(), "measurements": rows, "waterfall": []}
-    page = write_report(tmp_path / "out", text)
-    assert "is not drawn" not in page.read_text()
-    pictures = {path.stem for path in page.parent.glob("*.svg")}
-    assert ("queues" in pictures) == (len(grid.sq_host) == 2)
-    assert ("latency" in pictures) == ("latency" in grid.measure)
-    assert ("rates" in pictures) == ("rate" in grid.measure and grid.sizes != (0,))
-    assert len((page.parent / "measurements.csv").read_text().splitlines()) == 1 + len(rows)
+def test_any_grid_ends_in_a_report_with_every_picture(tmp_path, request):
+    """With --short fewer grids; `make model` draws all."""
+    short = request.config.getoption("--short", default=False)
+
+    @settings(max_examples=8 if short else 25, deadline=None,
+              suppress_health_check=list(HealthCheck))
+    @given(grid=grids())
+    def check(grid):
+        assume(grid.jobs())  # a rate of 0 bytes alone is refused
+        file = tmp_path / "grid.yaml"
+        file.write_text(json.dumps(asdict(grid)))
+        assert read_grid(file) == grid
+        rows = [row.as_dict() for job in grid.jobs() for row in measure(job)]
+        text = {**summary(), "measurements": rows, "waterfall": []}
+        page = write_report(tmp_path / "out", text)
+        assert "is not drawn" not in page.read_text()
+        pictures = {path.stem for path in page.parent.glob("*.svg")}
+        assert ("queues" in pictures) == (len(grid.sq_host) == 2)
+        assert ("latency" in pictures) == ("latency" in grid.measure)
+        assert ("rates" in pictures) == ("rate" in grid.measure and grid.sizes != (0,))
+        assert len((page.parent / "measurements.csv").read_text().splitlines()) == 1 + len(rows)
+
+    check()
