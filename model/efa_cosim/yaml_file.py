@@ -12,6 +12,13 @@ from typing import Any, Protocol
 import yaml  # type: ignore[import-untyped]  # the library has no types
 
 MOST_FILE_BYTES = 1 << 20
+# With libyaml, the loader is seven times faster.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def contents(path: Path) -> Any:
+    """Returns the contents of a YAML file of the project; raises OSError and yaml.YAMLError."""
+    return yaml.load(path.read_text(), Loader=_LOADER)
 
 
 class Allowed(Protocol):

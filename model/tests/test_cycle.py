@@ -2,11 +2,11 @@
 """Tests the cycle model without the RTL: the tables are the only source of its latencies."""
 
 import itertools
+import json
 import shutil
 
 import numpy as np
 import pytest
-import yaml
 
 from efa_cosim.cycle.compare import compare, parting, within
 from efa_cosim.cycle.network import Retransmission, simulate
@@ -15,6 +15,7 @@ from efa_cosim.cycle.timelines import MILESTONES, MessageTimelines
 from efa_cosim.cycle.workload import Workload, WorkloadError, consumer_index, store_beats
 from efa_cosim.host.wc import POLICIES
 from efa_cosim.layouts import defs
+from efa_cosim.yaml_file import contents
 
 pytestmark = pytest.mark.slow
 
@@ -32,9 +33,9 @@ def altered(folder, module, path, key, by):
     """Writes the tables with one number changed."""
     for name in ("timing.yaml", "stages.yaml"):
         shutil.copy(ROOT / "spec" / name, folder)
-    timing = yaml.safe_load((folder / "timing.yaml").read_text())
+    timing = contents(folder / "timing.yaml")
     timing["modules"][module][path][key] += by
-    (folder / "timing.yaml").write_text(yaml.safe_dump(timing))
+    (folder / "timing.yaml").write_text(json.dumps(timing))
     return Stages(folder)
 
 

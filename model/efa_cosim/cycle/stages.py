@@ -13,10 +13,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml  # type: ignore[import-untyped]  # the library has no types
-
 from efa_cosim.layouts import defs
 from efa_cosim.tree import ROOT
+from efa_cosim.yaml_file import contents
 
 if TYPE_CHECKING:
     from efa_cosim.cycle.workload import Workload
@@ -106,8 +105,8 @@ class Stages:
     """Both tables, checked for consistency; raises StageError."""
 
     def __init__(self, folder: Path = ROOT / "spec") -> None:
-        timing: dict[str, Any] = yaml.safe_load((folder / "timing.yaml").read_text())
-        spec: dict[str, Any] = yaml.safe_load((folder / "stages.yaml").read_text())
+        timing: dict[str, Any] = contents(folder / "timing.yaml")
+        spec: dict[str, Any] = contents(folder / "stages.yaml")
         self._timing = timing["modules"]
         # The value of a parameter of the workload is None.
         self.parameters: dict[str, Any] = {
