@@ -86,7 +86,7 @@ gen: $(STAMP) ## [quick] write headers, codecs and reference pages from spec/ an
 
 ##@ Tests
 
-model: $(STAMP) ## [long] tests of the model, the host's software and the generator
+model: $(STAMP) ## [long] tests of the model, the host's software and the generator, with all random grids that make test shortens
 	$(BIN)/pytest -q -n $(JOBS) model/tests tb/tests
 
 unit: $(STAMP) simulators ## [long] unit benches, all or UNIT=name
