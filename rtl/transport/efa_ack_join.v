@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_ack_join - joins the acknowledgements of each peer that wait for the sender.
 //
-// In    s_ack: acknowledgements as flits, with a valid header
-// Out   m_ack: what they say, refusals and peers in turn, peers round robin
+// In    s_ack: acknowledgements as flits, with a valid header; s_ticks: the time
+// Out   m_ack: what they say, refusals and peers in turn, peers round robin; m_waits: peers whose
+//       acknowledgement waits or is offered
 // Time  m_ack 4 cycles after s_ack, one in 2 cycles; a refusal 3 cycles, one per cycle
 //
 // An acknowledgement shows the whole state of its peer. So it replaces one that waits, unless that
-// one is of the same session and shows more; two for the same PSN show their bits together. A
-// refusal waits in a FIFO, or is lost: the retransmission brings it again.
+// one is of the same session and shows more; two for the same PSN show their bits together. The time
+// is that of the later one. A refusal waits in a FIFO, or is lost: the retransmission brings it again.
 //
 // j1 has the waiting acknowledgement of the peer, o1 the chosen one.
 `default_nettype none
@@ -20,18 +21,21 @@ module efa_ack_join #(
 ) (
     input wire clk,
     input wire rst,
+    input wire [23:0] s_ticks,
     input wire s_ack_valid,
     output wire s_ack_ready,
     input wire [`EFA_SRD_ACK__BITS-1:0] s_ack_data,
     output wire m_ack_valid,
     input wire m_ack_ready,
-    output wire [`EFA_TX_ACK__W-1:0] m_ack_data
+    output wire [`EFA_TX_ACK__W-1:0] m_ack_data,
+    output wire [(1<<NODE_W)-1:0] m_waits
 );
 
   localparam NODES = 1 << NODE_W;
   localparam ACK_W = `EFA_TX_ACK__W;
 
   reg [NODES-1:0] waits_q;
+  reg [NODES-1:0] leaves_q;  // the peer whose acknowledgement is read or offered
   reg j1_valid_q;
   reg [ACK_W-1:0] j1_ack_q;
   reg o1_valid_q;
@@ -43,6 +47,7 @@ module efa_ack_join #(
   always @* begin
     ack = {ACK_W{1'b0}};
     ack[`EFA_TX_ACK__NODE] = s_ack_data[`EFA_SRD_ACK__SRC_NODE];
+    ack[`EFA_TX_ACK__TICKS] = s_ticks;
     ack[`EFA_TX_ACK__SESSION] = s_ack_data[`EFA_SRD_ACK__SESSION];
     ack[`EFA_TX_ACK__INCARNATION] = s_ack_data[`EFA_SRD_ACK__INCARNATION];
     ack[`EFA_TX_ACK__PATH] = s_ack_data[`EFA_SRD_ACK__PATH];
@@ -94,6 +99,7 @@ module efa_ack_join #(
   assign s_ack_ready = 1'b1;
   assign m_ack_valid = m_valid_q;
   assign m_ack_data = m_ack_q;
+  assign m_waits = waits_q | leaves_q;
 
   efa_fifo #(
       .WIDTH(ACK_W),
@@ -143,12 +149,15 @@ module efa_ack_join #(
   always @(posedge clk) begin
     if (rst) begin
       waits_q <= {NODES{1'b0}};
+      leaves_q <= {NODES{1'b0}};
       j1_valid_q <= 1'b0;
       o1_valid_q <= 1'b0;
       refused_last_q <= 1'b0;
       m_valid_q <= 1'b0;
     end else begin
       waits_q <= (waits_q & ~grant) | stored;
+      if (take_waiting) leaves_q <= grant;
+      else if (m_valid_q && m_ack_ready) leaves_q <= {NODES{1'b0}};
       j1_valid_q <= s_ack_valid && !refusal;
       o1_valid_q <= take_waiting;
       if (choose) refused_last_q <= take_refusal;

@@ -85,6 +85,7 @@ module efa_srd_sender #(
   wire ack_valid;
   wire ack_ready;
   wire [`EFA_TX_ACK__W-1:0] ack_data;
+  wire [(1<<NODE_W)-1:0] ack_waits;
   wire look_valid;
   wire look_ready;
   wire [NODE_W-1:0] look_node;
@@ -134,6 +135,7 @@ module efa_srd_sender #(
       .s_sent_valid(sent_valid),
       .s_sent_node(sent_node),
       .s_sent_request(sent_request),
+      .s_waits(ack_waits),
       .m_ticks(ticks),
       .m_look_valid(look_valid),
       .m_look_ready(look_ready),
@@ -186,12 +188,14 @@ module efa_srd_sender #(
   ) u_ack_join (
       .clk(clk),
       .rst(rst),
+      .s_ticks(ticks),
       .s_ack_valid(s_ack_valid),
       .s_ack_ready(s_ack_ready),
       .s_ack_data(s_ack_data),
       .m_ack_valid(ack_valid),
       .m_ack_ready(ack_ready),
-      .m_ack_data(ack_data)
+      .m_ack_data(ack_data),
+      .m_waits(ack_waits)
   );
 
   efa_tx_resolve #(

@@ -4,13 +4,14 @@
 // In    s_load, s_state: another peer; s_clear: a new session; s_ticks: the time; s_in_flight, s_lossy,
 //       s_longest, s_timeout: of the peer. Events: s_resolved: a packet is resolved; s_expire: a
 //       timeout; s_end_look: the timer starts or stops; s_search: decide on a search, with s_restart:
-//       the timer restarts; s_show: the timer restarts in a walk, with s_all_later: all packets in
-//       flight were sent in s_later_ticks at the earliest; s_age_look: the ages are being checked; s_walk: a walk begins;
+//       the timer restarts; s_show: a walk lasts, so ages are checked after a pause, with
+//       s_show_restart: the timer restarts, with s_all_later: all packets in flight were sent in
+//       s_later_ticks at the earliest; s_age_look: the ages are being checked; s_walk: a walk begins;
 //       s_young, s_young_ticks: it has met a packet whose age is to be checked at that time;
 //       s_probe_wanted, s_probe_due, s_probe_ticks: of the next probe
-// Out   m_state; m_timer_over, m_age_over: the time has come; m_backs_off, m_last: the next timeout is
-//       one after another, is the last one; m_searches: search for losses now; m_armed, m_next: when
-//       to look next
+// Out   m_state; m_timer_over, m_age_over: the time has come; m_none_due: a walk may last;
+//       m_backs_off, m_last: the next timeout is one after another, is the last one; m_searches:
+//       search for losses now; m_armed, m_next: when to look next
 // Time  one cycle
 `default_nettype none
 `include "efa_defs.vh"
@@ -33,6 +34,7 @@ module efa_tx_deadlines #(
     input wire s_search,
     input wire s_restart,
     input wire s_show,
+    input wire s_show_restart,
     input wire s_all_later,
     input wire [23:0] s_later_ticks,
     input wire s_age_look,
@@ -45,6 +47,7 @@ module efa_tx_deadlines #(
     output wire [`EFA_TX_DEADLINES__W-1:0] m_state,
     output wire m_timer_over,
     output wire m_age_over,
+    output wire m_none_due,
     output wire m_backs_off,
     output wire m_last,
     output wire m_searches,
@@ -81,9 +84,12 @@ module efa_tx_deadlines #(
   wire [23:0] by_length = {11'd0, s_in_flight[15:3]};
   wire [23:0] longer = by_time > by_length ? by_time : by_length;
   wire [23:0] pause = longer == 24'd0 ? 24'd1 : longer;
+  // A walk takes a cycle for each packet, so it finds packets resolved that look old.
+  wire [23:0] age_past = s_ticks - age_ticks;
+  wire age_late = !age_past[23] && age_past > by_length;
   // Also over after a pause of half of the range of ticks.
   wire pause_over = search_left == 24'd0 || search_left > pause;
-  wire searches = s_search && !none_in_flight && (s_lossy ? pause_over : !aging);
+  wire searches = s_search && !none_in_flight && (s_lossy ? pause_over : !aging || age_come);
 
   wire [23:0] later_age_ticks = s_later_ticks + s_longest + {2'd0, s_longest[23:2]} + 24'd1;
   wire [23:0] later = age_ticks - later_age_ticks;
@@ -100,11 +106,15 @@ module efa_tx_deadlines #(
       state_d[`EFA_TX_DEADLINES__TIMEOUTS] = timeouts + 8'd1;
       state_d[`EFA_TX_DEADLINES__TIMER_TICKS] = s_ticks + (s_timeout << backoff_more);
     end
-    if (s_restart || s_show) begin
+    if (s_restart || s_show_restart) begin
       state_d[`EFA_TX_DEADLINES__TIMER] = 1'b1;
       state_d[`EFA_TX_DEADLINES__TIMER_TICKS] = s_ticks + s_timeout;
     end
-    if (s_show && s_all_later && aging && !s_lossy && later[23]) begin
+    if (s_show && !aging) begin
+      state_d[`EFA_TX_DEADLINES__AGE] = 1'b1;
+      state_d[`EFA_TX_DEADLINES__AGE_TICKS] = s_ticks + pause;
+    end
+    if (s_show_restart && s_all_later && aging && !s_lossy && later[23]) begin
       state_d[`EFA_TX_DEADLINES__AGE_TICKS] = later_age_ticks;
     end
     if (s_age_look || searches) begin
@@ -141,6 +151,7 @@ module efa_tx_deadlines #(
   assign m_state = state_q;
   assign m_timer_over = timer && timer_come && !none_in_flight;
   assign m_age_over = aging && age_come && !none_in_flight;
+  assign m_none_due = !(timer && timer_come) && !(aging && age_late);
   assign m_backs_off = backoff != 4'd0;
   assign m_last = timeouts + 8'd1 >= RETRIES[7:0];
   assign m_searches = searches;

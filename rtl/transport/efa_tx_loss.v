@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_tx_loss - decides by order and age whether a packet in flight is lost (decision 0009).
 //
-// In    s_record: its transmission; s_ticks: the time; s_newest: of its path; s_extent, s_learned,
-//       s_lossy, s_longest: of its peer; s_resolved, s_resolved_ticks: latest transmission of a
-//       resolved packet that was sent once
-// Out   m_lost; m_aged: by its age; m_silent: its path brings nothing for it; m_young, m_age_ticks: its
-//       age is to be checked at that time
+// In    s_record: its transmission; s_seen_ticks: the time of what is known of the peer; s_newest: of
+//       its path; s_extent, s_learned, s_lossy, s_longest: of its peer; s_resolved,
+//       s_resolved_ticks: latest transmission of a resolved packet that was sent once
+// Out   m_age: of the transmission, 0 if it is later than what is known; m_lost; m_aged: by its age;
+//       m_silent: its path brings nothing for it; m_young, m_age_ticks: its age is to be checked at
+//       that time
 // Time  combinational
 `default_nettype none
 `include "efa_defs.vh"
 
 module efa_tx_loss (
     input wire [`EFA_TX_RECORD__W-1:0] s_record,
-    input wire [23:0] s_ticks,
+    input wire [23:0] s_seen_ticks,
     input wire [15:0] s_newest,
     input wire [15:0] s_extent,
     input wire s_learned,
@@ -20,6 +21,7 @@ module efa_tx_loss (
     input wire [23:0] s_longest,
     input wire s_resolved,
     input wire [23:0] s_resolved_ticks,
+    output wire [23:0] m_age,
     output wire m_lost,
     output wire m_aged,
     output wire m_silent,
@@ -35,11 +37,13 @@ module efa_tx_loss (
   wire overtaken = s_lossy && !behind[15] && !beyond[15] && beyond != 16'd0;
 
   wire [23:0] limit = s_longest + {2'd0, s_longest[23:2]};
-  wire [23:0] age = s_ticks - sent;
-  wire old = age > limit;
+  // An acknowledgement may have waited while the packet was sent again.
+  wire [23:0] since = s_seen_ticks - sent;
+  wire old = m_age > limit;
   wire [23:0] to_later = sent - s_resolved_ticks;
   wire later = s_resolved && to_later[23];
 
+  assign m_age = since[23] ? 24'd0 : since;
   assign m_silent = behind[15];
   assign m_aged = old && later && (s_lossy || (m_silent && s_learned));
   assign m_lost = overtaken || m_aged;

@@ -8,7 +8,7 @@
 //       longer in flight; s_answer, s_answer_path: an acknowledgement came through a path;
 //       s_collapse: a timeout after a timeout; s_probe: the next probe leaves; s_find: the best path
 //       is needed next time; s_lossy, s_resolved, s_resolved_ticks: as in efa_tx_loss; s_ticks: the
-//       time; s_cfg_paths: paths that exist
+//       time; s_seen_ticks: the time of what is known of the peer; s_cfg_paths: paths that exist
 // Out   m_state; m_timeout, m_longest; m_unusable, m_probe_due, m_probe_path: as in efa_tx_paths;
 //       m_lost, m_aged, m_silent, m_young, m_age_ticks: of the packet of s_record; m_pace_busy: no
 //       s_resolve; m_busy: a part of
@@ -28,6 +28,7 @@ module efa_tx_measure #(
     input wire rst,
     input wire [7:0] s_cfg_paths,
     input wire [23:0] s_ticks,
+    input wire [23:0] s_seen_ticks,
     input wire s_load,
     input wire [`EFA_TX_MEASURE__W-1:0] s_state,
     input wire s_clear,
@@ -73,7 +74,7 @@ module efa_tx_measure #(
   wire learned;
 
   wire [15:0] order = s_record[`EFA_TX_RECORD__ORDER];
-  wire [23:0] age = s_ticks - s_record[`EFA_TX_RECORD__TICKS];
+  wire [23:0] age;
   wire [23:0] trip = age == 24'd0 ? 24'd1 : age;
   wire once = s_resolve && !s_again;
   wire known = times_state[`EFA_TX_TIMES__KNOWN];
@@ -159,6 +160,7 @@ module efa_tx_measure #(
       .s_shortest(shortest),
       .s_srtt8(srtt8),
       .s_ticks(s_ticks),
+      .s_answer_ticks(s_seen_ticks),
       .m_state(paths_state),
       .m_newest(newest),
       .m_unusable(m_unusable),
@@ -169,7 +171,7 @@ module efa_tx_measure #(
 
   efa_tx_loss u_loss (
       .s_record(s_record),
-      .s_ticks(s_ticks),
+      .s_seen_ticks(s_seen_ticks),
       .s_newest(newest),
       .s_extent(extent),
       .s_learned(learned),
@@ -177,6 +179,7 @@ module efa_tx_measure #(
       .s_longest(m_longest),
       .s_resolved(s_resolved),
       .s_resolved_ticks(s_resolved_ticks),
+      .m_age(age),
       .m_lost(m_lost),
       .m_aged(m_aged),
       .m_silent(m_silent),

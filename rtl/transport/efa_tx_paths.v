@@ -6,7 +6,7 @@
 //       is acknowledged, with s_once: it was sent once, with s_order and s_time; s_disable: the path
 //       brings nothing; s_answer: an acknowledgement came through it; s_probe: the next probe
 //       leaves; s_find: the best path is needed next time; s_shortest, s_srtt8: of the peer; s_ticks: the time;
-//       s_cfg_paths: paths that exist
+//       s_answer_ticks: when the acknowledgement came; s_cfg_paths: paths that exist
 // Out   m_state; m_newest: newest order number of s_path; m_unusable: a path is not usable;
 //       m_probe_due, m_probe_path: the next probe; m_busy: a search, no s_load
 // Time  one cycle; a search of 3 cycles after s_find, if the best path has become slower or unusable
@@ -37,6 +37,7 @@ module efa_tx_paths #(
     input wire [23:0] s_shortest,
     input wire [26:0] s_srtt8,
     input wire [23:0] s_ticks,
+    input wire [23:0] s_answer_ticks,
     output wire [`EFA_TX_PATHS__W-1:0] m_state,
     output wire [15:0] m_newest,
     output wire m_unusable,
@@ -87,8 +88,9 @@ module efa_tx_paths #(
   wire [15:0] order_step = s_order - newest;
   wire is_newer = timed && order_step != 16'd0 && !order_step[15];
 
-  wire [23:0] answer_time = s_ticks - probe_ticks_q[24*s_path+:24];
-  wire answered = s_answer && probing_q[s_path] && answer_time >= s_shortest;
+  wire [23:0] answer_time = s_answer_ticks - probe_ticks_q[24*s_path+:24];
+  // It answers no probe that has left since.
+  wire answered = s_answer && probing_q[s_path] && !answer_time[23] && answer_time >= s_shortest;
   wire [27:0] answer_time8 = {1'b0, answer_time, 3'd0};
   wire heals = answered && !usable && answer_time8 <= {best_time8_q, 1'b0};
 

@@ -17,8 +17,9 @@
 // slot, w1 has its record.
 //
 // While the packets of an acknowledgement are resolved, later acknowledgements of the same peer join
-// the walk: they only add slots. This ends with the first one that may do more, and when another event
-// waits. Limits and times follow every 2^SHOW_W cycles.
+// the walk: they only add slots. This ends with the first one that may do more, when another event
+// waits, and when the timer expires or ages are to be checked: efa_tx_timer passes over a peer whose
+// acknowledgement waits. Limits and times follow every 2^SHOW_W cycles.
 //
 // A session ends in steps: the limits hold its packets back; the packets that are not resolved end;
 // efa_tx_space ends the posted ones, if the peer is dead, and forgets its numbers; the next look
@@ -159,7 +160,7 @@ module efa_tx_resolve #(
   reg [WINDOW_W-1:0] in_order_slot_q;
   reg [23:0] last_ticks_q;
   reg refuses_q;  // the acknowledgement refuses a packet that is not resolved
-  reg resolved_q;  // a packet was resolved in this look
+  reg resolved_q;  // a packet was resolved in this look, and the timer has not restarted since
   reg [`EFA_TX_SELF__W-1:0] self_q;
   reg [`EFA_TX_SELF__W-1:0] self_d;
   reg note_valid_q;
@@ -251,6 +252,8 @@ module efa_tx_resolve #(
   wire [2:0] record_path = record_rd_data[`EFA_TX_RECORD__PATH];
   wire [23:0] record_ticks = record_rd_data[`EFA_TX_RECORD__TICKS];
   wire [23:0] age = s_ticks - record_ticks;
+  // What is known is of this time: an acknowledgement may have waited.
+  wire [23:0] seen_ticks = event_q == EVENT_ACK ? ack_q[`EFA_TX_ACK__TICKS] : s_ticks;
 
   // w1: a packet is resolved.
   wire resolves = w1_does && walk_q == WALK_RESOLVE;
@@ -300,11 +303,15 @@ module efa_tx_resolve #(
   wire [23:0] longest;
   wire timer_over;
   wire age_over;
+  wire none_due;
   wire backs_off;
   wire last_timeout;
   wire search;
   wire next_armed;
   wire expired = state_q == ST_LOOK && timer_over;
+  // The timer does not find a peer whose acknowledgement waits, and this one has resolved nothing.
+  wire late = event_q == EVENT_ACK && timer_over && ending == 8'd0;
+  wire look_again = canceled || late;
   wire dies = expired && last_timeout;
   wire times_out = expired && !dies;
   wire age_look = state_q == ST_LOOK && !expired && age_over;
@@ -383,7 +390,7 @@ module efa_tx_resolve #(
       // Waits until each part of the state is final, then for an event, too.
       ST_STORE: begin
         if (!measure_busy) begin
-          state_d = canceled || begins ? ST_LOAD : ST_IDLE;
+          state_d = look_again || begins ? ST_LOAD : ST_IDLE;
         end
       end
       // Waits as in ST_STORE, and stores limits that hold all packets back.
@@ -453,7 +460,7 @@ module efa_tx_resolve #(
   // What is stored.
   wire store = (state_q == ST_STORE || state_q == ST_END_HOLD || state_q == ST_END_FORGET)
       && !measure_busy;
-  assign chooses = idle || (state_q == ST_STORE && store && !canceled);
+  assign chooses = idle || (state_q == ST_STORE && store && !look_again);
   wire write = state_q == ST_INIT ? !init_q[NODE_W] && count_q == 2'd3 : store;
   wire [NODE_W-1:0] write_node = state_q == ST_INIT ? init_q[NODE_W-1:0] : node_q;
   wire show = resolving && &show_q;
@@ -596,6 +603,7 @@ module efa_tx_resolve #(
       .rst(rst),
       .s_cfg_paths(s_cfg_paths),
       .s_ticks(s_ticks),
+      .s_seen_ticks(seen_ticks),
       .s_load(load),
       .s_state(loaded_measure),
       .s_clear(clear),
@@ -673,7 +681,8 @@ module efa_tx_resolve #(
       .s_end_look(state_q == ST_REQUEST),
       .s_search(state_q == ST_SEARCH),
       .s_restart(state_q == ST_SEARCH && resolved_q),
-      .s_show(show && resolved_q),
+      .s_show(show),
+      .s_show_restart(show && resolved_q),
       .s_all_later(in_order_q),
       .s_later_ticks(last_ticks_q),
       .s_age_look(age_look),
@@ -686,6 +695,7 @@ module efa_tx_resolve #(
       .m_state(deadlines_state),
       .m_timer_over(timer_over),
       .m_age_over(age_over),
+      .m_none_due(none_due),
       .m_backs_off(backs_off),
       .m_last(last_timeout),
       .m_searches(search),
@@ -729,7 +739,7 @@ module efa_tx_resolve #(
       gone_q <= s_gone_data;
     end
     if (begins || joins) ack_q <= s_ack_data;
-    more_q <= more;
+    more_q <= more && none_due;
     if (state_q == ST_ACK) begin
       in_order_q <= !any_resolved && !any_again;
       in_order_slot_q <= oldest[WINDOW_W-1:0];
@@ -739,12 +749,12 @@ module efa_tx_resolve #(
       last_ticks_q <= record_ticks;
     end
     // A canceled retransmission needs another look at the peer.
-    if (state_q == ST_STORE && !begins) event_q <= EVENT_LOOK;
-    if (state_q == ST_STORE || idle) reload_q <= !idle && (canceled || event_node == node_q);
+    if (state_q == ST_STORE && store && !begins) event_q <= EVENT_LOOK;
+    if (state_q == ST_STORE || idle) reload_q <= !idle && (look_again || event_node == node_q);
     if (state_q == ST_LOAD || state_q == ST_END_LOAD || joins) space_q <= space_rd_data;
     if (w0_steps) w1_slot_q <= found_slot;
     refuses_q <= state_q == ST_ACK ? ack_refuses : refuses_q;
-    resolved_q <= resolves || (resolved_q && state_q != ST_LOAD);
+    resolved_q <= resolves || (resolved_q && state_q != ST_LOAD && !show);
     if (note_own || note_flush) note_q <= note_d;
     cause_q <= ack_cause;
   end

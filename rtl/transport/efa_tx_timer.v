@@ -2,9 +2,10 @@
 // efa_tx_timer - counts ticks and finds peers whose time has come or whose request was served.
 //
 // In    s_tick: the last cycle of a tick; s_set_*: when to look at a peer, or never; s_begin_*: a look
-//       at a peer begins; s_sent_*: a peer has sent a packet, with s_sent_request one that was requested
+//       at a peer begins; s_sent_*: a peer has sent a packet, with s_sent_request one that was
+//       requested; s_waits: peers that are looked at soon anyway
 // Out   m_ticks: the time; m_look: a peer to look at: its time has come, a request was served, or it
-//       has sent a packet while no time is set
+//       has sent a packet while no time is set, and it does not wait
 // Time  a served request 2 cycles; others are found by a scan of one peer per cycle
 //
 // A peer may be found once too often, when it is looked at for another reason meanwhile. A peer that
@@ -28,6 +29,7 @@ module efa_tx_timer #(
     input wire s_sent_valid,
     input wire [NODE_W-1:0] s_sent_node,
     input wire s_sent_request,
+    input wire [(1<<NODE_W)-1:0] s_waits,
     output wire [23:0] m_ticks,
     output wire m_look_valid,
     input wire m_look_ready,
@@ -57,7 +59,7 @@ module efa_tx_timer #(
   wire [23:0] read_ticks;
   wire [23:0] left = read_ticks - ticks_q;
   wire come = armed_q[read_node_q] ? left[23] || left == 24'd0 : sent_q[read_node_q];
-  wire found = read_q && come;
+  wire found = read_q && come && !s_waits[read_node_q];
 
   wire free = !look_q || m_look_ready;
   wire [NODES-1:0] grant;

@@ -206,15 +206,13 @@ class Seen:
         queues: Sequence[Queue],
         payloads: Callable[[Queue, np.ndarray], np.ndarray],
         peers: Sequence[int] = (PEER,),
-        again: bool = False,
-    ) -> int:
-        """Checks that every message left with its header and bytes, in order per queue.
+    ) -> None:
+        """Checks that every message left once with its header and bytes, in order per queue.
 
         The sequence numbers of a peer have no gap. `payloads` returns rows of (queue, numbers). The
-        queues send to the peers in turn. Returns the packets that were sent again, which `again`
-        permits.
+        queues send to the peers in turn.
         """
-        heads, rows, repeated = self._sent(defs.PktOpcode.SRD_SEND, again)
+        heads, rows = self._sent(defs.PktOpcode.SRD_SEND)
         total = sum(queue.sent for queue in queues)
         if len(heads) != total:
             raise PerfError(f"{len(heads)} messages left, {total} were posted")
@@ -226,13 +224,9 @@ class Seen:
                 raise PerfError(f"queue {queue.number}: a packet to another node")
             if not np.array_equal(rows[mine], payloads(queue, np.arange(queue.sent))):
                 raise PerfError(f"queue {queue.number}: payload on the wire differs")
-        return repeated
 
-    def _sent(
-        self, opcode: defs.PktOpcode, again: bool = False
-    ) -> tuple[np.ndarray, np.ndarray, int]:
-        """Returns headers of the packets of an opcode, rows of the bytes behind them, and the
-        number of packets that were sent again, which are left out.
+    def _sent(self, opcode: defs.PktOpcode) -> tuple[np.ndarray, np.ndarray]:
+        """Returns headers of the packets of an opcode, and rows of the bytes behind them.
 
         The packets have one size, and those to a node have sequence numbers from 0 without a gap.
         """
@@ -245,19 +239,14 @@ class Seen:
         heads = rows[:, :HEAD].copy().view(defs.SrdHdr.DTYPE)[:, 0]
         rows = rows[:, HEAD:]
         names = heads["dst_node"].astype("u8") << np.uint64(32) | heads["psn"]
-        _, first, which = np.unique(names, return_index=True, return_inverse=True)
-        if len(first) != len(heads):
-            if not again:
-                raise PerfError(f"{len(heads) - len(first)} packets were sent again")
-            if not np.array_equal(rows, rows[first[which]]):
-                raise PerfError("a packet was sent again with other bytes")
-        kept = np.sort(first)
-        heads, rows, repeated = heads[kept], rows[kept], len(heads) - len(kept)
+        again = len(heads) - len(np.unique(names))
+        if again:
+            raise PerfError(f"{again} packets were sent again")
         for node in np.unique(heads["dst_node"]):
             numbers = heads["psn"][heads["dst_node"] == node]
             if not np.array_equal(numbers, np.arange(len(numbers))):
                 raise PerfError(f"node {node}: sequence numbers have holes")
-        return heads, rows, repeated
+        return heads, rows
 
     def check_rdma_sent(
         self,
@@ -274,7 +263,7 @@ class Seen:
         `r_key` is that of each packet. `places` returns the first byte of packets in the operations
         of a queue, from (queue, RDMA headers); `payloads` returns rows of (queue, numbers).
         """
-        heads, rest, _ = self._sent(opcode)
+        heads, rest = self._sent(opcode)
         rdma = rest[:, :RDMA].copy().view(defs.PktRdma.DTYPE)[:, 0]
         rows = rest[:, RDMA:]
         key = 0 if opcode == defs.PktOpcode.READ_RESPONSE else QKEY
@@ -297,7 +286,7 @@ class Seen:
 
     def check_requests(self, count: int) -> None:
         """Checks that `count` read requests left, and no other data packet."""
-        heads, _, _ = self._sent(defs.PktOpcode.READ_REQUEST)
+        heads, _ = self._sent(defs.PktOpcode.READ_REQUEST)
         if not len(heads) == len(self.first_flits_out()) == count:
             raise PerfError(f"{len(heads)} read requests of {count} left, or other packets")
 

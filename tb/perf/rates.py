@@ -119,8 +119,7 @@ def inline_sends(
     peers: Sequence[int] = (PEER,),
 ) -> Measure:
     """Measures messages whose payload is in the WQE. The queues send to the peers, nodes without
-    gap, in turn. Packets to several peers may be sent again: their acknowledgements are handled
-    late."""
+    gap, in turn."""
 
     def measure(make: Make) -> Measured:
         device = work.opened(make, net_peer=peers[0], net_peers=len(peers))

@@ -197,14 +197,14 @@ def sent(
     seen = Seen(device.link)
     seen.check_quiet()
     seen.check_completions(ends, device.memory)
-    again = seen.check_sent(ends, payload(setting["size"]), peers, again=len(peers) > 1)
+    seen.check_sent(ends, payload(setting["size"]), peers)
     out = middle(seen.first_flits_out(), whole)
     seen.check_events("tx_first", out)
     done = middle(seen.completion_times(send_cqs(ends)), whole)
     seen.check_events("cqe", done)
     return Measured(min(out.rate, done.rate), out.messages,
                     {"out": out.rate, "completed": done.rate, "stalled_cycles": stalls(seen),
-                     "sent_again": again, **seen.busy(out)}, setting)  # fmt: skip
+                     **seen.busy(out)}, setting)  # fmt: skip
 
 
 def check_received(

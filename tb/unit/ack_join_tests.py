@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests efa_ack_join: acknowledgements of a peer join while they wait; refusals wait in a FIFO."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 
 import cocotb
-from cocotb.triggers import ClockCycles
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa_cosim.layouts.defs import INTERNAL, TRANSPORT
 from efa_cosim.layouts.fields import SrdAckFields
 from efa_cosim.transport.packets import PSN_MASK, psn_distance
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
+from tb.lib.waits import drive
 from tb.unit.data_bench import Moments
 
 SHOWN = ("session", "incarnation", "path", "status", "refused_psn", "psn", "bitmap_psn")
@@ -24,9 +25,25 @@ class Bench:
         self.nodes = 1 << int(dut.NODE_W.value)
         self.acks = StreamDriver(dut, "s_ack", gaps, ["data"])
         self.out = StreamMonitor(dut, "m_ack", stalls or (lambda: self.held), ["data"])
+        self._posted = deque()
 
     async def start(self):
+        cocotb.start_soon(self._ticks())
         await clock_and_reset(self.dut)
+
+    async def _ticks(self):
+        """Counts the time, and notes it for each acknowledgement that arrives."""
+        ticks = self.rng.getrandbits(24)
+        while True:
+            drive(self.dut, s_ticks=ticks)
+            await RisingEdge(self.dut.clk)
+            if self.dut.s_ack_valid.value == 1 and self.dut.rst.value == 0:
+                self._posted.popleft()["ticks"] = ticks
+            ticks = ticks + (self.rng.random() < 0.4) & 0xFFFFFF
+
+    def waiting(self):
+        """Returns the peers whose acknowledgement waits or is offered."""
+        return {node for node in range(self.nodes) if int(self.dut.m_waits.value) >> node & 1}
 
     def ack(self, node, **fields):
         """Posts an acknowledgement; returns what it says."""
@@ -40,7 +57,9 @@ class Bench:
             dst_qpn=rng.getrandbits(16), bitmap=known["bitmap"].to_bytes(32, "little"),
             **{name: known[name] for name in SHOWN})  # fmt: skip
         self.acks.post({"data": int.from_bytes(data, "little")})
-        return known | {"node": node}
+        known |= {"node": node}
+        self._posted.append(known)
+        return known
 
     async def hold(self):
         """Blocks the output with an acknowledgement of the last peer; returns it."""
@@ -109,7 +128,8 @@ async def an_older_one_leaves_if_none_waits(dut):
 @cocotb.test()
 async def peers_and_refusals_in_turn(dut):
     """transport.ack_join.turns: Waiting peers leave in round robin, refusals in their order, and
-    peers and refusals in turn; a refusal joins nothing."""
+    peers and refusals in turn; a refusal joins nothing. A peer is shown until its acknowledgement
+    is taken."""
     bench = Bench(dut, "turns")
     await bench.start()
     for refusals in (0, 3, 5):
@@ -118,7 +138,9 @@ async def peers_and_refusals_in_turn(dut):
         waiting = {node: bench.ack(node) for node in nodes}
         refused = [bench.ack(nodes[0], status=7 + at) for at in range(refusals)]
         await bench.settle()
+        assert bench.waiting() == {blocking["node"], *nodes}
         found = await bench.release(80)
+        assert bench.waiting() == set()
         assert found.pop(0) == blocking
         assert [ack for ack in found if ack["status"]] == refused
         peers = [ack for ack in found if not ack["status"]]
@@ -185,6 +207,7 @@ async def reset_forgets_all(dut):
         await bench.acks.idle()
         await ClockCycles(dut.clk, wait)
         await reset(dut)
+        assert bench.waiting() == set()
         assert await bench.release(30) == []
         ack = bench.ack(1, psn=PSN_MASK)
         assert await bench.release(30) == [ack]

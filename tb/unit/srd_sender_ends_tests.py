@@ -84,6 +84,37 @@ async def a_peer_that_answers_no_more(dut):
 
 
 @cocotb.test()
+async def a_peer_that_answers_without_end(dut):
+    """transport.srd_sender.without_news: A peer that acknowledges in each cycle, and no packet in
+    flight, is dead as soon as a silent one: acknowledgements that wait do not hold up its timeouts.
+    Others go on."""
+    bench = Bench(dut, "without news", paths=2)
+    await bench.start()
+    (dead,), others = split(bench, 1)
+    bench.rules.mortal.add(dead)
+    bench.post(dead, 3)
+    await bench.finish()
+    bench.peers[dead].silent = True
+    lost = bench.post(dead, 8)
+    await bench.cycles(200)
+    session = bench.rules.peer(dead).current
+    assert len(session.unresolved) == 8, "packets in flight"
+    ack = {"session": session.number, "incarnation": bench.rules.peer(dead).incarnation,
+           "psn": session.oldest, "bitmap_psn": session.oldest}  # fmt: skip
+    good, begin = [], bench.cycle
+    while any(job.name not in bench.done for job in lost):
+        if len(bench.acks_given) < 4:
+            bench.forge(dead, **ack)
+        if (bench.cycle - begin) % 100 == 0:
+            good += bench.post(others[len(good) % len(others)])
+        await bench.cycles(1)
+        assert bench.cycle - begin < 2 * worst_cycles(bench) + 20_000, "the peer does not die"
+    assert set(bench.statuses(lost)) == {UNRESPONSIVE}
+    await bench.finish()
+    assert set(bench.statuses(good)) == {OK}
+
+
+@cocotb.test()
 @cocotb.parametrize(stalls=[0.0, 0.5])
 async def ended_packets_of_a_blocked_peer(dut, stalls):
     """transport.srd_sender.purge: While a peer is silent and its window is full, posted packets

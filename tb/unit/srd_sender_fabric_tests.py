@@ -217,6 +217,29 @@ async def a_path_fails_and_heals(dut):
 
 
 @cocotb.test()
+async def a_path_fails_in_a_flood(dut):
+    """transport.srd_sender.path_flood: A path fails while the peer acknowledges in each cycle: its
+    packets are sent again as soon as their age shows that they are lost."""
+    fails = 16_000  # after the first period of the extent
+    bench = Bench(dut, "path flood", paths=2, read=0, run=0, size=32,
+                  overrides=(down(fails, paths=(1,)),))  # fmt: skip
+    shown = []
+    bench.show = lambda peer, packet: shown.append(packet) or packet
+    await bench.start()
+    node = bench.rng.randrange(bench.nodes)
+    while not bench.rules.count["again"] and bench.cycle < 2 * fails:
+        if bench.cycle % 10 == 0:
+            bench.post(node)
+        if shown and len(bench.acks_given) < 4:
+            bench.acknowledge(shown[-1])
+        await bench.cycles(1)
+    found = bench.cycle - fails
+    assert 0 < found < 1000, f"sent again {found} cycles after the failure"
+    await bench.finish()
+    assert set(bench.done.values()) == {OK}
+
+
+@cocotb.test()
 async def all_paths_but_one_fail(dut):
     """transport.srd_sender.paths_fail: All paths but one fail one after the other, for ever: each
     packet completes with success."""

@@ -42,9 +42,8 @@ async def packets_leave_in_order(dut, peers, paths):
         bench.post(bench.rng.choice(nodes))
     await bench.finish()
     assert bench.statuses() == {OK: 900}
-    # With many peers, acknowledgements may wait longer than the shortest timeout.
-    most = 900 if peers <= 3 else 1000
-    assert len(bench.rules.transmissions) <= most, bench.rules.count
+    # A path whose packets waited in the queue of the port may look slow, and gets a probe.
+    assert len(bench.rules.transmissions) <= 904, bench.rules.count
     assert all(len(bench.executed[name]) == 1 for name in bench.jobs)
     used = {path for _, _, path, _ in bench.rules.transmissions}
     assert used == set(range(bench.path_count)), used
@@ -98,6 +97,28 @@ async def outcomes_wait(dut):
         held.on = False
         await bench.finish()
     assert set(bench.done.values()) == {OK}
+
+
+@cocotb.test()
+async def acknowledgements_wait(dut):
+    """transport.srd_sender.ack_wait: A round-trip time ends when its acknowledgement comes: while
+    outcomes are not taken, acknowledgements wait for five round trips, and the congestion window
+    still grows."""
+    bench = Bench(dut, "ack wait", paths=1, read=0, run=0, size=32, note_stalls=(held := Held()))
+    await bench.start()
+    node, most = bench.rng.randrange(bench.nodes), bench.window // 2
+    for _ in range(40):
+        bench.post(node, min(8, most))
+        held.on = True
+        await bench.cycles(900)
+        held.on = False
+        await bench.finish(after=0)
+    bench.rules.transmissions.clear()
+    bench.post(node, most)
+    await bench.finish()
+    at = [cycle for cycle, *_ in bench.rules.transmissions]
+    together = sum(cycle < at[0] + 120 for cycle in at)
+    assert together >= min(most, 2 * TRANSPORT.cwnd_initial), f"{together} in a round trip"
 
 
 @cocotb.test()
@@ -499,7 +520,7 @@ async def rate(dut, peers):
     for at in range(total):
         bench.post(nodes[at % len(nodes)])
     await bench.finish()
-    assert len(bench.rules.transmissions) == total or len(nodes) > 4
+    assert len(bench.rules.transmissions) == total, bench.rules.count
     at = [cycle for cycle, *_ in bench.rules.transmissions]
     half = at[total // 2 :]
     found = (half[-1] - half[0]) / (len(half) - 1)

@@ -32,8 +32,9 @@ class Case:
         record = dont_care(INTERNAL.tx_record, self.rng, order=self.order, ticks=self.sent)
         newest = self.order + self.behind & 0xFFFF
         drive(self.dut, s_record=INTERNAL.tx_record.pack(**record), s_newest=newest,
-              s_ticks=self.sent + self.age & TICKS, s_extent=self.extent, s_learned=self.learned,
-              s_lossy=self.lossy, s_longest=self.longest, s_resolved=int(self.later is not None),
+              s_seen_ticks=self.sent + self.age & TICKS, s_extent=self.extent,
+              s_learned=self.learned, s_lossy=self.lossy, s_longest=self.longest,
+              s_resolved=int(self.later is not None),
               s_resolved_ticks=self.sent + later & TICKS)  # fmt: skip
         await Timer(1, "ns")
         limit = self.longest + self.longest // 4
@@ -45,6 +46,7 @@ class Case:
         found = {name: self.dut[f"m_{name}"].value == 1 for name in wanted}
         shown = {name: value for name, value in vars(self).items() if name not in ("dut", "rng")}
         assert found == wanted, f"{shown}: {found}, not {wanted}"
+        assert self.dut.m_age.value == max(0, self.age), shown
         assert self.dut.m_age_ticks.value == (self.sent + limit + 1 & TICKS), shown
         return wanted["lost"]
 
@@ -66,13 +68,14 @@ async def loss_by_order(dut):
 @cocotb.test()
 async def loss_by_age(dut):
     """transport.tx_loss.age: A packet is lost past 5/4 of the longest time if a later one is
-    resolved, and the peer is lossy or the path is silent after the first period; over wraps."""
+    resolved, and the peer is lossy or the path is silent after the first period; over wraps. A
+    packet that was sent after an acknowledgement came has no age for it."""
     rng = rng_for("age")
     for sent in (0, TICKS, TICKS - 100, 0x7FFFFF, 0x800000, rng.getrandbits(24)):
         for longest in (0, 1, 3, 4, 100, 65_537):
             limit = longest + longest // 4
             for state in range(16):
-                for age in (limit, limit + 1, limit + 3000):
+                for age in (-1, -3000, limit, limit + 1, limit + 3000):
                     await Case(dut, rng, sent=sent, longest=longest, age=age, lossy=state & 1,
                                learned=state >> 1 & 1, behind=-(state >> 2 & 1),
                                later=(0, 1)[state >> 3]).check()  # fmt: skip
@@ -90,6 +93,6 @@ async def random_packets(dut):
         longest = rng.choice((rng.randrange(400), rng.randrange(1 << 20)))
         lost += await Case(
             dut, rng, behind=rng.randrange(-600, 1200), extent=rng.randrange(520), longest=longest,
-            age=rng.randrange(2 * longest + 2), learned=rng.getrandbits(1),
+            age=rng.randrange(-9, 2 * longest + 2), learned=rng.getrandbits(1),
             lossy=rng.getrandbits(1), later=rng.choice((None, rng.randrange(-500, 500)))).check()
     assert 200 < lost < 2800  # fmt: skip

@@ -108,9 +108,9 @@ class RefModel:
             for at, one in enumerate(self.paths):
                 one.usable = bool(self.cfg >> at & 1)
 
-    async def event(self, number, after=0, order=None, time=None, **events):
+    async def event(self, number, after=0, order=None, time=None, waited=0, **events):
         """Applies events of a path, `after` ticks later: acked (sent once if it has a time),
-        settle, lose, disable or answer."""
+        settle, lose, disable or answer, which came `waited` ticks before."""
         dut, path = self.dut, self.paths[number]
         self.now += after
         best8 = self.paths[self.best].time8 if self.best is not None else 0
@@ -118,9 +118,10 @@ class RefModel:
         if time is not None:
             events["s_once"] = 1
         noise = self.rng.getrandbits(16)
+        came = self.now - waited if "s_answer" in events else self.rng.getrandbits(24)
         drive(dut, s_path=number, s_ticks=self.now & TICKS, s_time=time or noise,
-              s_order=noise if order is None else order, s_shortest=self.shortest,
-              s_srtt8=self.srtt8, **events)  # fmt: skip
+              s_answer_ticks=came & TICKS, s_order=noise if order is None else order,
+              s_shortest=self.shortest, s_srtt8=self.srtt8, **events)  # fmt: skip
         await RisingEdge(dut.clk)
         assert dut.m_newest.value == path.newest
         zero(dut, *events)
@@ -142,8 +143,8 @@ class RefModel:
         if "s_disable" in events or path.losses >= TRANSPORT.path_losses:
             self._disable(path)
         if "s_answer" in events and path.probe is not None:
-            passed = self.now - path.probe
-            if passed >= self.shortest:
+            passed = came - path.probe
+            if passed >= max(0, self.shortest):
                 path.probe = None
                 if not path.usable and 8 * passed <= 2 * best8:
                     self.count["healed"] += 1
@@ -259,6 +260,14 @@ async def probes(dut):
         # A second answer changes nothing, one after an early one may.
         await ref.event(number, after=2, answer=1)
         await ref.event(number, after=1, disable=1)
+    # An answer counts from when it came; one that came before its probe left is none.
+    for after, waited, heals in ((limit + 9, 9, True), (95, 6, False), (3, 4, False),
+                                 (1, limit, False)):  # fmt: skip
+        number = await ref.probe(ref.period)
+        await ref.event(number, after=after, waited=waited, answer=1)
+        assert ref.paths[number].usable == heals
+        await ref.event(number, after=200, answer=1)
+        await ref.event(number, after=1, disable=1)
     # A path that becomes unusable again has no open probe.
     number = await ref.probe(ref.period)
     while ref.unusable:
@@ -291,7 +300,8 @@ async def random_events(dut):
             await ref.event(number, after, lose=1, settle=1, **also)
         elif kind < 0.97:
             probed = [one for one in range(8) if ref.paths[one].probe is not None]
-            await ref.event(rng.choice(probed or [number]), after, answer=1)
+            waited = rng.choice((0, 0, rng.randrange(200)))
+            await ref.event(rng.choice(probed or [number]), after, waited=waited, answer=1)
         elif kind < 0.975:
             await ref.clears()
         else:

@@ -22,7 +22,7 @@ class Bench:
         self.scan = timing("efa_tx_timer", "scan").latency - 64 + self.nodes
         zero(dut, "s_tick", "s_set_valid", "s_set_node", "s_set_armed", "s_set_ticks",
              "s_begin_valid", "s_begin_node", "s_sent_valid", "s_sent_node",
-             "s_sent_request")  # fmt: skip
+             "s_sent_request", "s_waits")  # fmt: skip
         self.looks = StreamMonitor(dut, "m_look", stalls or (lambda: self.held), ["node"])
 
     async def start(self):
@@ -146,6 +146,30 @@ async def a_peer_without_time_has_sent(dut):
         await bench.begin(node)
         zero(dut, "s_sent_valid")
         assert await bench.found() == {node}
+        await bench.quiet(node)
+
+
+@cocotb.test()
+async def a_peer_that_waits_is_passed_over(dut):
+    """transport.tx_timer.waits: A peer whose acknowledgement waits is not found, with a time or
+    after a packet, and others are; a served request is found."""
+    bench = Bench(dut, "waits")
+    await bench.start()
+    last = bench.nodes - 1
+    for node in (0, last):
+        drive(dut, s_waits=1 << node)
+        await bench.set(node, bench.now)
+        await bench.set(last - node, bench.now)
+        assert await bench.found() == {last - node}
+        zero(dut, "s_waits")
+        assert await bench.found() == {node, last - node}
+        await bench.quiet(node, last - node)
+        drive(dut, s_waits=1 << node)
+        await bench.sent(node)
+        assert await bench.found() == set()
+        await bench.sent(node, 1)
+        assert await bench.found() == {node}
+        zero(dut, "s_waits")
         await bench.quiet(node)
 
 

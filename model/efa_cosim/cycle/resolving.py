@@ -3,7 +3,7 @@
 makes, efa_ack_join, efa_tx_resolve and efa_tx_timer (see sending.py).
 
 Nothing is lost on the way, so no packet is sent again. An acknowledgement is the number of outcomes
-that it shows.
+that it shows, with the time of its arrival in ticks.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ DUE, BUILD_1, BUILD_2, BUILT, BUILT_AT = (
     R["due"], R["build_1"], R["build_2"], R["built"], R["built_at"])  # fmt: skip
 JOINED_N, ACK_COME_N, WAITING, WAITS = R["joined_n"], R["ack_come_n"], R["waiting_ack"], R["waits"]
 JOIN_1, OFFERED = R["join_1"], R["offered_ack"]
+WAITING_SEEN, JOIN_SEEN, OFFERED_SEEN, TAKEN_SEEN = (
+    R["waiting_seen"], R["join_seen"], R["offered_seen"], R["taken_seen"])  # fmt: skip
 STATE, COUNT, EVENT, RELOAD, WALK = (
     R["state"], R["state_count"], R["event"], R["reload"], R["walk"])  # fmt: skip
 LOOK, EVENT_TURN, TAKEN, SHOWN_N = R["look"], R["event_turn"], R["taken_ack"], R["shown_n"]
@@ -121,6 +123,7 @@ def _walk(
 ) -> int:
     """Executes a cycle of a walk; returns the following state."""
     ticks = now + c.ticks >> c.tick_log
+    seen = r[TAKEN_SEEN] if r[EVENT] == EVENT_ACK else ticks
     k = r[RECORD]
     does = k >= 0 and now > r[PACE_UNTIL]
     if r[WALK] == LOSS:
@@ -136,21 +139,25 @@ def _walk(
         r[RECORD] = NONE
         longest = max(r[LONGEST], r[LONGEST_0])
         limit = longest + longest // 4
-        if ticks - sent_ticks[k] <= limit:
+        if max(0, seen - sent_ticks[k]) <= limit:
             r[AGING], r[AGE_TICKS] = 1, sent_ticks[k] + limit + 1
         return REQUEST
     joins = r[JOIN] == 0 and r[MORE] == 1 and r[LOOK] == 0
     found = r[TODO_N] > 0
     over = (k < 0 or does) and not found and r[JOIN] == 0 and not joins
     if (now + c.clock) % SHOWS == SHOWS - 1:
+        in_flight = r[SPACE_SENT] - r[RESOLVED_N]
         _limits(now, r, resolved_at, wake)
+        longest = max(r[LONGEST], r[LONGEST_0])
         if r[SOME] == 1:
             r[SETS_AT] = now + 1
             r[TIMER], r[TIMER_TICKS] = 1, ticks + timeout(c, r)
-            longest = max(r[LONGEST], r[LONGEST_0])
             later = r[LAST_TICKS] + longest + longest // 4 + 1
             if r[IN_ORDER] == 1 and r[AGING] == 1 and later > r[AGE_TICKS]:
                 r[AGE_TICKS] = later
+            r[SOME] = 0
+        if r[AGING] == 0:
+            r[AGING], r[AGE_TICKS] = 1, ticks + max(longest // 8, in_flight // 8, 1)
     if does:
         resolved_at[k] = now
         r[SOME] = 1
@@ -158,7 +165,7 @@ def _walk(
             r[IN_ORDER] = 0
         r[IN_ORDER_K] += 1
         r[LAST_TICKS] = sent_ticks[k]
-        trip = max(1, ticks - sent_ticks[k])
+        trip = max(1, seen - sent_ticks[k])
         pace(now, c, r, trip)
         round_trip(c, r, trip, ticks)
         due = now + 1 + c.tracked
@@ -176,7 +183,7 @@ def _walk(
                     r[TODO] += 1
     if joins:
         r[JOIN], r[TAKEN], r[SPACE_SENT] = 1, r[OFFERED], r[SENT_N]
-        r[OFFERED] = 0
+        r[TAKEN_SEEN], r[OFFERED] = r[OFFERED_SEEN], 0
     elif r[JOIN] == JOIN_SHOWN:
         r[JOIN] = 0
         _add(r, outcome_k, todo)
@@ -201,8 +208,10 @@ def resolve(
 ) -> int:
     """Handles one acknowledgement or look at a time; acknowledgements that wait join."""
     ticks = now + c.ticks >> c.tick_log
-    finds = (now + c.clock) % c.scan_every == c.scan and (
+    waits = r[WAITS] == 1 or r[JOIN_1] > 0 or r[OFFERED] > 0
+    finds = not waits and (now + c.clock) % c.scan_every == c.scan and (
         ticks >= r[SET_TICKS] if r[ARMED] == 1 else r[SENT_FLAG] == 1)
+    timer_over = r[TIMER] == 1 and ticks >= r[TIMER_TICKS]
     if r[SETS_AT] == now:
         _set(r)
     offered, look, state = r[OFFERED], r[LOOK], r[STATE]
@@ -214,10 +223,15 @@ def resolve(
         _set(r)
         follows = IDLE
     in_flight = r[SPACE_SENT] - r[RESOLVED_N]
+    none_due = not timer_over and (
+        r[AGING] == 0 or ticks - r[AGE_TICKS] <= in_flight // 8)
+    if stored and r[EVENT] == EVENT_ACK and timer_over and in_flight > 0:
+        r[TIMEOUTS] += 1
     if state == IDLE or stored:
         # Round robin.
         if offered > 0 and (look == 0 or r[EVENT_TURN] == EVENT_ACK):
             r[EVENT], r[EVENT_TURN], r[TAKEN], r[OFFERED] = EVENT_ACK, EVENT_LOOK, offered, 0
+            r[TAKEN_SEEN] = r[OFFERED_SEEN]
             follows = LOAD
         elif look == 1:
             r[EVENT], r[EVENT_TURN], r[LOOK] = EVENT_LOOK, EVENT_ACK, 0
@@ -243,7 +257,7 @@ def resolve(
         r[WALK], r[RECORD], follows = RESOLVE, NONE, WALKS
     elif state == LOOKS:
         follows = REQUEST
-        if in_flight > 0 and r[TIMER] == 1 and ticks >= r[TIMER_TICKS]:
+        if in_flight > 0 and timer_over:
             r[TIMEOUTS] += 1
         elif in_flight > 0 and r[AGING] == 1 and ticks >= r[AGE_TICKS]:
             r[AGING], r[WALK], r[RECORD], follows = 0, LOSS, NONE, WALKS
@@ -256,8 +270,8 @@ def resolve(
         if r[SOME] == 1:
             r[TIMER], r[TIMER_TICKS] = 1, ticks + timeout(c, r)
         follows = REQUEST
-        if in_flight > 0 and r[AGING] == 0:
-            r[WALK], r[RECORD], follows = LOSS, NONE, WALKS
+        if in_flight > 0 and (r[AGING] == 0 or ticks >= r[AGE_TICKS]):
+            r[AGING], r[WALK], r[RECORD], follows = 0, LOSS, NONE, WALKS
     elif state == REQUEST:
         if in_flight == 0:
             r[TIMER] = r[AGING] = 0
@@ -267,17 +281,18 @@ def resolve(
     if follows != state:
         r[COUNT] = 0
     r[STATE] = follows
-    r[MORE] = 1 if offered > 0 else 0
+    r[MORE] = 1 if offered > 0 and none_due else 0
     # The next acknowledgement that waits.
     stores = r[JOINED_N] < r[ACK_COME_N] and ack_in_at[r[JOINED_N]] + c.join <= now
     if stores:
         r[WAITING] = ack_shows[r[JOINED_N]]
+        r[WAITING_SEEN] = now - 1 + c.ticks >> c.tick_log
         r[JOINED_N] += 1
     taken = offered == 0 or r[OFFERED] == 0
     if r[JOIN_1] > 0:
-        r[OFFERED], r[JOIN_1] = r[JOIN_1], 0
+        r[OFFERED], r[OFFERED_SEEN], r[JOIN_1] = r[JOIN_1], r[JOIN_SEEN], 0
     elif taken and r[WAITS] == 1:
-        r[JOIN_1], r[WAITS] = r[WAITING], 0
+        r[JOIN_1], r[JOIN_SEEN], r[WAITS] = r[WAITING], r[WAITING_SEEN], 0
     if stores:
         r[WAITS] = 1
     if finds:

@@ -2816,6 +2816,7 @@ class _InternalTxMeasure:
 
 class _InternalTxAck:
     node: int
+    ticks: int
     session: int
     incarnation: int
     path: int
