@@ -267,7 +267,8 @@ class Bench:
         dut = self.dut
         while True:
             await RisingEdge(dut.clk)
-            if dut.rst.value == 1:
+            # The first edge may come before the reset is driven.
+            if dut.rst.value != 0:
                 continue
             now = cycle()
             if now % self.held_each == 0:
