@@ -186,6 +186,7 @@ def test_what_changed_last_is_proven_anew(tree):
         path.write_text(path.read_text() + "// more\n")
         git("commit", "-q", "-a", "-m", name, when=when)
     assert chosen(1) == ["three"]
+    assert chosen(40) == ["two", "one"]
     assert chosen(60) == ["three", "one"]
     assert chosen(100) == ["three", "two", "one"]
     # Uncommitted changes come first.

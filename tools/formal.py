@@ -10,12 +10,12 @@ engine of each proof, the assumptions, the constant inputs, the exclusions, and 
 property and three proofs. A bug is searched from reset. A bug with `step: true` is too many cycles
 from reset for the solver; it must break the induction step of its job instead.
 
---changed proves the most recently changed blocks, as many as fit into that many seconds and at
-least one. --fresh proves all blocks without earlier results and compares with formal/proven.json,
-which it does not write; any other complete run of a block writes that file. Results:
-reports/formal/summary.json and claims.md, traces in sim/out/formal. Exit status 1 if a property
-fails, a cover is not reached, a planted bug survives, or formal/proven.json differs from the result
-of --fresh; 2 if a job cannot run; 130 after an interrupt.
+--changed proves the most recently changed blocks, as many as fit into that many seconds, or the
+latest one if none fits. --fresh proves all blocks without earlier results and compares with
+formal/proven.json, which it does not write; any other complete run of a block writes that file.
+Results: reports/formal/summary.json and claims.md, traces in sim/out/formal. Exit status 1 if a
+property fails, a cover is not reached, a planted bug survives, or formal/proven.json differs from
+the result of --fresh; 2 if a job cannot run; 130 after an interrupt.
 """
 
 import argparse

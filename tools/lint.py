@@ -203,7 +203,8 @@ def main():
         for done in as_completed([pool.submit(timed, name) for name in chosen]):
             name, status, text, seconds = done.result()
             verdict = "skipped: " + text if status is None else "FAILED" if status else "ok"
-            print(f"lint {name:16} {verdict} ({seconds:.1f} s)", flush=True)
+            # In one piece, which an interrupt does not split.
+            print(f"lint {name:16} {verdict} ({seconds:.1f} s)\n", end="", flush=True)
             if status:
                 failed.append(name)
                 print(text if len(text) < 6000 else text[:6000] + "\n...")

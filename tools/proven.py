@@ -87,8 +87,8 @@ def _git(*words):
 
 def changed_last(blocks, budget):
     """Returns the most recently changed blocks, latest first, with `budget` seconds of proofs
-    together, at least one block. A file with uncommitted changes counts as changed now; without a
-    history the digests decide."""
+    together; the latest one if each takes longer. A file with uncommitted changes counts as changed
+    now; without a history the digests decide."""
     status = _git("status", "--porcelain", "--untracked-files=all")
     dirty = {line[3:] for line in (status or "").splitlines()}
 
@@ -100,12 +100,13 @@ def changed_last(blocks, budget):
         return float(when) if when and when.strip() else 0.0
 
     noted, chosen, spent = read(), [], 0
-    for block in sorted(blocks, key=lambda one: (-changed(one), digest(one))):
+    latest = sorted(blocks, key=lambda one: (-changed(one), digest(one)))
+    for block in latest:
         seconds = noted.get(block.name, {}).get("seconds", 0)
-        if not chosen or spent + seconds <= budget:
+        if spent + seconds <= budget:
             chosen.append(block)
             spent += seconds
-    return chosen
+    return chosen or latest[:1]
 
 
 def stale():

@@ -38,7 +38,7 @@ BUSY = [
     Workload(size=0, depth=128, batch=16, messages=1024, read_latency=500),
     Workload(size=32, queues=4, depth=512, batch=16, messages=4096, read_latency=1000),
     Workload(size=32, queues=4, depth=512, batch=16, messages=4096, net_latency=10),
-    Workload(size=8, queues=16, depth=224, batch=2, messages=4096, read_latency=6000),
+    Workload(size=8, queues=16, depth=224, batch=2, messages=4096, read_latency=6200),
     Workload(size=8, queues=6, depth=192, batch=4, messages=4096, read_latency=2000),
     Workload(size=64, queues=8, depth=256, batch=8, messages=2048, read_latency=2000),
     Workload(kind="UD", size=32, depth=512, batch=16, messages=1024, read_latency=1000),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 KINDS = {"SRD": defs.AdminQpType.SRD, "UD": defs.AdminQpType.UD}
 LEAD_CYCLES = 64  # open loop: from the posting of the program to its first store
+PHASE_CYCLES = 4096  # a multiple of each period of the device
 RECEIVE_SPACE = 8192  # offset of received bytes, after the sent bytes
 TIMESTAMP_BASE = 1 << 32
 EVERY_PORT = 0x3F
@@ -230,6 +231,10 @@ async def workloads(dut: Any) -> None:
 
     def run() -> None:
         for number, work in enumerate(wanted):
+            # Ticks count from power-on: what ran before must not change their phase.
+            turn = (native.cycle // PHASE_CYCLES + 1) * PHASE_CYCLES
+            native.post(0, [host.until_cycle(turn)])
+            assert backend.link.run([host.idle(1)], 2 * PHASE_CYCLES) >= 0
             # The transport learns from what it sends, and begins again after a reset.
             node = Node(backend)
             drained = where(backend.events(), "reset", step=1)["cycle"][-1]

@@ -28,7 +28,7 @@ class Case:
         vars(self).update(values)
 
     async def check(self):
-        later = 0 if self.later is None else self.later
+        later = self.rng.randrange(-5000, 5000) if self.later is None else self.later
         record = dont_care(INTERNAL.tx_record, self.rng, order=self.order, ticks=self.sent)
         newest = self.order + self.behind & 0xFFFF
         drive(self.dut, s_record=INTERNAL.tx_record.pack(**record), s_newest=newest,
@@ -39,7 +39,8 @@ class Case:
         await Timer(1, "ns")
         limit = self.longest + self.longest // 4
         silent = number_distance(newest, self.order) < 0
-        aged = self.age > limit and later > 0 and bool(self.lossy or (silent and self.learned))
+        aged = (self.age > limit and (self.later or 0) > 0
+                and bool(self.lossy or (silent and self.learned)))  # fmt: skip
         overtaken = bool(self.lossy) and self.behind > self.extent
         wanted = {"silent": silent, "aged": aged, "lost": aged or overtaken,
                   "young": self.age <= limit}  # fmt: skip
@@ -90,9 +91,9 @@ async def random_packets(dut):
     """transport.tx_loss.random: Random orders, ages and states of the peer."""
     rng, lost = rng_for("random"), 0
     for _ in range(3000):
-        longest = rng.choice((rng.randrange(400), rng.randrange(1 << 20)))
+        longest = rng.choice((rng.randrange(400), rng.randrange(1 << 20), rng.randrange(6 << 20)))
         lost += await Case(
             dut, rng, behind=rng.randrange(-600, 1200), extent=rng.randrange(520), longest=longest,
-            age=rng.randrange(-9, 2 * longest + 2), learned=rng.getrandbits(1),
+            age=rng.randrange(-9, min(2 * longest + 2, 1 << 23)), learned=rng.getrandbits(1),
             lossy=rng.getrandbits(1), later=rng.choice((None, rng.randrange(-500, 500)))).check()
     assert 200 < lost < 2800  # fmt: skip
