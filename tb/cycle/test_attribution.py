@@ -38,7 +38,7 @@ BUSY = [
     Workload(size=0, depth=128, batch=16, messages=1024, read_latency=500),
     Workload(size=32, queues=4, depth=512, batch=16, messages=4096, read_latency=1000),
     Workload(size=32, queues=4, depth=512, batch=16, messages=4096, net_latency=10),
-    Workload(size=8, queues=16, depth=224, batch=2, messages=4096, read_latency=6200),
+    Workload(size=8, queues=16, depth=224, batch=2, messages=4096, read_latency=5900),
     Workload(size=8, queues=6, depth=192, batch=4, messages=4096, read_latency=2000),
     Workload(size=64, queues=8, depth=256, batch=8, messages=2048, read_latency=2000),
     Workload(kind="UD", size=32, depth=512, batch=16, messages=1024, read_latency=1000),
@@ -70,9 +70,6 @@ GOLDEN += [
     Workload(size=4096, queues=2, depth=4, batch=4, messages=8, read_latency=250),
 ]
 ENOUGH = 20_000
-# Whether a run fills the packet store to its last slot depends on the runs before it. The bench of
-# efa_net_rx holds the depth.
-DEPTHS = {"efa_net_rx.slot": -128}
 HOST_ONLY = ("efa_sq_fetch.", "efa_sq_reorder.", "efa_fifo.large")
 # Streams whose stalls the device counts and the replays find.
 STREAMS = ("TXC", "RXC", "WR_CQ", "WR_RX", "RD_TX", "S_NET")
@@ -183,7 +180,7 @@ def test_each_number_of_the_table_is_held_by_some_run(records):
     fetched = [record for record in records if record.timelines.work.sq_host]
     for path, key in sorted(table.read):
         runs = fetched if path.startswith(HOST_ONLY) else stored
-        for more in (DEPTHS.get(path, -1),) if key == "depth" else (1, -1):
+        for more in (-1,) if key == "depth" else (1, -1):
             if not refused(runs, table.plant(path, key, more)):
                 missed.append((path, key, more))
     assert not missed

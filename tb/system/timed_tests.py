@@ -164,6 +164,14 @@ def open_session(node: Node) -> None:
     node.backend.settle()
 
 
+def begin_phase(native: Native, backend: RtlBackend) -> None:
+    """Waits for the next phase. Ticks count from power-on and scans from the reset: if the reset
+    and the first store of a workload both follow such a wait, earlier workloads change nothing."""
+    turn = (native.cycle // PHASE_CYCLES + 1) * PHASE_CYCLES
+    native.post(0, [host.until_cycle(turn)])
+    assert backend.link.run([host.idle(1)], 2 * PHASE_CYCLES) >= 0
+
+
 def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]:
     """Runs one workload; returns its events and timestamps."""
     native.knobs(0, rd_latency_min=work.read_latency, rd_latency_max=work.read_latency,
@@ -181,6 +189,7 @@ def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]
     before = np.array(read_counters(), np.int64)
     native.pins()
     native.knobs(0, pin_mask=EVERY_PORT, cnt_run=1)
+    begin_phase(native, backend)
     start = backend.cycles + LEAD_CYCLES
     accesses, beats = program(ends, work, start)
     began, cycle = time.process_time(), native.cycle
@@ -231,10 +240,7 @@ async def workloads(dut: Any) -> None:
 
     def run() -> None:
         for number, work in enumerate(wanted):
-            # Ticks count from power-on: what ran before must not change their phase.
-            turn = (native.cycle // PHASE_CYCLES + 1) * PHASE_CYCLES
-            native.post(0, [host.until_cycle(turn)])
-            assert backend.link.run([host.idle(1)], 2 * PHASE_CYCLES) >= 0
+            begin_phase(native, backend)
             # The transport learns from what it sends, and begins again after a reset.
             node = Node(backend)
             drained = where(backend.events(), "reset", step=1)["cycle"][-1]
