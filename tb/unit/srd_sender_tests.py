@@ -101,16 +101,19 @@ async def outcomes_wait(dut):
 
 @cocotb.test()
 async def acknowledgements_wait(dut):
-    """transport.srd_sender.ack_wait: A round-trip time ends when its acknowledgement comes: while
-    outcomes are not taken, acknowledgements wait for five round trips, and the congestion window
-    still grows."""
+    """transport.srd_sender.ack_wait: A round-trip time ends when its acknowledgement comes: the
+    outcomes of another peer are not taken, so acknowledgements wait for ten of the shortest round
+    trips, and the congestion window still grows."""
     bench = Bench(dut, "ack wait", paths=1, read=0, run=0, size=32, note_stalls=(held := Held()))
     await bench.start()
-    node, most = bench.rng.randrange(bench.nodes), bench.window // 2
-    for _ in range(40):
-        bench.post(node, min(8, most))
-        held.on = True
-        await bench.cycles(900)
+    node, other = bench.rng.sample(range(bench.nodes), 2)
+    most, few = bench.window // 2, min(8, bench.window // 4)
+    for turn in range(24):
+        held.on = turn > 1
+        bench.post(other, few)
+        await bench.cycles(300)
+        bench.post(node, few)
+        await bench.cycles(1500)
         held.on = False
         await bench.finish(after=0)
     bench.rules.transmissions.clear()
@@ -582,7 +585,7 @@ async def any_traffic(dut):
     rng = bench.rng
     nodes = rng.sample(range(bench.nodes), min(8, bench.nodes))
     bench.judge = lambda job: rng.choice((OK, OK, OK, OK, RNR, *STATUSES))
-    for turn in range(40):
+    for turn in range(24):
         jobs = [bench.post(rng.choice(nodes))[0] for _ in range(rng.randrange(80))]
         for job in jobs:
             if rng.random() < 0.1:
