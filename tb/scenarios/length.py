@@ -3,21 +3,16 @@
 
 import os
 from collections.abc import Callable
-from functools import wraps
-from typing import Any
+from functools import partial, update_wrapper
 
 SHORT = "EFA_SHORT"
 
 
-def repeated(work: Callable[..., None], full: int, short: int) -> Callable[..., None]:
-    """Returns a scenario with its number of rounds; `make test` runs with --short.
+def shortened(work: Callable[..., None], rounds: int) -> Callable[..., None]:
+    """Returns a scenario that runs with --short for so many `rounds`, else for its own number.
 
     Rounds of a scenario differ in random choices only, so that other seeds replace them.
     """
-    count = short if os.environ.get(SHORT) == "1" else full
-
-    @wraps(work)
-    def run(backends: Any, rng: Any) -> None:
-        work(backends, rng, rounds=count)
-
-    return run
+    if os.environ.get(SHORT) != "1":
+        return work
+    return update_wrapper(partial(work, rounds=rounds), work)

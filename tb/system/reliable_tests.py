@@ -12,21 +12,21 @@ import pyuvm
 from tb.env.nic_env import ROUGH, NicTest
 from tb.env.raced import race
 from tb.scenarios import rdma_pair, reliable
-from tb.scenarios.length import repeated
+from tb.scenarios.length import shortened
 
 LOSS_1 = {"net_loss": 655}
 LOSS_10 = {"net_loss": 6554}
 DUPLICATES = {"net_dup": 65536, "net_reorder_max": 4000}
 REORDERING = {"net_reorder": 20000, "net_reorder_max": 3000}
-ENDINGS = repeated(reliable.endings, 16, 8)
-PEER_RESETS = repeated(reliable.peer_resets, 4, 2)
+ENDINGS = shortened(reliable.endings, 8)
+PEER_RESETS = shortened(reliable.peer_resets, 2)
 EVERYTHING = {"net_loss": 3000, "net_dup": 12000, **REORDERING}
 
 
 class Exchange(NicTest):
     """Base of the tests: messages of 0 to 8,192 bytes in both directions."""
 
-    work = staticmethod(repeated(reliable.exchange, 6, 3))
+    work = staticmethod(shortened(reliable.exchange, 3))
     profile = "recorded"
     least = 500
 
@@ -112,7 +112,7 @@ class Rdma(NicTest):
 class RdmaOperationsAndSendsAreMixed(Rdma):
     """reliable.rdma"""
 
-    work = staticmethod(repeated(rdma_pair.mixed, 3, 2))
+    work = staticmethod(shortened(rdma_pair.mixed, 2))
 
 
 @pyuvm.test(timeout_time=200, timeout_unit="ms")
@@ -156,7 +156,7 @@ class StatisticsOfAllOperationsAgree(Rdma):
 class RegionsGoWhileOperationsUseThem(Rdma):
     """reliable.rdma.regions"""
 
-    work = staticmethod(repeated(rdma_pair.regions_go, 12, 6))
+    work = staticmethod(shortened(rdma_pair.regions_go, 6))
 
 
 @pyuvm.test(timeout_time=200, timeout_unit="ms")

@@ -5,7 +5,7 @@ import pyuvm
 
 from tb.env.nic_env import ROUGH, NicTest
 from tb.scenarios import send, sq_host, stress
-from tb.scenarios.length import repeated
+from tb.scenarios.length import shortened
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -135,7 +135,7 @@ class EveryQueueFromHostMemory(NicTest):
 class EverythingFromARoughHostsMemory(NicTest):
     """sq_host.stress"""
 
-    work = staticmethod(repeated(stress.everything, 40, 16))
+    work = staticmethod(shortened(stress.everything, 16))
     knobs = ROUGH
 
 

@@ -8,21 +8,21 @@ import pyuvm
 from tb.env.nic_env import ROUGH, NicTest
 from tb.env.parallel import Processes
 from tb.scenarios import stress
-from tb.scenarios.length import repeated
+from tb.scenarios.length import shortened
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class EverythingAtOnce(NicTest):
     """stress.smooth"""
 
-    work = staticmethod(repeated(stress.everything, 40, 16))
+    work = staticmethod(shortened(stress.everything, 16))
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class EverythingOnARoughHost(NicTest):
     """stress.rough"""
 
-    work = staticmethod(repeated(stress.everything, 40, 16))
+    work = staticmethod(shortened(stress.everything, 16))
     knobs = ROUGH
 
 
@@ -52,5 +52,5 @@ class ProcessesOnARoughHost(NicTest):
 class EverythingInTheRecordedProfile(NicTest):
     """stress.recorded"""
 
-    work = staticmethod(repeated(stress.everything, 40, 16))
+    work = staticmethod(shortened(stress.everything, 16))
     profile = "recorded"
