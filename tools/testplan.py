@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 
-import yaml
+from efa_cosim.yaml_file import parsed
 
 ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+")
 # Tests that run bench tests and report their results, so no entry names them.
@@ -86,8 +86,7 @@ class Plan:
 
 @cache
 def _parsed(text):
-    # With libyaml, the loader is seven times faster.
-    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}
+    return parsed(text) or {}
 
 
 def read_yaml(path):

@@ -18,7 +18,12 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def contents(path: Path) -> Any:
     """Returns the contents of a YAML file of the project; raises OSError and yaml.YAMLError."""
-    return yaml.load(path.read_text(), Loader=_LOADER)
+    return parsed(path.read_text())
+
+
+def parsed(text: str) -> Any:
+    """Returns what a YAML text of the project holds; raises yaml.YAMLError."""
+    return yaml.load(text, Loader=_LOADER)
 
 
 class Allowed(Protocol):
