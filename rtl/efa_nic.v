@@ -398,7 +398,7 @@ module efa_nic #(
       .s_ack_rx_valid(ack_rx_valid),
       .s_ack_rx_ready(ack_rx_ready),
       .s_ack_rx_data(ack_rx_data),
-      .m_st_valid(st_valid[`EFA_STAT__RESPONSE:`EFA_STAT__READ_ERR]),
+      .m_st_valid(st_valid[`EFA_STAT__RESPONSE:`EFA_STAT__ACK_DROP]),
       .m_st_bytes(st_bytes[32*`EFA_STAT__RX-1:32*`EFA_STAT__TX]),
       .ev_valid(ev_valid[`EFA_EV__TX_VALID]),
       .ev_data(ev_data[`EFA_EV__TX_DATA])

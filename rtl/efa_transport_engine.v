@@ -100,14 +100,16 @@ module efa_transport_engine #(
     output wire m_cpl_valid,
     input wire m_cpl_ready,
     output wire [`EFA_CPL__W-1:0] m_cpl_data,
-    output wire [`EFA_STAT__RESPONSE:`EFA_STAT__READ_ERR] m_st_valid,
+    output wire [`EFA_STAT__RESPONSE:`EFA_STAT__ACK_DROP] m_st_valid,
     output wire [32*(`EFA_STAT__RX-`EFA_STAT__TX)-1:0] m_st_bytes,
     output wire ev_tx_first_valid,
     output wire [63:0] ev_tx_first_data,
     output wire ev_tx_last_valid,
     output wire [63:0] ev_tx_last_data,
     output wire ev_ackout_valid,
-    output wire [63:0] ev_ackout_data
+    output wire [63:0] ev_ackout_data,
+    output wire ev_anomaly_ack_valid,
+    output wire [63:0] ev_anomaly_ack_data
 );
 
   wire responses_cancelled;
@@ -159,8 +161,6 @@ module efa_transport_engine #(
   wire rnr_init;
   wire sender_init;
   wire tick;
-  wire anomaly_valid;
-  wire [7:0] anomaly_cause;
 
   efa_srd_sender u_sender (
       .clk(clk),
@@ -191,11 +191,12 @@ module efa_transport_engine #(
       .m_note_valid(note_valid),
       .m_note_ready(note_ready),
       .m_note_data(note_data),
-      .m_anomaly_valid(anomaly_valid),
-      .m_anomaly_cause(anomaly_cause)
+      .ev_anomaly_ack_valid(ev_anomaly_ack_valid),
+      .ev_anomaly_ack_data(ev_anomaly_ack_data)
   );
 
   assign m_st_bytes = {15'd0, requested, cpl_bytes, cpl_bytes, cpl_bytes, 16'd0, tx_bytes};
+  assign m_st_valid[`EFA_STAT__ACK_DROP] = ev_anomaly_ack_valid;
   assign m_init_done = sender_init && rnr_init && responder_init;
   assign ctx_held = s_ctx_held | rnr_held | long_held;
   assign m_popped_valid = packet_popped && !packet_popped_index[`EFA_LIMITS__MSG_W+1];
@@ -408,8 +409,6 @@ module efa_transport_engine #(
       .st_read_err_valid(m_st_valid[`EFA_STAT__READ_ERR]),
       .st_write_err_valid(m_st_valid[`EFA_STAT__WRITE_ERR])
   );
-
-  wire unused_anomaly = &{1'b0, anomaly_valid, anomaly_cause};
 
 endmodule
 

@@ -69,7 +69,7 @@ module efa_tx_engine #(
     input wire s_ack_rx_valid,
     output wire s_ack_rx_ready,
     input wire [`EFA_SRD_ACK__BITS-1:0] s_ack_rx_data,
-    output wire [`EFA_STAT__RESPONSE:`EFA_STAT__READ_ERR] m_st_valid,
+    output wire [`EFA_STAT__RESPONSE:`EFA_STAT__ACK_DROP] m_st_valid,
     output wire [32*(`EFA_STAT__RX-`EFA_STAT__TX)-1:0] m_st_bytes,
     output wire [`EFA_EV__TX_VALID] ev_valid,
     output wire [`EFA_EV__TX_DATA] ev_data,
@@ -492,7 +492,9 @@ module efa_tx_engine #(
       .ev_tx_last_valid(ev_valid[`EFA_EV__TX_LAST]),
       .ev_tx_last_data(ev_data[64*`EFA_EV__TX_LAST+:64]),
       .ev_ackout_valid(ev_valid[`EFA_EV__ACKOUT]),
-      .ev_ackout_data(ev_data[64*`EFA_EV__ACKOUT+:64])
+      .ev_ackout_data(ev_data[64*`EFA_EV__ACKOUT+:64]),
+      .ev_anomaly_ack_valid(ev_valid[`EFA_EV__ANOMALY_ACK]),
+      .ev_anomaly_ack_data(ev_data[64*`EFA_EV__ANOMALY_ACK+:64])
   );
 
   `EFA_STREAM(u_edge_rd_tx, `EFA_DMA_RD__W, clk, rst, m_rd_valid[`EFA_DMA_RD_CLIENT__TX],

@@ -13,17 +13,20 @@ import random
 import struct
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from efa_cosim.backends import open_backend
 from efa_cosim.boundary.backend import DeviceTimeout
+from efa_cosim.boundary.events import field, of_kind
 from efa_cosim.fabric.description import parse_fabric
 from efa_cosim.host.admin_queue import DriverError
 from efa_cosim.host.completion_queue import VerbsError
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.wire import precompiled
 from tb.fuzz_command import run_fuzz
+from tb.lib.srd_checks import BY_SENDER, Checks
 from tb.scenarios.untrusted_peer import untrusted_peer
 
 FOUND = (AssertionError, DeviceTimeout, DriverError, VerbsError, RuntimeError)
@@ -33,17 +36,24 @@ _TARGET = precompiled(defs.SrdHdr, "dst_node")
 
 
 class Tap:
-    """Sees the packets to the untrusted node."""
+    """Sees the packets to the untrusted node, and counts those to a victim that it must refuse."""
 
     def __init__(self) -> None:
+        self.malformed = 0
         self._packets: list[bytes] = []
+        self._checks = {
+            node: Checks(node, 1 << defs.LIMITS.node_w, defs.TRANSPORT.psn_window_w, 0xFF)
+            for node in VICTIMS
+        }
 
     def sent(self, _now: int, packet: bytes) -> None:
         if _TARGET.unpack_from(packet)[0] == UNTRUSTED:
             self._packets.append(packet)
 
-    def delivered(self, _now: int, _packet: bytes) -> None:
-        """Only packets that leave a device are of interest."""
+    def delivered(self, _now: int, packet: bytes) -> None:
+        checks = self._checks.get(_TARGET.unpack_from(packet)[0])
+        if checks is not None and checks.cause(packet) is not None:
+            self.malformed += 1
 
     def reset(self, _now: int, _node: int) -> None:
         """Resets are of no interest."""
@@ -68,7 +78,15 @@ def fuzz(
     assert isinstance(devices, list)
     # A simulated device has a link, here that of a fabric.
     network = devices[0].link.network  # type: ignore[attr-defined]
-    shorter = 0
+    shorter, reported = 0, Counter[str]()
+
+    def shown(done: int, total: int) -> None:
+        for device in devices:
+            events = device.events()  # type: ignore[attr-defined]  # of a simulated device
+            for name in ("anomaly_net", "anomaly_ack"):
+                causes = field(of_kind(events, name), name, "what").tolist()
+                reported.update(defs.TransportAnomaly(one).name for one in causes)
+        progress(done, total)
 
     def send(packet: bytes) -> None:
         nonlocal shorter
@@ -80,8 +98,14 @@ def fuzz(
 
     try:
         done = untrusted_peer(devices, random.Random(seed), UNTRUSTED, send, tap.take, packets,
-                            progress=progress)  # fmt: skip
+                            progress=shown)  # fmt: skip
+        shown(packets, packets)
+        at_arrival = reported.total() - sum(reported[cause.name] for cause in BY_SENDER)
+        if at_arrival != tap.malformed:
+            raise AssertionError(f"{at_arrival} malformed packets were reported, expected "
+                                 f"{tap.malformed}: {dict(reported)}")  # fmt: skip
         result |= {"verdict": "passed", **done, "without_header": shorter,
+                   "reported": dict(sorted(reported.items())),
                    "cycles": devices[0].cycles}  # fmt: skip
         devices[0].close()
     except FOUND as error:

@@ -395,7 +395,7 @@ ENUM_PREFIXES = tuple(f"EFA_{bare(name).upper()}__" for name in ENUMS)
 
 # First event of each engine and number of its events, in the order of the golden events.
 ENGINE_EVENTS = {
-    "HOST": (0, 5), "ADMIN": (5, 4), "QP": (9, 1), "TX": (10, 7), "RX": (17, 5), "CQ": (22, 3)
+    "HOST": (0, 5), "ADMIN": (5, 4), "QP": (9, 1), "TX": (10, 8), "RX": (18, 5), "CQ": (23, 3)
 }  # fmt: skip
 
 

@@ -420,7 +420,8 @@ def test_a_device_without_rdma_does_not_know_the_packets(opcode):
     peers = Peers(profile="basic")
     peers.b.names()
     assert peers.arrive(opcode, b"x", rkey=0) is None
-    assert [event["what"] for event in peers.b.names("anomaly_net")] == [defs.AnomalyNet.OPCODE]
+    reported = [event["what"] for event in peers.b.names("anomaly_net")]
+    assert reported == [defs.TransportAnomaly.OPCODE]
     assert peers.b.device.stats.rx_drops == 1
 
 

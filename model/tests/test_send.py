@@ -377,7 +377,7 @@ def test_an_acknowledgement_of_nothing_is_dropped_and_reported(change):
     ack = defs.PktHdr(opcode=defs.PktOpcode.SRD_ACK, dst_node=1, **values)
     pair.a.names()
     pair.a.device.receive(ack.pack())
-    assert pair.a.names("anomaly_net") == [{"what": 4, "detail": values["msg_id"]}]
+    assert pair.a.names("anomaly_net") == [{"what": 7, "detail": values["msg_id"]}]
     assert pair.cq.results() == []
     assert pair.a.device.stats.rx_drops == 0
 

@@ -549,7 +549,7 @@ ALL = b"\xff" * 32
     (data_packet()[:-1], Anomaly.LENGTH), (data_packet() + b"x", Anomaly.LENGTH),
     (data_packet(dst_node=1), Anomaly.NODE), (data_packet(src_node=2), Anomaly.NODE),
     (data_packet(path=8), Anomaly.FIELD), (data_packet(status=1), Anomaly.FIELD),
-    (data_packet(session=0), Anomaly.FIELD), (data_packet(behind=WINDOW), Anomaly.PSN),
+    (data_packet(session=0), Anomaly.FIELD), (data_packet(behind=WINDOW), Anomaly.FIELD),
     (ack_packet()[:-1], Anomaly.LENGTH), (ack_packet(length=31), Anomaly.LENGTH),
     (ack_packet(src_node=9), Anomaly.NODE), (ack_packet(dst_node=9), Anomaly.NODE),
     (ack_packet(path=8), Anomaly.FIELD), (ack_packet(flags=1), Anomaly.FIELD),

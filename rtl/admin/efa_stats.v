@@ -83,7 +83,7 @@ module efa_stats #(
     end else begin
       read_errs_q <= read_errs_q + {63'd0, s_st_valid[`EFA_STAT__READ_ERR]};
       write_errs_q <= write_errs_q + {63'd0, s_st_valid[`EFA_STAT__WRITE_ERR]};
-      drops_q <= drops_q + {63'd0, s_st_valid[`EFA_STAT__DROP]};
+      drops_q <= drops_q + {63'd0, s_st_valid[`EFA_STAT__DROP]} + {63'd0, s_st_valid[`EFA_STAT__ACK_DROP]};
       qkey_q  <= qkey_q + {63'd0, s_st_valid[`EFA_STAT__QKEY]};
     end
     case (stat_rd_addr)

@@ -27,13 +27,11 @@ module efa_ack_check #(
     output wire m_refuses,
     output wire [WINDOW_W-1:0] m_refused_slot,
     output wire m_anomaly,
-    output wire [7:0] m_cause
+    output wire [3:0] m_cause
 );
 
   localparam WINDOW = 1 << WINDOW_W;
   localparam [7:0] ABORT = `EFA_IO_COMP_STATUS__REMOTE_ERROR_ABORT;
-  localparam [31:0] BAD_PSN = `EFA_TRANSPORT_ANOMALY__PSN;
-  localparam [31:0] BAD_SESSION = `EFA_TRANSPORT_ANOMALY__SESSION;
 
   wire bad;
   wire refused;
@@ -58,7 +56,7 @@ module efa_ack_check #(
   assign m_refuses = refused && !shown[refused_slot];
   assign m_refused_slot = refused_slot;
   assign m_anomaly = current ? bad : never;
-  assign m_cause = current ? BAD_PSN[7:0] : BAD_SESSION[7:0];
+  assign m_cause = current ? `EFA_TRANSPORT_ANOMALY__PSN : `EFA_TRANSPORT_ANOMALY__SESSION;
 
   efa_ack_mask #(
       .WINDOW_W(WINDOW_W)

@@ -109,9 +109,9 @@ module efa_net_rx (
       && s_full[src_node[`EFA_LIMITS__NODE_W-1:0]];
   wire wrong = !known || !ours || !fits || false_field;
   wire bad = (inside_q && bad_q) || away || wrong || no_place;
-  wire [3:0] why = inside_q && bad_q ? why_q : !known ? `EFA_ANOMALY_NET__OPCODE
-      : !ours ? `EFA_ANOMALY_NET__NODE : !fits ? `EFA_ANOMALY_NET__LENGTH
-      : false_field ? `EFA_ANOMALY_NET__ACK : NO_FAULT;
+  wire [3:0] why = inside_q && bad_q ? why_q : !known ? `EFA_TRANSPORT_ANOMALY__OPCODE
+      : !ours ? `EFA_TRANSPORT_ANOMALY__NODE : !fits ? `EFA_TRANSPORT_ANOMALY__LENGTH
+      : false_field ? `EFA_TRANSPORT_ANOMALY__FIELD : NO_FAULT;
   wire ended = take && s_net_last;
   wire good_end = ended && !bad;
   wire store_end = good_end && !is_ack;

@@ -8,7 +8,7 @@
 //       efa_srd_tick
 // Out   m_send: transmissions, with m_send_now: that of the packet posted in the cycle before;
 //       m_popped_*: a context has left the posted ones; m_note: outcomes of packets, ends of sessions;
-//       m_incarnation: number of this device since the last reset; m_anomaly_*: an acknowledgement that
+//       m_incarnation: number of this device since the last reset; ev_anomaly_ack: an acknowledgement that
 //       no correct peer sends; m_tick: the last cycle of a tick
 // Time  transmission 1 cycle after its post, one per cycle; note 12 cycles after its
 //       acknowledgement; after rst an initialisation of one cycle per peer
@@ -57,8 +57,8 @@ module efa_srd_sender #(
     output wire m_note_valid,
     input wire m_note_ready,
     output wire [`EFA_SRD_NOTE__W-1:0] m_note_data,
-    output wire m_anomaly_valid,
-    output wire [7:0] m_anomaly_cause
+    output wire ev_anomaly_ack_valid,
+    output wire [63:0] ev_anomaly_ack_data
 );
 
   wire space_init;
@@ -241,8 +241,8 @@ module efa_srd_sender #(
       .m_set_node(set_node),
       .m_set_armed(set_armed),
       .m_set_ticks(set_ticks),
-      .m_anomaly_valid(m_anomaly_valid),
-      .m_anomaly_cause(m_anomaly_cause),
+      .ev_anomaly_ack_valid(ev_anomaly_ack_valid),
+      .ev_anomaly_ack_data(ev_anomaly_ack_data),
       .m_note_valid(m_note_valid),
       .m_note_ready(m_note_ready),
       .m_note_data(m_note_data)

@@ -5,8 +5,8 @@
 //       look at; s_flush: notes of posted packets that leave unsent; space_rd_data, record_rd_data: numbers
 //       of a peer and its transmission of a slot, one cycle after their addresses; s_last_number:
 //       last number of a session; s_ticks: the time; s_cfg_paths: paths that exist
-// Out   m_note: outcomes of packets, ends of sessions; m_anomaly_*: an acknowledgement that no
-//       correct peer sends; limits_rd_data: what a peer may send, one cycle after its address;
+// Out   m_note: outcomes of packets, ends of sessions; ev_anomaly_ack: an acknowledgement that
+//       no correct peer sends; limits_rd_data: what a peer may send, one cycle after its address;
 //       m_wake_*: its limits have changed, with m_wake_request: by more than room for new packets;
 //       m_begin_*: a look begins; m_set_*: when to look next
 // Time  first note 9 cycles after s_ack, one per cycle; an acknowledgement takes 10 to 15 cycles and one
@@ -71,8 +71,8 @@ module efa_tx_resolve #(
     output wire [NODE_W-1:0] m_set_node,
     output wire m_set_armed,
     output wire [23:0] m_set_ticks,
-    output wire m_anomaly_valid,
-    output wire [7:0] m_anomaly_cause,
+    output wire ev_anomaly_ack_valid,
+    output wire [63:0] ev_anomaly_ack_data,
     output wire m_note_valid,
     input wire m_note_ready,
     output wire [`EFA_SRD_NOTE__W-1:0] m_note_data
@@ -166,7 +166,7 @@ module efa_tx_resolve #(
   reg note_valid_q;
   reg [`EFA_SRD_NOTE__W-1:0] note_q;
   reg anomaly_q;
-  reg [7:0] cause_q;
+  reg [3:0] cause_q;
 
   // The peer in work.
   wire [`EFA_TX_DEADLINES__W-1:0] deadlines_state;
@@ -213,7 +213,7 @@ module efa_tx_resolve #(
   wire ack_refuses;
   wire [WINDOW_W-1:0] refused_slot;
   wire ack_anomaly;
-  wire [7:0] ack_cause;
+  wire [3:0] ack_cause;
   wire [7:0] ack_path = ack_q[`EFA_TX_ACK__PATH];
   wire [7:0] ack_status = ack_q[`EFA_TX_ACK__STATUS];
   wire ack_takes = state_q == ST_ACK && !ack_past && !ack_aborts;
@@ -483,8 +483,14 @@ module efa_tx_resolve #(
   assign m_set_valid = (store && state_q != ST_END_HOLD) || sets_q;
   assign m_set_armed = next_armed && ending == 8'd0;
   assign m_set_node = node_q;
-  assign m_anomaly_valid = anomaly_q;
-  assign m_anomaly_cause = cause_q;
+  reg [63:0] anomaly_data;
+  always @* begin
+    anomaly_data = 64'd0;
+    anomaly_data[`EFA_EV_ANOMALY_ACK__WHAT] = cause_q;
+    anomaly_data[`EFA_EV_ANOMALY_ACK__NODE] = {{16 - NODE_W{1'b0}}, node_q};
+  end
+  assign ev_anomaly_ack_valid = anomaly_q;
+  assign ev_anomaly_ack_data  = anomaly_data;
   assign m_note_valid = note_valid_q;
   assign m_note_data = note_q;
 

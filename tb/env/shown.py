@@ -75,8 +75,8 @@ class ShownEvents:
             if values["what"] == ADMIN.AQ_CHECKSUM and last == {**values, "what": ADMIN.AQ_PHASE}:
                 hidden = defs.EVENTS.anomaly_admin.pack(what=ADMIN.AQ_PHASE, detail=0)
                 self._model[number, name, hidden] -= 1
-        # The model reports an acknowledgement without a send; efa_net_rx does not track messages.
-        if name == "anomaly_net" and values["what"] == defs.AnomalyNet.ACK:
+        # The model reports an outcome of no open message; efa_net_rx does not track messages.
+        if name == "anomaly_net" and values["what"] == defs.TransportAnomaly.MESSAGE:
             return
         data = _compared(name, getattr(defs.EVENTS, name).pack(**values))
         if data is not None:

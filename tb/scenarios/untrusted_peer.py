@@ -212,4 +212,5 @@ def untrusted_peer(
             raise Attack("a message between the victims did not arrive once")
     return {"packets": done, "messages": sum(len(out.sent) for out, _ in ways),
             "sends_to_the_peer": sum(one.sent for one in prey),
-            "sends_the_peer_ended": sum(one.ended for one in prey)}  # fmt: skip
+            "sends_the_peer_ended": sum(one.ended for one in prey),
+            "rx_drops": sum(node.driver.get_stats().rx_drops for node in nodes)}  # fmt: skip

@@ -139,6 +139,9 @@ def test_an_untrusted_node_harms_nobody(sim, unless_long):
     result = fuzz(sim, seed=1, packets=3000)
     assert result["verdict"] == "passed", result
     assert result["sends_the_peer_ended"] > 0
+    assert result["reported"].keys() == {"OPCODE", "LENGTH", "FIELD", "SESSION", "PSN"}
+    # Refused packets count, too.
+    assert result["rx_drops"] > sum(result["reported"].values())
 
 
 def test_the_nodes_to_simulate_must_exist_and_fit():

@@ -13,15 +13,16 @@ from efa_cosim.layouts.defs import (
     INTERNAL,
     LIMITS,
     TRANSPORT,
-    AnomalyNet,
     PktHdr,
     PktOpcode,
     PktRdma,
     SrdHdr,
+    TransportAnomaly,
 )
 from efa_cosim.transport.packets import BITMAP_BYTES
 from efa_cosim.transport.sender import REFUSALS
 from tb.lib.bundles import Bundles
+from tb.lib.srd_checks import Checks
 from tb.lib.stream import (
     POWER_ON,
     Ports,
@@ -34,7 +35,6 @@ from tb.lib.stream import (
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, steady, until, zero
 from tb.unit.data_bench import Moments, consumed
-from tb.unit.srd_checks import Checks
 
 NODES = 1 << LIMITS.node_w
 WINDOW = 1 << TRANSPORT.psn_window_w
@@ -132,12 +132,12 @@ class Bench:
         rng = self.rng
         size = rng.choice((0, 5, 32, 33, 96, rng.randrange(600))) if size is None else size
         header, payload = self.header(size), rng.randbytes(size)
-        cause = AnomalyNet.LENGTH
+        cause = TransportAnomaly.LENGTH
         if what == "opcode":
-            header.opcode, cause = next(self.unknown), AnomalyNet.OPCODE
+            header.opcode, cause = next(self.unknown), TransportAnomaly.OPCODE
         elif what == "node":
             wrong = rng.choice((1, 256, 0x8000, 0xFFFF))
-            header.dst_node, cause = self.node ^ wrong, AnomalyNet.NODE
+            header.dst_node, cause = self.node ^ wrong, TransportAnomaly.NODE
         elif what == "short":
             header.length = size + rng.choice((1, 64, 200))
         elif what == "long":
@@ -168,7 +168,7 @@ class Bench:
         payload = bytes(header.length)
         for value in rng.sample(sorted(values), len(values)):
             setattr(header, name, value)
-            if self.verdict(bytes(header.pack()) + payload) is AnomalyNet.ACK:
+            if self.verdict(bytes(header.pack()) + payload) is TransportAnomaly.FIELD:
                 return
         raise AssertionError(f"{name} has no false value in {header}")
 
@@ -181,18 +181,18 @@ class Bench:
         for what in sorted(faults, key=lambda what: what not in CHECKED):
             if what in CHECKED:
                 self.falsify(header, what)
-                causes.add(AnomalyNet.ACK)
+                causes.add(TransportAnomaly.FIELD)
             elif what == "stranger":
                 header.src_node = rng.choice((NODES, header.src_node | 0x8000, 0xFFFF))
-                causes.add(AnomalyNet.NODE)
+                causes.add(TransportAnomaly.NODE)
             elif what == "node":
                 header.dst_node ^= rng.choice((1, 256, 0x8000))
-                causes.add(AnomalyNet.NODE)
+                causes.add(TransportAnomaly.NODE)
             else:
                 more = rng.choice((1, 32, 64, 200))
                 payload += bytes(more)
                 header.length += 2 * more if what == "short" else 0
-                causes.add(AnomalyNet.LENGTH)
+                causes.add(TransportAnomaly.LENGTH)
         raw = bytes(header.pack()) + payload
         assert self.verdict(raw) in causes
         return causes, self.flits(raw)
@@ -680,7 +680,7 @@ async def longest_packets(dut):
         await bench.free(await bench.check(beat))
         await bench.drained()
         causes = [EVENTS.anomaly_net.unpack(one["data"]).what for one in bench.anomaly.beats]
-        assert causes == [AnomalyNet.LENGTH]
+        assert causes == [TransportAnomaly.LENGTH]
         bench.anomaly.beats.clear()
     await bench.complete()
 
@@ -710,7 +710,7 @@ async def requests_without_a_place_are_lost(dut):
                 header = bench.header(PktRdma.SIZE, opcode=PktOpcode.READ_REQUEST)
                 header.dst_node ^= 1 << rng.randrange(16)
                 bench.net.post(*bench.flits(bytes(header.pack()) + bytes(PktRdma.SIZE)))
-                causes.append(AnomalyNet.NODE)
+                causes.append(TransportAnomaly.NODE)
             else:
                 node = rng.randrange(NODES)
                 # A request with payload is refused later.

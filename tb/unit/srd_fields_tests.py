@@ -4,11 +4,11 @@
 import cocotb
 from cocotb.triggers import Timer
 
-from efa_cosim.layouts.defs import AnomalyNet, PktOpcode, SrdHdr
+from efa_cosim.layouts.defs import PktOpcode, SrdHdr, TransportAnomaly
 from efa_cosim.transport.packets import BITMAP_BYTES
 from efa_cosim.transport.sender import REFUSALS
+from tb.lib.srd_checks import Checks
 from tb.lib.stream import rng_for
-from tb.unit.srd_checks import Checks
 
 NODE = 0  # of the receiver; the module does not read it
 KINDS = (PktOpcode.SRD_SEND, PktOpcode.SRD_ACK)
@@ -62,9 +62,9 @@ class Bench:
         """Compares the outputs with the model, which reports the node before other fields."""
         found = await self.outputs(packet)
         ours = packet[: DST_NODE.start] + NODE.to_bytes(2, "little") + packet[DST_NODE.stop :]
-        stranger = self.model.cause(ours) is AnomalyNet.NODE
+        stranger = self.model.cause(ours) is TransportAnomaly.NODE
         of_node = self.change(ours, "src_node", NODE)
-        false_field = self.model.cause(of_node) is AnomalyNet.ACK
+        false_field = self.model.cause(of_node) is TransportAnomaly.FIELD
         header = SrdHdr.unpack(packet[: SrdHdr.SIZE])
         assert found == (stranger, false_field), f"{header}: {found}, not {stranger, false_field}"
         self.found[packet[0], found] += 1

@@ -19,7 +19,7 @@ from efa_cosim.fabric.description import (
     PathProperties,
 )
 from efa_cosim.fabric.network import Network
-from efa_cosim.layouts.defs import INTERNAL, TRANSPORT, IoCompStatus, PacketKind, PktOpcode
+from efa_cosim.layouts.defs import EVENTS, INTERNAL, TRANSPORT, IoCompStatus, PacketKind, PktOpcode
 from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK, Start, constants_with, flits
@@ -524,7 +524,7 @@ class Bench:
         self.running = False
         edge = RisingEdge(dut.clk)
         outputs = [(dut.m_send_valid, dut.m_send_ready), (dut.m_note_valid, dut.m_note_ready)]
-        anomaly = dut.m_anomaly_valid
+        anomaly = dut.ev_anomaly_ack_valid
         while True:
             await edge
             self.cycle += 1
@@ -533,7 +533,8 @@ class Bench:
                 self._inputs()
                 self._pops()
                 if anomaly.value == 1:
-                    rules.anomaly(int(dut.m_anomaly_cause.value))
+                    found = EVENTS.anomaly_ack.unpack(int(dut.ev_anomaly_ack_data.value))
+                    rules.anomaly(found.what, found.node)
                 self._feed()
             self.network.run(self.cycle)
 

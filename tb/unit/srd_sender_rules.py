@@ -280,14 +280,14 @@ class Rules:
         sure = self._work(peer, ack, session)
         if session is None or ack.session != session.number:
             if number_distance(ack.session, self.newest) > 0:
-                self._expect(TransportAnomaly.SESSION)
+                self._expect(TransportAnomaly.SESSION, node)
             self.count["stale"] += 1
             return
         window = session.next - session.passed & PSN_MASK
         shown = self._shown(ack, session.passed, window)
         refused = psn_distance(ack.refused_psn, session.passed) if ack.status else -1
         if shown is None or refused >= window:
-            self._expect(TransportAnomaly.PSN)
+            self._expect(TransportAnomaly.PSN, node)
             return
         if peer.incarnation and ack.incarnation != peer.incarnation:
             if number_distance(ack.incarnation, peer.incarnation) > 0:
@@ -363,20 +363,21 @@ class Rules:
         if session.passed != before:
             session.moves.append((self.flow, before))
 
-    def _expect(self, cause):
-        self.anomalies.append(int(cause))
+    def _expect(self, cause, node):
+        self.anomalies.append((int(cause), node))
         self.count["anomalies expected"] += 1
 
     # Outputs.
 
-    def anomaly(self, cause):
-        """Takes a reported anomaly."""
+    def anomaly(self, cause, node):
+        """Takes a reported anomaly of a peer."""
         self.count["anomalies"] += 1
         if self.lax:
             return
-        assert self.anomalies, f"cycle {self.cycle}: anomaly {cause} without a cause"
+        assert self.anomalies, f"cycle {self.cycle}: anomaly {cause} of {node} without a cause"
         wanted = self.anomalies.popleft()
-        assert cause == wanted, f"cycle {self.cycle}: anomaly {cause}, expected {wanted}"
+        found = cause, node
+        assert found == wanted, f"cycle {self.cycle}: anomaly {found}, expected {wanted}"
 
     def sent(self, beat):
         """Takes a transmission."""

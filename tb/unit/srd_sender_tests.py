@@ -4,7 +4,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles
 
-from efa_cosim.layouts.defs import TRANSPORT, TransportAnomaly
+from efa_cosim.layouts.defs import EVENTS, TRANSPORT, TransportAnomaly
 from efa_cosim.transport.packets import NUMBER_MASK, PSN_MASK
 from tb.lib.stream import periodic
 from tb.lib.timing import timing
@@ -429,7 +429,8 @@ async def acknowledgements_that_no_peer_sends(dut):
         added = rules.count["anomalies"] - before[0], rules.count["anomalies expected"] - before[1]
         wanted = int(cause is not None)
         assert added == (wanted, wanted), (source, fields, cause, added)
-        assert not wanted or dut.m_anomaly_cause.value == TransportAnomaly[cause], cause
+        data = EVENTS.anomaly_ack.unpack(int(dut.ev_anomaly_ack_data.value))
+        assert not wanted or data.what == TransportAnomaly[cause], cause
         assert len(session.unresolved) == 8 and not bench.rules.count["aborts"]
     await bench.finish()
     assert set(bench.done.values()) == {OK}

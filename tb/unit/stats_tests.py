@@ -20,8 +20,8 @@ PAIRS = {"tx": ("tx_bytes", "tx_pkts"), "send": ("send_bytes", "send_wrs"),
          "recv_write": ("write_recv_bytes", None), "placed": (None, None)}  # fmt: skip
 DELIVERED = ("rx", "recv_write", "placed")  # at most one in a cycle
 SINGLE = {"read_err": "read_wr_err", "write_err": "write_wr_err", "drop": "rx_drops",
-          "qkey": "qkey_viol"}  # fmt: skip
-EVENTS = ["read_err", "write_err", *PAIRS, "drop", "qkey"]
+          "ack_drop": "rx_drops", "qkey": "qkey_viol"}  # fmt: skip
+EVENTS = ["ack_drop", "read_err", "write_err", *PAIRS, "drop", "qkey"]
 
 
 async def start(dut):

@@ -56,7 +56,7 @@ PULSES = (
     "s_placed_valid",
     "s_job_valid",
 )
-SEEN = ("db", "llq", "wqe", "check", "tx_first", "tx_last", "ackout")
+SEEN = ("db", "llq", "wqe", "check", "tx_first", "tx_last", "ackout", "anomaly_ack")
 
 
 class Queue:
@@ -121,7 +121,7 @@ class Bench:
         self.dut.lanes("m_rd", ("tx", "sq"), INTERNAL.dma_rd)
         self.dut.lanes("s_rd_cpl", ("tx", "sq"), valid_only=True)
         self.dut.lanes("m_st", ("tx",), valid_only=True, bytes=32)
-        self.dut.lanes("m_st", ("read_err", "write_err", "tx", "send"), valid_only=True)
+        self.dut.lanes("m_st", ("ack_drop", "read_err", "write_err", "tx", "send"), valid_only=True)
         self.stalls, self.auto_ack = stalls, auto_ack
         self.rng = rng_for("send")
         self.contexts, self.queues, self.memory = {}, {}, {}
@@ -133,7 +133,7 @@ class Bench:
         self.flows = defaultdict(Flow)  # by node and session
         self.events = {name: [] for name in SEEN}
         self.rqdb, self.cqdb = [], []
-        self.sent_bytes = self.sent = self.completed = 0
+        self.sent_bytes = self.sent = self.completed = self.ack_drops = 0
         self.failing = set()
         self.next_page = 0
         self.hold_reads = self.hold_net = self.hold_cpl = False
@@ -463,6 +463,8 @@ class Bench:
             self.sent_bytes += int(dut.m_st_tx_bytes.value)
         if dut.m_st_send_valid.value == 1:
             self.completed += 1
+        if dut.m_st_ack_drop_valid.value == 1:
+            self.ack_drops += 1
 
     async def finished(self, count, cycles=20000):
         """Returns the next `count` completions, oldest first."""

@@ -12,6 +12,7 @@ from efa_cosim.layouts.defs import (
     IoCompStatus,
     PktOpcode,
     SrdAck,
+    TransportAnomaly,
 )  # fmt: skip
 from tb.lib.waits import hold, pulse, until
 from tb.unit.tx_engine_bench import (
@@ -36,7 +37,7 @@ from tb.unit.tx_engine_bench import (
     upper_id,
 )  # fmt: skip
 
-STATUS = IoCompStatus
+STATUS, ANOMALY = IoCompStatus, TransportAnomaly
 FLUSHED = STATUS.FLUSHED
 INTERNAL_ERROR = STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
 STATE = AdminQpState
@@ -244,13 +245,16 @@ async def acknowledgements_complete_their_send_only(dut):
     assert not bench.done
     headers = [header for header, _ in bench.packets]
     assert len(headers) == CWND, "more than the congestion window"
-    bench.ack(headers[3], src_node=PEER + 1)
-    bench.ack(headers[3], session=headers[3].session - 1)
-    bench.ack(headers[3], session=headers[3].session + 1)
-    bench.ack(headers[3], psn=CWND + 1)
-    bench.ack(headers[3], bitmap_psn=WINDOW)
-    await ClockCycles(dut.clk, 200)
+    for fields in ({"src_node": PEER + 1}, {"session": headers[3].session - 1},
+                   {"session": headers[3].session + 1}, {"psn": CWND + 1},
+                   {"bitmap_psn": WINDOW}):  # fmt: skip
+        bench.ack(headers[3], **fields)
+        # Another one of the peer would replace one that waits.
+        await ClockCycles(dut.clk, 60)
     assert not bench.done, "completed by a foreign acknowledgement"
+    reported = [(one.what, one.node) for one in bench.events["anomaly_ack"]]
+    assert reported == [(ANOMALY.SESSION, PEER), (ANOMALY.PSN, PEER), (ANOMALY.PSN, PEER)]
+    assert bench.ack_drops == len(reported)
     bench.rng.shuffle(headers)
     for header in headers:
         status = STATUS.REMOTE_ERROR_RNR if header.psn == 5 else OK

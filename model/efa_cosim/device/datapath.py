@@ -31,7 +31,7 @@ LINE_WRITTEN = (1 << LINE_BYTES // 4) - 1
 
 _State = defs.AdminQpState
 _Error = defs.QpError
-_Anomaly = defs.AnomalyNet
+_Anomaly = defs.TransportAnomaly
 _Status = defs.IoCompStatus
 _Opcode = defs.PktOpcode
 _DATA: dict[int, defs.AdminQpType] = {

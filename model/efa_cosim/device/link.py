@@ -21,7 +21,7 @@ _COUNT_MASK = 0xFFFFFFFF
 MAX_RNR_RETRY = 7  # no limit
 _HAS_IMM = mask(defs.PktHdr.has_imm)
 _HEADER_BYTES = defs.PktHdr.SIZE
-_Anomaly = defs.AnomalyNet
+_Anomaly = defs.TransportAnomaly
 _Opcode = defs.PktOpcode
 _ACKNOWLEDGED = frozenset({_Opcode.SRD_SEND, _Opcode.RDMA_WRITE, _Opcode.READ_REQUEST})
 _ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
@@ -66,7 +66,7 @@ class Link(Protocol):
     def cancel(self, message_id: int) -> None:
         """A message needs no outcome any more."""
 
-    def drop(self, what: defs.AnomalyNet, detail: int) -> None:
+    def drop(self, what: defs.TransportAnomaly, detail: int) -> None:
         """Reports a packet that `Datapath.execute` drops."""
 
     def retry(self) -> None:
@@ -172,7 +172,7 @@ class DirectLink:
     def snapshot(self) -> object:
         return dict(self.next_psn), sorted(self._not_ready)
 
-    def drop(self, what: defs.AnomalyNet, detail: int) -> None:
+    def drop(self, what: defs.TransportAnomaly, detail: int) -> None:
         """Counts and reports a packet that is dropped."""
         self.device.stats.rx_drops += 1
         self.device.event("anomaly_net", what=what, detail=detail)
@@ -182,7 +182,7 @@ class DirectLink:
         dst_qpn, psn, message_id, src_node, status = _ACK.unpack_from(packet)
         message = sends.messages.get(message_id)
         if message is None or message.qp.number != dst_qpn or message.ah.node != src_node:
-            self.device.event("anomaly_net", what=_Anomaly.ACK, detail=message_id)
+            self.device.event("anomaly_net", what=_Anomaly.MESSAGE, detail=message_id)
             return
         sent = self._sent.get(message_id)
         if sent is not None:

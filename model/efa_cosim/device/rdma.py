@@ -30,7 +30,7 @@ READ_BYTES = 4 * READ_REQUEST_BYTES
 _Status = defs.IoCompStatus
 _Op = defs.IoSendOpType
 _Opcode = defs.PktOpcode
-_Anomaly = defs.AnomalyNet
+_Anomaly = defs.TransportAnomaly
 _SRD = defs.AdminQpType.SRD
 
 _EXTENSION_AT = defs.PktHdr.SIZE
@@ -255,7 +255,7 @@ class Initiator:
     def acknowledged(self, message_id: int, transfer: Transfer, status: int) -> None:
         """A packet of the transfer has its outcome; the first error is that of the transfer."""
         if not transfer.open:
-            self.device.event("anomaly_net", what=_Anomaly.ACK, detail=message_id)
+            self.device.event("anomaly_net", what=_Anomaly.MESSAGE, detail=message_id)
             return
         transfer.open -= 1
         if transfer.status == _Status.OK:
@@ -278,7 +278,7 @@ class Initiator:
             or transfer.status != _Status.OK
         ):
             self.device.stats.rx_drops += 1
-            self.device.event("anomaly_net", what=_Anomaly.ACK, detail=message_id)
+            self.device.event("anomaly_net", what=_Anomaly.MESSAGE, detail=message_id)
             return
         pieces = self._region(transfer, transfer.address + at, size)
         if status or pieces is None:

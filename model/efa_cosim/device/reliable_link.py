@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from efa_cosim.device.device import Device
 
 _HAS_IMM = mask(defs.SrdHdr.has_imm)
-_Anomaly = defs.AnomalyNet
 _Cause = defs.TransportAnomaly
 _Opcode = defs.PktOpcode
 _Status = defs.IoCompStatus
 _ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
-_ANOMALIES = {
-    _Cause.OPCODE: _Anomaly.OPCODE, _Cause.NODE: _Anomaly.NODE, _Cause.LENGTH: _Anomaly.LENGTH,
-}  # fmt: skip
+_SOURCE = precompiled(defs.SrdHdr, "src_node")
+# The causes that depend on what this device has sent.
+_BY_SENDER = (_Cause.SESSION, _Cause.PSN)
 
 
 class _Attached:
@@ -87,8 +86,11 @@ class Transport:
 
     def _report(self, cause: defs.TransportAnomaly, packet: bytes) -> None:
         self.device.stats.rx_drops += 1
-        what = _ANOMALIES.get(cause, _Anomaly.ACK)
-        self.device.event("anomaly_net", what=what, detail=len(packet))
+        if cause in _BY_SENDER:
+            self.device.event("anomaly_ack", what=cause, node=_SOURCE.unpack_from(packet)[0])
+        else:
+            self.device.event("anomaly_net", what=cause,
+                              detail=int.from_bytes(packet[:4], "little"))  # fmt: skip
 
     def _datagram(self, packet: bytes) -> None:
         device = self.device
@@ -173,7 +175,7 @@ class ReliableLink:
         cycle = network.now + constants.read_ticks * constants.tick_cycles
         self._watched[message_id] = network.at(cycle, check)
 
-    def drop(self, what: defs.AnomalyNet, detail: int) -> None:
+    def drop(self, what: defs.TransportAnomaly, detail: int) -> None:
         """Counts and reports a packet that is refused for its content."""
         self.device.stats.rx_drops += 1
         self.device.event("anomaly_net", what=what, detail=detail)

@@ -182,15 +182,6 @@ class AnomalyAdmin(IntEnum):
     AQ_CHECKSUM = 6
 
 
-class AnomalyNet(IntEnum):
-    """Why a packet was dropped as malformed."""
-
-    OPCODE = 1
-    NODE = 2
-    LENGTH = 3
-    ACK = 4
-
-
 class ResetStep(IntEnum):
     """Steps of a reset."""
 
@@ -303,19 +294,20 @@ class Qop(IntEnum):
 class Stat(IntEnum):
     """Events that efa_stats counts: bits of s_st_valid; those from TX to PLACED have bytes."""
 
-    READ_ERR = 0
-    WRITE_ERR = 1
-    TX = 2
-    SEND = 3
-    READ = 4
-    WRITE = 5
-    RESPONSE = 6
-    RX = 7
-    RECV_WRITE = 8
-    PLACED = 9
-    DROP = 10
-    QKEY = 11
-    COUNT = 12
+    ACK_DROP = 0
+    READ_ERR = 1
+    WRITE_ERR = 2
+    TX = 3
+    SEND = 4
+    READ = 5
+    WRITE = 6
+    RESPONSE = 7
+    RX = 8
+    RECV_WRITE = 9
+    PLACED = 10
+    DROP = 11
+    QKEY = 12
+    COUNT = 13
 
 
 class Table(IntEnum):
@@ -401,6 +393,7 @@ class TransportAnomaly(IntEnum):
     FIELD = 4
     SESSION = 5
     PSN = 6
+    MESSAGE = 7
 
 
 class Perf(IntEnum):
@@ -2950,14 +2943,15 @@ class Ev(IntEnum):
     TX_FIRST = 14
     TX_LAST = 15
     ACKOUT = 16
-    RX_FIRST = 17
-    RX_LAST = 18
-    RX_VALIDATED = 19
-    RX_DATA_DONE = 20
-    ANOMALY_NET = 21
-    CQE = 22
-    ECW = 23
-    EQE = 24
+    ANOMALY_ACK = 17
+    RX_FIRST = 18
+    RX_LAST = 19
+    RX_VALIDATED = 20
+    RX_DATA_DONE = 21
+    ANOMALY_NET = 22
+    CQE = 23
+    ECW = 24
+    EQE = 25
 
 
 # Events of each engine: one range of ev_valid and of ev_data.
@@ -2965,7 +2959,7 @@ EV_ENGINES = {
     "host": (Ev.RESET, Ev.RD, Ev.RD_CPL, Ev.IRQ, Ev.ANOMALY_HOST,),
     "admin": (Ev.AQCMD, Ev.ACQ, Ev.AENQ, Ev.ANOMALY_ADMIN,),
     "qp": (Ev.QPERR,),
-    "tx": (Ev.DB, Ev.LLQ, Ev.WQE, Ev.CHECK, Ev.TX_FIRST, Ev.TX_LAST, Ev.ACKOUT,),
+    "tx": (Ev.DB, Ev.LLQ, Ev.WQE, Ev.CHECK, Ev.TX_FIRST, Ev.TX_LAST, Ev.ACKOUT, Ev.ANOMALY_ACK,),
     "rx": (Ev.RX_FIRST, Ev.RX_LAST, Ev.RX_VALIDATED, Ev.RX_DATA_DONE, Ev.ANOMALY_NET,),
     "cq": (Ev.CQE, Ev.ECW, Ev.EQE,),
 }
@@ -3113,6 +3107,14 @@ EVENTS = layouts(
         ),
     ),
     BitLayout(
+        "anomaly_ack",
+        20,
+        (
+            ("what", 0, 4, TransportAnomaly),
+            ("node", 4, 16),
+        ),
+    ),
+    BitLayout(
         "rx_first",
         56,
         (
@@ -3154,7 +3156,7 @@ EVENTS = layouts(
         "anomaly_net",
         36,
         (
-            ("what", 0, 4, AnomalyNet),
+            ("what", 0, 4, TransportAnomaly),
             ("detail", 4, 32),
         ),
     ),

@@ -143,12 +143,6 @@ class AnomalyAdmin(IntEnum):
     AENQ_DROPPED = 5
     AQ_CHECKSUM = 6
 
-class AnomalyNet(IntEnum):
-    OPCODE = 1
-    NODE = 2
-    LENGTH = 3
-    ACK = 4
-
 class ResetStep(IntEnum):
     BEGUN = 0
     DRAINED = 1
@@ -221,19 +215,20 @@ class Qop(IntEnum):
     QUERY = 3
 
 class Stat(IntEnum):
-    READ_ERR = 0
-    WRITE_ERR = 1
-    TX = 2
-    SEND = 3
-    READ = 4
-    WRITE = 5
-    RESPONSE = 6
-    RX = 7
-    RECV_WRITE = 8
-    PLACED = 9
-    DROP = 10
-    QKEY = 11
-    COUNT = 12
+    ACK_DROP = 0
+    READ_ERR = 1
+    WRITE_ERR = 2
+    TX = 3
+    SEND = 4
+    READ = 5
+    WRITE = 6
+    RESPONSE = 7
+    RX = 8
+    RECV_WRITE = 9
+    PLACED = 10
+    DROP = 11
+    QKEY = 12
+    COUNT = 13
 
 class Table(IntEnum):
     CQC = 0
@@ -295,6 +290,7 @@ class TransportAnomaly(IntEnum):
     FIELD = 4
     SESSION = 5
     PSN = 6
+    MESSAGE = 7
 
 class Perf(IntEnum):
     RD_LATENCY = 0
@@ -2913,14 +2909,15 @@ class Ev(IntEnum):
     TX_FIRST = 14
     TX_LAST = 15
     ACKOUT = 16
-    RX_FIRST = 17
-    RX_LAST = 18
-    RX_VALIDATED = 19
-    RX_DATA_DONE = 20
-    ANOMALY_NET = 21
-    CQE = 22
-    ECW = 23
-    EQE = 24
+    ANOMALY_ACK = 17
+    RX_FIRST = 18
+    RX_LAST = 19
+    RX_VALIDATED = 20
+    RX_DATA_DONE = 21
+    ANOMALY_NET = 22
+    CQE = 23
+    ECW = 24
+    EQE = 25
 
 EV_ENGINES: dict[str, tuple[Ev, ...]]
 
@@ -3000,6 +2997,10 @@ class _EventsAckout:
     status: int
     msg_id: int
 
+class _EventsAnomalyAck:
+    what: int
+    node: int
+
 class _EventsRxFirst:
     opcode: int
     src_qpn: int
@@ -3061,6 +3062,7 @@ class _Events(_Names[BitLayout[Any]]):
     tx_first: BitLayout[_EventsTxFirst]
     tx_last: BitLayout[_EventsTxLast]
     ackout: BitLayout[_EventsAckout]
+    anomaly_ack: BitLayout[_EventsAnomalyAck]
     rx_first: BitLayout[_EventsRxFirst]
     rx_last: BitLayout[_EventsRxLast]
     rx_validated: BitLayout[_EventsRxValidated]

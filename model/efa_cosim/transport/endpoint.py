@@ -181,10 +181,13 @@ class Endpoint:
             return _Anomaly.LENGTH
         if data.dst_node != self.node or data.src_node >= self.nodes:
             return _Anomaly.NODE
-        if data.path >= self.paths or data.status or not data.session:
+        if (
+            data.path >= self.paths
+            or data.status
+            or not data.session
+            or data.behind >= self._window
+        ):
             return _Anomaly.FIELD
-        if data.behind >= self._window:
-            return _Anomaly.PSN
         receiver = self.receivers.get(data.src_node)
         if receiver is None:
             receiver = self.receivers[data.src_node] = PeerReceiver(self, data.src_node)
