@@ -107,11 +107,12 @@ module efa_net_rx (
   wire [15:0] src_node = header[`EFA_PKT_HDR__SRC_NODE];
   wire no_place = opcode == `EFA_PKT_OPCODE__READ_REQUEST
       && s_full[src_node[`EFA_LIMITS__NODE_W-1:0]];
-  wire wrong = !known || !ours || !fits || false_field;
+  wire short = !inside_q && !s_net_keep[`EFA_PKT_HDR__BYTES-1];
+  wire wrong = short || !known || !ours || !fits || false_field;
   wire bad = (inside_q && bad_q) || away || wrong || no_place;
-  wire [3:0] why = inside_q && bad_q ? why_q : !known ? `EFA_TRANSPORT_ANOMALY__OPCODE
-      : !ours ? `EFA_TRANSPORT_ANOMALY__NODE : !fits ? `EFA_TRANSPORT_ANOMALY__LENGTH
-      : false_field ? `EFA_TRANSPORT_ANOMALY__FIELD : NO_FAULT;
+  wire [3:0] why = inside_q && bad_q ? why_q : short ? `EFA_TRANSPORT_ANOMALY__LENGTH
+      : !known ? `EFA_TRANSPORT_ANOMALY__OPCODE : !ours ? `EFA_TRANSPORT_ANOMALY__NODE
+      : false_field ? `EFA_TRANSPORT_ANOMALY__FIELD : !fits ? `EFA_TRANSPORT_ANOMALY__LENGTH : NO_FAULT;
   wire ended = take && s_net_last;
   wire good_end = ended && !bad;
   wire store_end = good_end && !is_ack;

@@ -259,7 +259,7 @@ class ReliableDut(ModelDut):
         return status
 
     def _refused(self, cause: defs.TransportAnomaly, packet: bytes) -> None:
-        self._malformed = packet[0] != defs.PktOpcode.SRD_ACK or cause not in BY_SENDER
+        self._malformed = cause not in BY_SENDER
 
 
 class TamperedDut(ModelDut):

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from efa_cosim.device.link import MAX_RNR_RETRY
+from efa_cosim.device.link import MAX_RNR_RETRY, report_drop
 from efa_cosim.device.rdma import Transfer
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import PktHdrFields, SrdAckFields, SrdHdrFields
@@ -401,8 +401,9 @@ class ReliableTransport:
 
     def _malformed(self, device: int, cause: defs.TransportAnomaly, packet: bytes) -> None:
         """The device reports an anomaly instead of a received packet, or afterwards."""
-        if packet[:1] != bytes((_ACK,)) or cause not in BY_SENDER:
+        if cause not in BY_SENDER:
             self._unreported[device][_reported(packet)] -= 1
+            report_drop(self._devices[device].device, cause, packet)
 
     def reported(self, one: Event) -> None:
         """Takes the report of an accepted packet."""

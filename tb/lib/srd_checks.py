@@ -12,15 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from efa_cosim.layouts.defs import PktHdr, SrdHdr, TransportAnomaly
-from efa_cosim.layouts.wire import precompiled
+from efa_cosim.layouts.defs import SrdHdr, TransportAnomaly
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.packets import constants_with
 
 PATH_AT = SrdHdr.path.offset
 # Causes that depend on what the receiver of an acknowledgement has sent.
 BY_SENDER = (TransportAnomaly.SESSION, TransportAnomaly.PSN)
-_ROUTE = precompiled(PktHdr, "length", "dst_node")
 
 
 class _Nowhere:
@@ -50,17 +48,10 @@ class Checks:
         """Returns why a packet is dropped; None if it passes, or if a block behind drops it."""
         found: list[TransportAnomaly] = []
 
-        def datagram(packet: bytes) -> None:
-            length, node = _ROUTE.unpack_from(packet)
-            if node != self._node:
-                found.append(TransportAnomaly.NODE)
-            elif len(packet) != PktHdr.SIZE + length:
-                found.append(TransportAnomaly.LENGTH)
-
         # Each packet meets an endpoint without state.
         endpoint = Endpoint(
-            self._network, self._node, self._nodes, lambda packet: 0, paths=1, datagram=datagram,
-            anomaly=lambda cause, packet: found.append(cause),
+            self._network, self._node, self._nodes, lambda packet: 0, paths=1,
+            datagram=lambda packet: None, anomaly=lambda cause, packet: found.append(cause),
             constants=self._constants)  # fmt: skip
         path = packet[PATH_AT] if len(packet) > PATH_AT else 0
         shown = 0 if path < 8 and self._paths >> path & 1 else 255

@@ -15,6 +15,8 @@ from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
 from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK
 from efa_cosim.transport.sender import REFUSALS
+from tb.lib.srd_checks import Checks
+from tb.scenarios.peer import SILENT, await_quiet_end
 from tb.scenarios.reliable import nodes_of, poll, poll_sends, streams
 
 if TYPE_CHECKING:
@@ -150,6 +152,29 @@ class Prey:
             self.end.qp.post_send(SendWr(ah=self.handle, dest_qp=queue, qkey=QKEY,
                                          inline=b"prey", wr_id=self.sent))  # fmt: skip
             self.sent += 1
+
+
+def malformed_packets(backends: Sequence[Any], rng: Random, batches: int = 12) -> None:
+    """Malformed packets of a node without a device arrive between messages; each one counts."""
+    backend = backends[0]
+    node = Node(backend)
+    a, b = Endpoint(node, SRD), Endpoint(node, SRD)
+    checks = Checks(backend.node_id, 1 << defs.LIMITS.node_w, defs.TRANSPORT.psn_window_w, 0xFF)
+    untrusted = UntrustedNode(SILENT, [backend.node_id], [a.qp.number, b.qp.number], rng)
+    await_quiet_end(backend)
+    wrong = 0
+    for _ in range(batches):
+        b.receive(64)
+        for packet in (untrusted.packet() for _ in range(40)):
+            if checks.cause(packet) is not None:
+                backend.inject(packet)
+                wrong += 1
+        a.send(b, b"intact", inline=True)
+        assert a.cq.wait_for(1)[0]["status"] == STATUS.OK
+        assert b.buffer.read(0, 6) == b"intact"
+        b.cq.wait_for(1)
+    backend.settle()
+    assert node.driver.get_stats().rx_drops == wrong > batches
 
 
 def untrusted_peer(

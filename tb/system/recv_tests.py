@@ -5,6 +5,7 @@ import pyuvm
 
 from tb.env.nic_env import ROUGH, NicTest
 from tb.scenarios import recv
+from tb.scenarios.untrusted_peer import malformed_packets
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -47,6 +48,13 @@ class DatagramsWithoutReceiverAreDropped(NicTest):
     """recv.drops"""
 
     work = staticmethod(recv.dropped_ud)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class MalformedPacketsAreReported(NicTest):
+    """recv.causes"""
+
+    work = staticmethod(malformed_packets)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

@@ -224,10 +224,10 @@ class Datapath:
         if opcode in _DATA:
             return self.receives.deliver(packet, _DATA[opcode])
         if opcode not in _RDMA or not self.responder.enabled:
-            self.link.drop(_Anomaly.OPCODE, opcode)
+            self.link.drop(_Anomaly.OPCODE, packet)
             return None
         if len(packet) < _RDMA_BYTES:
-            self.link.drop(_Anomaly.LENGTH, len(packet) - defs.PktHdr.SIZE)
+            self.link.drop(_Anomaly.LENGTH, packet)
             return None
         if opcode == _Opcode.READ_RESPONSE:
             self.sends.place(packet)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import PktHdrFields
 from efa_cosim.layouts.wire import mask, precompiled
+from efa_cosim.transport.packets import MOST_BYTES, fits
 
 if TYPE_CHECKING:
     from efa_cosim.device.datapath import Datapath
@@ -66,7 +67,7 @@ class Link(Protocol):
     def cancel(self, message_id: int) -> None:
         """A message needs no outcome any more."""
 
-    def drop(self, what: defs.TransportAnomaly, detail: int) -> None:
+    def drop(self, what: defs.TransportAnomaly, packet: bytes) -> None:
         """Reports a packet that `Datapath.execute` drops."""
 
     def retry(self) -> None:
@@ -88,6 +89,12 @@ class _Packet(NamedTuple):
     header: tuple[int, int, int, int, int | None, int]
     body: bytes
     read_again: Callable[[], bytes] | None
+
+
+def report_drop(device: Device, what: defs.TransportAnomaly, packet: bytes) -> None:
+    """Counts and reports a packet that a device drops."""
+    device.stats.rx_drops += 1
+    device.event("anomaly_net", what=what, detail=int.from_bytes(packet[:4], "little"))
 
 
 class DirectLink:
@@ -134,13 +141,15 @@ class DirectLink:
 
     def receive(self, packet: bytes) -> None:
         if len(packet) < _HEADER_BYTES:
-            self.drop(_Anomaly.LENGTH, len(packet))
+            self.drop(_Anomaly.LENGTH, packet)
             return
         opcode, length, dst_node = _ROUTE.unpack_from(packet)
-        if dst_node != self.device.node_id:
-            self.drop(_Anomaly.NODE, dst_node)
-        elif len(packet) != _HEADER_BYTES + length:
-            self.drop(_Anomaly.LENGTH, length)
+        if opcode != _Opcode.SRD_ACK and opcode not in MOST_BYTES:
+            self.drop(_Anomaly.OPCODE, packet)
+        elif dst_node != self.device.node_id:
+            self.drop(_Anomaly.NODE, packet)
+        elif not fits(packet, length):
+            self.drop(_Anomaly.LENGTH, packet)
         elif opcode == _Opcode.SRD_ACK:
             self._acknowledged(packet)
         else:
@@ -172,10 +181,8 @@ class DirectLink:
     def snapshot(self) -> object:
         return dict(self.next_psn), sorted(self._not_ready)
 
-    def drop(self, what: defs.TransportAnomaly, detail: int) -> None:
-        """Counts and reports a packet that is dropped."""
-        self.device.stats.rx_drops += 1
-        self.device.event("anomaly_net", what=what, detail=detail)
+    def drop(self, what: defs.TransportAnomaly, packet: bytes) -> None:
+        report_drop(self.device, what, packet)
 
     def _acknowledged(self, packet: bytes) -> None:
         sends = self.datapath.sends

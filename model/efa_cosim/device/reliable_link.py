@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from efa_cosim.device.link import Gone
+from efa_cosim.device.link import Gone, report_drop
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import PktHdrFields
 from efa_cosim.layouts.wire import mask, precompiled
@@ -23,7 +23,6 @@ _HAS_IMM = mask(defs.SrdHdr.has_imm)
 _Cause = defs.TransportAnomaly
 _Opcode = defs.PktOpcode
 _Status = defs.IoCompStatus
-_ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
 _SOURCE = precompiled(defs.SrdHdr, "src_node")
 # The causes that depend on what this device has sent.
 _BY_SENDER = (_Cause.SESSION, _Cause.PSN)
@@ -85,22 +84,14 @@ class Transport:
         return int(status)
 
     def _report(self, cause: defs.TransportAnomaly, packet: bytes) -> None:
-        self.device.stats.rx_drops += 1
         if cause in _BY_SENDER:
+            self.device.stats.rx_drops += 1
             self.device.event("anomaly_ack", what=cause, node=_SOURCE.unpack_from(packet)[0])
         else:
-            self.device.event("anomaly_net", what=cause,
-                              detail=int.from_bytes(packet[:4], "little"))  # fmt: skip
+            report_drop(self.device, cause, packet)
 
     def _datagram(self, packet: bytes) -> None:
-        device = self.device
-        opcode, length, dst_node = _ROUTE.unpack_from(packet)
-        if dst_node != device.node_id:
-            self._report(_Cause.NODE, packet)
-        elif len(packet) != defs.PktHdr.SIZE + length:
-            self._report(_Cause.LENGTH, packet)
-        else:
-            device.datapath.execute(packet, opcode)
+        self.device.datapath.execute(packet, packet[0])
 
 
 class ReliableLink:
@@ -175,10 +166,9 @@ class ReliableLink:
         cycle = network.now + constants.read_ticks * constants.tick_cycles
         self._watched[message_id] = network.at(cycle, check)
 
-    def drop(self, what: defs.TransportAnomaly, detail: int) -> None:
+    def drop(self, what: defs.TransportAnomaly, packet: bytes) -> None:
         """Counts and reports a packet that is refused for its content."""
-        self.device.stats.rx_drops += 1
-        self.device.event("anomaly_net", what=what, detail=detail)
+        report_drop(self.device, what, packet)
 
     def snapshot(self) -> object:
         return sorted(self._messages)

@@ -12,7 +12,7 @@ from efa_cosim.layouts import defs
 from efa_cosim.layouts.fields import SrdAckFields, SrdHdrFields
 from efa_cosim.transport.message import Message
 from efa_cosim.transport.network import Network
-from efa_cosim.transport.packets import BITMAP_BYTES, NUMBER_MASK, Start, number_distance
+from efa_cosim.transport.packets import BITMAP_BYTES, NUMBER_MASK, Start, fits, number_distance
 from efa_cosim.transport.port import Port
 from efa_cosim.transport.receiver import PeerReceiver
 from efa_cosim.transport.sender import REFUSALS, PeerSender
@@ -61,7 +61,8 @@ class Endpoint:
     - `network`: carries its packets
     - `node`, `nodes`: its number, and the number of nodes; others do not exist
     - `execute`: executes a data packet and returns its status
-    - `datagram`: called with each packet of the opcode UD_SEND; None: the opcode is unknown
+    - `datagram`: called with each packet of the opcode UD_SEND that passes the checks; None: the
+      opcode is unknown
     - `anomaly`: called with the cause and the packet for each packet that no correct peer sends
     - `paths`: paths of the fabric, default 2^`paths_w`
     - `constants`: those of spec/transport.yaml
@@ -166,8 +167,7 @@ class Endpoint:
         elif packet[0] in _DATA:
             cause = self._receive_data(packet)
         elif packet[0] == _DATAGRAM and self._datagram is not None:
-            cause = None
-            self._datagram(packet)
+            cause = self._receive_datagram(packet)
         else:
             cause = _Anomaly.OPCODE
         if cause is not None:
@@ -175,10 +175,18 @@ class Endpoint:
             if self._anomaly is not None:
                 self._anomaly(cause, packet)
 
+    def _receive_datagram(self, packet: bytes) -> defs.TransportAnomaly | None:
+        head = SrdHdrFields.read(packet)
+        if head.dst_node != self.node:
+            return _Anomaly.NODE
+        if not fits(packet, head.length):
+            return _Anomaly.LENGTH
+        assert self._datagram is not None
+        self._datagram(packet)
+        return None
+
     def _receive_data(self, packet: bytes) -> defs.TransportAnomaly | None:
         data = SrdHdrFields.read(packet)
-        if len(packet) != defs.SrdHdr.SIZE + data.length:
-            return _Anomaly.LENGTH
         if data.dst_node != self.node or data.src_node >= self.nodes:
             return _Anomaly.NODE
         if (
@@ -188,6 +196,8 @@ class Endpoint:
             or data.behind >= self._window
         ):
             return _Anomaly.FIELD
+        if not fits(packet, data.length):
+            return _Anomaly.LENGTH
         receiver = self.receivers.get(data.src_node)
         if receiver is None:
             receiver = self.receivers[data.src_node] = PeerReceiver(self, data.src_node)
@@ -195,11 +205,8 @@ class Endpoint:
         return None
 
     def _receive_ack(self, packet: bytes) -> defs.TransportAnomaly | None:
-        if len(packet) != defs.SrdAck.SIZE:
-            return _Anomaly.LENGTH
-        ack = SrdAckFields.read(packet)
-        if ack.length != BITMAP_BYTES:
-            return _Anomaly.LENGTH
+        # A short packet has all fields that are checked before its length.
+        ack = SrdAckFields.read(packet.ljust(defs.SrdAck.SIZE, b"\0"))
         if ack.dst_node != self.node or ack.src_node >= self.nodes:
             return _Anomaly.NODE
         if (
@@ -211,6 +218,8 @@ class Endpoint:
             or (ack.status and ack.status not in REFUSALS)
         ):
             return _Anomaly.FIELD
+        if len(packet) != defs.SrdAck.SIZE or ack.length != BITMAP_BYTES:
+            return _Anomaly.LENGTH
         sender = self.senders.get(ack.src_node)
         if sender is None:
             if self.is_new_number(ack.session):

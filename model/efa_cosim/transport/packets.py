@@ -15,6 +15,14 @@ _PSN_HALF = 1 << 31
 _NUMBER_HALF = 1 << 15
 
 BITMAP_BYTES = defs.SrdAck.bitmap.size
+# What follows the header, at most; the RDMA header is no payload.
+MOST_BYTES: dict[int, int] = {
+    defs.PktOpcode.UD_SEND: defs.LIMITS.max_mtu,
+    defs.PktOpcode.SRD_SEND: defs.LIMITS.max_mtu,
+    defs.PktOpcode.RDMA_WRITE: defs.PktRdma.SIZE + defs.LIMITS.max_mtu,
+    defs.PktOpcode.READ_REQUEST: defs.PktRdma.SIZE + defs.LIMITS.max_mtu,
+    defs.PktOpcode.READ_RESPONSE: defs.PktRdma.SIZE + defs.LIMITS.max_mtu,
+}
 
 
 class Start(NamedTuple):
@@ -35,6 +43,13 @@ def constants_with(**changes: int) -> defs.Transport:
     changed: Any = Constants({**defs.TRANSPORT, **changes})
     found: defs.Transport = changed
     return found
+
+
+def fits(packet: bytes, length: int) -> bool:
+    """True if a data packet or datagram has the size of its field `length`, and not too many
+    bytes."""
+    size = len(packet) - defs.SrdHdr.SIZE
+    return size == length and size <= MOST_BYTES.get(packet[0], 0)
 
 
 def flits(packet: bytes) -> int:
