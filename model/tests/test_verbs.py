@@ -202,6 +202,22 @@ def test_a_send_with_endless_retries_waits_for_its_receive():
     assert sorted(b.buffer.read(8 * number, 5) for number in range(2)) == [b"first", b"other"]
 
 
+def test_a_waiting_send_leaves_again_for_a_receive_only():
+    a, b = pair()
+    for number in range(20):
+        a.qp.post_send(SendWr(**a.to, inline=b"early", wr_id=number))
+    a.backend.settle()
+    left: list[bytes] = []
+    a.backend.fabric.on_packet = left.append
+    a.qp.post_send(SendWr(**a.to, inline=b"late", wr_id=20))
+    a.backend.settle()
+    assert len(left) == 2, "a send and its refusal"
+    b.qp.post_recv([b.sge(0, 8)])
+    b.backend.settle()
+    assert a.cq.wait_for(1)[0]["status"] == Status.OK
+    assert len(left) > 2 * 21
+
+
 def test_a_waiting_send_ends_with_the_queue_pair_of_either_side():
     a, b = pair()
     a.qp.post_send(SendWr(**a.to, inline=b"early", wr_id=1))

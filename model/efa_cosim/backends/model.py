@@ -132,8 +132,6 @@ class ModelBackend(Backend):
         self._activity += 1
         for bar, offset, data in items:
             self.device.store(bar, offset, data)
-        if isinstance(self.fabric, Fabric):
-            self.fabric.stored()
 
     def load(self, bar: int, offset: int, size: int) -> bytes:
         return self.device.load(bar, offset, size)

@@ -123,6 +123,7 @@ class AdminQueues:
 
     def _execute(self, entry: bytes, phase: int, slot: int) -> None:
         device = self.device
+        device.receives_changed = True
         common = defs.AdminAqCommonDesc.unpack(entry)
         self.current = (common.opcode, slot)
         command_id = common.command_id__command_id

@@ -125,8 +125,10 @@ class Datapath:
     def _work(self, qp: Qp, kind: int) -> None:
         if kind == SQ:
             self._work_sends(qp)
-        elif qp.state == _State.ERR:
-            self.receives.flush(qp)
+        else:
+            self.device.receives_changed = True
+            if qp.state == _State.ERR:
+                self.receives.flush(qp)
 
     def _work_sends(self, qp: Qp) -> None:
         """Processes posted WQEs; fetches those in host memory first."""
@@ -191,6 +193,7 @@ class Datapath:
     def move(self, qp: Qp, state: int) -> None:
         """Moves a QP to a state already checked as permitted, with all effects."""
         qp.state = state
+        self.device.receives_changed = True
         if state == _State.RESET:
             qp.resets += 1
             self.sends.cancel(qp)

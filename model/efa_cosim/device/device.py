@@ -88,6 +88,8 @@ class Device:
         self.transport: Transport | None = None
         self.gid = self.limits.gid_prefix + node_id.to_bytes(2, "big")
         self.on_dma_write = self.on_packet = self.on_interrupt = self.on_event = None
+        # A message that met no receive may meet another outcome now; the fabric clears it.
+        self.receives_changed = False
         self.interrupts = Interrupts(
             self.limits.msix_vectors, self._send_message, self._no_vector, moderated
         )

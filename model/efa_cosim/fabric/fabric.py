@@ -18,6 +18,7 @@ class Attachable(Protocol):
 
     node_id: int
     on_packet: Callable[[bytes], object] | None
+    receives_changed: bool
 
     def receive(self, packet: bytes) -> None:
         """Receives a packet from the fabric."""
@@ -32,7 +33,7 @@ class Attachable(Protocol):
 class Fabric:
     """A lossless fabric without time, for devices of the reference model.
 
-    A message that met no receive is sent again after each store of a host.
+    A message that met no receive is sent again when a queue pair may have got one.
 
     Attributes:
 
@@ -59,7 +60,7 @@ class Fabric:
     def run(self, limit: int | None = None) -> int:
         """Delivers packets until none is left, or at most `limit`; returns their number."""
         count = 0
-        while self._packets and count != limit:
+        while (self._packets or self._retry()) and count != limit:
             packet = self._packets.popleft()
             count += 1
             if self.on_packet is not None:
@@ -74,13 +75,18 @@ class Fabric:
     def store(self, device: Attachable, bar: int, offset: int, data: bytes) -> None:
         """Executes a host store and delivers all packets that result from it."""
         device.store(bar, offset, data)
-        self.stored()
         self.run()
 
-    def stored(self) -> None:
-        """A host has stored to its device: a queue pair may have a receive now."""
-        for device in self._devices.values():
-            device.retry()
+    def _retry(self) -> bool:
+        """Sends again what met no receive, if a queue pair may have one now; True if a packet
+        left. No packet is in flight, so each refusal has come back."""
+        changed = [one for one in self._devices.values() if one.receives_changed]
+        for device in changed:
+            device.receives_changed = False
+        if changed:
+            for device in self._devices.values():
+                device.retry()
+        return bool(self._packets)
 
     def __len__(self) -> int:
         return len(self._packets)
