@@ -208,7 +208,7 @@ module efa_rx_retire #(
     ev_data[`EFA_EV_RX_DATA_DONE__QPN] = cpl[`EFA_CPL__QPN];
     ev_data[`EFA_EV_RX_DATA_DONE__REQ_ID] = cpl[`EFA_CPL__REQ_ID];
   end
-  assign ev_rx_data_done_valid = st_rx_valid;
+  assign ev_rx_data_done_valid = st_rx_valid || (end_of_job && rdma);
   assign ev_rx_data_done_data  = ev_data;
 
   wire unused_bits = &{1'b0, s_job_data, slot, pending_level, placed_level};

@@ -75,7 +75,8 @@ class Bench:
             self.dones.append({"qpn": qpn, "count": fields["count"]})
             if status == OK and not fields["rdma"]:
                 self.stats.append({"bytes": fields["length"]})
-                self.events.append((qpn, number))
+        if fields["rdma"] or (fields["complete"] and status == OK):
+            self.events.append((qpn, number))
         if fields["ack"]:
             self.acks.append((ack_tx, completes if fields["complete"] else 0, self.writes))
         if fields["read"]:
