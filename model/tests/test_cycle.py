@@ -48,6 +48,34 @@ def test_an_idle_device_does_what_the_stages_define(kind, size):
     assert idle(work) == expected
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_an_rdma_write_has_no_receive_completion_and_the_defined_stages(size):
+    work = Workload(operation="WRITE", size=size, messages=2, read_latency=200, net_latency=30)
+    expected = Stages().moments(work)
+    expected.pop("seen")
+    assert idle(work) == expected and "cqe" not in expected
+
+
+def test_the_packets_of_a_long_write_follow_each_other():
+    work = Workload(operation="WRITE", size=16384, messages=2)
+    timelines = simulate(work)
+    assert work.packets == 4 and len(timelines["tx_first"]) == 8
+    for name in MILESTONES:
+        one = timelines[name][4:]
+        same = name in ("bell", "db", "wqe", "done", "cqe")
+        assert (np.diff(one) == 0).all() if same else (np.diff(one) > 0).all(), name
+    # The first packet is that of a message of one packet.
+    first = simulate(Workload(operation="WRITE", size=4096, messages=2))
+    for name in ("check", "tx_last", "rx_data_done"):
+        assert timelines[name][0] == first[name][0], name
+    assert (timelines.latency == timelines["done"][3::4] - timelines["db"][3::4]).all()
+
+
+def test_the_table_of_stages_refuses_an_operation_of_several_packets():
+    with pytest.raises(StageError, match="expected one packet, found 2"):
+        Stages().moments(Workload(operation="WRITE", size=8192))
+
+
 @pytest.mark.parametrize("size", [0, 32, 80, 81, 512])
 def test_a_wqe_of_128_bytes_does_what_the_stages_define(size):
     work = Workload(size=size, entry_bytes=128, messages=2)
@@ -58,8 +86,9 @@ def test_a_wqe_of_128_bytes_does_what_the_stages_define(size):
 
 def test_every_stage_of_the_way_follows_its_module(tmp_path):
     plain = Stages()
-    for kind, size in itertools.product(("SRD", "UD"), (8, 64)):
-        work = Workload(kind=kind, size=size, messages=2)
+    for (kind, operation), size in itertools.product(
+            (("SRD", "SEND"), ("UD", "SEND"), ("SRD", "WRITE")), (8, 64)):
+        work = Workload(kind=kind, operation=operation, size=size, messages=2)
         for stage, _ in plain.way(work):
             modules = [path for path in stage.cost if path not in plain.parameters]
             for path in dict.fromkeys(modules):
@@ -122,6 +151,11 @@ def test_messages_keep_their_order_and_every_stage_its_direction():
     ({"batch": 4, "depth": 2}, "batch"), ({"messages": 1, "queues": 2}, "messages"),
     ({"size": 64, "buffers": 2}, "buffers"), ({"queues": 1.5}, "queues"),
     ({"entry_bytes": 96}, "entry_bytes"), ({"cq_batch": -1}, "cq_batch"),
+    ({"operation": "WRITE", "kind": "UD"}, "kind SRD"), ({"operation": "ATOMIC"}, "WRITE"),
+    ({"operation": "SEND", "size": 8192}, "at most 4096"),
+    ({"operation": "WRITE", "size": 5000}, "a multiple of it"),
+    ({"operation": "WRITE", "size": 1 << 17}, "0 to 65536"),
+    ({"operation": "WRITE", "size": 512, "buffers": 2}, "one buffer"),
     ({"entry_bytes": 128, "batch": 16, "depth": 16, "messages": 16}, "at most 8"),
 ])  # fmt: skip
 def test_a_workload_that_cannot_be_is_refused(values, text):

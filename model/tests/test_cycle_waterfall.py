@@ -44,6 +44,11 @@ def test_parts_sum_to_the_latency_of_every_message(work):
     assert all(cause for part in parts for cause in part.waits)
 
 
+def test_an_operation_whose_stages_have_no_replay_is_refused():
+    with pytest.raises(WaterfallError, match="operation WRITE: expected SEND"):
+        attribute(recorded(Workload(operation="WRITE", messages=4)))
+
+
 def test_an_idle_device_causes_no_wait():
     parts = attribute(recorded(Workload(size=256, messages=3))).parts
     assert not any(part.wait.any() for part in parts)

@@ -18,6 +18,7 @@ ALONE = [Workload(kind=kind, size=size, read_latency=wait, messages=4, sq_host=1
          for kind, size, wait in (("SRD", 32, 125), ("SRD", 64, 333), ("SRD", 4096, 125),
                                   ("UD", 64, 125), ("UD", 8, 500))]
 ALONE += [Workload(size=80, entry_bytes=128, messages=4, sq_host=1)]
+ALONE += [Workload(size=64, operation="WRITE", messages=4, sq_host=1)]
 LOADED = [
     Workload(size=32, depth=16, batch=16, messages=1024, sq_host=1),
     Workload(size=32, queues=8, depth=64, batch=16, messages=2048, sq_host=1),
@@ -26,6 +27,7 @@ LOADED = [
     Workload(size=512, queues=4, depth=16, batch=2, messages=512, sq_host=1),
     Workload(size=4096, depth=4, batch=4, messages=256, sq_host=1),
     Workload(kind="UD", size=128, queues=4, depth=32, batch=2, messages=1024, sq_host=1),
+    Workload(size=8192, operation="WRITE", queues=4, depth=8, batch=2, messages=128, sq_host=1),
     Workload(size=64, queues=4, depth=16, batch=4, entry_bytes=128, messages=512, sq_host=1),
 ]
 

@@ -20,7 +20,9 @@ import numpy as np
 from efa_cosim.boundary.events import where
 from efa_cosim.cycle.workload import INLINE, Workload, consumer_index
 from efa_cosim.host.completion_queue import PHASE
+from efa_cosim.host.driver_objects import Access
 from efa_cosim.host.endpoints import QKEY, SRD, Endpoint, Node, pattern
+from efa_cosim.host.queue_pair import RdmaWr, Sge
 from efa_cosim.layouts import defs
 from tb.lib import requests as host
 from tb.lib.bridge import bridge, resume
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 KINDS = {"SRD": defs.AdminQpType.SRD, "UD": defs.AdminQpType.UD}
 LEAD_CYCLES = 64  # open loop: from the posting of the program to its first store
 PHASE_CYCLES = 4096  # a multiple of each period of the device
-RECEIVE_SPACE = 8192  # offset of received bytes, after the sent bytes
+RECEIVE_SPACE = 1 << 16  # offset of received bytes, after the sent bytes
 TIMESTAMP_BASE = 1 << 32
 EVERY_PORT = 0x3F
 
@@ -81,13 +83,15 @@ class End:
         self.qp = node.pd.create_qp(self.scq, self.rcq, kind, max_send_wr=max(2, work.depth),
                                     max_recv_wr=work.per_queue,
                                     max_inline=INLINE[work.entry_bytes]).to_rts(QKEY)
-        self.buffer = node.pd.reg_mr(1 << 16)
+        self.buffer = node.pd.reg_mr(2 * RECEIVE_SPACE, Access(remote_write=True))
         self.buffer.write(0, pattern(max(1, work.size), work.seed + number))
         # Replaces the queue on this object: the program counts what is outstanding.
         self.qp.sq = EndlessIds(self.qp.sq.depth)  # type: ignore[assignment]
 
     def receive(self, work: Workload) -> None:
-        """Posts all receives; all of them use the same buffer."""
+        """Posts all receives; all of them use the same buffer. An RDMA write needs none."""
+        if work.operation != "SEND":
+            return
         self.qp.post_recv_many(np.arange(work.per_queue), self.buffer.addr + RECEIVE_SPACE,
                                self.skip + work.size, self.buffer.l_key)
 
@@ -96,6 +100,23 @@ class End:
         at = np.cumsum((0, *work.pieces[:-1])) + self.buffer.addr
         return [(where, length, self.buffer.l_key)
                 for where, length in zip(at.tolist(), work.pieces, strict=True)]
+
+    def wqes(self, work: Workload, peer: End) -> np.ndarray:
+        """Returns the WQEs of a doorbell."""
+        ah = self.node.ah_of(1)
+        inline = pattern(work.size, work.seed + self.number) if work.inline else None
+        if work.operation == "SEND":
+            how: dict[str, Any] = {"sges": self.pieces(work)} if inline is None else {
+                "inline": inline}
+            return self.qp.sends(work.batch, ah, peer.qp.number, QKEY, **how)
+        request = RdmaWr(ah, peer.qp.number, QKEY, peer.buffer.addr + RECEIVE_SPACE,
+                         peer.buffer.r_key)
+        # A WQE of 64 bytes has no inline bytes of a write. An empty write has no buffer.
+        if inline is None:
+            request.sges = [Sge(*piece) for piece in self.pieces(work)]
+        elif work.entry_bytes == max(INLINE):
+            request.inline = inline
+        return self.qp.writes(work.batch, request)
 
     def completed(self, count: int) -> bytes:
         """Returns the host wait for `count` send completions of this queue."""
@@ -129,10 +150,7 @@ def program(ends: list[End], work: Workload, start: int) -> tuple[list[bytes], l
     for turn in range(work.rounds):
         ids: np.ndarray = np.arange(turn * work.batch, (turn + 1) * work.batch)
         for end, peer in zip(ends, ends[1:] + ends[:1], strict=True):
-            how: dict[str, Any]
-            how = {"inline": pattern(work.size, work.seed + end.number)} if work.inline else {
-                "sges": end.pieces(work)}
-            wqes = end.qp.sends(work.batch, node.ah_of(1), peer.qp.number, QKEY, **how)
+            wqes = end.wqes(work, peer)
             must = int(ids[-1]) + 1 - work.depth
             consumed = consumer_index(work, must)
             if consumed:

@@ -197,7 +197,7 @@ class Receiving:
         alone = sum(map(at, ("efa_cq.commit", "efa_rx_retire.entry", "efa_rx_outcome.due",
                              "efa_ack_build.due", "efa_net_tx.flit")))
         order = np.argsort(cqe, kind="stable")
-        built = build(cqe[order], lambda cycle: cycle not in data, self.table)
+        built = build(cqe[order], lambda cycle: cycle not in data, self.table, self.work)
         left = np.array(built, np.int64)
         first = left[first_of(left[:, 1], len(order)), 0].tolist()
         for message, ends in zip(order.tolist(), first, strict=True):

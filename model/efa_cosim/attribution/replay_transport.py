@@ -85,7 +85,9 @@ def _run(c: Costs, s: State, wake: Ints, checked: Ints, steps: Ints, past: Ints,
         free = r[QUEUED] == 0 and r[RECALL_1] == 0 and r[RECALL_2] == 0 and r[RECALLED] == 0
         direct = free and r[TURN_2] == DIRECT and r[LOOKED] == 1
         sends[now] = _limit(now, c, r)
-        transmit(now, c, r, s.skid_in, s.check_due, s.pushed_at, s.sent_ticks, wake)
+        transmit(now, c, r, s.items, s.sent, s.number_of, s.skid_in, s.check_due, s.pushed_at,
+                 s.sent_ticks, s.seg_next, s.seg_open, s.seg_posted, s.pop_row, s.pop_due,
+                 s.incoming, s.note_due, wake)
         if r[ROUTED_N] > routed:
             steps[ROUTED, routed] = now
         if r[POSTED] >= 0:
@@ -121,7 +123,7 @@ class Transport:
         state = new_state(numbers, record.made, np.zeros(1, np.int64))
         order = np.argsort(timelines["wqe"], kind="stable")
         self.order, total = order, work.total
-        state.sent[:] = order
+        state.items[:] = order
         state.skid_in[:] = timelines["wqe"][order]
         state.r[R["item_n"]] = total
         number_of = np.empty(total, np.int64)

@@ -71,10 +71,14 @@ class Attribution:
 def attribute(record: Record, table: Stages | None = None) -> Attribution:
     """Returns the Attribution of a Record.
 
-    Raises WaterfallError if a replay does not match the recording, the parts do not sum to the
-    latency of a message, or the table's services differ from the replays on an idle device.
+    Raises WaterfallError for an operation other than SEND, if a replay does not match the
+    recording, the parts do not sum to the latency of a message, or the table's services differ from
+    the replays on an idle device.
     """
     table = table or standard()
+    if record.timelines.work.operation != "SEND":
+        raise WaterfallError(f"operation {record.timelines.work.operation}: expected SEND, whose "
+                             "stages the waterfall replays; the cycle model predicts others")
     for part in _attribute(idle(record.timelines.work, table), table).parts:
         for cause, cycles in part.waits.items():
             raise WaterfallError(f"spec/timing.yaml: '{part.doc}' ({part.start} to {part.end}) "

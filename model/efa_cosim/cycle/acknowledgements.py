@@ -12,31 +12,32 @@ from collections.abc import Callable
 
 import numpy as np
 
+from efa_cosim.cycle.costs import reported
 from efa_cosim.cycle.stages import Stages, standard
 from efa_cosim.cycle.timelines import Ints, TimelineError
+from efa_cosim.cycle.workload import Workload
 
 # The state is read one cycle after its choice. It has the outcomes that were stored before.
 STATE_READ = 1
 
 
 def build(
-    completed: Ints, may_leave: Callable[[int], bool], table: Stages
+    completed: Ints, may_leave: Callable[[int], bool], table: Stages, work: Workload
 ) -> list[tuple[int, int]]:
-    """Returns for each acknowledgement the cycle in which it leaves, and the receive completions
-    that it shows, until one shows all of them.
+    """Returns for each acknowledgement the cycle in which it leaves, and the number of packets that
+    it shows, until one shows all of them.
 
-    completed  cycles in which receive completions were written, in order; all of one peer
+    completed  cycles in which packets were complete (timelines.complete), in order; all of one peer
     may_leave  of a cycle: True if the network sends the acknowledgement at the output
     """
     out = table.latency("efa_net_tx.flit")
-    reported = table.latency("efa_cq.commit") + table.latency("efa_rx_retire.entry")
-    due_after = reported + table.latency("efa_rx_outcome.due") + 1
+    due_after = reported(table, work) + table.latency("efa_rx_outcome.due") + 1
     stored_after = due_after - 1 + STATE_READ
     came: list[int] = completed.tolist()
     built: list[tuple[int, int]] = []
-    # Completions that have made an acknowledgement due, and those in the state that is read.
+    # Packets that have made an acknowledgement due, and those in the state that is read.
     causes = stored = 0
-    # Each stage has the number of completions that its acknowledgement shows, 0 without one.
+    # Each stage has the number of packets that its acknowledgement shows, 0 without one.
     due, chosen, middle, output = False, False, 0, 0
     cycle = came[0]
     while not built or built[-1][1] < len(came):
@@ -56,8 +57,10 @@ def build(
     return built
 
 
-def shown(completed: Ints, left: Ints, table: Stages | None = None) -> Ints:
-    """Returns the number of receive completions that each acknowledgement shows; see `build`.
+def shown(
+    completed: Ints, left: Ints, work: Workload, table: Stages | None = None
+) -> Ints:
+    """Returns the number of packets that each acknowledgement shows; see `build`.
 
     left  cycles in which acknowledgements left, in order
 
@@ -71,7 +74,7 @@ def shown(completed: Ints, left: Ints, table: Stages | None = None) -> Ints:
                                 f"each of {len(completed)} packets")
         return cycle in cycles
 
-    built = np.array(build(completed, may_leave, table or standard()), np.int64)
+    built = np.array(build(completed, may_leave, table or standard(), work), np.int64)
     wrong = np.flatnonzero(left[: len(built)] != built[:, 0])
     if len(wrong):
         raise TimelineError(f"'ackout' in cycle {left[wrong[0]]}: expected an acknowledgement in "
@@ -82,5 +85,5 @@ def shown(completed: Ints, left: Ints, table: Stages | None = None) -> Ints:
 
 
 def first_of(shows: Ints, total: int) -> Ints:
-    """Returns for each completion the number of the first acknowledgement that shows it."""
+    """Returns for each packet the number of the first acknowledgement that shows it."""
     return np.searchsorted(shows, np.arange(total), side="right")

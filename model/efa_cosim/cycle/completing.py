@@ -28,7 +28,7 @@ from efa_cosim.cycle.state import (
 )  # fmt: skip
 from efa_cosim.cycle.timelines import Ints
 
-CREDITS, SEND_N, RESOLVED_N = R["credits"], R["send_n"], R["resolved_n"]
+CREDITS, SEND_N, ENDED_N = R["credits"], R["send_n"], R["ended_n"]
 JOB_N, RETIRE_N, SC_JOB, SC_PIECE = R["job_n"], R["retire_n"], R["sc_job"], R["sc_piece"]
 SCAN_1, SCAN_2, SCAN_3 = R["walk_1"], R["walk_2"], R["walk_3"]
 SCAN_END, LEFT_BEATS, ISSUED = R["scan_end"], R["left_beats"], R["issued"]
@@ -165,18 +165,42 @@ def writes(
     if kind == RECEIVE:
         at[CQE, message] = now
         if c.srd:
-            tail = r[OUTCOME_N]
-            outcome_at[tail], outcome_k[tail] = now + c.outcome, number_of[message]
-            r[OUTCOME_N] += 1
-            wake[AT_SHOW] = min(wake[AT_SHOW], outcome_at[tail] + c.due + 1)
+            _outcome(now, c, r, number_of[message], outcome_at, outcome_k, wake)
     else:
-        at[DONE, message] = now
-        at[SEEN, message] = now + c.visible
+        at[DONE, message * c.packets] = now
+        at[SEEN, message * c.packets] = now + c.visible
         if c.pushes:
             unseen[r[UNSEEN_TAIL]] = message
             r[UNSEEN_TAIL] += 1
         wake[AT_HOST] = min(wake[AT_HOST], now + c.visible)
     return now + 1
+
+
+@engine
+def _outcome(
+    now: int, c: Costs, r: Ints, k: int, outcome_at: Ints, outcome_k: Ints, wake: Ints
+) -> None:
+    """Reports that a received packet is complete."""
+    tail = r[OUTCOME_N]
+    outcome_at[tail], outcome_k[tail] = now + c.outcome, k
+    r[OUTCOME_N] += 1
+    wake[AT_SHOW] = min(wake[AT_SHOW], outcome_at[tail] + c.due + 1)
+
+
+@engine
+def _retire(
+    now: int, c: Costs, r: Ints, at: Ints, jobs: Ints, gone_at: Ints, places: Ints, wake: Ints
+) -> int:
+    """Retires the oldest job, whose data is out; returns the column of its packet."""
+    row: int = jobs[r[RETIRE_N]]
+    at[RX_DATA_DONE, row] = now - c.retire
+    gone_at[places[r[RETIRE_N]]] = now
+    r[RETIRE_N] += 1
+    r[RETIRED_AT] = now
+    wake[AT_LINK] = NOW
+    if r[JOB_N] - r[RETIRE_N] + 1 >= c.line:
+        wake[AT_VALIDATE] = NOW
+    return row
 
 
 @engine
@@ -187,7 +211,7 @@ def _finished(
     """Returns the next finished send, by its outcome or the departure of its datagram: (message,
     cycle), or (-1, cycle of the next)."""
     if c.srd:
-        if r[ACKED_N] == r[RESOLVED_N]:
+        if r[ACKED_N] == r[ENDED_N]:
             return -1, FAR
         message = incoming[r[ACKED_N]]
         due = note_due[r[ACKED_N]]
@@ -212,10 +236,16 @@ def _finished(
 @engine
 def completions(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints, jobs: Ints,
-    out_at: Ints, gone_at: Ints, places: Ints, store: Ints, store_due: Ints, wake: Ints
+    out_at: Ints, gone_at: Ints, places: Ints, store: Ints, store_due: Ints, number_of: Ints,
+    outcome_at: Ints, outcome_k: Ints, wake: Ints
 ) -> int:
-    """Passes finished sends and receives to the completion engine, round robin."""
+    """Passes finished sends and receives to the completion engine, round robin. A packet of an RDMA
+    write only has an outcome."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
+    if not c.send and receive <= now:
+        row = _retire(now, c, r, at, jobs, gone_at, places, wake)
+        _outcome(now, c, r, number_of[row], outcome_at, outcome_k, wake)
+        receive = FAR
     # The completion engine advances all stages together; an unaccepted choice stays.
     move = r[CQ2] < 0
     choice = r[CQ_HELD]
@@ -234,15 +264,7 @@ def completions(
             wake[AT_WRITES] = min(wake[AT_WRITES], max(r[CQ2_AT], r[WRITE_FREE]))
         r[CQ1] = -1
         if choice == RECEIVE:
-            message = jobs[r[RETIRE_N]]
-            at[RX_DATA_DONE, message] = now - c.retire
-            gone_at[places[r[RETIRE_N]]] = now
-            r[CQ1] = 2 * message + RECEIVE
-            r[RETIRE_N] += 1
-            r[RETIRED_AT] = now
-            wake[AT_LINK] = NOW
-            if r[JOB_N] - r[RETIRE_N] + 1 >= c.line:
-                wake[AT_VALIDATE] = NOW
+            r[CQ1] = 2 * _retire(now, c, r, at, jobs, gone_at, places, wake) + RECEIVE
         elif choice == 0:
             r[CQ1] = 2 * r[C3]
             handed = True
@@ -282,9 +304,8 @@ def completions(
         return now + 1
     if r[STORE_HEAD] < r[STORE_TAIL] and r[C3] < 0:
         later = min(later, r[STORE_AT])
-    if r[CQ_HELD] < 0:
-        if r[C3] >= 0:
-            return now + 1
-        if r[RETIRE_N] < r[JOB_N]:
-            later = min(later, out_at[r[RETIRE_N]] + c.retire)
+    if r[CQ_HELD] < 0 and r[C3] >= 0:
+        return now + 1
+    if (r[CQ_HELD] < 0 or not c.send) and r[RETIRE_N] < r[JOB_N]:
+        later = min(later, out_at[r[RETIRE_N]] + c.retire)
     return max(later, now + 1)

@@ -28,6 +28,7 @@ TRANSPORT = defs.TRANSPORT
 SCAN, SCAN_CYCLES = 2, 1 << defs.LIMITS.node_w
 ACKNOWLEDGEMENT_STAGES = 6
 OUTCOME_STAGES = 11
+SEGMENT_STAGES = 1
 FRONT = 2  # Places for packets before validation.
 
 
@@ -42,9 +43,12 @@ class Costs:
     posts: int
     per_queue: int
     total: int
+    packets: int
     srd: bool
+    send: bool
     gap: int
     flits: int
+    quantum_flits: int
     inline: bool
     # Host and fabric
     write_latency: int
@@ -96,6 +100,7 @@ class Costs:
     lines_wait: int
     gone: int
     check_next: int
+    look_up: int
     job_check: int
     jobs: int
     line: int
@@ -149,6 +154,9 @@ class Costs:
     due: int
     join: int
     tracked: int
+    popped: int
+    noted: int
+    write_packets: int
     log: bool
 
 
@@ -176,16 +184,27 @@ def sending(table: Stages, work: Workload) -> dict[str, int]:
         "pace_divides": at("efa_tx_pace.division"),
         "join": at("efa_net_rx.acknowledgement") + at("efa_srd_sender.outcome") - OUTCOME_STAGES,
         "tracked": at("efa_send_tracker.ack") - SRD_STAGES,
+        "popped": at("efa_tx_segment.next") - SEGMENT_STAGES,
+        "noted": at("efa_tx_segment.outcome") - SEGMENT_STAGES,
     }
 
 
-def receiving(table: Stages) -> dict[str, int]:
+def reported(table: Stages, work: Workload) -> int:
+    """Returns the cycles to the outcome of a packet: from its receive completion, or from the end
+    of its payload if it has none."""
+    at = table.latency
+    if work.operation == "SEND":
+        return at("efa_cq.commit") + at("efa_rx_retire.entry")
+    return at("efa_rx_retire.acknowledgement")
+
+
+def receiving(table: Stages, work: Workload) -> dict[str, int]:
     """Returns the costs of the reliable transport at the receiving device."""
     at = table.latency
     return {
         "window": at("efa_srd_receiver.packet"),
-        "outcome": at("efa_cq.commit") + at("efa_rx_retire.entry")
-        + at("efa_srd_receiver.acknowledgement") - ACKNOWLEDGEMENT_STAGES,
+        "outcome": reported(table, work) + at("efa_srd_receiver.acknowledgement")
+        - ACKNOWLEDGEMENT_STAGES,
         "due": at("efa_rx_outcome.due"),
     }  # fmt: skip
 
@@ -197,7 +216,7 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
     fixed = table.parameters
     read_descriptors = table.depth("efa_rq_fetch.read")
     look_read = at("efa_rq_fetch.read") - at("efa_queue_fifo_set.queue")
-    empty = "empty" in made.facts
+    empty, send = "empty" in made.facts, work.operation == "SEND"
     return Costs(
         queues=work.queues,
         batch=work.batch,
@@ -205,9 +224,12 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         posts=work.rounds * work.queues,
         per_queue=work.per_queue,
         total=work.total,
+        packets=work.packets,
         srd=work.kind == "SRD",
+        send=send,
         gap=work.gap,
         flits=made.flits,
+        quantum_flits=made.quantum,
         inline=work.inline,
         write_latency=work.write_latency,
         read_latency=work.read_latency,
@@ -241,7 +263,7 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         space_lines=table.depth("efa_tx_alloc.line"),
         ranges=table.depth("efa_tx_alloc.read"),
         cut_more=at("efa_tx_alloc.read") - CUT_STAGES,
-        first_cuts=len(cut(work.pieces[0])),
+        first_cuts=len(cut(work.pieces[0])) if send else len(made.reads),
         two=work.buffers == 2,
         request=at("efa_dma_rd.request"),
         tags=table.depth("efa_dma_rd.request"),
@@ -256,7 +278,8 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         lines_wait=table.depth("efa_net_rx.line"),
         gone=at("efa_net_rx.slot"),
         check_next=every("efa_rx_validate.packet"),
-        job_check=at("efa_rx_mr_check.no_buffer" if empty else "efa_rx_mr_check.job"),
+        look_up=0 if send else at("efa_rx_validate.write") - at("efa_rx_validate.packet"),
+        job_check=at("efa_rx_mr_check.job" if send and not empty else "efa_rx_mr_check.no_buffer"),
         jobs=table.depth("efa_rx_mr_check.job"),
         line=table.depth("efa_rx_scatter.job"),
         written=not empty,
@@ -304,6 +327,7 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         scan=SCAN,
         scan_every=SCAN_CYCLES,
         **sending(table, work),
-        **receiving(table),
+        **receiving(table, work),
+        write_packets=TRANSPORT.write_packets,
         log=log,
     )

@@ -48,7 +48,7 @@ from efa_cosim.cycle.state import (
     State,
     new_state,
 )
-from efa_cosim.cycle.timelines import MILESTONES, NEVER, Clocks, Ints, MessageTimelines
+from efa_cosim.cycle.timelines import MILESTONES, NEVER, ONCE, Clocks, Ints, MessageTimelines
 from efa_cosim.cycle.transmitting import transmit
 from efa_cosim.cycle.workload import Workload, store_beats
 
@@ -97,6 +97,7 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         posted,
         consumed,
         deficit,
+        items,
         sent,
         skid_in,
         check_due,
@@ -141,6 +142,11 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         sent_ticks,
         resolved_at,
         todo,
+        seg_next,
+        seg_open,
+        seg_posted,
+        pop_row,
+        pop_due,
         outcome_at,
         outcome_k,
         ack_shows,
@@ -153,7 +159,8 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
     ) = s
     # Cycle 0. A plain 0 would be a type of its own, for which numba compiles every engine twice.
     now = _first(wake)
-    while r[CQE_N] < 2 * c.total:
+    completions_n = 2 * c.total if c.send else c.total
+    while r[CQE_N] < completions_n:
         # Downstream engines first: a place freed in this cycle can be used in it. The link is
         # the exception: space in the packet stores is visible one cycle later. An engine runs
         # when its own time has come or when an engine that it depends on has acted.
@@ -168,7 +175,7 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         if wake[AT_COMPLETIONS] <= now:
             wake[AT_COMPLETIONS] = completions(
                 now, c, r, at, sent, incoming, note_due, jobs, out_at, gone_at, places, store,
-                store_due, wake
+                store_due, number_of, outcome_at, outcome_k, wake
             )
         if wake[AT_FETCH] <= now:
             wake[AT_FETCH] = fetch(
@@ -226,11 +233,12 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
             wake[AT_RESOLVE] = resolve(now, c, r, sent, sent_ticks, resolved_at, incoming,
                                        note_due, todo, outcome_k, ack_shows, ack_in_at, wake)
         if wake[AT_TRANSMIT] <= now:
-            wake[AT_TRANSMIT] = transmit(now, c, r, skid_in, check_due, pushed_at, sent_ticks, wake)
+            wake[AT_TRANSMIT] = transmit(
+                now, c, r, items, sent, number_of, skid_in, check_due, pushed_at, sent_ticks,
+                seg_next, seg_open, seg_posted, pop_row, pop_due, incoming, note_due, wake)
         if wake[AT_SCHEDULER] <= now:
             wake[AT_SCHEDULER] = scheduler(now, c, r, at, news_at, news_queue, news_count, inside,
-                                           posted, consumed, deficit, sent, skid_in, number_of,
-                                           wake)
+                                           posted, consumed, deficit, items, skid_in, wake)
         if wake[AT_HOST] <= now:
             wake[AT_HOST] = host(now, c, r, at, beats, post_at, news_at, news_queue, news_count,
                                  wake)
@@ -313,4 +321,6 @@ def _simulate(
         column -= base
         column[never] = NEVER
     columns = {name: np.asarray(column) for name, column in found.items()}
+    for name in ONCE:
+        columns[name] = np.repeat(columns[name][:: work.packets], work.packets)
     return MessageTimelines(work, columns), state, base

@@ -181,10 +181,10 @@ def _cut(now: int, c: Costs, r: Ints, pieces: int, granted: bool, wake: Ints) ->
 
 
 @engine
-def _push(r: Ints, at: Ints, unseen: Ints, responded: int, wake: Ints) -> None:
+def _push(c: Costs, r: Ints, at: Ints, unseen: Ints, responded: int, wake: Ints) -> None:
     """Makes earlier completion writes visible to the host at the latest when a read completes."""
     while r[UNSEEN_HEAD] < r[UNSEEN_TAIL]:
-        message = unseen[r[UNSEEN_HEAD]]
+        message = unseen[r[UNSEEN_HEAD]] * c.packets
         r[UNSEEN_HEAD] += 1
         if at[SEEN, message] > responded:
             at[SEEN, message] = responded
@@ -240,7 +240,7 @@ def reads(
     first = max(requested + c.read_latency + c.bus, r[READ_BUS])
     r[READ_BUS] = first + beats
     if c.pushes:
-        _push(r, at, unseen, first - c.bus, wake)
+        _push(c, r, at, unseen, first - c.bus, wake)
     end = first + beats - 1 + c.beat_back
     # The tag is free one cycle later, after the FIFO of free tags.
     tag_free[r[TAG]] = end + 1

@@ -30,6 +30,7 @@ J2_BLOCKED, J2_INDEX, J3, CHECK_FREE = R["j2_blocked"], R["j2_index"], R["j3"], 
 CHECKED_N, JOB_N, RETIRE_N, PARK_HEAD = R["checked_n"], R["job_n"], R["retire_n"], R["park_head"]
 PARK_TAIL, PARK_AT, PARK_FULL, PASS = R["park_tail"], R["park_at"], R["park_full"], R["pass"]
 PASS_LEFT, PASS_REST, SC_JOB = R["pass_left"], R["pass_rest"], R["sc_job"]
+LOOKED_UP = R["looked_up"]
 SC_PIECE, RETIRED_AT, WRITE_N = R["sc_piece"], R["retired_at"], R["write_n"]
 IN_SHOWN_N, ACK_COME_N, WINDOW_N = R["in_shown_n"], R["ack_come_n"], R["window_n"]
 OPEN, QUIET, PASSING = 0, 1, 2
@@ -194,10 +195,11 @@ def validate(
         message = arrived[r[J3]]
         n = r[CHECKED_N]
         jobs[n], job_at[n], places[n] = message, now, r[J3]
-        ring = ring_of[message]
-        moved_n[ring] += 1
-        r[MOVED], r[MOVED_AT] = ring, now + c.used
-        wake[AT_FETCH] = min(wake[AT_FETCH], r[MOVED_AT])
+        if c.send:
+            ring = ring_of[message]
+            moved_n[ring] += 1
+            r[MOVED], r[MOVED_AT] = ring, now + c.used
+            wake[AT_FETCH] = min(wake[AT_FETCH], r[MOVED_AT])
         r[CHECKED_N] += 1
         r[J3] = NONE
         changed = True
@@ -205,7 +207,11 @@ def validate(
     two = r[J2]
     two_ring = ring_of[arrived[two]] if two >= 0 else NONE
     parks = NONE
-    if two >= 0:
+    if two >= 0 and not c.send:
+        if r[J3] < 0:
+            r[J3], r[J2] = two, NONE
+            changed = True
+    elif two >= 0:
         index = r[J2_INDEX]
         seen = here[two_ring, index // c.read_descriptors]
         seen += index % c.read_descriptors // c.beat_descriptors
@@ -220,7 +226,17 @@ def validate(
             changed = True
     # A claim stalls behind an earlier claim of its own ring.
     one = r[J1]
-    if one >= 0:
+    if one >= 0 and not c.send:
+        # The look-up of region and peer begins when no packet is in front, and the packet claims
+        # nothing.
+        if r[LOOKED_UP] == FAR and two < 0:
+            r[LOOKED_UP] = now + c.look_up
+        if r[LOOKED_UP] <= now:
+            r[J2], r[J1] = one, NONE
+            changed = True
+        elif r[LOOKED_UP] < FAR:
+            later = min(later, r[LOOKED_UP])
+    elif one >= 0:
         ring = ring_of[arrived[one]]
         if r[J2] < 0 and (ring != two_ring or blocked[ring] == 1):
             r[J2], r[J2_INDEX], r[J2_BLOCKED] = one, claimed[ring], blocked[ring]
@@ -228,7 +244,7 @@ def validate(
             changed = True
     ready = r[J1] < 0 and r[CHECK_FREE] <= now
     if ready and offered >= 0:
-        r[J1] = offered
+        r[J1], r[LOOKED_UP] = offered, FAR
         r[CHECK_FREE] = now + c.check_next
         changed = True
         if r[PASS] == PASSING:

@@ -66,8 +66,8 @@ class Reads:
 
 @dataclass(frozen=True)
 class Acknowledgements:
-    """Acknowledgements in order: cycles in which each left and arrived, and the number of receive
-    completions that it shows."""
+    """Acknowledgements in order: cycles in which each left and arrived, and the number of packets
+    that it shows."""
 
     left: Ints
     came: Ints

@@ -11,8 +11,8 @@ from __future__ import annotations
 from efa_cosim.cycle import engine
 from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.pacing import pace, round_trip, timeout
+from efa_cosim.cycle.segmenting import NOTE_AT, NOTE_ROW, ends, note_free
 from efa_cosim.cycle.state import (
-    AT_COMPLETIONS,
     AT_NETWORK,
     AT_TRANSMIT,
     FAR,
@@ -125,7 +125,7 @@ def _walk(
     ticks = now + c.ticks >> c.tick_log
     seen = r[TAKEN_SEEN] if r[EVENT] == EVENT_ACK else ticks
     k = r[RECORD]
-    does = k >= 0 and now > r[PACE_UNTIL]
+    does = k >= 0 and now > r[PACE_UNTIL] and note_free(r)
     if r[WALK] == LOSS:
         if k < 0:
             # The first packet that is not resolved.
@@ -168,10 +168,12 @@ def _walk(
         trip = max(1, seen - sent_ticks[k])
         pace(now, c, r, trip)
         round_trip(c, r, trip, ticks)
-        due = now + 1 + c.tracked
-        incoming[r[RESOLVED_N]], note_due[r[RESOLVED_N]] = sent[k], due
         r[RESOLVED_N] += 1
-        wake[AT_COMPLETIONS] = min(wake[AT_COMPLETIONS], due)
+        if c.packets == 1:
+            ends(r, sent[k], incoming, note_due, now + 1 + c.tracked, wake)
+        else:
+            r[NOTE_ROW], r[NOTE_AT] = sent[k], now + 1
+            wake[AT_TRANSMIT] = min(wake[AT_TRANSMIT], now + 1)
     if k < 0 or does:
         r[RECORD] = NONE
         if found:

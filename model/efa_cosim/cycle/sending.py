@@ -49,9 +49,10 @@ def host(
         if must > 0:
             before = must - 1
             message = (before // c.batch * c.queues + queue) * c.batch + before % c.batch
-            if at[SEEN, message] == FAR:
+            seen = at[SEEN, message * c.packets]
+            if seen == FAR:
                 return FAR
-            start = max(start, at[SEEN, message])
+            start = max(start, seen)
         if c.gap > 0:
             start = max(start, post * c.gap)
         if start > now:
@@ -65,8 +66,8 @@ def host(
         r[HOST_FREE] = bell + 1
         post_at[post] = bell + c.ring
         for message in range(post * c.batch, (post + 1) * c.batch):
-            at[BELL, message] = bell
-            at[DB, message] = bell + c.ring
+            at[BELL, message * c.packets] = bell
+            at[DB, message * c.packets] = bell + c.ring
         r[HOST_POST] += 1
         if c.sq_host:
             wake[AT_ENTRIES] = min(wake[AT_ENTRIES], post_at[post] + c.call)
@@ -129,9 +130,8 @@ def scheduler(
     posted: Ints,
     consumed: Ints,
     deficit: Ints,
-    sent: Ints,
+    items: Ints,
     skid_in: Ints,
-    number_of: Ints,
     wake: Ints,
 ) -> int:
     """Reads one line a cycle; a quantum lets a queue send `quantum` flits minus its deficit.
@@ -192,12 +192,11 @@ def scheduler(
     if commit:
         message = consumed[s] // c.batch * c.queues * c.batch + s * c.batch + consumed[s] % c.batch
         n = r[ITEM_N]
-        sent[n] = message
-        at[WQE, message] = now
+        items[n] = message
+        at[WQE, message * c.packets] = now
         skid_in[n] = now
         consumed[s] += 1
         r[ITEM_N] += 1
-        number_of[message] = n
         wake[AT_TRANSMIT] = NOW
     r[D_QUEUE] = k
     if k >= 0:
@@ -206,7 +205,7 @@ def scheduler(
     r[C_QUEUE] = s if commit or deducted else -1
     if commit or deducted:
         r[C_FIRST], r[C_QUANTUM] = r[S_FIRST], r[S_QUANTUM]
-        r[C_FLITS] = 0 if deducted else c.flits
+        r[C_FLITS] = 0 if deducted else c.quantum_flits
     if move:
         ended = r[S_END] == 1 or s < 0
         r[S_DEDUCTS] = 1 if p_deducts else 0

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 LINE = 64
 HEADER = defs.PktHdr.SIZE
+RDMA_HEADERS = HEADER + defs.PktRdma.SIZE
 GRH = defs.LIMITS.grh_bytes
 # Default of the bench: 128 bytes shifted by the code of docs/boundary.md.
 REQUEST_BYTES = 512
-KNOWN = {"inline", "memory", "SRD", "UD", "written", "empty", "narrow", "wide", "stored",
-         "fetched"}  # fmt: skip
+QUANTUM_BYTES = 8192
+KNOWN = {"inline", "memory", "SRD", "UD", "SEND", "WRITE", "written", "empty", "narrow", "wide",
+         "stored", "fetched"}  # fmt: skip
 
 
 class StageError(ValueError):
@@ -35,14 +37,16 @@ class StageError(ValueError):
 
 @dataclass(frozen=True)
 class Shape:
-    """Composition of one message: number of flits, beats of each host read and of each host write;
-    `facts`: the conditions for its stages; `entry`: lines of its send WQE."""
+    """Composition of one message, or of each packet of an RDMA operation: number of flits, beats of
+    each host read and of each host write; `facts`: the conditions for its stages; `entry`: lines of
+    the send WQE; `quantum`: flits that the scheduler counts for the message."""
 
     flits: int
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     facts: frozenset[str]
     entry: int = 1
+    quantum: int = 1
 
     @property
     def counts(self) -> dict[str, int]:
@@ -63,15 +67,20 @@ def cut(length: int, request: int = REQUEST_BYTES) -> tuple[int, ...]:
 
 def shape(work: Workload) -> Shape:
     """Returns the Shape of every message of a workload; its buffers are aligned."""
-    reads = () if work.inline else tuple(b for piece in work.pieces for b in cut(piece))
+    rdma = work.operation != "SEND"
+    size = work.size // work.packets
+    pieces = (size,) if rdma else work.pieces
+    reads = () if work.inline else tuple(b for piece in pieces for b in cut(piece))
     srd = work.kind == "SRD"
     # The GRH of a datagram is a separate first write; the payload then begins at byte 40.
-    writes = cut(work.size) if srd else (1, *cut_at(GRH, work.size))
-    facts = {work.kind, "inline" if work.inline else "memory", "written" if writes else "empty",
-             "wide" if work.entry_bytes > LINE else "narrow",
+    writes = cut(size) if srd else (1, *cut_at(GRH, size))
+    facts = {work.kind, work.operation, "inline" if work.inline else "memory",
+             "written" if writes else "empty", "wide" if work.entry_bytes > LINE else "narrow",
              "fetched" if work.sq_host else "stored"}
-    return Shape(-(-(HEADER + work.size) // LINE), reads, writes, frozenset(facts),
-                 work.entry_bytes // LINE)  # fmt: skip
+    flits = -(-((RDMA_HEADERS if rdma else HEADER) + size) // LINE)
+    # The scheduler counts the flits of a send, 1 for what no send can have.
+    quantum = -(-(HEADER + work.size) // LINE) if work.size < QUANTUM_BYTES else 1
+    return Shape(flits, reads, writes, frozenset(facts), work.entry_bytes // LINE, quantum)
 
 
 def cut_at(start: int, length: int, request: int = REQUEST_BYTES) -> tuple[int, ...]:
@@ -194,7 +203,13 @@ class Stages:
         return next((one for one in same if stage.first and one.when == when), None)
 
     def way(self, work: Workload) -> list[tuple[Stage, int]]:
-        """Returns each stage of a message on an idle device, with its cycles."""
+        """Returns each stage of a message on an idle device, with its cycles.
+
+        Raises StageError for a message of several packets: they wait for each other.
+        """
+        if work.packets > 1:
+            raise StageError(f"{work}: expected one packet, found {work.packets}; simulate() of "
+                             "efa_cosim.cycle.network predicts each of them")
         made = shape(work)
         return [(stage, self.cycles(stage, work, made)) for stage in self.passed(made)]
 

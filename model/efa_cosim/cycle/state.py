@@ -262,6 +262,15 @@ REGISTERS = (
     "sets_at",
     "sent_flag",
     "timeouts",
+    "act_kind",
+    "act_row",
+    "note_row",
+    "note_at",
+    "pop_head",
+    "pop_tail",
+    "post_n",
+    "ended_n",
+    "looked_up",
     "pace_window",
     "pace_wide",
     "pace_slow",
@@ -281,7 +290,7 @@ EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queu
          "d_queue", "popped", "range_out", "fetch_ring", "moved", "j1", "j2", "j3", "sc_job",
          "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1", "srd2", "srd3", "tx", "out",
          "freed_at", "looked_at", "retired_at", "posted_packet", "record",
-         "sets_at", "limits_at", "pace_until")
+         "sets_at", "limits_at", "pace_until", "note_row")
 RING = 32
 BLOCK = 16  # Arrays per allocated block.
 R = {name: number for number, name in enumerate(REGISTERS)}
@@ -290,8 +299,10 @@ R = {name: number for number, name in enumerate(REGISTERS)}
 class State(NamedTuple):
     """Registers and arrays, all numpy int64.
 
-    at        ROWS x messages: the resulting table
-    sent      messages in the order of the scheduler; arrived: in the order of arrival
+    at        ROWS x packets: the resulting table. A packet's column is message * packets of a
+              message + number of the packet; what a message has once is in that of its first packet
+    items     messages in the order of the scheduler
+    sent      columns of packets in the order of their posts; arrived: in the order of arrival
     """
 
     r: Ints
@@ -314,6 +325,7 @@ class State(NamedTuple):
     posted: Ints
     consumed: Ints
     deficit: Ints
+    items: Ints
     sent: Ints
     skid_in: Ints
     check_due: Ints
@@ -360,14 +372,21 @@ class State(NamedTuple):
     incoming: Ints
     store: Ints
     store_due: Ints
-    # Reliable transport, packets by their number in the order of the scheduler: its number of each
-    # message; cycle in which it joined the list of the peer, tick of its transmission, cycle in
+    # Reliable transport, packets by their number in the order of their posts: its number of each
+    # column; cycle in which it joined the list of the peer, tick of its transmission, cycle in
     # which it was resolved; marks of those of a walk
     number_of: Ints
     pushed_at: Ints
     sent_ticks: Ints
     resolved_at: Ints
     todo: Ints
+    # Segmenter, by message: packets posted, packets without an outcome, whether one is posted and
+    # not sent; columns of packets that were sent, and the cycle in which the segmenter knows
+    seg_next: Ints
+    seg_open: Ints
+    seg_posted: Ints
+    pop_row: Ints
+    pop_due: Ints
     # Outcomes at the receiver in order: cycle and packet; received acknowledgements: outcomes that
     # they show, cycle; cycles of the completions in `incoming`; packets behind the receive window
     outcome_at: Ints
@@ -388,6 +407,7 @@ class State(NamedTuple):
 def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
     """The state before the first cycle."""
     n, q = costs.total, costs.queues
+    p = n * costs.packets
     most = np.full
 
     # Arrays are parts of a few large blocks: with small pages, a page costs as much as a message.
@@ -396,14 +416,14 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
     def zeros(size: int) -> Ints:
         nonlocal block
         if size > len(block):
-            block = np.zeros(max(size, BLOCK * n), np.int64)
+            block = np.zeros(max(size, BLOCK * p), np.int64)
         found, block = block[:size], block[size:]
         return found
 
     here = most((q, -(-costs.per_queue // costs.read_descriptors)), FAR, np.int64)
     first = min(costs.descriptors, costs.per_queue)
     here[:, : -(-first // costs.read_descriptors)] = 0
-    reads = n * (len(made.reads) + costs.sq_host) + here.size
+    reads = p * len(made.reads) + n * costs.sq_host + here.size
     registers = zeros(len(REGISTERS))
     for name in EMPTY:
         registers[R[name]] = -1
@@ -416,7 +436,7 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
     registers[R["credits"]] = costs.contexts if costs.srd else FAR
     return State(
         r=registers,
-        at=most((len(ROWS), n), FAR, np.int64),
+        at=most((len(ROWS), p), FAR, np.int64),
         beats=np.ascontiguousarray(beats, np.int64),
         post_at=zeros(costs.posts),
         news_at=zeros(n), news_queue=zeros(n), news_count=zeros(n),
@@ -428,10 +448,11 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         inside=zeros(q),
         posted=zeros(q),
         consumed=zeros(q),
-        sent=zeros(n),
+        items=zeros(n),
+        sent=zeros(p),
         skid_in=zeros(n),
-        check_due=zeros(n),
-        listed_at=zeros(n), left_at=zeros(n),
+        check_due=zeros(p),
+        listed_at=zeros(p), left_at=zeros(p),
         tag_free=zeros(costs.tags),
         claimed=zeros(q),
         requested=most(q, first, np.int64),
@@ -443,32 +464,34 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         req_block=zeros(here.size + 1),
         req_at=zeros(here.size + 1),
         req_end=zeros(here.size + 1),
-        link_msg=zeros(2 * n),
-        link_ack=zeros(2 * n),
-        link_due=zeros(2 * n),
-        arrived=zeros(n),
-        gone_at=zeros(n),
-        ring_of=(np.arange(n) // costs.batch + 1) % q,
+        link_msg=zeros(2 * p),
+        link_ack=zeros(2 * p),
+        link_due=zeros(2 * p),
+        arrived=zeros(p),
+        gone_at=zeros(p),
+        ring_of=(np.arange(p) // costs.packets // costs.batch + 1) % q,
         front_due=zeros(2),
-        jobs=zeros(n),
-        job_at=zeros(n),
-        places=zeros(n),
-        out_at=zeros(n),
+        jobs=zeros(p),
+        job_at=zeros(p),
+        places=zeros(p),
+        out_at=zeros(p),
         parked=zeros(costs.parked_places), park_due=zeros(costs.parked_places), blocked=zeros(q),
         issued_at=zeros(RING), taken_at=zeros(RING),
-        incoming=zeros(n),
+        incoming=zeros(p),
         store=zeros(n),
         store_due=zeros(n),
-        number_of=zeros(n),
-        pushed_at=most(n + 1, FAR, np.int64),
-        sent_ticks=zeros(n),
-        resolved_at=most(n + 1, FAR, np.int64),
-        todo=zeros(n + 1),
-        outcome_at=zeros(n), outcome_k=zeros(n),
-        ack_shows=zeros(n), ack_in_at=zeros(n),
-        note_due=zeros(n),
+        number_of=zeros(p),
+        pushed_at=most(p + 1, FAR, np.int64),
+        sent_ticks=zeros(p),
+        resolved_at=most(p + 1, FAR, np.int64),
+        todo=zeros(p + 1),
+        seg_next=zeros(n), seg_open=zeros(n), seg_posted=zeros(n),
+        pop_row=zeros(p), pop_due=zeros(p),
+        outcome_at=zeros(p), outcome_k=zeros(p),
+        ack_shows=zeros(p), ack_in_at=zeros(p),
+        note_due=zeros(p),
         window_due=zeros(2),
         unseen=zeros(n if costs.pushes else 1),
         read_log=np.zeros((reads if costs.log else 1, 4), np.int64),
-        beat_log=zeros(n * sum(made.writes) if costs.log else 1),
+        beat_log=zeros(p * sum(made.writes) if costs.log else 1),
     )

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the timelines of all messages of a run as one table: a row per message, a column per
+"""Holds the timelines of all messages of a run as one table: a row per packet, a column per
 milestone.
+
+A message has one packet, unless it is an RDMA operation of more. Its rows follow each other, and
+all of them show the milestones of the message.
 
 Milestones are events of the ev_* ports (spec/events.yaml), assigned by queue and order: each queue
 of a workload sends to one neighbour, and all events of a queue keep their order. The cycle model
@@ -9,7 +12,7 @@ produces the same table, so consumers do not depend on the source.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -44,7 +47,11 @@ MILESTONES = (
     "ack",
     "done",
 )
+# Milestones of a message, not of a packet.
+ONCE = ("bell", "db", "wqe", "done")
 NEVER = -1
+# Message numbers of a send queue, as in events.
+NUMBERS = 1 << 16
 PAYLOAD_CLIENT = 2
 SEND, RECEIVE = 1, 2
 
@@ -67,9 +74,9 @@ class Clocks:
 
 
 class MessageTimelines:
-    """Milestones in cycles, NEVER where a message does not pass a milestone.
+    """Milestones in cycles, NEVER where a packet does not pass a milestone.
 
-    table[name] is an array in the order of the host's program.
+    table[name] is an array of all packets, by message in the order of the host's program.
     """
 
     def __init__(self, work: Workload, table: dict[str, Ints]) -> None:
@@ -78,17 +85,22 @@ class MessageTimelines:
     def __getitem__(self, name: str) -> Ints:
         return self.table[name]
 
+    def last(self, name: str) -> Ints:
+        """Returns a milestone of the last packet of each message."""
+        packets = self.work.packets
+        return self[name][packets - 1 :: packets]
+
     @property
     def end(self) -> Ints:
         """Returns the cycle of the last milestone of each message: the send completion, or the
         receive completion if later (datagrams)."""
-        return np.maximum(self["done"], self["cqe"])
+        return np.maximum(self.last("done"), self.last("cqe"))
 
     @property
     def latency(self) -> Ints:
         """Returns the cycles from the validated doorbell to the send completion (SRD) or the
         receive completion (UD)."""
-        return (self["done"] if self.work.kind == "SRD" else self["cqe"]) - self["db"]
+        return self.last("done" if self.work.kind == "SRD" else "cqe") - self.last("db")
 
 
 def order(work: Workload) -> tuple[Ints, Ints]:
@@ -108,39 +120,61 @@ def from_events(
 ) -> MessageTimelines:
     """Returns the MessageTimelines of an RTL run from events, cycles of the doorbell stores, index
     and number of each queue pair. Raises TimelineError."""
+    packets, send = work.packets, work.operation == "SEND"
+    if packets > 1 and work.per_queue > NUMBERS:
+        raise TimelineError(f"{work.per_queue} messages of {packets} packets in a queue: expected "
+                            f"at most {NUMBERS}, whose numbers tell their packets apart")
     queue, place = order(work)
+    # Rows of the packets of each queue, by message.
+    rows = [((np.flatnonzero(queue == q)[np.argsort(place[queue == q], kind="stable")] * packets)[
+        :, None] + np.arange(packets)).ravel() for q in range(work.queues)]
     srd = work.kind == "SRD"
-    data = int(defs.PktOpcode.SRD_SEND if srd else defs.PktOpcode.UD_SEND)
     peer = np.roll(np.arange(work.queues), -1)
-    table = {name: np.full(work.total, NEVER, np.int64) for name in MILESTONES}
+    table = {name: np.full(work.total * packets, NEVER, np.int64) for name in MILESTONES}
 
     def fill(
-        name: str, found: NDArray[Any], which: str, key: str, keys: Sequence[int] | Ints
+        name: str, found: NDArray[Any], which: str, key: str, keys: Sequence[int] | Ints,
+        once: bool = False, numbered: bool = False, arrived: bool = False,
     ) -> None:
-        """Fills a column with events in order per queue; keys[q] identifies queue q."""
+        """Fills a column with events in order per queue; keys[q] identifies queue q.
+
+        once: one event per message; numbered: the events have the number of their message; arrived:
+        the events are in the order in which the packets were sent
+        """
         shown = field(found, which, key) if len(found) else np.zeros(0)
         for q in range(work.queues):
-            mine = found["cycle"][shown == keys[q]].astype(np.int64)
-            rows = queue == q
-            if len(mine) != work.per_queue:
-                raise TimelineError(
-                    f"queue {q}: {len(mine)} events '{name}', expected {work.per_queue}, one per "
-                    "message"
-                )
-            table[name][rows] = mine[place[rows]]
+            own = found[shown == keys[q]]
+            wanted = work.per_queue * (1 if once else packets)
+            if len(own) != wanted:
+                raise TimelineError(f"queue {q}: {len(own)} events '{name}', expected {wanted}, "
+                                    f"one per {'packet' if wanted > work.per_queue else 'message'}")
+            mine, goal = own["cycle"].astype(np.int64), rows[q]
+            if packets > 1 and once:
+                mine = np.repeat(mine, packets)
+            elif packets > 1 and numbered:
+                mine = mine[np.argsort(field(own, which, "msg"), kind="stable")]
+            elif packets > 1 and arrived:
+                goal = goal[np.argsort(table["tx_first"][goal], kind="stable")]
+            table[name][goal] = mine
 
     index = np.asarray(indices)
-    for name in ("wqe", "check", "tx_first", "tx_last"):
-        fill(name, of_kind(events, name), name, "qpn", index)
+    fill("wqe", of_kind(events, "wqe"), "wqe", "qpn", index, once=True)
+    for name in ("check", "tx_first", "tx_last"):
+        fill(name, of_kind(events, name), name, "qpn", index, numbered=True)
     for name in ("rx_first", "rx_last"):
-        fill(name, where(events, name, opcode=data), name, "src_qpn", numbers)
-    fill("rx_validated", of_kind(events, "rx_validated"), "rx_validated", "qpn", index[peer])
-    fill("rx_data_done", of_kind(events, "rx_data_done"), "rx_data_done", "qpn", index[peer])
-    fill("cqe", where(events, "cqe", q_type=RECEIVE), "cqe", "qpn", index[peer])
-    fill("done", where(events, "cqe", q_type=SEND), "cqe", "qpn", index)
+        fill(name, where(events, name, opcode=_opcode(work)), name, "src_qpn", numbers,
+             arrived=True)
+    for name in ("rx_validated", "rx_data_done"):
+        fill(name, of_kind(events, name), name, "qpn", index[peer], arrived=True)
+    if send:
+        fill("cqe", where(events, "cqe", q_type=RECEIVE), "cqe", "qpn", index[peer])
+    elif len(where(events, "cqe", q_type=RECEIVE)):
+        raise TimelineError(f"a receive completion in a run with operation {work.operation}: "
+                            "expected none")
+    fill("done", where(events, "cqe", q_type=SEND), "cqe", "qpn", index, once=True)
     if srd:
-        _first_acknowledgements(table, events)
-    post = np.arange(work.total) // work.batch
+        _first_acknowledgements(table, events, work)
+    post = np.arange(work.total * packets) // packets // work.batch
     rings = where(events, "db", kind=0)
     if len(rings) != work.rounds * work.queues or len(timestamps) != len(rings):
         raise TimelineError(
@@ -157,8 +191,20 @@ def from_events(
     return MessageTimelines(work, table)
 
 
-def _first_acknowledgements(table: dict[str, Ints], events: NDArray[Any]) -> None:
-    """Assigns to each message the first acknowledgement that shows it."""
+def _opcode(work: Workload) -> int:
+    if work.operation == "SEND":
+        return int(defs.PktOpcode.SRD_SEND if work.kind == "SRD" else defs.PktOpcode.UD_SEND)
+    return int(defs.PktOpcode.RDMA_WRITE)
+
+
+def complete(table: Mapping[str, Ints], work: Workload) -> Ints:
+    """Returns the last milestone of each packet at the receiver: its receive completion or, without
+    one, the end of its payload."""
+    return table["cqe" if work.operation == "SEND" else "rx_data_done"]
+
+
+def _first_acknowledgements(table: dict[str, Ints], events: NDArray[Any], work: Workload) -> None:
+    """Assigns to each packet the first acknowledgement that shows it."""
     from efa_cosim.cycle.acknowledgements import first_of, shown
 
     left = of_kind(events, "ackout")["cycle"].astype(np.int64)
@@ -166,21 +212,22 @@ def _first_acknowledgements(table: dict[str, Ints], events: NDArray[Any]) -> Non
     if len(acks) != len(left):
         raise TimelineError(f"{len(left)} events 'ackout', {len(acks)} acknowledgements arrived: "
                             "expected equal numbers")
-    by_cqe = np.argsort(table["cqe"], kind="stable")
-    first = first_of(shown(table["cqe"][by_cqe], left), len(by_cqe))
-    table["ackout"][by_cqe] = left[first]
-    table["ack"][by_cqe] = acks["cycle"].astype(np.int64)[first]
+    completed = complete(table, work)
+    in_order = np.argsort(completed, kind="stable")
+    first = first_of(shown(completed[in_order], left, work), len(in_order))
+    table["ackout"][in_order] = left[first]
+    table["ack"][in_order] = acks["cycle"].astype(np.int64)[first]
 
 
 def _reads(table: dict[str, Ints], events: NDArray[Any]) -> None:
-    """Assigns payload reads to messages in the order of their checks, equally many to each."""
+    """Assigns payload reads to packets in the order of their checks, equally many to each."""
     requested = where(events, "rd", client=PAYLOAD_CLIENT)
     responded = where(events, "rd_cpl", client=PAYLOAD_CLIENT)
     total = len(table["check"])
     if len(requested) != len(responded) or len(requested) % total:
         raise TimelineError(
             f"{len(requested)} payload read requests, {len(responded)} completions, "
-            f"{total} messages: expected equally many per message"
+            f"{total} packets: expected equally many per packet"
         )
     each = len(requested) // total
     # The n-th use of a tag is completed by its n-th completion.

@@ -2,13 +2,22 @@
 """Executes the reliable transport between scheduler and checks: efa_tx_route, efa_tx_space,
 efa_tx_recall (see sending.py). Datagrams only pass it.
 
-All packets go to one peer and keep their order, so the stages hold consecutive numbers of packets.
+All packets go to one peer and keep the order of their posts, so the stages hold consecutive numbers
+of packets.
 """
 
 from __future__ import annotations
 
 from efa_cosim.cycle import engine
 from efa_cosim.cycle.costs import Costs
+from efa_cosim.cycle.segmenting import (
+    ACT_KIND,
+    RESTS,
+    begins_message,
+    leaves,
+    next_event,
+    segment,
+)
 from efa_cosim.cycle.state import AT_CHECKS, AT_RESOLVE, AT_SCHEDULER, FAR, NOW, R
 from efa_cosim.cycle.timelines import Ints
 
@@ -20,7 +29,7 @@ SENT_N, QUEUED, RECALL_1, RECALL_2 = R["sent_n"], R["queued"], R["recall_1"], R[
 RECALLED, LOOKED, LIMITS_AT = R["recalled"], R["looked"], R["limits_at"]
 OLDEST, SETTLED, WINDOW = R["show_oldest"], R["show_settled"], R["show_window"]
 OLDEST_0, SETTLED_0, WINDOW_0 = R["old_oldest"], R["old_settled"], R["old_window"]
-SENT_FLAG, ARMED = R["sent_flag"], R["armed"]
+SENT_FLAG, ARMED, POST_N = R["sent_flag"], R["armed"], R["post_n"]
 NONE = -1
 TURN, DIRECT = 1, 2  # Kinds of decisions: of the first packet of the list, of one just posted.
 # A packet that joins the list is found this much later.
@@ -72,12 +81,25 @@ def _stands(r: Ints) -> bool:
 
 @engine
 def transmit(
-    now: int, c: Costs, r: Ints, skid_in: Ints, check_due: Ints, pushed_at: Ints, sent_ticks: Ints,
-    wake: Ints
+    now: int, c: Costs, r: Ints, items: Ints, sent: Ints, number_of: Ints, skid_in: Ints,
+    check_due: Ints, pushed_at: Ints, sent_ticks: Ints, seg_next: Ints, seg_open: Ints,
+    seg_posted: Ints, pop_row: Ints, pop_due: Ints, incoming: Ints, note_due: Ints, wake: Ints
 ) -> int:
     """Gives packets to the checks: at once if none waits and the limits permit it, else through the
     list of the peer and efa_tx_recall. The limits are those of the cycle before."""
     offered = _offered(now, c, r, skid_in) == now
+    several = c.packets > 1
+    row = NONE  # The column of the packet that is posted in this cycle.
+    if several:
+        offered = offered and r[ACT_KIND] == RESTS
+        row = segment(now, c, r, seg_next, seg_open, seg_posted, pop_row, pop_due, incoming,
+                      note_due, wake)
+    if offered and c.srd:
+        message = items[r[ROUTED_N]]
+        row = message * c.packets
+        if several:
+            begins_message(message, seg_next, seg_open, seg_posted)
+    posts = row >= 0
     moves = r[CHECK_STUCK] == 0
     output_free = r[RECALLED] == 0 or moves
     if r[RECALLED] == 1 and moves:
@@ -86,6 +108,8 @@ def transmit(
         if output_free:
             r[RECALLED] = 1 if offered else 0
             if offered:
+                sent[r[ROUTED_N]] = items[r[ROUTED_N]]
+                number_of[items[r[ROUTED_N]]] = r[ROUTED_N]
                 _leaves_skid(now, r, wake)
         if r[RECALLED] == 1:
             return now + 1 if moves else FAR
@@ -101,7 +125,9 @@ def transmit(
     direct = begins and kind == DIRECT
     # efa_tx_recall.
     none_waits = r[RECALL_1] == 0 and r[RECALL_2] == 0
-    at_once = direct and level == 0 and r[LOOKED] == 1 and none_waits and r[RECALLED] == 0
+    # efa_tx_recall has the WQE of a message that was posted in the cycle before.
+    fresh_wqe = direct and (not several or sent[k] % c.packets == 0)
+    at_once = fresh_wqe and level == 0 and r[LOOKED] == 1 and none_waits and r[RECALLED] == 0
     second_free = r[RECALL_2] == 0 or output_free
     first_free = r[RECALL_1] == 0 or second_free
     if output_free:
@@ -122,6 +148,8 @@ def transmit(
         sent_ticks[k] = now + c.ticks >> c.tick_log
         r[SENT_N] += 1
         r[SENT_FLAG] = 1
+        if several:
+            leaves(now, c, r, sent[k], pop_row, pop_due)
         if r[ARMED] == 0:
             wake[AT_RESOLVE] = min(wake[AT_RESOLVE], next_scan(now, c))
     # Turns of the peer.
@@ -134,7 +162,7 @@ def transmit(
     r[TURN_2] = 0
     if r[TURN_1] == 1 and space:
         r[TURN_2] = TURN
-    elif offered and r[TURN_1] == 0 and space:
+    elif posts and r[TURN_1] == 0 and space:
         r[TURN_2] = DIRECT
     r[WOKEN_2] = first_woken
     r[WOKEN_1] = first_woken if stays else cause
@@ -150,10 +178,15 @@ def transmit(
         r[TURNS] = 1
     r[LOOKED] = 1 if none_waits else 0
     r[POSTED] = NONE
+    if posts:
+        r[POSTED] = r[POST_N]
+        sent[r[POST_N]], number_of[row] = row, r[POST_N]
+        r[POST_N] += 1
     if offered:
-        r[POSTED] = r[ROUTED_N]
         _leaves_skid(now, r, wake)
     later = _offered(now + 1, c, r, skid_in)
+    if several:
+        later = min(later, next_event(now, r, pop_due))
     if not moves and _stands(r):
         return later
     if (r[POSTED] >= 0 or r[TURN_1] == 1 or r[TURN_2] > 0 or r[TURNS] == 1

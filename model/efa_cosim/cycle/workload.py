@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Defines the host's behaviour: the workload that RTL and cycle model both run.
 
-A ring of queue pairs on one device: queue q sends to queue q + 1, and every message passes the
-network port and the fabric. One CPU serves the queues in turn, with one doorbell per `batch` WQEs.
-A queue with `depth` outstanding messages waits for the completion that frees a slot. All receives
-are posted before the first send.
+A ring of queue pairs on one device: queue q sends to queue q + 1, or writes into its memory, and
+every message passes the network port and the fabric. One CPU serves the queues in turn, with one
+doorbell per `batch` WQEs. A queue with `depth` outstanding messages waits for the completion that
+frees a slot. All receives are posted before the first send; a WRITE needs none.
 """
 
 from __future__ import annotations
@@ -24,8 +24,14 @@ INLINE = {64: defs.LIMITS.inline_64, 128: defs.LIMITS.inline_128}
 STORED_BYTES = 1024  # Maximum bytes of WQEs per doorbell.
 SAMPLED_POSTS = 512
 KINDS = ("SRD", "UD")
+OPERATIONS = ("SEND", "WRITE")
+# Payload bytes of a packet of an RDMA operation, with the MTU of the profile `default`.
+PACKET_BYTES = 4096
+# Maximum bytes of a message. An RDMA operation has at most as many packets as the initial
+# congestion window.
+MOST_BYTES = {"SEND": 4096, "WRITE": defs.TRANSPORT.cwnd_initial * PACKET_BYTES}
 LIMITS = {
-    "size": (0, 4096), "queues": (1, 64), "depth": (1, 1024), "batch": (1, 16),
+    "size": (0, max(MOST_BYTES.values())), "queues": (1, 64), "depth": (1, 1024), "batch": (1, 16),
     "messages": (1, 1 << 24), "read_latency": (1, 100_000), "write_latency": (1, 100_000),
     "net_latency": (1, 100_000), "buffers": (1, 2), "gap": (0, 1 << 20), "seed": (0, (1 << 31) - 1),
     "cq_batch": (0, 1024), "sq_host": (0, 1),
@@ -40,6 +46,8 @@ class WorkloadError(ValueError):
 class Workload:
     """One point: sizes in bytes, times in cycles.
 
+    operation  SEND; WRITE: RDMA write without immediate, of one packet or of whole packets of
+              PACKET_BYTES
     depth     maximum number of outstanding messages of a queue
     batch     WQEs per doorbell, at most depth
     messages  of all queues together; rounded down to whole rounds of all queues
@@ -69,6 +77,7 @@ class Workload:
     entry_bytes: int = 64
     cq_batch: int = 0
     sq_host: int = 0
+    operation: str = "SEND"
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -84,6 +93,7 @@ class Workload:
         if isinstance(self.batch, int) and self.batch * self.entry_bytes > STORED_BYTES:
             raise WorkloadError(f"batch {self.batch} with entry_bytes {self.entry_bytes}: expected "
                                 f"at most {STORED_BYTES // self.entry_bytes}")
+        self._check_operation()
         if self.buffers == 2 and self.size <= 2 * FLIT_BYTES:
             raise WorkloadError(f"buffers 2 with size {self.size}: expected at least "
                                 f"{2 * FLIT_BYTES + 1} bytes")
@@ -95,6 +105,23 @@ class Workload:
                 f"messages {self.messages}: expected at least one doorbell for each queue, "
                 f"{self.queues * self.batch}"
             )
+
+    def _check_operation(self) -> None:
+        if self.operation not in OPERATIONS:
+            raise WorkloadError(f"operation {self.operation!r}: expected one of "
+                                f"{', '.join(OPERATIONS)}")
+        if self.size > MOST_BYTES[self.operation]:
+            raise WorkloadError(f"size {self.size} with operation {self.operation}: expected at "
+                                f"most {MOST_BYTES[self.operation]}")
+        if self.operation == "SEND":
+            return
+        if self.kind != "SRD" or self.buffers != 1:
+            raise WorkloadError(f"operation {self.operation} with kind {self.kind} and buffers "
+                                f"{self.buffers}: expected kind SRD and one buffer")
+        if self.size > PACKET_BYTES and self.size % PACKET_BYTES:
+            raise WorkloadError(f"size {self.size} with operation {self.operation}: expected at "
+                                f"most {PACKET_BYTES}, or a multiple of it: all packets of a "
+                                "workload have the same length")
 
     @property
     def rounds(self) -> int:
@@ -120,8 +147,16 @@ class Workload:
         return (first, self.size - first)
 
     @property
+    def packets(self) -> int:
+        """Returns the number of packets of a message."""
+        return max(1, self.size // PACKET_BYTES)
+
+    @property
     def inline(self) -> bool:
-        """Returns True if the payload is inline in the send WQE."""
+        """Returns True if no payload is read from host memory: it is inline in the send WQE, or the
+        message is empty."""
+        if self.operation != "SEND" and self.entry_bytes == min(INLINE):
+            return self.size == 0
         return self.size <= INLINE[self.entry_bytes]
 
     def as_dict(self) -> dict[str, Any]:
@@ -132,7 +167,8 @@ class Workload:
         """Returns the values as the configuration of a Measurement (efa_cosim.measure.record)."""
         names = ("kind", "size", "queues", "depth", "batch", "sq_host", "seed")
         renamed = {"host_read_latency": self.read_latency, "store_buffer": self.policy}
-        own = ("buffers", "write_latency", "net_latency", "gap", "entry_bytes", "cq_batch")
+        own = ("operation", "buffers", "write_latency", "net_latency", "gap", "entry_bytes",
+               "cq_batch")
         return {**{name: getattr(self, name) for name in names}, **renamed,
                 "configuration": {name: getattr(self, name) for name in own}}
 

@@ -358,6 +358,12 @@ class QueuePair:
             piece["buf_addr_lo"], piece["buf_addr_hi"] = addr & 0xFFFF_FFFF, addr >> np.uint64(32)
         return wqes
 
+    def writes(self, count: int, request: RdmaWr) -> NDArray[Any]:
+        """Returns an array of WQEs for `count` equal RDMA WRITEs; raises VerbsError for a wrong
+        argument."""
+        entry = self._rdma_entry(_Op.RDMA_WRITE, request)
+        return np.frombuffer(entry * count, self.wqe.DTYPE).copy()
+
     def post_send_many(self, wr_ids: Sequence[int] | NDArray[Any], **values: Any) -> None:
         """Posts one SEND per wr_id; values are those of sends(). Raises VerbsError as post_send
         does."""
