@@ -11,7 +11,7 @@ import pytest
 from efa_cosim.cycle.compare import compare, parting, within
 from efa_cosim.cycle.network import Retransmission, simulate
 from efa_cosim.cycle.stages import ROOT, StageError, Stages, cut, cut_at
-from efa_cosim.cycle.timelines import MILESTONES, MessageTimelines
+from efa_cosim.cycle.timelines import MILESTONES, NEVER, MessageTimelines
 from efa_cosim.cycle.workload import Workload, WorkloadError, consumer_index, store_beats
 from efa_cosim.host.wc import POLICIES
 from efa_cosim.layouts import defs
@@ -48,12 +48,29 @@ def test_an_idle_device_does_what_the_stages_define(kind, size):
     assert idle(work) == expected
 
 
+@pytest.mark.parametrize("operation", ["WRITE", "WRITE_IMM"])
 @pytest.mark.parametrize("size", SIZES)
-def test_an_rdma_write_has_no_receive_completion_and_the_defined_stages(size):
-    work = Workload(operation="WRITE", size=size, messages=2, read_latency=200, net_latency=30)
+def test_an_rdma_write_has_the_defined_stages(operation, size):
+    work = Workload(operation=operation, size=size, messages=2, read_latency=200, net_latency=30)
     expected = Stages().moments(work)
     expected.pop("seen")
-    assert idle(work) == expected and "cqe" not in expected
+    assert idle(work) == expected and ("cqe" in expected) == (operation == "WRITE_IMM")
+
+
+def test_the_packet_with_the_immediate_waits_for_the_outcomes_of_the_others():
+    plain, last = (simulate(Workload(operation=operation, size=16384, messages=2))
+                   for operation in ("WRITE", "WRITE_IMM"))  # fmt: skip
+    assert (plain["check"][:3] == last["check"][:3]).all()
+    assert last["check"][3] > last["ack"][:3].max() and plain["check"][3] < plain["ack"][0]
+    assert (last["cqe"][:3] == NEVER).all() and last["cqe"][3] > last["rx_data_done"][3]
+
+
+def test_packets_with_immediate_wait_for_descriptors_and_keep_their_order():
+    work = Workload(operation="WRITE_IMM", size=0, depth=512, batch=16, read_latency=1000,
+                    messages=256)  # fmt: skip
+    timelines = simulate(work)
+    waits = timelines["rx_validated"] - timelines["rx_last"]
+    assert waits.max() > 500 and (np.diff(timelines["cqe"]) > 0).all()
 
 
 def test_the_packets_of_a_long_write_follow_each_other():
@@ -87,7 +104,7 @@ def test_a_wqe_of_128_bytes_does_what_the_stages_define(size):
 def test_every_stage_of_the_way_follows_its_module(tmp_path):
     plain = Stages()
     for (kind, operation), size in itertools.product(
-            (("SRD", "SEND"), ("UD", "SEND"), ("SRD", "WRITE")), (8, 64)):
+            (("SRD", "SEND"), ("UD", "SEND"), ("SRD", "WRITE"), ("SRD", "WRITE_IMM")), (8, 64)):
         work = Workload(kind=kind, operation=operation, size=size, messages=2)
         for stage, _ in plain.way(work):
             modules = [path for path in stage.cost if path not in plain.parameters]

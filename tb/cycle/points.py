@@ -52,9 +52,10 @@ def fixed() -> list[Workload]:
                   (32, 64, 512, 4096), ((1, 1, 1), (2, 4, 1), (8, 16, 4), (8, 64, 16)))]
     found += [sized(size=size, queues=8, depth=32, batch=8, entry_bytes=128, sq_host=1)
               for size in (32, 80, 512)]
-    found += [sized(size=size, operation="WRITE", queues=queues, depth=depth, batch=batch)
-              for size, (queues, depth, batch) in itertools.product(
-                  (64, 4096, 16384), ((1, 1, 1), (2, 4, 1), (8, 16, 4), (8, 64, 16)))]
+    found += [sized(size=size, operation=operation, queues=queues, depth=depth, batch=batch)
+              for operation, size, (queues, depth, batch) in itertools.product(
+                  ("WRITE", "WRITE_IMM"), (64, 4096, 16384),
+                  ((1, 1, 1), (2, 4, 1), (8, 16, 4), (8, 64, 16)))]
     found += [opened(size, latency, load) for size, latency, load in itertools.product(
         (32, 64, 1024), READ_LATENCIES, LOADS)]
     return found

@@ -28,6 +28,9 @@ WRITES += [Workload(size=size, operation="WRITE", entry_bytes=128, messages=4)
            for size in (0, 64, 80, 81, 8192)]  # fmt: skip
 WRITES += [Workload(size=size, operation="WRITE", messages=4, read_latency=333, write_latency=71,
                     net_latency=99) for size in (64, 65536)]
+# The last packet, with the immediate, follows the outcomes of all others and completes a receive.
+WRITES += [Workload(size=size, operation="WRITE_IMM", messages=4)
+           for size in (0, 64, 4096, 8192, 65536)]  # fmt: skip
 LOADED = [
     Workload(size=32, depth=64, batch=16, messages=1024),
     Workload(size=64, queues=8, depth=64, batch=16, messages=2048),
@@ -54,6 +57,10 @@ LOADED_WRITES = [
     Workload(size=8192, operation="WRITE", queues=4, depth=8, batch=2, messages=128),
     Workload(size=65536, operation="WRITE", queues=4, depth=4, messages=32),
     Workload(size=64, operation="WRITE", queues=8, depth=16, batch=4, gap=40, messages=512),
+    Workload(size=64, operation="WRITE_IMM", queues=8, depth=64, batch=16, messages=1024),
+    Workload(size=8192, operation="WRITE_IMM", queues=4, depth=8, batch=2, messages=128),
+    # Packets before their receive descriptors.
+    Workload(size=0, operation="WRITE_IMM", depth=512, batch=16, read_latency=1000, messages=256),
 ]
 
 

@@ -89,11 +89,12 @@ class End:
         self.qp.sq = EndlessIds(self.qp.sq.depth)  # type: ignore[assignment]
 
     def receive(self, work: Workload) -> None:
-        """Posts all receives; all of them use the same buffer. An RDMA write needs none."""
-        if work.operation != "SEND":
-            return
-        self.qp.post_recv_many(np.arange(work.per_queue), self.buffer.addr + RECEIVE_SPACE,
-                               self.skip + work.size, self.buffer.l_key)
+        """Posts all receives; all of them use the same buffer. An RDMA write with immediate writes
+        nothing to it, one without needs no receive."""
+        if work.receives:
+            length = self.skip + work.size if work.operation == "SEND" else 1
+            self.qp.post_recv_many(np.arange(work.per_queue), self.buffer.addr + RECEIVE_SPACE,
+                                   length, self.buffer.l_key)
 
     def pieces(self, work: Workload) -> list[tuple[int, int, int]]:
         """Returns the buffers of a message, back to back."""
@@ -110,7 +111,7 @@ class End:
                 "inline": inline}
             return self.qp.sends(work.batch, ah, peer.qp.number, QKEY, **how)
         request = RdmaWr(ah, peer.qp.number, QKEY, peer.buffer.addr + RECEIVE_SPACE,
-                         peer.buffer.r_key)
+                         peer.buffer.r_key, imm=1 if work.operation == "WRITE_IMM" else None)
         # A WQE of 64 bytes has no inline bytes of a write. An empty write has no buffer.
         if inline is None:
             request.sges = [Sge(*piece) for piece in self.pieces(work)]

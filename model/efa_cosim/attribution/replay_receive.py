@@ -10,7 +10,7 @@ import numpy as np
 
 from efa_cosim.attribution.gaps import Busy, Ends, Gap, Ledger, Pipe, Services, Wrong
 from efa_cosim.attribution.replay_check import OPEN, PASSING, QUIET, validate
-from efa_cosim.cycle.acknowledgements import build, first_of
+from efa_cosim.cycle.acknowledgements import build, first_of, outcomes
 from efa_cosim.cycle.record import DESCRIPTORS, Record
 from efa_cosim.cycle.stages import Stages
 
@@ -197,7 +197,8 @@ class Receiving:
         alone = sum(map(at, ("efa_cq.commit", "efa_rx_retire.entry", "efa_rx_outcome.due",
                              "efa_ack_build.due", "efa_net_tx.flit")))
         order = np.argsort(cqe, kind="stable")
-        built = build(cqe[order], lambda cycle: cycle not in data, self.table, self.work)
+        known = outcomes(timelines.table, self.table)
+        built = build(known[order], lambda cycle: cycle not in data, self.table)
         left = np.array(built, np.int64)
         first = left[first_of(left[:, 1], len(order)), 0].tolist()
         for message, ends in zip(order.tolist(), first, strict=True):

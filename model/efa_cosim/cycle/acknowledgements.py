@@ -8,32 +8,45 @@ acknowledgements determine it: this file replays efa_ack_build for one peer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from efa_cosim.cycle.costs import reported
 from efa_cosim.cycle.stages import Stages, standard
-from efa_cosim.cycle.timelines import Ints, TimelineError
-from efa_cosim.cycle.workload import Workload
+from efa_cosim.cycle.timelines import NEVER, Ints, TimelineError
 
 # The state is read one cycle after its choice. It has the outcomes that were stored before.
 STATE_READ = 1
 
 
+def outcomes(timelines: Mapping[str, Ints], table: Stages | None = None) -> Ints:
+    """Returns the cycle in which efa_rx_retire reports the outcome of each packet, by its
+    milestones."""
+    entry, job = reported(table or standard())
+    done, cqe = timelines["rx_data_done"], timelines["cqe"]
+    order = np.argsort(done, kind="stable")
+    # One a cycle, in the order of the jobs.
+    place = np.arange(len(order))
+    due = np.maximum(done + job, np.where(cqe == NEVER, NEVER, cqe + entry))[order] - place
+    found = np.empty(len(order), np.int64)
+    found[order] = np.maximum.accumulate(due) + place
+    return found
+
+
 def build(
-    completed: Ints, may_leave: Callable[[int], bool], table: Stages, work: Workload
+    known: Ints, may_leave: Callable[[int], bool], table: Stages
 ) -> list[tuple[int, int]]:
     """Returns for each acknowledgement the cycle in which it leaves, and the number of packets that
     it shows, until one shows all of them.
 
-    completed  cycles in which packets were complete (timelines.complete), in order; all of one peer
+    known      cycles of the outcomes of packets, in order; all of one peer
     may_leave  of a cycle: True if the network sends the acknowledgement at the output
     """
     out = table.latency("efa_net_tx.flit")
-    due_after = reported(table, work) + table.latency("efa_rx_outcome.due") + 1
+    due_after = table.latency("efa_rx_outcome.due") + 1
     stored_after = due_after - 1 + STATE_READ
-    came: list[int] = completed.tolist()
+    came: list[int] = known.tolist()
     built: list[tuple[int, int]] = []
     # Packets that have made an acknowledgement due, and those in the state that is read.
     causes = stored = 0
@@ -57,9 +70,7 @@ def build(
     return built
 
 
-def shown(
-    completed: Ints, left: Ints, work: Workload, table: Stages | None = None
-) -> Ints:
+def shown(known: Ints, left: Ints, table: Stages | None = None) -> Ints:
     """Returns the number of packets that each acknowledgement shows; see `build`.
 
     left  cycles in which acknowledgements left, in order
@@ -71,16 +82,16 @@ def shown(
     def may_leave(cycle: int) -> bool:
         if cycle > last:
             raise TimelineError(f"no 'ackout' after cycle {last}: expected an acknowledgement of "
-                                f"each of {len(completed)} packets")
+                                f"each of {len(known)} packets")
         return cycle in cycles
 
-    built = np.array(build(completed, may_leave, table or standard(), work), np.int64)
+    built = np.array(build(known, may_leave, table or standard()), np.int64)
     wrong = np.flatnonzero(left[: len(built)] != built[:, 0])
     if len(wrong):
         raise TimelineError(f"'ackout' in cycle {left[wrong[0]]}: expected an acknowledgement in "
                             f"cycle {built[wrong[0], 0]}")
     # Later ones show nothing new.
-    more = np.full(len(left) - len(built), len(completed), np.int64)
+    more = np.full(len(left) - len(built), len(known), np.int64)
     return np.concatenate([built[:, 1], more])
 
 

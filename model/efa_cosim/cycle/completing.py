@@ -39,6 +39,8 @@ C1, C2, C3, STORE_HEAD = R["srd1"], R["srd2"], R["srd3"], R["store_head"]
 STORE_TAIL, STORE_AT, ACKED_N, LEFT_N = R["store_tail"], R["store_at"], R["acked_n"], R["left_n"]
 FREED_AT, RETIRED_AT, CHECKED_N = R["freed_at"], R["retired_at"], R["checked_n"]
 LOOKED_AT = R["looked_at"]
+PEND_HEAD, PEND_TAIL, LAST_OUTCOME = R["pend_head"], R["pend_tail"], R["last_outcome"]
+ENTRIES_N, ENTRIES_OUT = R["entries_n"], R["entries_out"]
 UNSEEN_TAIL, OUTCOME_N = R["unseen_tail"], R["outcome_n"]
 RECEIVE = 1  # Low bit of a completion, next to the message number.
 MASK = RING - 1
@@ -116,8 +118,8 @@ def scatter(
 @engine
 def writes(
     now: int, c: Costs, r: Ints, at: Ints, write_beats: Ints, issued_at: Ints, taken_at: Ints,
-    out_at: Ints, number_of: Ints, outcome_at: Ints, outcome_k: Ints, unseen: Ints, beat_log: Ints,
-    wake: Ints
+    out_at: Ints, number_of: Ints, outcome_at: Ints, outcome_k: Ints, pending: Ints,
+    pending_at: Ints, unseen: Ints, beat_log: Ints, wake: Ints
 ) -> int:
     """Executes the host write stream: round robin of payload and completions, packet by packet."""
     payload, entry = FAR, FAR
@@ -165,7 +167,11 @@ def writes(
     if kind == RECEIVE:
         at[CQE, message] = now
         if c.srd:
-            _outcome(now, c, r, number_of[message], outcome_at, outcome_k, wake)
+            if c.looks:
+                r[ENTRIES_N] += 1
+                _outcomes(now, c, r, number_of, outcome_at, outcome_k, pending, pending_at, wake)
+            else:
+                _outcome(now + c.outcome, c, r, number_of[message], outcome_at, outcome_k, wake)
     else:
         at[DONE, message * c.packets] = now
         at[SEEN, message * c.packets] = now + c.visible
@@ -178,13 +184,40 @@ def writes(
 
 @engine
 def _outcome(
-    now: int, c: Costs, r: Ints, k: int, outcome_at: Ints, outcome_k: Ints, wake: Ints
+    due: int, c: Costs, r: Ints, k: int, outcome_at: Ints, outcome_k: Ints, wake: Ints
 ) -> None:
     """Reports that a received packet is complete."""
     tail = r[OUTCOME_N]
-    outcome_at[tail], outcome_k[tail] = now + c.outcome, k
+    outcome_at[tail], outcome_k[tail] = due, k
     r[OUTCOME_N] += 1
     wake[AT_SHOW] = min(wake[AT_SHOW], outcome_at[tail] + c.due + 1)
+
+
+@engine
+def claims(c: Costs, row: int) -> bool:
+    """Returns True if a packet claims a receive WQE and completes it: the last one of a message."""
+    last: bool = c.receives and row % c.packets == c.packets - 1
+    return last
+
+
+@engine
+def _outcomes(
+    now: int, c: Costs, r: Ints, number_of: Ints, outcome_at: Ints, outcome_k: Ints, pending: Ints,
+    pending_at: Ints, wake: Ints
+) -> None:
+    """Reports the outcomes of retired RDMA packets, in order, one a cycle: a packet waits for its
+    receive completion, if it has one, and for the packets before it."""
+    while r[PEND_HEAD] < r[PEND_TAIL]:
+        row, due = pending[r[PEND_HEAD]], max(pending_at[r[PEND_HEAD]], r[LAST_OUTCOME] + 1)
+        if claims(c, row):
+            if r[ENTRIES_OUT] == r[ENTRIES_N]:
+                return
+            # The completion is that of this cycle: it was the last thing to wait for.
+            due = max(due, now + c.outcome)
+            r[ENTRIES_OUT] += 1
+        r[PEND_HEAD] += 1
+        r[LAST_OUTCOME] = due
+        _outcome(due, c, r, number_of[row], outcome_at, outcome_k, wake)
 
 
 @engine
@@ -201,6 +234,13 @@ def _retire(
     if r[JOB_N] - r[RETIRE_N] + 1 >= c.line:
         wake[AT_VALIDATE] = NOW
     return row
+
+
+@engine
+def _pend(now: int, c: Costs, r: Ints, row: int, pending: Ints, pending_at: Ints) -> None:
+    """Adds a retired packet to those whose outcome follows."""
+    pending[r[PEND_TAIL]], pending_at[r[PEND_TAIL]] = row, now + c.outcome_job
+    r[PEND_TAIL] += 1
 
 
 @engine
@@ -237,14 +277,17 @@ def _finished(
 def completions(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints, jobs: Ints,
     out_at: Ints, gone_at: Ints, places: Ints, store: Ints, store_due: Ints, number_of: Ints,
-    outcome_at: Ints, outcome_k: Ints, wake: Ints
+    outcome_at: Ints, outcome_k: Ints, pending: Ints, pending_at: Ints, wake: Ints
 ) -> int:
     """Passes finished sends and receives to the completion engine, round robin. A packet of an RDMA
-    write only has an outcome."""
+    write without immediate only has an outcome."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
-    if not c.send and receive <= now:
+    quiet = c.looks and receive < FAR and not claims(c, jobs[r[RETIRE_N]])
+    if quiet and receive <= now:
         row = _retire(now, c, r, at, jobs, gone_at, places, wake)
-        _outcome(now, c, r, number_of[row], outcome_at, outcome_k, wake)
+        _pend(now, c, r, row, pending, pending_at)
+        _outcomes(now, c, r, number_of, outcome_at, outcome_k, pending, pending_at, wake)
+    if quiet:
         receive = FAR
     # The completion engine advances all stages together; an unaccepted choice stays.
     move = r[CQ2] < 0
@@ -264,7 +307,10 @@ def completions(
             wake[AT_WRITES] = min(wake[AT_WRITES], max(r[CQ2_AT], r[WRITE_FREE]))
         r[CQ1] = -1
         if choice == RECEIVE:
-            r[CQ1] = 2 * _retire(now, c, r, at, jobs, gone_at, places, wake) + RECEIVE
+            row = _retire(now, c, r, at, jobs, gone_at, places, wake)
+            r[CQ1] = 2 * row + RECEIVE
+            if c.looks:
+                _pend(now, c, r, row, pending, pending_at)
         elif choice == 0:
             r[CQ1] = 2 * r[C3]
             handed = True
@@ -306,6 +352,6 @@ def completions(
         later = min(later, r[STORE_AT])
     if r[CQ_HELD] < 0 and r[C3] >= 0:
         return now + 1
-    if (r[CQ_HELD] < 0 or not c.send) and r[RETIRE_N] < r[JOB_N]:
+    if (r[CQ_HELD] < 0 or c.looks) and r[RETIRE_N] < r[JOB_N]:
         later = min(later, out_at[r[RETIRE_N]] + c.retire)
     return max(later, now + 1)

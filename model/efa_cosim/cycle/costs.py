@@ -45,7 +45,8 @@ class Costs:
     total: int
     packets: int
     srd: bool
-    send: bool
+    looks: bool
+    receives: bool
     gap: int
     flits: int
     quantum_flits: int
@@ -151,6 +152,8 @@ class Costs:
     scan_every: int
     window: int
     outcome: int
+    outcome_job: int
+    waits: bool
     due: int
     join: int
     tracked: int
@@ -189,22 +192,21 @@ def sending(table: Stages, work: Workload) -> dict[str, int]:
     }
 
 
-def reported(table: Stages, work: Workload) -> int:
-    """Returns the cycles to the outcome of a packet: from its receive completion, or from the end
+def reported(table: Stages) -> tuple[int, int]:
+    """Returns the cycles to the outcome of a packet: from its receive completion, and from the end
     of its payload if it has none."""
     at = table.latency
-    if work.operation == "SEND":
-        return at("efa_cq.commit") + at("efa_rx_retire.entry")
-    return at("efa_rx_retire.acknowledgement")
+    return at("efa_cq.commit") + at("efa_rx_retire.entry"), at("efa_rx_retire.acknowledgement")
 
 
-def receiving(table: Stages, work: Workload) -> dict[str, int]:
+def receiving(table: Stages) -> dict[str, int]:
     """Returns the costs of the reliable transport at the receiving device."""
     at = table.latency
+    entry, job = reported(table)
     return {
         "window": at("efa_srd_receiver.packet"),
-        "outcome": reported(table, work) + at("efa_srd_receiver.acknowledgement")
-        - ACKNOWLEDGEMENT_STAGES,
+        "outcome": entry + at("efa_srd_receiver.acknowledgement") - ACKNOWLEDGEMENT_STAGES,
+        "outcome_job": job + at("efa_srd_receiver.acknowledgement") - ACKNOWLEDGEMENT_STAGES,
         "due": at("efa_rx_outcome.due"),
     }  # fmt: skip
 
@@ -226,7 +228,8 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         total=work.total,
         packets=work.packets,
         srd=work.kind == "SRD",
-        send=send,
+        looks=not send,
+        receives=work.receives,
         gap=work.gap,
         flits=made.flits,
         quantum_flits=made.quantum,
@@ -327,7 +330,8 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         scan=SCAN,
         scan_every=SCAN_CYCLES,
         **sending(table, work),
-        **receiving(table, work),
+        **receiving(table),
+        waits=work.operation == "WRITE_IMM",
         write_packets=TRANSPORT.write_packets,
         log=log,
     )

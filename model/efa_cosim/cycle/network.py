@@ -149,6 +149,8 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         pop_due,
         outcome_at,
         outcome_k,
+        pending,
+        pending_at,
         ack_shows,
         ack_in_at,
         note_due,
@@ -159,7 +161,7 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
     ) = s
     # Cycle 0. A plain 0 would be a type of its own, for which numba compiles every engine twice.
     now = _first(wake)
-    completions_n = 2 * c.total if c.send else c.total
+    completions_n = 2 * c.total if c.receives else c.total
     while r[CQE_N] < completions_n:
         # Downstream engines first: a place freed in this cycle can be used in it. The link is
         # the exception: space in the packet stores is visible one cycle later. An engine runs
@@ -169,13 +171,14 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
                                  gone_at, outcome_k, ack_shows, ack_in_at, wake)
         if wake[AT_WRITES] <= now:
             wake[AT_WRITES] = writes(now, c, r, at, write_beats, issued_at, taken_at, out_at,
-                                     number_of, outcome_at, outcome_k, unseen, beat_log, wake)
+                                     number_of, outcome_at, outcome_k, pending, pending_at, unseen,
+                                     beat_log, wake)
         if wake[AT_SCATTER] <= now:
             wake[AT_SCATTER] = scatter(now, c, r, write_beats, issued_at, taken_at, wake)
         if wake[AT_COMPLETIONS] <= now:
             wake[AT_COMPLETIONS] = completions(
                 now, c, r, at, sent, incoming, note_due, jobs, out_at, gone_at, places, store,
-                store_due, number_of, outcome_at, outcome_k, wake
+                store_due, number_of, outcome_at, outcome_k, pending, pending_at, wake
             )
         if wake[AT_FETCH] <= now:
             wake[AT_FETCH] = fetch(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from efa_cosim.cycle import engine
+from efa_cosim.cycle.completing import claims
 from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.state import (
     ACK,
@@ -195,7 +196,7 @@ def validate(
         message = arrived[r[J3]]
         n = r[CHECKED_N]
         jobs[n], job_at[n], places[n] = message, now, r[J3]
-        if c.send:
+        if not c.looks or claims(c, message):
             ring = ring_of[message]
             moved_n[ring] += 1
             r[MOVED], r[MOVED_AT] = ring, now + c.used
@@ -207,38 +208,35 @@ def validate(
     two = r[J2]
     two_ring = ring_of[arrived[two]] if two >= 0 else NONE
     parks = NONE
-    if two >= 0 and not c.send:
-        if r[J3] < 0:
-            r[J3], r[J2] = two, NONE
-            changed = True
-    elif two >= 0:
-        index = r[J2_INDEX]
-        seen = here[two_ring, index // c.read_descriptors]
-        seen += index % c.read_descriptors // c.beat_descriptors
+    if two >= 0:
+        claim = not c.looks or claims(c, arrived[two])
+        seen = now
+        if claim:
+            index = r[J2_INDEX]
+            seen = here[two_ring, index // c.read_descriptors]
+            seen += index % c.read_descriptors // c.beat_descriptors
         if r[J2_BLOCKED] == 1 or seen > now:
             parks = two
             r[J2] = NONE
             changed = True
         elif r[J3] < 0:
             r[J3] = two
-            claimed[two_ring] += 1
+            if claim:
+                claimed[two_ring] += 1
             r[J2] = NONE
             changed = True
     # A claim stalls behind an earlier claim of its own ring.
     one = r[J1]
-    if one >= 0 and not c.send:
-        # The look-up of region and peer begins when no packet is in front, and the packet claims
-        # nothing.
-        if r[LOOKED_UP] == FAR and two < 0:
-            r[LOOKED_UP] = now + c.look_up
-        if r[LOOKED_UP] <= now:
-            r[J2], r[J1] = one, NONE
-            changed = True
-        elif r[LOOKED_UP] < FAR:
-            later = min(later, r[LOOKED_UP])
-    elif one >= 0:
+    if one >= 0:
         ring = ring_of[arrived[one]]
-        if r[J2] < 0 and (ring != two_ring or blocked[ring] == 1):
+        looks = c.looks and blocked[ring] == 0
+        # The look-up of region and peer begins when no packet is in front.
+        if looks and r[LOOKED_UP] == FAR and two < 0:
+            r[LOOKED_UP] = now + c.look_up
+        if looks and r[LOOKED_UP] > now:
+            if r[LOOKED_UP] < FAR:
+                later = min(later, r[LOOKED_UP])
+        elif r[J2] < 0 and (ring != two_ring or blocked[ring] == 1):
             r[J2], r[J2_INDEX], r[J2_BLOCKED] = one, claimed[ring], blocked[ring]
             r[J1] = NONE
             changed = True

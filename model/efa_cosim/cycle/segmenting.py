@@ -82,7 +82,9 @@ def segment(
     if seg_posted[message] == 1:
         return NONE
     part = seg_next[message]
-    if part < c.packets and seg_open[message] < c.write_packets:
+    # The packet with the immediate waits for the outcomes of all others.
+    held = c.waits and part == c.packets - 1 and seg_open[message] > 0
+    if part < c.packets and seg_open[message] < c.write_packets and not held:
         seg_next[message] += 1
         seg_open[message] += 1
         seg_posted[message] = 1

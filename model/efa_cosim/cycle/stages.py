@@ -27,8 +27,8 @@ GRH = defs.LIMITS.grh_bytes
 # Default of the bench: 128 bytes shifted by the code of docs/boundary.md.
 REQUEST_BYTES = 512
 QUANTUM_BYTES = 8192
-KNOWN = {"inline", "memory", "SRD", "UD", "SEND", "WRITE", "written", "empty", "narrow", "wide",
-         "stored", "fetched"}  # fmt: skip
+KNOWN = {"inline", "memory", "SRD", "UD", "SEND", "WRITE", "WRITE_IMM", "received", "written",
+         "empty", "narrow", "wide", "stored", "fetched"}  # fmt: skip
 
 
 class StageError(ValueError):
@@ -74,7 +74,8 @@ def shape(work: Workload) -> Shape:
     srd = work.kind == "SRD"
     # The GRH of a datagram is a separate first write; the payload then begins at byte 40.
     writes = cut(size) if srd else (1, *cut_at(GRH, size))
-    facts = {work.kind, work.operation, "inline" if work.inline else "memory",
+    facts = {work.kind, work.operation, "received" if work.receives else work.operation,
+             "inline" if work.inline else "memory",
              "written" if writes else "empty", "wide" if work.entry_bytes > LINE else "narrow",
              "fetched" if work.sq_host else "stored"}
     flits = -(-((RDMA_HEADERS if rdma else HEADER) + size) // LINE)

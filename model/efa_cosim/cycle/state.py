@@ -271,6 +271,11 @@ REGISTERS = (
     "post_n",
     "ended_n",
     "looked_up",
+    "pend_head",
+    "pend_tail",
+    "entries_n",
+    "entries_out",
+    "last_outcome",
     "pace_window",
     "pace_wide",
     "pace_slow",
@@ -391,6 +396,9 @@ class State(NamedTuple):
     # they show, cycle; cycles of the completions in `incoming`; packets behind the receive window
     outcome_at: Ints
     outcome_k: Ints
+    # Retired RDMA packets whose outcome is not known yet: column, first cycle of the outcome
+    pending: Ints
+    pending_at: Ints
     ack_shows: Ints
     ack_in_at: Ints
     note_due: Ints
@@ -488,6 +496,7 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         seg_next=zeros(n), seg_open=zeros(n), seg_posted=zeros(n),
         pop_row=zeros(p), pop_due=zeros(p),
         outcome_at=zeros(p), outcome_k=zeros(p),
+        pending=zeros(p), pending_at=zeros(p),
         ack_shows=zeros(p), ack_in_at=zeros(p),
         note_due=zeros(p),
         window_due=zeros(2),

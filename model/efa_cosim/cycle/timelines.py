@@ -12,7 +12,7 @@ produces the same table, so consumers do not depend on the source.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -120,7 +120,7 @@ def from_events(
 ) -> MessageTimelines:
     """Returns the MessageTimelines of an RTL run from events, cycles of the doorbell stores, index
     and number of each queue pair. Raises TimelineError."""
-    packets, send = work.packets, work.operation == "SEND"
+    packets = work.packets
     if packets > 1 and work.per_queue > NUMBERS:
         raise TimelineError(f"{work.per_queue} messages of {packets} packets in a queue: expected "
                             f"at most {NUMBERS}, whose numbers tell their packets apart")
@@ -166,14 +166,16 @@ def from_events(
              arrived=True)
     for name in ("rx_validated", "rx_data_done"):
         fill(name, of_kind(events, name), name, "qpn", index[peer], arrived=True)
-    if send:
-        fill("cqe", where(events, "cqe", q_type=RECEIVE), "cqe", "qpn", index[peer])
+    if work.receives:
+        fill("cqe", where(events, "cqe", q_type=RECEIVE), "cqe", "qpn", index[peer], once=True)
+        # The last packet completes the receive.
+        table["cqe"].reshape(work.total, packets)[:, :-1] = NEVER
     elif len(where(events, "cqe", q_type=RECEIVE)):
         raise TimelineError(f"a receive completion in a run with operation {work.operation}: "
                             "expected none")
     fill("done", where(events, "cqe", q_type=SEND), "cqe", "qpn", index, once=True)
     if srd:
-        _first_acknowledgements(table, events, work)
+        _first_acknowledgements(table, events)
     post = np.arange(work.total * packets) // packets // work.batch
     rings = where(events, "db", kind=0)
     if len(rings) != work.rounds * work.queues or len(timestamps) != len(rings):
@@ -197,24 +199,18 @@ def _opcode(work: Workload) -> int:
     return int(defs.PktOpcode.RDMA_WRITE)
 
 
-def complete(table: Mapping[str, Ints], work: Workload) -> Ints:
-    """Returns the last milestone of each packet at the receiver: its receive completion or, without
-    one, the end of its payload."""
-    return table["cqe" if work.operation == "SEND" else "rx_data_done"]
-
-
-def _first_acknowledgements(table: dict[str, Ints], events: NDArray[Any], work: Workload) -> None:
+def _first_acknowledgements(table: dict[str, Ints], events: NDArray[Any]) -> None:
     """Assigns to each packet the first acknowledgement that shows it."""
-    from efa_cosim.cycle.acknowledgements import first_of, shown
+    from efa_cosim.cycle.acknowledgements import first_of, outcomes, shown
 
     left = of_kind(events, "ackout")["cycle"].astype(np.int64)
     acks = where(events, "rx_last", opcode=int(defs.PktOpcode.SRD_ACK))
     if len(acks) != len(left):
         raise TimelineError(f"{len(left)} events 'ackout', {len(acks)} acknowledgements arrived: "
                             "expected equal numbers")
-    completed = complete(table, work)
-    in_order = np.argsort(completed, kind="stable")
-    first = first_of(shown(completed[in_order], left, work), len(in_order))
+    known = outcomes(table)
+    in_order = np.argsort(known, kind="stable")
+    first = first_of(shown(known[in_order], left), len(in_order))
     table["ackout"][in_order] = left[first]
     table["ack"][in_order] = acks["cycle"].astype(np.int64)[first]
 

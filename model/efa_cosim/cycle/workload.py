@@ -24,12 +24,13 @@ INLINE = {64: defs.LIMITS.inline_64, 128: defs.LIMITS.inline_128}
 STORED_BYTES = 1024  # Maximum bytes of WQEs per doorbell.
 SAMPLED_POSTS = 512
 KINDS = ("SRD", "UD")
-OPERATIONS = ("SEND", "WRITE")
+OPERATIONS = ("SEND", "WRITE", "WRITE_IMM")
 # Payload bytes of a packet of an RDMA operation, with the MTU of the profile `default`.
 PACKET_BYTES = 4096
 # Maximum bytes of a message. An RDMA operation has at most as many packets as the initial
 # congestion window.
-MOST_BYTES = {"SEND": 4096, "WRITE": defs.TRANSPORT.cwnd_initial * PACKET_BYTES}
+MOST_BYTES = {"SEND": 4096, **dict.fromkeys(
+    OPERATIONS[1:], defs.TRANSPORT.cwnd_initial * PACKET_BYTES)}  # fmt: skip
 LIMITS = {
     "size": (0, max(MOST_BYTES.values())), "queues": (1, 64), "depth": (1, 1024), "batch": (1, 16),
     "messages": (1, 1 << 24), "read_latency": (1, 100_000), "write_latency": (1, 100_000),
@@ -46,8 +47,8 @@ class WorkloadError(ValueError):
 class Workload:
     """One point: sizes in bytes, times in cycles.
 
-    operation  SEND; WRITE: RDMA write without immediate, of one packet or of whole packets of
-              PACKET_BYTES
+    operation  SEND; WRITE, WRITE_IMM: RDMA write without and with immediate, of one packet or of
+              whole packets of PACKET_BYTES
     depth     maximum number of outstanding messages of a queue
     batch     WQEs per doorbell, at most depth
     messages  of all queues together; rounded down to whole rounds of all queues
@@ -145,6 +146,11 @@ class Workload:
             return (self.size,)
         first = -(-self.size // 2 // FLIT_BYTES) * FLIT_BYTES or self.size
         return (first, self.size - first)
+
+    @property
+    def receives(self) -> bool:
+        """Returns True if a message, with its last packet, completes a receive."""
+        return self.operation != "WRITE"
 
     @property
     def packets(self) -> int:
