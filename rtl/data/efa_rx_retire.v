@@ -208,10 +208,14 @@ module efa_rx_retire #(
     ev_data[`EFA_EV_RX_DATA_DONE__QPN] = cpl[`EFA_CPL__QPN];
     ev_data[`EFA_EV_RX_DATA_DONE__REQ_ID] = cpl[`EFA_CPL__REQ_ID];
   end
-  assign ev_rx_data_done_valid = st_rx_valid || (end_of_job && rdma);
+  // An accepted read request has no payload and no completion.
+  wire [ACK_TX_W-1:0] ack_tx = s_job_data[`EFA_RX_JOB__ACK_TX];
+  wire request = s_job_data[`EFA_RX_JOB__PACKET] && acks && !completes && !read && !s_job_data[`EFA_RX_JOB__DROP]
+      && ack_tx[`EFA_ACK_TX__STATUS] == `EFA_IO_COMP_STATUS__OK;
+  assign ev_rx_data_done_valid = st_rx_valid || (end_of_job && (rdma || request));
   assign ev_rx_data_done_data  = ev_data;
 
-  wire unused_bits = &{1'b0, s_job_data, slot, pending_level, placed_level};
+  wire unused_bits = &{1'b0, s_job_data, ack_tx, slot, pending_level, placed_level};
 
   `EFA_CHECK(written_q <= {1'b1, {JOBS_LOG2{1'b0}}} + 1'b1, "data of more jobs than are pending")
   `EFA_CHECK(!(&drops_q && &dropped_q), "overflow of the count of pending drops")

@@ -60,11 +60,13 @@ class Bench:
         cpl = INTERNAL.cpl.pack(
             **dont_care(INTERNAL.cpl, rng, qpn=qpn, req_id=number, status=status)
         )
-        ack_tx = INTERNAL.ack_tx.pack(**dont_care(INTERNAL.ack_tx, rng, dst_qpn=number))
+        outcome = fields.pop("outcome", OK)
+        ack_tx = INTERNAL.ack_tx.pack(
+            **dont_care(INTERNAL.ack_tx, rng, dst_qpn=number, status=outcome))  # fmt: skip
         fields = {"packet": 1, "slot": rng.getrandbits(8), "write": 0, "complete": 0, "ack": 0,
-                  "rdma": 0, "read": 0, "placed": rng.getrandbits(INTERNAL.read_placed.width),
-                  "length": rng.randrange(8929), "count": rng.randrange(1, 3),
-                  **fields}  # fmt: skip
+                  "rdma": 0, "read": 0, "drop": 0,
+                  "placed": rng.getrandbits(INTERNAL.read_placed.width),
+                  "length": rng.randrange(8929), "count": rng.randrange(1, 3), **fields}  # fmt: skip
         self.jobs.post({"data": INTERNAL.rx_job.pack(cpl=cpl, ack_tx=ack_tx, **fields)})
         self.writes += fields["write"]
         self.to_write += fields["write"]
@@ -75,7 +77,9 @@ class Bench:
             self.dones.append({"qpn": qpn, "count": fields["count"]})
             if status == OK and not fields["rdma"]:
                 self.stats.append({"bytes": fields["length"]})
-        if fields["rdma"] or (fields["complete"] and status == OK):
+        request = (fields["packet"] and fields["ack"] and outcome == OK
+                   and not (fields["complete"] or fields["read"] or fields["drop"]))
+        if fields["rdma"] or request or (fields["complete"] and status == OK):
             self.events.append((qpn, number))
         if fields["ack"]:
             self.acks.append((ack_tx, completes if fields["complete"] else 0, self.writes))
@@ -102,7 +106,10 @@ class Bench:
             self.job(read=1, rdma=placed, write=placed & rng.getrandbits(1), ack=1)
         else:
             complete = int(rng.random() < 0.7)
+            # Without a completion: a refused packet, a dropped one, or a read request.
             self.job(write=rng.getrandbits(1), complete=complete, ack=rng.getrandbits(1),
+                     drop=rng.getrandbits(1) & (1 - complete),
+                     outcome=OK if rng.random() < 0.5 else 1 << rng.randrange(8),
                      status=OK if rng.random() < 0.5 else 1 << rng.randrange(8))  # fmt: skip
 
     def _completion(self, beat):
