@@ -23,10 +23,15 @@ SIZES = (0, 1, 32, 33, 64, 65, 512, 513, 1024, 4096)
 
 
 def idle(work, table=None):
-    """Returns the milestones of the second message relative to its doorbell store."""
+    """Returns the milestones of the second message relative to its doorbell store; those of a read
+    as the table of stages names them."""
     timelines = simulate(work, table=table)
-    start = int(timelines["bell"][1])
-    return {name: int(timelines[name][1]) - start for name in MILESTONES if timelines[name][1] >= 0}
+    found = {name: timelines[name][-1] for name in MILESTONES if timelines[name][-1] >= 0}
+    if work.reads:
+        del found["ackout"], found["ack"]
+        for name, goal in (("check", "check"), ("tx_first", "req_out"), ("rx_last", "req_in")):
+            found[goal] = timelines[name][-2]
+    return {name: int(at - timelines["bell"][-1]) for name, at in found.items()}
 
 
 def altered(folder, module, path, key, by):
@@ -73,6 +78,35 @@ def test_packets_with_immediate_wait_for_descriptors_and_keep_their_order():
     assert waits.max() > 500 and (np.diff(timelines["cqe"]) > 0).all()
 
 
+@pytest.mark.parametrize("size", [1, 64, 65, 1024, 4096])
+def test_an_rdma_read_has_the_defined_stages(size):
+    work = Workload(operation="READ", size=size, messages=2, read_latency=200, net_latency=300)
+    expected = Stages().moments(work)
+    expected.pop("seen")
+    assert idle(work) == expected
+
+
+def test_a_read_is_complete_with_its_last_response():
+    work = Workload(operation="READ", size=16384, messages=2, net_latency=300)
+    timelines = simulate(work)
+    assert work.packets == 5 and (timelines["check"][1:5] == NEVER).all()
+    requested, placed = timelines["rx_validated"][0], timelines["rx_data_done"][1:5]
+    assert (timelines["tx_first"][1:5] > requested).all() and (np.diff(placed) > 0).all()
+    assert placed[-1] < timelines["done"][4] < timelines["ack"][4]
+
+
+def test_a_read_whose_responses_are_sent_again_is_refused():
+    with pytest.raises(Retransmission, match="longer than the timeout"):
+        simulate(Workload(operation="READ", size=4096, messages=2))
+
+
+def test_more_reads_than_the_responder_has_contexts_for_are_refused():
+    work = Workload(operation="READ", size=64, queues=8, depth=64, batch=16, messages=1024,
+                    net_latency=2000, read_latency=4000)  # fmt: skip
+    with pytest.raises(Retransmission, match="more read requests than"):
+        simulate(work)
+
+
 def test_the_packets_of_a_long_write_follow_each_other():
     work = Workload(operation="WRITE", size=16384, messages=2)
     timelines = simulate(work)
@@ -89,8 +123,10 @@ def test_the_packets_of_a_long_write_follow_each_other():
 
 
 def test_the_table_of_stages_refuses_an_operation_of_several_packets():
-    with pytest.raises(StageError, match="expected one packet, found 2"):
+    with pytest.raises(StageError, match="expected one packet with payload, found 2"):
         Stages().moments(Workload(operation="WRITE", size=8192))
+    with pytest.raises(StageError, match="expected one packet with payload, found 0"):
+        Stages().moments(Workload(operation="READ", size=0))
 
 
 @pytest.mark.parametrize("size", [0, 32, 80, 81, 512])
@@ -104,7 +140,8 @@ def test_a_wqe_of_128_bytes_does_what_the_stages_define(size):
 def test_every_stage_of_the_way_follows_its_module(tmp_path):
     plain = Stages()
     for (kind, operation), size in itertools.product(
-            (("SRD", "SEND"), ("UD", "SEND"), ("SRD", "WRITE"), ("SRD", "WRITE_IMM")), (8, 64)):
+            (("SRD", "SEND"), ("UD", "SEND"), ("SRD", "WRITE"), ("SRD", "WRITE_IMM"),
+             ("SRD", "READ")), (8, 64)):
         work = Workload(kind=kind, operation=operation, size=size, messages=2)
         for stage, _ in plain.way(work):
             modules = [path for path in stage.cost if path not in plain.parameters]

@@ -11,8 +11,8 @@
 //       claim is accepted; m_end the packet whose response is accepted, m_end_parked: it waits
 //       for its descriptors; m_empty: no packet is between s_pkt and m_end; m_err a QP whose
 //       receive WQE has no last descriptor
-// Time  3 cycles per packet, one packet per cycle while claims are completed; an RDMA write 6, one
-//       every 5; no packet is validated while a WQE without last descriptor is being reported,
+// Time  3 cycles per packet, one packet per cycle while claims are completed; an RDMA write or read
+//       request 6, one every 5, m_request of it 5; a read response 9, one every 8; no packet is validated while a WQE without last descriptor is being reported,
 //       until its QP context shows ERR
 //
 // An RDMA write looks up its peer and its region before it claims (efa_rx_lookup): a refused one consumes

@@ -32,7 +32,7 @@ def fixed() -> list[Workload]:
     - size x queues x window x latency; store buffer policies; datagrams; 128-byte WQEs; CQ
       doorbells
     - send queues in host memory
-    - RDMA writes of one packet and of several
+    - RDMA writes of one packet and of several, RDMA reads over a long fabric
     - open loops below capacity
     """
     found = [sized(size=size, queues=queues, depth=depth, batch=batch, read_latency=latency)
@@ -56,6 +56,10 @@ def fixed() -> list[Workload]:
               for operation, size, (queues, depth, batch) in itertools.product(
                   ("WRITE", "WRITE_IMM"), (64, 4096, 16384),
                   ((1, 1, 1), (2, 4, 1), (8, 16, 4), (8, 64, 16)))]
+    found += [sized(size=size, operation="READ", queues=queues, depth=depth, batch=batch,
+                    net_latency=500)
+              for size, (queues, depth, batch) in itertools.product(
+                  (64, 4096, 16384), ((1, 1, 1), (2, 4, 1), (8, 16, 4)))]
     found += [opened(size, latency, load) for size, latency, load in itertools.product(
         (32, 64, 1024), READ_LATENCIES, LOADS)]
     return found

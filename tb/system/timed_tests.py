@@ -83,7 +83,7 @@ class End:
         self.qp = node.pd.create_qp(self.scq, self.rcq, kind, max_send_wr=max(2, work.depth),
                                     max_recv_wr=work.per_queue,
                                     max_inline=INLINE[work.entry_bytes]).to_rts(QKEY)
-        self.buffer = node.pd.reg_mr(2 * RECEIVE_SPACE, Access(remote_write=True))
+        self.buffer = node.pd.reg_mr(2 * RECEIVE_SPACE, Access(remote_write=True, remote_read=True))
         self.buffer.write(0, pattern(max(1, work.size), work.seed + number))
         # Replaces the queue on this object: the program counts what is outstanding.
         self.qp.sq = EndlessIds(self.qp.sq.depth)  # type: ignore[assignment]
@@ -103,13 +103,19 @@ class End:
                 for where, length in zip(at.tolist(), work.pieces, strict=True)]
 
     def wqes(self, work: Workload, peer: End) -> np.ndarray:
-        """Returns the WQEs of a doorbell."""
+        """Returns the WQEs of a doorbell. A queue reads what the next one would send."""
         ah = self.node.ah_of(1)
         inline = pattern(work.size, work.seed + self.number) if work.inline else None
         if work.operation == "SEND":
             how: dict[str, Any] = {"sges": self.pieces(work)} if inline is None else {
                 "inline": inline}
             return self.qp.sends(work.batch, ah, peer.qp.number, QKEY, **how)
+        if work.reads:
+            request = RdmaWr(ah, peer.qp.number, QKEY, peer.buffer.addr, peer.buffer.r_key)
+            if work.size:
+                request.sges = [Sge(self.buffer.addr + RECEIVE_SPACE, work.size,
+                                    self.buffer.l_key)]  # fmt: skip
+            return self.qp.reads(work.batch, request)
         request = RdmaWr(ah, peer.qp.number, QKEY, peer.buffer.addr + RECEIVE_SPACE,
                          peer.buffer.r_key, imm=1 if work.operation == "WRITE_IMM" else None)
         # A WQE of 64 bytes has no inline bytes of a write. An empty write has no buffer.
@@ -224,6 +230,8 @@ def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]
     events, timestamps, pins = backend.events(), native.loads(), native.pins()
     perf_counters = np.array(read_counters(), np.int64) - before
     for end, peer in zip(ends, ends[1:] + ends[:1], strict=True):
+        if work.reads:
+            end, peer = peer, end
         want = pattern(work.size, work.seed + end.number)
         got = peer.buffer.read(RECEIVE_SPACE + peer.skip, work.size)
         assert got == want, f"{work}: queue {end.number} did not deliver its bytes"

@@ -52,6 +52,7 @@ class Claims:
     def cancel(self):
         self.first, self.second, self.wait, self.blocked = None, None, 0, 0
         self.leaves = self.step = self.looks = self.looked_up = False
+        self.look_age = 0
 
     async def _run(self):
         dut, bench = self.dut, self.bench
@@ -108,7 +109,8 @@ class Claims:
             bench.look(INTERNAL.read_look.unpack(int(dut.m_look_data.value)))
             self.looked_up = True
         self.looks = valid and not ready
-        answers = self.looks and bench.rng.random() >= bench.look_stalls
+        self.look_age = self.look_age + 1 if self.looks else 0
+        answers = self.look_age >= bench.look_cycles and bench.rng.random() >= bench.look_stalls
         dut.m_look_ready.value = int(answers)
         dut.s_found.value = bench.rng.getrandbits(1)
         if answers:
@@ -192,7 +194,7 @@ class Bench:
         self.ended, self.jobs_seen, self.parks, self.waited = 0, 0, parks, 0
         self.profile = dut.s_cfg_profile.value = RECORDED
         self.regions, self.outcomes = Regions(self.rng), set()
-        self.look_stalls = look_stalls
+        self.look_stalls, self.look_cycles = look_stalls, 1
         # Read responses by read_id: their header, and their read if there is one.
         self.responded, self.read_id = {}, self.rng.getrandbits(31)
         self.placed, self.seen_responses = {}, Counter()
@@ -976,7 +978,7 @@ async def cycles(dut):
     """data.rx_validate.time: Packets meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
-    moments = Moments(dut, "s_pkt", "m_job")
+    moments = Moments(dut, "s_pkt", "m_job", "m_request")
     bench.qp(1)
     bench.qp(2)
     for absent in (0, 4):
@@ -1004,6 +1006,18 @@ async def cycles(dut):
         bench.send(1, PktRdma.SIZE, rdma, opcode=PktOpcode.READ_REQUEST, src_node=node)
     await bench.settle()
     moments.hold("efa_rx_validate", "write", "s_pkt", "m_job")
+    moments.hold("efa_rx_validate", "request", "s_pkt", "m_request")
+    moments.clear()
+    region = next(one for one in bench.regions.table.values() if one["local_write"])
+    read = dont_care(INTERNAL.read_ctx, bench.rng, pd=region["pd"], lkey=region["key"],
+                     addr=region["iova"], total=64)  # fmt: skip
+    # As efa_read_table does.
+    bench.look_cycles = 2
+    for _ in range(12):
+        bench.send(1, PktRdma.SIZE + 64, {"offset": 0, "status": 0}, read,
+                   opcode=PktOpcode.READ_RESPONSE, src_node=node)  # fmt: skip
+    await bench.settle()
+    moments.hold("efa_rx_validate", "response", "s_pkt", "m_job")
 
 
 @cocotb.test()

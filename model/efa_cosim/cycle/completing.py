@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from efa_cosim.cycle import engine
 from efa_cosim.cycle.costs import Costs
+from efa_cosim.cycle.parts import claims, is_request
+from efa_cosim.cycle.segmenting import ENDED_N, PLACED_HEAD, PLACED_TAIL
 from efa_cosim.cycle.state import (
     AT_COMPLETIONS,
     AT_HOST,
@@ -14,6 +16,7 @@ from efa_cosim.cycle.state import (
     AT_SCATTER,
     AT_SCHEDULER,
     AT_SHOW,
+    AT_TRANSMIT,
     AT_VALIDATE,
     AT_WRITES,
     CQE,
@@ -28,7 +31,7 @@ from efa_cosim.cycle.state import (
 )  # fmt: skip
 from efa_cosim.cycle.timelines import Ints
 
-CREDITS, SEND_N, ENDED_N = R["credits"], R["send_n"], R["ended_n"]
+CREDITS, SEND_N = R["credits"], R["send_n"]
 JOB_N, RETIRE_N, SC_JOB, SC_PIECE = R["job_n"], R["retire_n"], R["sc_job"], R["sc_piece"]
 SCAN_1, SCAN_2, SCAN_3 = R["walk_1"], R["walk_2"], R["walk_3"]
 SCAN_END, LEFT_BEATS, ISSUED = R["scan_end"], R["left_beats"], R["issued"]
@@ -118,7 +121,7 @@ def scatter(
 @engine
 def writes(
     now: int, c: Costs, r: Ints, at: Ints, write_beats: Ints, issued_at: Ints, taken_at: Ints,
-    out_at: Ints, number_of: Ints, outcome_at: Ints, outcome_k: Ints, pending: Ints,
+    jobs: Ints, out_at: Ints, number_of: Ints, outcome_at: Ints, outcome_k: Ints, pending: Ints,
     pending_at: Ints, unseen: Ints, beat_log: Ints, wake: Ints
 ) -> int:
     """Executes the host write stream: round robin of payload and completions, packet by packet."""
@@ -153,6 +156,8 @@ def writes(
         r[WRITE_FREE] = consumed + 1
         r[WRITE_PACKET] += 1
         if r[WRITE_PACKET] == len(write_beats):
+            while is_request(c, jobs[r[WRITE_JOB]]):
+                r[WRITE_JOB] += 1
             out_at[r[WRITE_JOB]] = consumed + c.handed
             r[WRITE_PACKET] = 0
             r[WRITE_JOB] += 1
@@ -191,13 +196,6 @@ def _outcome(
     outcome_at[tail], outcome_k[tail] = due, k
     r[OUTCOME_N] += 1
     wake[AT_SHOW] = min(wake[AT_SHOW], outcome_at[tail] + c.due + 1)
-
-
-@engine
-def claims(c: Costs, row: int) -> bool:
-    """Returns True if a packet claims a receive WQE and completes it: the last one of a message."""
-    last: bool = c.receives and row % c.packets == c.packets - 1
-    return last
 
 
 @engine
@@ -277,16 +275,22 @@ def _finished(
 def completions(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints, jobs: Ints,
     out_at: Ints, gone_at: Ints, places: Ints, store: Ints, store_due: Ints, number_of: Ints,
-    outcome_at: Ints, outcome_k: Ints, pending: Ints, pending_at: Ints, wake: Ints
+    outcome_at: Ints, outcome_k: Ints, pending: Ints, pending_at: Ints, placed: Ints,
+    placed_at: Ints, wake: Ints
 ) -> int:
-    """Passes finished sends and receives to the completion engine, round robin. A packet of an RDMA
-    write without immediate only has an outcome."""
+    """Passes finished sends and receives to the completion engine, round robin. Packets of an RDMA
+    write without immediate and of a read only have an outcome."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
     quiet = c.looks and receive < FAR and not claims(c, jobs[r[RETIRE_N]])
-    if quiet and receive <= now:
+    placed_space = r[PLACED_TAIL] - r[PLACED_HEAD] < c.placed_places
+    if quiet and receive <= now and placed_space:
         row = _retire(now, c, r, at, jobs, gone_at, places, wake)
         _pend(now, c, r, row, pending, pending_at)
         _outcomes(now, c, r, number_of, outcome_at, outcome_k, pending, pending_at, wake)
+        if c.reading and not is_request(c, row):
+            placed[r[PLACED_TAIL]], placed_at[r[PLACED_TAIL]] = row, now + c.placed
+            r[PLACED_TAIL] += 1
+            wake[AT_TRANSMIT] = min(wake[AT_TRANSMIT], now + c.placed)
     if quiet:
         receive = FAR
     # The completion engine advances all stages together; an unaccepted choice stays.

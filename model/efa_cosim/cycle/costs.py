@@ -29,6 +29,11 @@ SCAN, SCAN_CYCLES = 2, 1 << defs.LIMITS.node_w
 ACKNOWLEDGEMENT_STAGES = 6
 OUTCOME_STAGES = 11
 SEGMENT_STAGES = 1
+LOOK_STAGES = 2
+RESPONSE_STAGES = 5
+# A peer has a quarter of the contexts of read requests. Their ends are known some cycles late.
+NODE_SHARE, RESPONSES_SPARE = 4, 16
+PLACED_PLACES = 2  # Read responses in efa_rx_retire that the segmenter has not taken.
 FRONT = 2  # Places for packets before validation.
 
 
@@ -46,6 +51,8 @@ class Costs:
     packets: int
     srd: bool
     looks: bool
+    reading: bool
+    segments: bool
     receives: bool
     gap: int
     flits: int
@@ -102,6 +109,13 @@ class Costs:
     gone: int
     check_next: int
     look_up: int
+    look_up_read: int
+    found: int
+    accepts: int
+    responder: int
+    responses: int
+    placed: int
+    placed_places: int
     job_check: int
     jobs: int
     line: int
@@ -229,6 +243,8 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         packets=work.packets,
         srd=work.kind == "SRD",
         looks=not send,
+        reading=work.reads,
+        segments=work.reads or work.packets > 1,
         receives=work.receives,
         gap=work.gap,
         flits=made.flits,
@@ -282,6 +298,14 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         gone=at("efa_net_rx.slot"),
         check_next=every("efa_rx_validate.packet"),
         look_up=0 if send else at("efa_rx_validate.write") - at("efa_rx_validate.packet"),
+        look_up_read=at("efa_rx_validate.response") - at("efa_rx_validate.packet"),
+        found=at("efa_read_table.look"),
+        accepts=at("efa_rx_validate.request") - at("efa_rx_validate.write") + LOOK_STAGES,
+        responder=sum(map(at, ("efa_read_responder.post", "efa_srd_sender.packet",
+                               "efa_fifo.small", "efa_tx_recall.send"))) - RESPONSE_STAGES,
+        responses=(1 << TRANSPORT.reads_w) // NODE_SHARE - RESPONSES_SPARE,
+        placed=at("efa_fifo.small"),
+        placed_places=PLACED_PLACES,
         job_check=at("efa_rx_mr_check.job" if send and not empty else "efa_rx_mr_check.no_buffer"),
         jobs=table.depth("efa_rx_mr_check.job"),
         line=table.depth("efa_rx_scatter.job"),

@@ -48,10 +48,19 @@ from efa_cosim.cycle.state import (
     State,
     new_state,
 )
-from efa_cosim.cycle.timelines import MILESTONES, NEVER, ONCE, Clocks, Ints, MessageTimelines
+from efa_cosim.cycle.timelines import (
+    MILESTONES,
+    NEVER,
+    ONCE,
+    Clocks,
+    Ints,
+    MessageTimelines,
+    in_order,
+)
 from efa_cosim.cycle.transmitting import transmit
 from efa_cosim.cycle.workload import Workload, store_beats
 
+RESOLVED_N = R["resolved_n"]
 # The counters of the device in cycle 0, unless they are those of an RTL run.
 FIRST_CYCLE = Clocks(-1, 0)
 
@@ -145,8 +154,11 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         seg_next,
         seg_open,
         seg_posted,
+        seg_left,
         pop_row,
         pop_due,
+        placed,
+        placed_at,
         outcome_at,
         outcome_k,
         pending,
@@ -162,7 +174,9 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
     # Cycle 0. A plain 0 would be a type of its own, for which numba compiles every engine twice.
     now = _first(wake)
     completions_n = 2 * c.total if c.receives else c.total
-    while r[CQE_N] < completions_n:
+    # A read is complete before the acknowledgement of its last response.
+    resolved_n = c.total * c.packets if c.reading else 0
+    while r[CQE_N] < completions_n or r[RESOLVED_N] < resolved_n:
         # Downstream engines first: a place freed in this cycle can be used in it. The link is
         # the exception: space in the packet stores is visible one cycle later. An engine runs
         # when its own time has come or when an engine that it depends on has acted.
@@ -170,15 +184,16 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
             wake[AT_LINK] = link(now, c, r, at, sent, link_msg, link_ack, link_due, arrived,
                                  gone_at, outcome_k, ack_shows, ack_in_at, wake)
         if wake[AT_WRITES] <= now:
-            wake[AT_WRITES] = writes(now, c, r, at, write_beats, issued_at, taken_at, out_at,
-                                     number_of, outcome_at, outcome_k, pending, pending_at, unseen,
-                                     beat_log, wake)
+            wake[AT_WRITES] = writes(now, c, r, at, write_beats, issued_at, taken_at, jobs,
+                                     out_at, number_of, outcome_at, outcome_k, pending, pending_at,
+                                     unseen, beat_log, wake)
         if wake[AT_SCATTER] <= now:
             wake[AT_SCATTER] = scatter(now, c, r, write_beats, issued_at, taken_at, wake)
         if wake[AT_COMPLETIONS] <= now:
             wake[AT_COMPLETIONS] = completions(
                 now, c, r, at, sent, incoming, note_due, jobs, out_at, gone_at, places, store,
-                store_due, number_of, outcome_at, outcome_k, pending, pending_at, wake
+                store_due, number_of, outcome_at, outcome_k, pending, pending_at, placed,
+                placed_at, wake
             )
         if wake[AT_FETCH] <= now:
             wake[AT_FETCH] = fetch(
@@ -238,7 +253,8 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         if wake[AT_TRANSMIT] <= now:
             wake[AT_TRANSMIT] = transmit(
                 now, c, r, items, sent, number_of, skid_in, check_due, pushed_at, sent_ticks,
-                seg_next, seg_open, seg_posted, pop_row, pop_due, incoming, note_due, wake)
+                seg_next, seg_open, seg_posted, seg_left, pop_row, pop_due, placed, placed_at,
+                incoming, note_due, wake)
         if wake[AT_SCHEDULER] <= now:
             wake[AT_SCHEDULER] = scheduler(now, c, r, at, news_at, news_queue, news_count, inside,
                                            posted, consumed, deficit, items, skid_in, wake)
@@ -317,6 +333,9 @@ def _simulate(
     if state.r[R["timeouts"]]:
         raise Retransmission(f"{work}: packets wait longer than the timeout of the transport; the "
                              "cycle model has no retransmissions")
+    if state.r[R["overflows"]]:
+        raise Retransmission(f"{work}: more read requests than the device has contexts for; it "
+                             "drops some, and the cycle model has no retransmissions")
     found = dict(zip(MILESTONES, state.at, strict=False))
     base = int(found["bell"][0])
     for column in found.values():
@@ -326,4 +345,6 @@ def _simulate(
     columns = {name: np.asarray(column) for name, column in found.items()}
     for name in ONCE:
         columns[name] = np.repeat(columns[name][:: work.packets], work.packets)
+    if work.reads:
+        in_order(work, columns)
     return MessageTimelines(work, columns), state, base

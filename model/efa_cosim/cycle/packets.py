@@ -7,6 +7,7 @@ from __future__ import annotations
 from efa_cosim.cycle import engine
 from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.fetching import incoming
+from efa_cosim.cycle.parts import flits_of, gathers, is_request
 from efa_cosim.cycle.record import DESCRIPTORS as RING_READS
 from efa_cosim.cycle.record import ENTRIES as ENTRY_READS
 from efa_cosim.cycle.state import (
@@ -91,18 +92,20 @@ def _space(now: int, c: Costs, r: Ints, at: Ints, sent: Ints, listed_at: Ints, w
     if due > now:
         return due
     direct = r[RANGE_DIRECT] == 1
+    message = sent[k]
+    gather = gathers(c, message)
+    space = c.space if gather else 0
     if not direct:
-        if r[LINES] + c.space > c.space_lines or r[SLOTS] == c.space_messages:
+        if r[LINES] + space > c.space_lines or r[SLOTS] == c.space_messages:
             return FAR
-        if not c.inline and not _range(now, c, r, wake):
+        if gather and not _range(now, c, r, wake):
             return now + 1 if r[RANGE_OUT] == now else FAR
     r[RANGE_DIRECT] = 0
-    message = sent[k]
-    r[LINES] += c.space
+    r[LINES] += space
     r[SLOTS] += 1
     r[SPACE_FREE] = now + c.space_next
     listed_at[k] = now + 1
-    if c.inline:
+    if not gather:
         at[READY, message] = now
     elif c.two and direct and _range(now, c, r, wake):
         r[SPACE_FREE] = now + c.space_next - 1
@@ -132,7 +135,8 @@ def checks(
         elif r[SPACE_N] == k and r[SPACE_FREE] - 1 <= now:
             at[CHECK, sent[k]] = now
             r[CHECK_N] += 1
-            if c.inline and idle and not listed and r[TX] < 0 and r[TX_FREE] <= now:
+            gather = gathers(c, sent[k])
+            if not gather and idle and not listed and r[TX] < 0 and r[TX_FREE] <= now:
                 # No payload to gather and no message before it: bypass to the packet stage.
                 at[READY, sent[k]] = now
                 left_at[k] = PAST
@@ -140,7 +144,7 @@ def checks(
                 r[SPACE_N] += 1
                 r[LISTED_N] += 1
                 wake[AT_NETWORK] = NOW
-            elif (not c.inline and idle and r[CUT_1] == 0 and r[CUT_STUCK] == 0
+            elif (gather and idle and r[CUT_1] == 0 and r[CUT_STUCK] == 0
                   and 2 * r[LINES] <= c.space_lines and r[SLOTS] < c.space_messages):
                 # Nothing is before it, and half of the ring is free.
                 r[CUT_1] = r[RANGE_DIRECT] = 1
@@ -230,6 +234,9 @@ def reads(
     if not c.inline:
         _cut(now, c, r, len(read_beats), client == PAYLOAD, wake)
     requested = now + c.request
+    if client == PAYLOAD and c.reading:
+        while is_request(c, sent[r[READ_N]]):
+            r[READ_N] += 1
     if client == DESCRIPTORS:
         # The last read of a ring requests the remaining descriptors.
         number = min(c.read_descriptors,
@@ -316,8 +323,9 @@ def _leave(
         r[BUILT] = 0
         wake[AT_SHOW] = NOW
     else:
-        k, flits = r[OUT], c.flits - r[HALF]
+        k = r[OUT]
         message = sent[k]
+        flits = flits_of(c, message) - r[HALF]
         if r[HALF] == 0:
             at[TX_FIRST, message] = now + c.out
         # A datagram that follows another one may stop behind its first flit.
@@ -354,7 +362,7 @@ def network(
     while r[FREED_N] < r[LISTED_N] and (
             left_at[r[FREED_N]] == PAST or left_at[r[FREED_N]] <= now):
         if left_at[r[FREED_N]] != PAST:
-            r[LINES] -= c.space
+            r[LINES] -= c.space if gathers(c, sent[r[FREED_N]]) else 0
             r[SLOTS] -= 1
             wake[AT_CHECKS] = NOW
         r[FREED_N] += 1
@@ -367,7 +375,7 @@ def network(
         if due <= now:
             r[OUT], r[OUT_AT] = k, now + 1
             later = min(later, now + 1)
-            if c.flits == 1:
+            if flits_of(c, sent[k]) == 1:
                 r[TX], r[TX_FREE] = -1, now
                 if left_at[k] != PAST:
                     left_at[k] = now + c.freed

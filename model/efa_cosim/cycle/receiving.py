@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from efa_cosim.cycle import engine
-from efa_cosim.cycle.completing import claims
 from efa_cosim.cycle.costs import Costs
+from efa_cosim.cycle.parts import claims, flits_of, is_request, writes
+from efa_cosim.cycle.segmenting import REQUEST_AT, REQUEST_ROW
 from efa_cosim.cycle.state import (
     ACK,
     AT_COMPLETIONS,
@@ -13,6 +14,7 @@ from efa_cosim.cycle.state import (
     AT_LINK,
     AT_RESOLVE,
     AT_SCATTER,
+    AT_TRANSMIT,
     AT_VALIDATE,
     FAR,
     NOW,
@@ -31,7 +33,7 @@ J2_BLOCKED, J2_INDEX, J3, CHECK_FREE = R["j2_blocked"], R["j2_index"], R["j3"], 
 CHECKED_N, JOB_N, RETIRE_N, PARK_HEAD = R["checked_n"], R["job_n"], R["retire_n"], R["park_head"]
 PARK_TAIL, PARK_AT, PARK_FULL, PASS = R["park_tail"], R["park_at"], R["park_full"], R["pass"]
 PASS_LEFT, PASS_REST, SC_JOB = R["pass_left"], R["pass_rest"], R["sc_job"]
-LOOKED_UP = R["looked_up"]
+LOOKED_UP, FOUND_AT = R["looked_up"], R["found_at"]
 SC_PIECE, RETIRED_AT, WRITE_N = R["sc_piece"], R["retired_at"], R["write_n"]
 IN_SHOWN_N, ACK_COME_N, WINDOW_N = R["in_shown_n"], R["ack_come_n"], R["window_n"]
 OPEN, QUIET, PASSING = 0, 1, 2
@@ -54,7 +56,7 @@ def link(
             later = gone + 1
             break
         r[GONE_AT] = gone
-        r[IN_LINES] -= c.flits
+        r[IN_LINES] -= flits_of(c, arrived[r[GONE_N]])
         r[GONE_N] += 1
     head = r[LINK_HEAD]
     if head == r[LINK_TAIL]:
@@ -79,11 +81,12 @@ def link(
     if r[LINK_FLITS] == 0:
         at[RX_FIRST, message] = now
     # All remaining flits at once, as far as lines are free.
-    flits = min(c.flits - r[LINK_FLITS], c.lines_wait - r[IN_LINES])
+    whole = flits_of(c, message)
+    flits = min(whole - r[LINK_FLITS], c.lines_wait - r[IN_LINES])
     r[IN_LINES] += flits
     r[LINK_FLITS] += flits
     r[LINK_FREE] = now + flits
-    if r[LINK_FLITS] == c.flits:
+    if r[LINK_FLITS] == whole:
         at[RX_LAST, message] = now + flits - 1
         arrived[r[STORED]] = message
         gone_at[r[STORED]] = FAR
@@ -107,7 +110,8 @@ def _checked(
     due = job_at[j] + c.job_check
     if due > now:
         return False, due
-    begins = c.written and r[WRITE_N] == j
+    written = writes(c, jobs[j])
+    begins = written and r[WRITE_N] == j
     if begins:
         if r[SC_JOB] >= 0:
             return False, FAR
@@ -115,13 +119,14 @@ def _checked(
         out_at[j] = FAR
         r[SC_JOB] = j
         r[SC_PIECE] = 0
-        r[WRITE_N] += 1
+        r[WRITE_N] = j + 1
         wake[AT_SCATTER] = NOW
     # A place freed in this cycle is visible in the next.
     held = j - r[RETIRE_N] + (1 if r[RETIRED_AT] == now else 0)
     if held >= c.line:
         return begins, now + 1 if r[RETIRED_AT] == now else FAR
-    if not c.written:
+    if not written:
+        r[WRITE_N] = j + 1
         at[RX_VALIDATED, jobs[j]] = now
         out_at[j] = now + c.nothing
         wake[AT_COMPLETIONS] = NOW
@@ -230,16 +235,28 @@ def validate(
     if one >= 0:
         ring = ring_of[arrived[one]]
         looks = c.looks and blocked[ring] == 0
-        # The look-up of region and peer begins when no packet is in front.
+        request = is_request(c, arrived[one])
+        # A request of 0 bytes has no response.
+        asks = request and c.packets > 1
+        # The look-up of region and peer, or of the read of a response, begins when no packet is in
+        # front.
         if looks and r[LOOKED_UP] == FAR and two < 0:
             r[LOOKED_UP] = now + c.look_up
+            if c.reading and not request:
+                r[FOUND_AT], r[LOOKED_UP] = now + c.found, now + c.look_up_read
         if looks and r[LOOKED_UP] > now:
             if r[LOOKED_UP] < FAR:
                 later = min(later, r[LOOKED_UP])
+        elif asks and r[REQUEST_ROW] >= 0:
+            # The request before has not left for its responses.
+            changed = True
         elif r[J2] < 0 and (ring != two_ring or blocked[ring] == 1):
             r[J2], r[J2_INDEX], r[J2_BLOCKED] = one, claimed[ring], blocked[ring]
             r[J1] = NONE
             changed = True
+            if asks:
+                r[REQUEST_ROW], r[REQUEST_AT] = arrived[one], now + c.accepts
+                wake[AT_TRANSMIT] = min(wake[AT_TRANSMIT], r[REQUEST_AT])
     ready = r[J1] < 0 and r[CHECK_FREE] <= now
     if ready and offered >= 0:
         r[J1], r[LOOKED_UP] = offered, FAR

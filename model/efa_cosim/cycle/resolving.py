@@ -11,7 +11,14 @@ from __future__ import annotations
 from efa_cosim.cycle import engine
 from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.pacing import pace, round_trip, timeout
-from efa_cosim.cycle.segmenting import NOTE_AT, NOTE_ROW, ends, note_free
+from efa_cosim.cycle.segmenting import (
+    NOTE_AT,
+    NOTE_ROW,
+    RESPONDING,
+    ends,
+    is_long,
+    note_free,
+)
 from efa_cosim.cycle.state import (
     AT_NETWORK,
     AT_TRANSMIT,
@@ -125,7 +132,7 @@ def _walk(
     ticks = now + c.ticks >> c.tick_log
     seen = r[TAKEN_SEEN] if r[EVENT] == EVENT_ACK else ticks
     k = r[RECORD]
-    does = k >= 0 and now > r[PACE_UNTIL] and note_free(r)
+    does = k >= 0 and now > r[PACE_UNTIL] and note_free(c, r)
     if r[WALK] == LOSS:
         if k < 0:
             # The first packet that is not resolved.
@@ -169,10 +176,12 @@ def _walk(
         pace(now, c, r, trip)
         round_trip(c, r, trip, ticks)
         r[RESOLVED_N] += 1
-        if c.packets == 1:
+        if not c.segments:
             ends(r, sent[k], incoming, note_due, now + 1 + c.tracked, wake)
         else:
             r[NOTE_ROW], r[NOTE_AT] = sent[k], now + 1
+            if not is_long(c, sent[k]):
+                r[RESPONDING] -= 1
             wake[AT_TRANSMIT] = min(wake[AT_TRANSMIT], now + 1)
     if k < 0 or does:
         r[RECORD] = NONE

@@ -1,37 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executes efa_tx_segment: the packets of an operation, posted one after the other, and their
-outcomes (see sending.py). A message of one packet only passes it.
+"""Executes efa_tx_segment and efa_read_responder: the packets of an operation, posted one after the
+other, their outcomes, and the responses to reads (see sending.py). A message of one packet that is
+no read only passes them.
 
 An event takes two cycles, its choice and its effect. No new message is posted in the cycle of the
-effect.
+effect. Contexts: those of messages, and behind them those of the responses to their reads.
 """
 
 from __future__ import annotations
 
 from efa_cosim.cycle import engine
 from efa_cosim.cycle.costs import Costs
-from efa_cosim.cycle.state import AT_COMPLETIONS, FAR, R
+from efa_cosim.cycle.parts import is_request
+from efa_cosim.cycle.state import AT_COMPLETIONS, FAR, NOW, R
 from efa_cosim.cycle.timelines import Ints
 
 ACT_KIND, ACT_ROW = R["act_kind"], R["act_row"]
 NOTE_ROW, NOTE_AT = R["note_row"], R["note_at"]
 POP_HEAD, POP_TAIL, ENDED_N = R["pop_head"], R["pop_tail"], R["ended_n"]
-RESTS, POPPED, NOTED = 0, 1, 2  # Kinds of events.
+PLACED_HEAD, PLACED_TAIL = R["placed_head"], R["placed_tail"]
+REQUEST_ROW, REQUEST_AT = R["request_row"], R["request_at"]
+RESPONSE_ROW, RESPONSE_AT, RESPONDING = R["response_row"], R["response_at"], R["responding"]
+OVERFLOWS = R["overflows"]
+RESTS, POPPED, NOTED, PLACED = 0, 1, 2, 3  # Kinds of events.
 NONE = -1
 
 
 @engine
-def begins_message(message: int, seg_next: Ints, seg_open: Ints, seg_posted: Ints) -> None:
-    """Notes that the first packet of a message is posted."""
-    seg_next[message] = seg_open[message] = seg_posted[message] = 1
+def context_of(c: Costs, row: int) -> int:
+    """Returns the context of a packet."""
+    message: int = row // c.packets
+    return message + c.total if c.reading and not is_request(c, row) else message
+
+
+@engine
+def first_of(c: Costs, context: int) -> int:
+    """Returns the column of the first packet of a context."""
+    first: int = (context - c.total) * c.packets + 1 if context >= c.total else context * c.packets
+    return first
+
+
+@engine
+def packets_of(c: Costs, context: int) -> int:
+    """Returns the packets of a context."""
+    if not c.reading:
+        return c.packets
+    return c.packets - 1 if context >= c.total else 1
+
+
+@engine
+def is_long(c: Costs, row: int) -> bool:
+    """Returns True if the segmenter acts on the events of a packet."""
+    long: bool = packets_of(c, context_of(c, row)) > 1 or is_request(c, row)
+    return long
+
+
+@engine
+def begins_context(c: Costs, row: int, seg_next: Ints, seg_open: Ints, seg_posted: Ints,
+                   seg_left: Ints) -> None:  # fmt: skip
+    """Notes that the first packet of a context is posted."""
+    context = context_of(c, row)
+    seg_next[context] = seg_open[context] = seg_posted[context] = 1
+    seg_left[context] = c.packets - 1 if is_request(c, row) else 0
 
 
 @engine
 def leaves(now: int, c: Costs, r: Ints, row: int, pop_row: Ints, pop_due: Ints) -> None:
     """Notes that a packet was sent: it has left the posted ones."""
-    tail = r[POP_TAIL]
-    pop_row[tail], pop_due[tail] = row, now + c.popped
-    r[POP_TAIL] += 1
+    if is_long(c, row):
+        tail = r[POP_TAIL]
+        pop_row[tail], pop_due[tail] = row, now + c.popped
+        r[POP_TAIL] += 1
 
 
 @engine
@@ -43,62 +82,107 @@ def ends(r: Ints, message: int, incoming: Ints, note_due: Ints, due: int, wake: 
 
 
 @engine
-def note_free(r: Ints) -> bool:
+def note_free(c: Costs, r: Ints) -> bool:
     """Returns True if the segmenter takes an outcome in this cycle, or none waits for it."""
-    free: bool = r[NOTE_ROW] < 0 or r[ACT_KIND] == NOTED
-    return free
+    if r[NOTE_ROW] < 0:
+        return True
+    takes: bool = r[ACT_KIND] == (NOTED if is_long(c, r[NOTE_ROW]) else RESTS)
+    return takes
+
+
+@engine
+def responds(now: int, c: Costs, r: Ints) -> None:
+    """Moves an accepted read request to the post of its responses, if none waits."""
+    if r[REQUEST_ROW] >= 0 and r[REQUEST_AT] <= now and r[RESPONSE_ROW] < 0:
+        r[RESPONSE_ROW], r[RESPONSE_AT] = r[REQUEST_ROW] + 1, now + c.responder
+        r[REQUEST_ROW] = NONE
+        r[RESPONDING] += 1
+        if r[RESPONDING] >= c.responses:
+            r[OVERFLOWS] += 1
+
+
+@engine
+def _choose(now: int, c: Costs, r: Ints, pop_row: Ints, pop_due: Ints, placed: Ints,
+            placed_at: Ints, wake: Ints) -> None:  # fmt: skip
+    """Chooses the next event."""
+    head, note = r[POP_HEAD], r[NOTE_ROW]
+    noted = note >= 0 and r[NOTE_AT] <= now
+    if noted and not is_long(c, note):
+        r[NOTE_ROW] = NONE
+        noted = False
+    if head < r[POP_TAIL] and pop_due[head] <= now:
+        r[ACT_KIND], r[ACT_ROW] = POPPED, pop_row[head]
+        r[POP_HEAD] += 1
+    elif noted:
+        r[ACT_KIND], r[ACT_ROW] = NOTED, note
+    elif r[PLACED_HEAD] < r[PLACED_TAIL] and placed_at[r[PLACED_HEAD]] <= now:
+        r[ACT_KIND] = PLACED
+        # The event is one of the read, which has the context of its request.
+        r[ACT_ROW] = placed[r[PLACED_HEAD]] // c.packets * c.packets
 
 
 @engine
 def segment(
-    now: int, c: Costs, r: Ints, seg_next: Ints, seg_open: Ints, seg_posted: Ints, pop_row: Ints,
-    pop_due: Ints, incoming: Ints, note_due: Ints, wake: Ints
+    now: int, c: Costs, r: Ints, seg_next: Ints, seg_open: Ints, seg_posted: Ints, seg_left: Ints,
+    pop_row: Ints, pop_due: Ints, placed: Ints, placed_at: Ints, incoming: Ints, note_due: Ints,
+    wake: Ints
 ) -> int:
     """Executes a cycle; returns the column of the packet that is posted, or -1."""
     kind = r[ACT_KIND]
     r[ACT_KIND] = RESTS
     if kind == RESTS:
-        if r[POP_HEAD] < r[POP_TAIL] and pop_due[r[POP_HEAD]] <= now:
-            r[ACT_KIND], r[ACT_ROW] = POPPED, pop_row[r[POP_HEAD]]
-            r[POP_HEAD] += 1
-        elif r[NOTE_ROW] >= 0 and r[NOTE_AT] <= now:
-            r[ACT_KIND], r[ACT_ROW] = NOTED, r[NOTE_ROW]
-        if r[ACT_KIND] != RESTS:
+        _choose(now, c, r, pop_row, pop_due, placed, placed_at, wake)
+        kind = r[ACT_KIND]
+        if kind != RESTS:
             # The last event of a message is known to be it.
-            message = r[ACT_ROW] // c.packets
-            open_after = seg_open[message] - (1 if r[ACT_KIND] == NOTED else 0)
-            posted = seg_posted[message] == 1 and r[ACT_KIND] == NOTED
-            if seg_next[message] == c.packets and open_after == 0 and not posted:
-                ends(r, message, incoming, note_due, now + 1 + c.noted + c.tracked, wake)
+            context = context_of(c, r[ACT_ROW])
+            over = (seg_next[context] == packets_of(c, context)
+                    and seg_open[context] == (1 if kind == NOTED else 0)
+                    and seg_left[context] == (1 if kind == PLACED else 0)
+                    and (seg_posted[context] == 0 or kind == POPPED))
+            if over and context < c.total:
+                ends(r, context, incoming, note_due, now + 1 + c.noted + c.tracked, wake)
+            elif over:
+                r[RESPONDING] -= 1
         return NONE
-    message = r[ACT_ROW] // c.packets
+    context = context_of(c, r[ACT_ROW])
     if kind == POPPED:
-        seg_posted[message] = 0
+        seg_posted[context] = 0
+    elif kind == PLACED:
+        seg_left[context] -= 1
+        r[PLACED_HEAD] += 1
+        wake[AT_COMPLETIONS] = NOW
     else:
-        seg_open[message] -= 1
+        seg_open[context] -= 1
         # The next outcome may have come in this cycle.
-        if r[NOTE_ROW] == r[ACT_ROW]:
+        if r[NOTE_AT] <= now:
             r[NOTE_ROW] = NONE
-    if seg_posted[message] == 1:
+    if seg_posted[context] == 1:
         return NONE
-    part = seg_next[message]
+    part, packets = seg_next[context], packets_of(c, context)
     # The packet with the immediate waits for the outcomes of all others.
-    held = c.waits and part == c.packets - 1 and seg_open[message] > 0
-    if part < c.packets and seg_open[message] < c.write_packets and not held:
-        seg_next[message] += 1
-        seg_open[message] += 1
-        seg_posted[message] = 1
-        posts: int = message * c.packets + part
+    held = c.waits and part == packets - 1 and seg_open[context] > 0
+    if part < packets and seg_open[context] < c.write_packets and not held:
+        seg_next[context] += 1
+        seg_open[context] += 1
+        seg_posted[context] = 1
+        posts: int = first_of(c, context) + part
         return posts
     return NONE
 
 
 @engine
-def next_event(now: int, r: Ints, pop_due: Ints) -> int:
+def next_event(now: int, r: Ints, pop_due: Ints, placed_at: Ints) -> int:
     """Returns the next cycle after this one in which an event may begin or have its effect."""
     if r[ACT_KIND] != RESTS or r[NOTE_ROW] >= 0:
         return now + 1
+    due = FAR
     if r[POP_HEAD] < r[POP_TAIL]:
-        due: int = max(now + 1, pop_due[r[POP_HEAD]])
-        return due
-    return FAR
+        due = pop_due[r[POP_HEAD]]
+    if r[PLACED_HEAD] < r[PLACED_TAIL]:
+        due = min(due, placed_at[r[PLACED_HEAD]])
+    if r[REQUEST_ROW] >= 0:
+        due = min(due, r[REQUEST_AT])
+    if r[RESPONSE_ROW] >= 0:
+        due = min(due, r[RESPONSE_AT])
+    return max(now + 1, due)

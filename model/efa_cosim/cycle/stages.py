@@ -27,8 +27,8 @@ GRH = defs.LIMITS.grh_bytes
 # Default of the bench: 128 bytes shifted by the code of docs/boundary.md.
 REQUEST_BYTES = 512
 QUANTUM_BYTES = 8192
-KNOWN = {"inline", "memory", "SRD", "UD", "SEND", "WRITE", "WRITE_IMM", "received", "written",
-         "empty", "narrow", "wide", "stored", "fetched"}  # fmt: skip
+KNOWN = {"inline", "memory", "SRD", "UD", "SEND", "WRITE", "WRITE_IMM", "READ", "pushed",
+         "received", "written", "empty", "narrow", "wide", "stored", "fetched"}  # fmt: skip
 
 
 class StageError(ValueError):
@@ -68,14 +68,14 @@ def cut(length: int, request: int = REQUEST_BYTES) -> tuple[int, ...]:
 def shape(work: Workload) -> Shape:
     """Returns the Shape of every message of a workload; its buffers are aligned."""
     rdma = work.operation != "SEND"
-    size = work.size // work.packets
+    size = work.size // max(1, work.parts)
     pieces = (size,) if rdma else work.pieces
     reads = () if work.inline else tuple(b for piece in pieces for b in cut(piece))
     srd = work.kind == "SRD"
     # The GRH of a datagram is a separate first write; the payload then begins at byte 40.
     writes = cut(size) if srd else (1, *cut_at(GRH, size))
     facts = {work.kind, work.operation, "received" if work.receives else work.operation,
-             "inline" if work.inline else "memory",
+             "READ" if work.reads else "pushed", "inline" if work.inline else "memory",
              "written" if writes else "empty", "wide" if work.entry_bytes > LINE else "narrow",
              "fetched" if work.sq_host else "stored"}
     flits = -(-((RDMA_HEADERS if rdma else HEADER) + size) // LINE)
@@ -206,11 +206,12 @@ class Stages:
     def way(self, work: Workload) -> list[tuple[Stage, int]]:
         """Returns each stage of a message on an idle device, with its cycles.
 
-        Raises StageError for a message of several packets: they wait for each other.
+        Raises StageError for a message of several packets, which wait for each other, and for a
+        read without payload.
         """
-        if work.packets > 1:
-            raise StageError(f"{work}: expected one packet, found {work.packets}; simulate() of "
-                             "efa_cosim.cycle.network predicts each of them")
+        if work.parts != 1:
+            raise StageError(f"{work}: expected one packet with payload, found {work.parts}; "
+                             "simulate() of efa_cosim.cycle.network predicts each of them")
         made = shape(work)
         return [(stage, self.cycles(stage, work, made)) for stage in self.passed(made)]
 

@@ -271,6 +271,17 @@ REGISTERS = (
     "post_n",
     "ended_n",
     "looked_up",
+    "found_at",
+    "placed_head",
+    "placed_tail",
+    "request_row",
+    "request_at",
+    "response_row",
+    "response_at",
+    "responding",
+    "overflows",
+    "post_turn",
+    "post_held",
     "pend_head",
     "pend_tail",
     "entries_n",
@@ -295,7 +306,8 @@ EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queu
          "d_queue", "popped", "range_out", "fetch_ring", "moved", "j1", "j2", "j3", "sc_job",
          "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1", "srd2", "srd3", "tx", "out",
          "freed_at", "looked_at", "retired_at", "posted_packet", "record",
-         "sets_at", "limits_at", "pace_until", "note_row")
+         "sets_at", "limits_at", "pace_until", "note_row", "request_row", "response_row",
+         "post_held")
 RING = 32
 BLOCK = 16  # Arrays per allocated block.
 R = {name: number for number, name in enumerate(REGISTERS)}
@@ -385,13 +397,17 @@ class State(NamedTuple):
     sent_ticks: Ints
     resolved_at: Ints
     todo: Ints
-    # Segmenter, by message: packets posted, packets without an outcome, whether one is posted and
-    # not sent; columns of packets that were sent, and the cycle in which the segmenter knows
+    # Segmenter, by context: packets posted, packets without an outcome, whether one is posted and
+    # not sent, responses that are not placed; columns of packets that were sent, and of placed
+    # responses, each with the cycle in which the segmenter knows
     seg_next: Ints
     seg_open: Ints
     seg_posted: Ints
+    seg_left: Ints
     pop_row: Ints
     pop_due: Ints
+    placed: Ints
+    placed_at: Ints
     # Outcomes at the receiver in order: cycle and packet; received acknowledgements: outcomes that
     # they show, cycle; cycles of the completions in `incoming`; packets behind the receive window
     outcome_at: Ints
@@ -493,8 +509,9 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         sent_ticks=zeros(p),
         resolved_at=most(p + 1, FAR, np.int64),
         todo=zeros(p + 1),
-        seg_next=zeros(n), seg_open=zeros(n), seg_posted=zeros(n),
-        pop_row=zeros(p), pop_due=zeros(p),
+        seg_next=zeros(2 * n), seg_open=zeros(2 * n), seg_posted=zeros(2 * n),
+        seg_left=zeros(2 * n),
+        pop_row=zeros(p), pop_due=zeros(p), placed=zeros(p), placed_at=zeros(p),
         outcome_at=zeros(p), outcome_k=zeros(p),
         pending=zeros(p), pending_at=zeros(p),
         ack_shows=zeros(p), ack_in_at=zeros(p),

@@ -159,12 +159,14 @@ def from_events(
 
     index = np.asarray(indices)
     fill("wqe", of_kind(events, "wqe"), "wqe", "qpn", index, once=True)
-    for name in ("check", "tx_first", "tx_last"):
+    if work.reads:
+        _packets_of_reads(table, events, work, rows, index, np.asarray(numbers))
+    for name in () if work.reads else ("check", "tx_first", "tx_last"):
         fill(name, of_kind(events, name), name, "qpn", index, numbered=True)
-    for name in ("rx_first", "rx_last"):
+    for name in () if work.reads else ("rx_first", "rx_last"):
         fill(name, where(events, name, opcode=_opcode(work)), name, "src_qpn", numbers,
              arrived=True)
-    for name in ("rx_validated", "rx_data_done"):
+    for name in () if work.reads else ("rx_validated", "rx_data_done"):
         fill(name, of_kind(events, name), name, "qpn", index[peer], arrived=True)
     if work.receives:
         fill("cqe", where(events, "cqe", q_type=RECEIVE), "cqe", "qpn", index[peer], once=True)
@@ -186,11 +188,73 @@ def from_events(
     table["db"] = rings["cycle"].astype(np.int64)[post]
     table["bell"] = np.asarray(timestamps, np.int64)[post]
     if not work.inline:
-        _reads(table, events)
+        _reads(table, events, work)
     base = int(table["bell"][0])
     for column in table.values():
         column[column != NEVER] -= base
     return MessageTimelines(work, table)
+
+
+def in_order(work: Workload, table: dict[str, Ints]) -> None:
+    """Orders the responses to the reads of each queue by their transmission, as from_events does:
+    no event tells the responses to two reads of a queue apart. Removes what no event reports."""
+    first = np.arange(work.total * work.packets) % work.packets == 0
+    table["check"][~first] = NEVER
+    queue = np.repeat(order(work)[0], work.packets)
+    for q in range(work.queues):
+        rows = np.flatnonzero(~first & (queue == q))
+        sent = rows[np.argsort(table["tx_first"][rows], kind="stable")]
+        for name in set(table) - set(ONCE):
+            table[name][rows] = table[name][sent]
+
+
+def _packets_of_reads(
+    table: dict[str, Ints], events: NDArray[Any], work: Workload, rows: list[Ints], index: Ints,
+    numbers: Ints,
+) -> None:
+    """Fills the columns of the packets of reads. Packets arrive in the order of their transmission,
+    and are validated in that order, too. The responses of a queue are in this order."""
+    cycle = {name: of_kind(events, name)["cycle"].astype(np.int64)
+             for name in ("tx_first", "tx_last", "rx_validated", "rx_data_done")}
+    sent = of_kind(events, "tx_first")
+    opcodes = (int(defs.PktOpcode.READ_REQUEST), int(defs.PktOpcode.READ_RESPONSE))
+    came = {}
+    for name in ("rx_first", "rx_last"):
+        found = of_kind(events, name)
+        came[name] = found[np.isin(field(found, name, "opcode"), opcodes)]
+        cycle[name] = came[name]["cycle"].astype(np.int64)
+    total = work.total * work.packets
+    for name, wanted in (("tx_first", total), ("tx_last", total), ("rx_first", total),
+                         ("rx_last", total), ("rx_validated", total),
+                         ("rx_data_done", total)):
+        if len(cycle[name]) != wanted:
+            raise TimelineError(f"{len(cycle[name])} events '{name}', expected {wanted}, one per "
+                                "packet")
+    response = field(came["rx_first"], "rx_first", "opcode") == opcodes[1]
+    # A response comes from the next queue of the ring.
+    source = field(came["rx_first"], "rx_first", "src_qpn")
+    place = np.empty(total, np.int64)
+    for q, own in enumerate(rows):
+        mine = own.reshape(-1, work.packets)
+        checks = where(events, "check", qpn=int(index[q]))["cycle"].astype(np.int64)
+        for name, which, goal in (
+                ("check", checks, mine[:, 0]),
+                ("rx_first", np.flatnonzero(~response & (source == numbers[q])), mine[:, 0]),
+                ("rx_first", np.flatnonzero(response & (source == numbers[(q + 1) % len(rows)])),
+                 mine[:, 1:].ravel())):  # fmt: skip
+            if len(which) != len(goal):
+                raise TimelineError(f"queue {q}: {len(which)} events '{name}', expected "
+                                    f"{len(goal)}, one per packet")
+            if name == "check":
+                table[name][goal] = which
+            else:
+                place[which] = goal
+    answers = field(sent, "tx_first", "length") > 0
+    wrong = np.flatnonzero(answers != response)
+    if len(wrong):
+        raise TimelineError(f"packet {wrong[0]}: the one that left is not the one that came")
+    for name, cycles in cycle.items():
+        table[name][place] = cycles
 
 
 def _opcode(work: Workload) -> int:
@@ -215,11 +279,14 @@ def _first_acknowledgements(table: dict[str, Ints], events: NDArray[Any]) -> Non
     table["ack"][in_order] = acks["cycle"].astype(np.int64)[first]
 
 
-def _reads(table: dict[str, Ints], events: NDArray[Any]) -> None:
+def _reads(table: dict[str, Ints], events: NDArray[Any], work: Workload) -> None:
     """Assigns payload reads to packets in the order of their checks, equally many to each."""
     requested = where(events, "rd", client=PAYLOAD_CLIENT)
     responded = where(events, "rd_cpl", client=PAYLOAD_CLIENT)
-    total = len(table["check"])
+    # Packets leave in the order of their checks. The request of a read has no payload.
+    payload = np.flatnonzero(np.arange(len(table["tx_first"])) % work.packets >= work.reads)
+    by_check = payload[np.argsort(table["tx_first"][payload], kind="stable")]
+    total = len(payload)
     if len(requested) != len(responded) or len(requested) % total:
         raise TimelineError(
             f"{len(requested)} payload read requests, {len(responded)} completions, "
@@ -232,6 +299,5 @@ def _reads(table: dict[str, Ints], events: NDArray[Any]) -> None:
     end[np.argsort(tags, kind="stable")] = responded["cycle"][
         np.argsort(response_tags, kind="stable")
     ].astype(np.int64)
-    by_check = np.argsort(table["check"], kind="stable")
     table["rd"][by_check] = requested["cycle"].astype(np.int64).reshape(total, each).max(1)
     table["rd_cpl"][by_check] = end.reshape(total, each).max(1)

@@ -12,10 +12,13 @@ from efa_cosim.cycle import engine
 from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.segmenting import (
     ACT_KIND,
+    RESPONSE_AT,
+    RESPONSE_ROW,
     RESTS,
-    begins_message,
+    begins_context,
     leaves,
     next_event,
+    responds,
     segment,
 )
 from efa_cosim.cycle.state import AT_CHECKS, AT_RESOLVE, AT_SCHEDULER, FAR, NOW, R
@@ -34,6 +37,8 @@ NONE = -1
 TURN, DIRECT = 1, 2  # Kinds of decisions: of the first packet of the list, of one just posted.
 # A packet that joins the list is found this much later.
 LISTED = 3
+POST_TURN, POST_HELD, MESSAGE, RESPONSE = R["post_turn"], R["post_held"], 0, 1
+FOUND_AT, LOOKED_UP = R["found_at"], R["looked_up"]
 SPACE = 4  # Transmissions that wait for efa_tx_recall.
 RECALL = 4  # Stages of a transmission that waits: one in front of efa_tx_recall, three in it.
 
@@ -80,25 +85,53 @@ def _stands(r: Ints) -> bool:
 
 
 @engine
+def _granted(r: Ints, message: bool, response: bool, takes: bool) -> tuple[bool, bool]:
+    """Returns which post is granted, round robin: a message, or the responses to a read. A grant
+    stays until the segmenter takes it."""
+    which = r[POST_HELD]
+    if which < 0:
+        if message and (r[POST_TURN] == MESSAGE or not response):
+            which = MESSAGE
+        elif response:
+            which = RESPONSE
+    if which >= 0:
+        r[POST_TURN] = RESPONSE if which == MESSAGE else MESSAGE
+    r[POST_HELD] = NONE if takes else which
+    return which == MESSAGE, which == RESPONSE
+
+
+@engine
 def transmit(
     now: int, c: Costs, r: Ints, items: Ints, sent: Ints, number_of: Ints, skid_in: Ints,
     check_due: Ints, pushed_at: Ints, sent_ticks: Ints, seg_next: Ints, seg_open: Ints,
-    seg_posted: Ints, pop_row: Ints, pop_due: Ints, incoming: Ints, note_due: Ints, wake: Ints
+    seg_posted: Ints, seg_left: Ints, pop_row: Ints, pop_due: Ints, placed: Ints, placed_at: Ints,
+    incoming: Ints, note_due: Ints, wake: Ints
 ) -> int:
     """Gives packets to the checks: at once if none waits and the limits permit it, else through the
     list of the peer and efa_tx_recall. The limits are those of the cycle before."""
     offered = _offered(now, c, r, skid_in) == now
-    several = c.packets > 1
     row = NONE  # The column of the packet that is posted in this cycle.
-    if several:
-        offered = offered and r[ACT_KIND] == RESTS
-        row = segment(now, c, r, seg_next, seg_open, seg_posted, pop_row, pop_due, incoming,
-                      note_due, wake)
+    if c.segments:
+        rests = r[ACT_KIND] == RESTS
+        responds_now = r[RESPONSE_ROW] >= 0 and r[RESPONSE_AT] <= now
+        if c.reading:
+            responds(now, c, r)
+            offered, responds_now = _granted(r, offered, responds_now, rests)
+        offered = offered and rests
+        row = segment(now, c, r, seg_next, seg_open, seg_posted, seg_left, pop_row, pop_due, placed,
+                      placed_at, incoming, note_due, wake)
+        if responds_now and rests:
+            row = r[RESPONSE_ROW]
+            r[RESPONSE_ROW] = NONE
+            begins_context(c, row, seg_next, seg_open, seg_posted, seg_left)
     if offered and c.srd:
-        message = items[r[ROUTED_N]]
-        row = message * c.packets
-        if several:
-            begins_message(message, seg_next, seg_open, seg_posted)
+        row = items[r[ROUTED_N]] * c.packets
+        if c.segments:
+            begins_context(c, row, seg_next, seg_open, seg_posted, seg_left)
+        if c.reading and r[FOUND_AT] == now:
+            # The table of reads is written, so a look at it ends a cycle later.
+            r[FOUND_AT] += 1
+            r[LOOKED_UP] += 1
     posts = row >= 0
     moves = r[CHECK_STUCK] == 0
     output_free = r[RECALLED] == 0 or moves
@@ -126,7 +159,7 @@ def transmit(
     # efa_tx_recall.
     none_waits = r[RECALL_1] == 0 and r[RECALL_2] == 0
     # efa_tx_recall has the WQE of a message that was posted in the cycle before.
-    fresh_wqe = direct and (not several or sent[k] % c.packets == 0)
+    fresh_wqe = direct and (not c.segments or sent[k] % c.packets == 0)
     at_once = fresh_wqe and level == 0 and r[LOOKED] == 1 and none_waits and r[RECALLED] == 0
     second_free = r[RECALL_2] == 0 or output_free
     first_free = r[RECALL_1] == 0 or second_free
@@ -148,7 +181,7 @@ def transmit(
         sent_ticks[k] = now + c.ticks >> c.tick_log
         r[SENT_N] += 1
         r[SENT_FLAG] = 1
-        if several:
+        if c.segments:
             leaves(now, c, r, sent[k], pop_row, pop_due)
         if r[ARMED] == 0:
             wake[AT_RESOLVE] = min(wake[AT_RESOLVE], next_scan(now, c))
@@ -185,8 +218,8 @@ def transmit(
     if offered:
         _leaves_skid(now, r, wake)
     later = _offered(now + 1, c, r, skid_in)
-    if several:
-        later = min(later, next_event(now, r, pop_due))
+    if c.segments:
+        later = min(later, next_event(now, r, pop_due, placed_at))
     if not moves and _stands(r):
         return later
     if (r[POSTED] >= 0 or r[TURN_1] == 1 or r[TURN_2] > 0 or r[TURNS] == 1

@@ -24,7 +24,7 @@ INLINE = {64: defs.LIMITS.inline_64, 128: defs.LIMITS.inline_128}
 STORED_BYTES = 1024  # Maximum bytes of WQEs per doorbell.
 SAMPLED_POSTS = 512
 KINDS = ("SRD", "UD")
-OPERATIONS = ("SEND", "WRITE", "WRITE_IMM")
+OPERATIONS = ("SEND", "WRITE", "WRITE_IMM", "READ")
 # Payload bytes of a packet of an RDMA operation, with the MTU of the profile `default`.
 PACKET_BYTES = 4096
 # Maximum bytes of a message. An RDMA operation has at most as many packets as the initial
@@ -47,8 +47,8 @@ class WorkloadError(ValueError):
 class Workload:
     """One point: sizes in bytes, times in cycles.
 
-    operation  SEND; WRITE, WRITE_IMM: RDMA write without and with immediate, of one packet or of
-              whole packets of PACKET_BYTES
+    operation  SEND; WRITE, WRITE_IMM: RDMA write without and with immediate; READ: RDMA read; of
+              one packet with payload or of whole ones of PACKET_BYTES
     depth     maximum number of outstanding messages of a queue
     batch     WQEs per doorbell, at most depth
     messages  of all queues together; rounded down to whole rounds of all queues
@@ -150,18 +150,29 @@ class Workload:
     @property
     def receives(self) -> bool:
         """Returns True if a message, with its last packet, completes a receive."""
-        return self.operation != "WRITE"
+        return self.operation in ("SEND", "WRITE_IMM")
+
+    @property
+    def reads(self) -> bool:
+        """Returns True if a message is a request, which is its first packet, and its responses."""
+        return self.operation == "READ"
+
+    @property
+    def parts(self) -> int:
+        """Returns the number of packets that carry the payload of a message. An empty one is such a
+        packet, too, but a read of 0 bytes has no response."""
+        return -(-self.size // PACKET_BYTES) or int(not self.reads)
 
     @property
     def packets(self) -> int:
         """Returns the number of packets of a message."""
-        return max(1, self.size // PACKET_BYTES)
+        return self.parts + self.reads
 
     @property
     def inline(self) -> bool:
         """Returns True if no payload is read from host memory: it is inline in the send WQE, or the
         message is empty."""
-        if self.operation != "SEND" and self.entry_bytes == min(INLINE):
+        if self.reads or (self.operation != "SEND" and self.entry_bytes == min(INLINE)):
             return self.size == 0
         return self.size <= INLINE[self.entry_bytes]
 

@@ -364,6 +364,12 @@ class QueuePair:
         entry = self._rdma_entry(_Op.RDMA_WRITE, request)
         return np.frombuffer(entry * count, self.wqe.DTYPE).copy()
 
+    def reads(self, count: int, request: RdmaWr) -> NDArray[Any]:
+        """Returns an array of WQEs for `count` equal RDMA READs; raises VerbsError for a wrong
+        argument."""
+        entry = self._rdma_entry(_Op.RDMA_READ, request)
+        return np.frombuffer(entry * count, self.wqe.DTYPE).copy()
+
     def post_send_many(self, wr_ids: Sequence[int] | NDArray[Any], **values: Any) -> None:
         """Posts one SEND per wr_id; values are those of sends(). Raises VerbsError as post_send
         does."""
