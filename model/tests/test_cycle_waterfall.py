@@ -36,6 +36,16 @@ BUSY = Workload(size=64, queues=4, depth=16, batch=4, gap=40, messages=1024)
     Workload(size=32, queues=4, gap=20, depth=16, messages=4096),
     Workload(size=64, queues=8, batch=2, depth=16, gap=40, messages=4096, policy="in_order"),
     Workload(size=64, queues=8, depth=64, batch=16, messages=2048, sq_host=1),
+    *(Workload(operation=operation, size=size, messages=8) for operation in ("WRITE", "WRITE_IMM")
+      for size in (0, 64, 4096)),
+    Workload(operation="WRITE", size=64, queues=8, depth=64, batch=16, messages=1024),
+    Workload(operation="WRITE", size=80, queues=8, depth=16, batch=4, entry_bytes=128,
+             messages=512),
+    Workload(operation="WRITE", size=4096, queues=4, depth=8, messages=256),
+    Workload(operation="WRITE", size=0, queues=4, depth=16, batch=4, messages=512),
+    Workload(operation="WRITE_IMM", size=64, queues=8, depth=64, batch=16, messages=1024),
+    Workload(operation="WRITE_IMM", size=0, depth=512, batch=16, read_latency=1000, messages=256),
+    Workload(operation="WRITE_IMM", size=512, queues=4, depth=16, batch=2, messages=256),
 ], ids=str)  # fmt: skip
 def test_parts_sum_to_the_latency_of_every_message(work):
     record = recorded(work)
@@ -45,8 +55,9 @@ def test_parts_sum_to_the_latency_of_every_message(work):
 
 
 def test_an_operation_whose_stages_have_no_replay_is_refused():
-    with pytest.raises(WaterfallError, match="operation WRITE: expected SEND"):
-        attribute(recorded(Workload(operation="WRITE", messages=4)))
+    for operation, size in (("WRITE", 8192), ("READ", 64)):
+        with pytest.raises(WaterfallError, match=f"operation {operation}.*a write of one packet"):
+            attribute(recorded(Workload(operation=operation, size=size, messages=4)))
 
 
 def test_an_idle_device_causes_no_wait():

@@ -66,7 +66,8 @@ class Bench:
         fields = {"packet": 1, "slot": rng.getrandbits(8), "write": 0, "complete": 0, "ack": 0,
                   "rdma": 0, "read": 0, "drop": 0,
                   "placed": rng.getrandbits(INTERNAL.read_placed.width),
-                  "length": rng.randrange(8929), "count": rng.randrange(1, 3), **fields}  # fmt: skip
+                  "length": rng.randrange(8929), "count": rng.randrange(1, 3),
+                  **fields}  # fmt: skip
         self.jobs.post({"data": INTERNAL.rx_job.pack(cpl=cpl, ack_tx=ack_tx, **fields)})
         self.writes += fields["write"]
         self.to_write += fields["write"]

@@ -81,6 +81,7 @@ def validate(
     verdicts: Sequence[int],
     places: int,
     window: int,
+    look: int = 0,
 ) -> Validated:
     """Replays packet validation; returns {message: Way}, messages in the order of their jobs, and
     {cycle: state} of the cycles in which older packets stopped new packets.
@@ -91,6 +92,7 @@ def validate(
     over      cycles in which a descriptor read has ended
     verdicts  of a message: cycle in which it left the checks; at most `places` are in the checks
     window    cycles of a packet in efa_rx_window
+    look      cycles of a look-up of region and peer before the claim; 0: none
     """
     ways = {message: Way() for _, message in enters}
     arrivals, ends_of_reads = deque(enters), deque(over)
@@ -102,6 +104,7 @@ def validate(
     one: int | None = None
     two: int | None = None
     job: int | None = None
+    looked: int | None = None  # End of the look-up of the packet in `one`.
     stopped = False  # The packet in `two` is behind parked packets of its ring.
     claimed: dict[int, int] = {}
     number_of: dict[int, int] = {}
@@ -126,8 +129,13 @@ def validate(
         behind = (one is not None and two is not None and ring_of[one] == ring_of[two]
                   and ring_of[one] not in blocked)
         steps = one is not None and not behind and (two is None or leaves)
-        ready = one is None or steps
         stands = one is not None and ring_of[one] in blocked
+        if look and one is not None and not stands:
+            # A look-up begins behind the packet in front.
+            if looked is None and two is None:
+                looked = cycle + look
+            steps = looked is not None and looked <= cycle
+        ready = one is None or steps
         is_open = state == OPEN and not full
         if not is_open:
             held[cycle] = state
@@ -189,7 +197,7 @@ def validate(
             way.step, way.here = cycle, here(ring_of[two], number_of[two])
             one = None
         if ready and offered is not None:
-            one = offered
+            one, looked = offered, None
             way = ways[one]
             way.claim = cycle
             if way.first is None:

@@ -46,15 +46,18 @@ class Receiving:
         gap = self._gap("rx_last", "rx_validated")
         rx_last = timelines["rx_last"].tolist()
         window = at("efa_srd_receiver.packet")
+        rdma = work.operation != "SEND"
+        look = at("efa_rx_validate.write") - at("efa_rx_validate.packet") if rdma else 0
         ring = ((np.arange(work.total) // work.batch + 1) % work.queues).tolist()
         ways, self.order, held = validate(
             [(rx_last[message], message) for message in self.arrived], ring,
             self._descriptors(), self.record.passes, self._reads_over(), self._leaves(),
-            self.table.depth("efa_rx_mr_check.job"), window)
+            self.table.depth("efa_rx_mr_check.job"), window, look)
         self.ways = ways
         ledger = Ledger(held, (PASSING, QUIET, OPEN))
-        empty = "empty" in self.made.facts
-        check = at("efa_rx_mr_check.no_buffer" if empty else "efa_rx_mr_check.job")
+        checked = not rdma and "empty" not in self.made.facts
+        check = at("efa_rx_mr_check.job" if checked else "efa_rx_mr_check.no_buffer")
+        behind = "look-ups of earlier packets" if rdma else "earlier WQE of the same ring"
         # Cycles from each step to the end of validation on an idle device.
         to_end = at("efa_rx_validate.packet") + check
         for message in self.arrived:
@@ -63,12 +66,12 @@ class Receiving:
             assert way.first is not None
             counts = ledger.count(begin, way.first)
             gap.book(message, counts.get(PASSING, 0) + counts.get(QUIET, 0), OLDER)
-            gap.until(message, way.first + to_end, "earlier packets")
+            gap.until(message, way.first + look + to_end, "earlier packets")
             if way.parked is not None:
                 fetched = min(way.here, way.response) + to_end - 2
                 gap.until(message, fetched, "receive descriptor fetch")
-                gap.until(message, way.claim + to_end, OLDER)
-            gap.until(message, way.step + to_end - 1, "earlier WQE of the same ring")
+                gap.until(message, way.claim + look + to_end, OLDER)
+            gap.until(message, way.step + to_end - 1, behind)
             gap.until(message, way.response + to_end - 2, "checks of earlier packets")
             gap.until(message, way.job + check, "checks of earlier packets")
         self._statuses(gap, {message: ways[message].job + check for message in self.order})
@@ -174,13 +177,15 @@ class Receiving:
     def _acknowledgements(self) -> list[tuple[int, int, list[int]]]:
         """Returns the acknowledgements: cycles in which each left and arrived, and the messages
         that it is the first one of."""
-        acks, order = self.record.acks, np.argsort(self.timelines["cqe"], kind="stable")
+        acks = self.record.acks
+        order = np.argsort(outcomes(self.timelines.table), kind="stable")
         bounds = [0, *acks.shows.tolist()]
         return [(begin, end, order[first:last].tolist()) for begin, end, first, last in
                 zip(acks.left.tolist(), acks.came.tolist(), bounds, bounds[1:], strict=False)]
 
     def acknowledge(self, gap: Gap) -> None:
-        """Replays cqe to ackout: after earlier acknowledgements, between data packets.
+        """Replays the stage that ends in ackout: after earlier acknowledgements, between data
+        packets.
 
         An acknowledgement shows all outcomes before it. A packet whose outcome joins one that is
         due may be faster than alone.
@@ -193,16 +198,15 @@ class Receiving:
             )
             for cycle in range(first, last + 1)
         )
-        at, cqe = self.table.latency, timelines["cqe"]
-        alone = sum(map(at, ("efa_cq.commit", "efa_rx_retire.entry", "efa_rx_outcome.due",
-                             "efa_ack_build.due", "efa_net_tx.flit")))
-        order = np.argsort(cqe, kind="stable")
+        at = self.table.latency
         known = outcomes(timelines.table, self.table)
+        alone = sum(map(at, ("efa_rx_outcome.due", "efa_ack_build.due", "efa_net_tx.flit")))
+        order = np.argsort(known, kind="stable")
         built = build(known[order], lambda cycle: cycle not in data, self.table)
         left = np.array(built, np.int64)
         first = left[first_of(left[:, 1], len(order)), 0].tolist()
         for message, ends in zip(order.tolist(), first, strict=True):
-            gap.faster(message, int(cqe[message]) + alone - ends)
+            gap.faster(message, int(known[message]) + alone - ends)
             begin = gap.at(message)
             if ends > begin:
                 gap.book(message, data.count(begin, ends), "data packets on the wire")

@@ -171,7 +171,7 @@ class Sending:
         contexts = self.table.depth("efa_send_tracker.ack") if work.kind == "SRD" else None
         depth = self.table.depth
         entries, did, self.open_sends = schedule(
-            bells, batch, self.made.flits, work.entry_bytes // LINE, depth("efa_sq_sched.visit"),
+            bells, batch, self.made.quantum, work.entry_bytes // LINE, depth("efa_sq_sched.visit"),
             depth("efa_sq_sched.cut"), contexts, blocked.__contains__, freed)
         queue_of = np.arange(work.total) // work.batch % work.queues
         of_queue = [np.flatnonzero(queue_of == queue).tolist() for queue in range(work.queues)]

@@ -15,6 +15,7 @@ import numpy as np
 
 from efa_cosim.attribution.gaps import Gap, Ledger
 from efa_cosim.cycle import compiled
+from efa_cosim.cycle.acknowledgements import outcomes
 from efa_cosim.cycle.costs import Costs, costs, packed, sending
 from efa_cosim.cycle.record import Record
 from efa_cosim.cycle.resolving import WALKS, resolve
@@ -128,7 +129,8 @@ class Transport:
         state.r[R["item_n"]] = total
         number_of = np.empty(total, np.int64)
         number_of[order] = np.arange(total)
-        state.outcome_k[:] = number_of[np.argsort(timelines["cqe"], kind="stable")]
+        if work.kind == "SRD":
+            state.outcome_k[:] = number_of[np.argsort(outcomes(timelines.table), kind="stable")]
         count = state.r[R["ack_come_n"]] = min(len(record.acks.came), total)
         state.ack_shows[:count] = record.acks.shows[:count]
         state.ack_in_at[:count] = record.acks.came[:count]

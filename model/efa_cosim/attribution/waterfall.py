@@ -71,14 +71,16 @@ class Attribution:
 def attribute(record: Record, table: Stages | None = None) -> Attribution:
     """Returns the Attribution of a Record.
 
-    Raises WaterfallError for an operation other than SEND, if a replay does not match the
+    Raises WaterfallError for a read or a message of several packets, if a replay does not match the
     recording, the parts do not sum to the latency of a message, or the table's services differ from
     the replays on an idle device.
     """
     table = table or standard()
-    if record.timelines.work.operation != "SEND":
-        raise WaterfallError(f"operation {record.timelines.work.operation}: expected SEND, whose "
-                             "stages the waterfall replays; the cycle model predicts others")
+    work = record.timelines.work
+    if work.reads or work.packets > 1:
+        raise WaterfallError(f"operation {work.operation}, {work.packets} packets of a message: "
+                             "expected a send or a write of one packet, whose stages the waterfall "
+                             "replays; the cycle model predicts others")
     for part in _attribute(idle(record.timelines.work, table), table).parts:
         for cause, cycles in part.waits.items():
             raise WaterfallError(f"spec/timing.yaml: '{part.doc}' ({part.start} to {part.end}) "
@@ -175,7 +177,8 @@ def _replay(record: Record, table: Stages, services: Services) -> _Replays:
     if ("ack", "done") in gaps:
         transport.resolve(gaps["ack", "done"])
     completing.attribute(gaps)
-    if ("cqe", "ackout") in gaps:
-        receiving.acknowledge(gaps["cqe", "ackout"])
+    for begin in ("cqe", "rx_data_done"):
+        if (begin, "ackout") in gaps:
+            receiving.acknowledge(gaps[begin, "ackout"])
     sending.scheduler(completing.freed, begins)
     return _Replays(sending, receiving, completing, gaps | sending.gaps)

@@ -201,8 +201,6 @@ def sending(table: Stages, work: Workload) -> dict[str, int]:
         "pace_divides": at("efa_tx_pace.division"),
         "join": at("efa_net_rx.acknowledgement") + at("efa_srd_sender.outcome") - OUTCOME_STAGES,
         "tracked": at("efa_send_tracker.ack") - SRD_STAGES,
-        "popped": at("efa_tx_segment.next") - SEGMENT_STAGES,
-        "noted": at("efa_tx_segment.outcome") - SEGMENT_STAGES,
     }
 
 
@@ -356,6 +354,8 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         **sending(table, work),
         **receiving(table),
         waits=work.operation == "WRITE_IMM",
+        popped=at("efa_tx_segment.next") - SEGMENT_STAGES,
+        noted=at("efa_tx_segment.outcome") - SEGMENT_STAGES,
         write_packets=TRANSPORT.write_packets,
         log=log,
     )

@@ -206,6 +206,7 @@ def _payload(timelines: MessageTimelines, made: Shape, pins: NDArray[Any], base:
     its handover."""
     handed = pins["cycle"][pins["port"] == WRITE_PORT].astype(np.int64) - base - 1
     entries = np.concatenate([timelines["cqe"], timelines["done"]])
+    entries = entries[entries != NEVER]
     missing = np.setdiff1d(entries, handed)
     if len(missing):
         raise TimelineError(f"the completion handed over in cycle {missing[0]} is not at the pins "
