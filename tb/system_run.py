@@ -33,6 +33,7 @@ PARTS = ("memory", "iommu", "host", "fabric", "perf_counters", "bench", "api")
 LIBRARY = [NATIVE / f"{name}.cpp" for name in PARTS]
 HEADERS = sorted(NATIVE.glob("*.h"))
 TOP = "efa_tb"
+DEVICES = "DEVICES"
 # Code coverage counts the wiring modules here; the unit benches count the other modules.
 COUNTED = ("efa_nic.v", "efa_tx_engine.v", "efa_sq_engine.v", "efa_transport_engine.v",
            "efa_rx_engine.v", "efa_cq_engine.v")  # fmt: skip
@@ -77,12 +78,16 @@ def native_module() -> Path:
 def build_system(
     sim: str, params: dict, extra: tuple[str, ...] = (), plain: bool = False
 ) -> tuple[Path, list[str]]:
-    """Returns the built device and its simulation arguments; `extra` sources replace by name."""
+    """Returns the built device and its simulation arguments; `extra` sources replace by name.
+
+    A build for Verilator has one device, which the native main instantiates once or twice.
+    """
     sources = closure(TOP, extra)
     waves = waves_wanted()
     if sim == "icarus":
         folder = build(sim, TOP, sources, params, ["-g2005"], waves)
         return folder, [f"-M{native_module()}", "-mefa"]
+    params = {name: value for name, value in params.items() if name != DEVICES}
     control = OUT / "control" / "efa_tb.vlt"
     write_once(control, f'`verilator_config\npublic_flat_rw -module "{TOP}" -var "wake"\n')
     build_args = VERILATOR + (PLAIN if plain else FAST) + (waves_flags() if waves else [])
@@ -121,6 +126,7 @@ def run_system(
     if "EFA_COVERAGE" in os.environ:
         wanted["EFA_COVERAGE"] = os.environ["EFA_COVERAGE"]
     plusargs = (random_unknowns(seed) if plain else []) + code_coverage.arguments(Path(name).stem)
+    plusargs.append(f"+efa_devices={params.get(DEVICES, 1)}")
     if sim == "icarus":
         wanted["EFA_NATIVE"] = str(Path(test_args[0][2:]) / "efa.vpi")
     return run(

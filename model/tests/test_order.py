@@ -128,7 +128,7 @@ def test_a_planted_order_of_the_rtl_server_is_found(edit, field, expected, found
     home = planted(tmp_path / "live", edit)
     before = ("import pathlib; from tb.live.program import program; "
               "from efa_cosim.live import simulated; simulated.server_program = "
-              f"lambda _, nodes, say: program(nodes, say, pathlib.Path({os.fspath(home)!r}))")
+              f"lambda _, say: program(say, pathlib.Path({os.fspath(home)!r}))")
     server = Served(tmp_path, "--backend", "verilator", "--checked", names=("a.sock",),
                     before=before)
     guest = GuestBackend(server.paths[0])

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and drives the ports of one device in the top module efa_tb, where device d has bit d, or
-// lane d, of each port.
+// Reads and drives the ports of one device, which is an instance of the top module efa_tb.
 #pragma once
 #include <cstring>
 
@@ -11,40 +10,36 @@ namespace efa::live {
 
 class Pins {
    public:
-    Pins(Vtop &design, int device) : top(design), device_(device) {}
+    explicit Pins(Vtop &design) : top(design) {}
 
     template <class T>
     bool bit(const T &port) const {
-        return (reinterpret_cast<const u8 *>(&port)[device_ / 8] >> device_ % 8 & 1) != 0;
+        return port != 0;
     }
     template <class T>
     void bit(T &port, bool value) const {
-        u8 &byte = reinterpret_cast<u8 *>(&port)[device_ / 8];
-        byte = u8((byte & ~(1u << device_ % 8)) | (u32(value) << device_ % 8));
+        port = value;
     }
     template <class V, class T>
     V lane(const T &port) const {
         V value;
-        std::memcpy(&value, reinterpret_cast<const u8 *>(&port) + device_ * sizeof(V), sizeof(V));
+        std::memcpy(&value, &port, sizeof(V));
         return value;
     }
     template <class V, class T>
     void lane(T &port, V value) const {
-        std::memcpy(reinterpret_cast<u8 *>(&port) + device_ * sizeof(V), &value, sizeof(V));
+        std::memcpy(&port, &value, sizeof(V));
     }
     template <class T>
     const u8 *line(const T &port) const {
-        return reinterpret_cast<const u8 *>(&port) + device_ * kLine;
+        return reinterpret_cast<const u8 *>(&port);
     }
     template <class T>
     void line(T &port, const u8 *from) const {
-        std::memcpy(reinterpret_cast<u8 *>(&port) + device_ * kLine, from, kLine);
+        std::memcpy(&port, from, kLine);
     }
 
     Vtop &top;
-
-   private:
-    const int device_;
 };
 
 }  // namespace efa::live

@@ -28,9 +28,9 @@ DESIGN = ("fabric", "host", "main", "server")
 QUIET_SECONDS = 1.0  # a build that was done before ends in this time
 
 
-def program(nodes: int, say: Callable[[str], object], home: Path = HOME) -> Path:
-    """Returns the program for so many devices; builds it once, which `say` announces. `home` is the
-    folder of its sources; the program of another folder than tb/live is built there.
+def program(say: Callable[[str], object], home: Path = HOME) -> Path:
+    """Returns the program; builds it once, which `say` announces. `home` is the folder of its
+    sources; the program of another folder than tb/live is built there.
 
     Raises BackendUnavailable if it cannot be built here.
     """
@@ -41,7 +41,7 @@ def program(nodes: int, say: Callable[[str], object], home: Path = HOME) -> Path
         QUIET_SECONDS, say, ["builds the RTL with Verilator, once: one to three minutes"])
     builds.start()
     try:
-        folder, _ = build_system("verilator", {"DEVICES": nodes} if nodes > 1 else {})
+        folder, _ = build_system("verilator", {})
         return _linked(folder, home)
     except (RunFailed, SimulatorMissing) as error:
         raise BackendUnavailable(str(error)) from None

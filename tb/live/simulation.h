@@ -3,6 +3,8 @@
 #pragma once
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "fabric.h"
 #include "host.h"
@@ -13,17 +15,22 @@ namespace efa::live {
 class Simulation {
    public:
     Simulation(const std::vector<Host *> &hosts, std::vector<u16> nodes, int carrier)
-        : hosts_(hosts), fabric_(std::move(nodes), carrier), top_(std::make_unique<Vtop>(&context_, "")) {
-        for (size_t device = 0; device < hosts.size(); device++) pins_.emplace_back(*top_, int(device));
-        for (size_t device = 0; device < hosts.size(); device++)
-            hosts[device]->drive_constants(pins_[device]);
+        : hosts_(hosts), fabric_(std::move(nodes), carrier) {
+        for (Host *host : hosts) {
+            std::string name = "device" + std::to_string(tops_.size());
+            tops_.push_back(std::make_unique<Vtop>(&context_, name.c_str()));
+            pins_.emplace_back(*tops_.back());
+            host->drive_constants(pins_.back());
+        }
         drive();
-        top_->rst_por = 1;
+        for (auto &top : tops_) top->rst_por = 1;
         for (u32 cycle = 0; cycle < kResetCycles; cycle++) edge();
-        top_->rst_por = 0;
-        top_->eval();
+        for (auto &top : tops_) top->rst_por = 0;
+        eval();
     }
-    ~Simulation() { top_->final(); }
+    ~Simulation() {
+        for (auto &top : tops_) top->final();
+    }
 
     void clock() {
         bool busy = false;
@@ -31,7 +38,7 @@ class Simulation {
         for (size_t device = 0; device < pins_.size(); device++) {
             busy |= hosts_[device]->step(pins_[device]);
             busy |= fabric_.step(pins_[device], device);
-            waits_ |= pins_[device].lane<u16>(top_->m_sends_open) != 0;
+            waits_ |= pins_[device].lane<u16>(tops_[device]->m_sends_open) != 0;
         }
         fabric_.carry(cycles);
         quiet_cycles_ = busy ? 0 : std::min(quiet_cycles_ + 1, kQuietCycles);
@@ -59,17 +66,21 @@ class Simulation {
         }
     }
     void edge() {
-        top_->clk = 1;
-        top_->eval();
+        for (auto &top : tops_) top->clk = 1;
+        eval();
         drive();
-        top_->clk = 0;
-        top_->eval();
+        for (auto &top : tops_) top->clk = 0;
+        eval();
+    }
+    void eval() {
+        for (auto &top : tops_) top->eval();
     }
 
     std::vector<Host *> hosts_;
     Fabric fabric_;
     VerilatedContext context_;
-    std::unique_ptr<Vtop> top_;
+    // Every device is an instance of the same model.
+    std::vector<std::unique_ptr<Vtop>> tops_;
     std::vector<Pins> pins_;
     u32 quiet_cycles_ = 0;
     // A send waits for its acknowledgement, for its retransmission or for a receive of its peer.

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the Verilator simulation: the callbacks of cocotb, and between them the clock at full speed.
-// The pins of the device are ports of the top, so a transactor reads and writes them in place.
+// The pins of a device are ports of its top, so a transactor reads and writes them in place. Every
+// device is an instance of the same model: one build serves simulations of one and of two devices.
+#include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "Vtop.h"
 #include "bench.h"
@@ -30,36 +34,29 @@ using namespace efa;
 constexpr u64 kHalfPeriod = 2000;  // ps
 constexpr u64 kNever = ~u64(0);
 
-template <class T>
-const u8 *lane(const T &port, size_t byte) {
-    return reinterpret_cast<const u8 *>(&port) + byte;
-}
+// The number of devices in this simulation (tb/system_run.py).
+const char *const kDevices = "efa_devices=";
 
 template <class V, class T>
-V get(const T &port, int device) {
+V get(const T &port) {
     V value;
-    std::memcpy(&value, lane(port, device * sizeof(V)), sizeof(V));
+    std::memcpy(&value, &port, sizeof(V));
     return value;
 }
 
-template <class T>
-bool bit(const T &port, int device) {
-    return port >> device & 1;
-}
-
-template <class T>
-void set_bit(T &port, int device, bool value) {
-    port = static_cast<T>((port & ~(T(1) << device)) | (T(value) << device));
-}
-
 template <class V, class T>
-void set(T &port, int device, V value) {
-    std::memcpy(reinterpret_cast<u8 *>(&port) + device * sizeof(V), &value, sizeof(V));
+void set(T &port, V value) {
+    std::memcpy(&port, &value, sizeof(V));
 }
 
 template <class T>
-void set_wide(T &port, int device, const u8 *from) {
-    std::memcpy(reinterpret_cast<u8 *>(&port) + device * 64, from, 64);
+const u8 *bytes(const T &port) {
+    return reinterpret_cast<const u8 *>(&port);
+}
+
+template <class T>
+void set_wide(T &port, const u8 *from) {
+    std::memcpy(&port, from, 64);
 }
 
 class Simulation {
@@ -74,10 +71,14 @@ class Simulation {
             if (std::strcmp(argv[i], "--trace") == 0) trace_ = std::make_unique<Trace>();
         context_.traceEverOn(trace_ != nullptr);
 #endif
-        top_ = std::make_unique<Vtop>(&context_, "");
+        // cocotb finds the first device by the name of the top module, and its `wake`.
+        for (int device = 0; device < devices(); device++) {
+            std::string name = device == 0 ? "" : "device" + std::to_string(device);
+            tops_.push_back(std::make_unique<Vtop>(&context_, name.c_str()));
+        }
 #if VM_TRACE
         if (trace_) {
-            top_->trace(trace_.get(), 99);
+            for (auto &top : tops_) top->trace(trace_.get(), 99);
             trace_->open(kTraceFile);
         }
 #endif
@@ -86,7 +87,7 @@ class Simulation {
     int run() {
         vlog_startup_routines_bootstrap();
         drive_pins();
-        top_->rst_por = 1;
+        for (auto &top : tops_) top->rst_por = 1;
         VerilatedVpi::callCbs(cbStartOfSimulation);
         settle();
         while (!context_.gotFinish()) {
@@ -103,7 +104,7 @@ class Simulation {
             VerilatedVpi::callTimedCbs();
             settle();
         }
-        top_->final();
+        for (auto &top : tops_) top->final();
         VerilatedVpi::callCbs(cbEndOfSimulation);
 #if VM_TRACE
         if (trace_) trace_->close();
@@ -115,6 +116,15 @@ class Simulation {
     }
 
    private:
+    int devices() {
+        std::string option = context_.commandArgsPlusMatch(kDevices);
+        return option.empty() ? 1 : std::stoi(option.substr(option.find('=') + 1));
+    }
+
+    void eval() {
+        for (auto &top : tops_) top->eval();
+    }
+
     static void settle() {
         while (VerilatedVpi::callValueCbs()) {
         }
@@ -124,7 +134,7 @@ class Simulation {
     void step_callbacks() {
         do {
             do {
-                top_->eval();
+                eval();
                 VerilatedVpi::clearEvalNeeded();
                 VerilatedVpi::doInertialPuts();
                 settle();
@@ -139,6 +149,12 @@ class Simulation {
 
     // Runs the clock until the bench wakes Python, or until the deadline of a callback.
     void run_clock(u64 deadline) {
+        if (size_t(bench().devices) != tops_.size()) {
+            std::fprintf(stderr, "efa: expected %zu devices by +%s, found %d in the bench\n",
+                         tops_.size(), kDevices, bench().devices);
+            context_.gotError(true);
+            context_.gotFinish(true);
+        }
         while (!context_.gotFinish()) {
             if (context_.time() + 2 * kHalfPeriod > deadline) {
                 context_.time(deadline);
@@ -146,7 +162,7 @@ class Simulation {
             }
             clock();
             if (bench().take_wake()) {
-                top_->wake = !top_->wake;
+                tops_.front()->wake = !tops_.front()->wake;
                 return;
             }
         }
@@ -155,15 +171,15 @@ class Simulation {
     void clock() {
         sample_pins();
         bench().step(shown_, driven_);
-        top_->clk = 1;
+        for (auto &top : tops_) top->clk = 1;
         context_.timeInc(kHalfPeriod);
-        top_->eval();
+        eval();
         dump();
-        top_->rst_por = bench().in_reset();
+        for (auto &top : tops_) top->rst_por = bench().in_reset();
         drive_pins();
-        top_->clk = 0;
+        for (auto &top : tops_) top->clk = 0;
         context_.timeInc(kHalfPeriod);
-        top_->eval();
+        eval();
         dump();
     }
 
@@ -174,96 +190,98 @@ class Simulation {
     }
 
     void sample_pins() {
-        for (int d = 0; d < bench().devices; d++) {
+        for (size_t d = 0; d < tops_.size(); d++) {
+            const Vtop &top = *tops_[d];
             Shown &s = shown_[d];
-            s.flr_done = bit(top_->m_cfg_flr_done, d);
-            s.mmio_ready = bit(top_->s_mmio_ready, d);
-            s.cpl_ready = bit(top_->s_dma_rd_cpl_ready, d);
-            s.net_ready = bit(top_->s_net_ready, d);
-            s.aenq_ready = bit(top_->s_aenq_ready, d);
-            s.mcpl_valid = bit(top_->m_mmio_cpl_valid, d);
-            s.mcpl_tag = get<u8>(top_->m_mmio_cpl_tag, d);
-            s.mcpl_data = lane(top_->m_mmio_cpl_data, d * 64);
-            s.rd_valid = bit(top_->m_dma_rd_valid, d);
-            s.rd_addr = get<u64>(top_->m_dma_rd_addr, d);
-            s.rd_len = get<u16>(top_->m_dma_rd_len, d);
-            s.rd_tag = get<u8>(top_->m_dma_rd_tag, d);
-            s.wr_valid = bit(top_->m_dma_wr_valid, d);
-            s.wr_addr = get<u64>(top_->m_dma_wr_addr, d);
-            s.wr_len = get<u16>(top_->m_dma_wr_len, d);
-            s.wr_last = bit(top_->m_dma_wr_last, d);
-            s.wr_data = lane(top_->m_dma_wr_data, d * 64);
-            s.net_valid = bit(top_->m_net_valid, d);
-            s.net_keep = get<u64>(top_->m_net_keep, d);
-            s.net_last = bit(top_->m_net_last, d);
-            s.net_data = lane(top_->m_net_data, d * 64);
-            s.cnt_data = get<u32>(top_->cnt_data, d);
-            s.ev_valid = get<u32>(top_->ev_valid, d);
-            s.ev_data = lane(top_->ev_data, d * sizeof(Vtop::ev_data) / bench().devices);
+            s.flr_done = top.m_cfg_flr_done != 0;
+            s.mmio_ready = top.s_mmio_ready != 0;
+            s.cpl_ready = top.s_dma_rd_cpl_ready != 0;
+            s.net_ready = top.s_net_ready != 0;
+            s.aenq_ready = top.s_aenq_ready != 0;
+            s.mcpl_valid = top.m_mmio_cpl_valid != 0;
+            s.mcpl_tag = get<u8>(top.m_mmio_cpl_tag);
+            s.mcpl_data = bytes(top.m_mmio_cpl_data);
+            s.rd_valid = top.m_dma_rd_valid != 0;
+            s.rd_addr = get<u64>(top.m_dma_rd_addr);
+            s.rd_len = get<u16>(top.m_dma_rd_len);
+            s.rd_tag = get<u8>(top.m_dma_rd_tag);
+            s.wr_valid = top.m_dma_wr_valid != 0;
+            s.wr_addr = get<u64>(top.m_dma_wr_addr);
+            s.wr_len = get<u16>(top.m_dma_wr_len);
+            s.wr_last = top.m_dma_wr_last != 0;
+            s.wr_data = bytes(top.m_dma_wr_data);
+            s.net_valid = top.m_net_valid != 0;
+            s.net_keep = get<u64>(top.m_net_keep);
+            s.net_last = top.m_net_last != 0;
+            s.net_data = bytes(top.m_net_data);
+            s.cnt_data = get<u32>(top.cnt_data);
+            s.ev_valid = get<u32>(top.ev_valid);
+            s.ev_data = bytes(top.ev_data);
         }
     }
 
     void drive_pins() {
-        for (int d = 0; d < bench().devices; d++) {
+        for (size_t d = 0; d < tops_.size(); d++) {
+            Vtop &top = *tops_[d];
             Driven &v = driven_[d];
-            set_bit(top_->s_cfg_bme, d, v.bme);
-            set_bit(top_->s_cfg_flr, d, v.flr);
-            set_bit(top_->s_cfg_msix_enable, d, v.msix_enable);
-            set_bit(top_->s_cfg_msix_fmask, d, v.msix_fmask);
-            set<u8>(top_->s_cfg_profile, d, v.profile);
-            set<u8>(top_->s_cfg_mps, d, v.mps);
-            set<u8>(top_->s_cfg_mrrs, d, v.mrrs);
-            set<u16>(top_->s_cfg_node_id, d, v.node);
-            set<u8>(top_->s_cfg_interface, d, v.version);
-            set<u16>(top_->s_cfg_moderation, d, v.moderation);
-            set<u8>(top_->s_cfg_paths, d, v.paths);
-            set<u8>(top_->s_cfg_tick, d, v.tick);
-            set<u32>(top_->s_cfg_keep_alive, d, v.keep_alive);
-            set_bit(top_->s_aenq_valid, d, v.aenq_valid);
+            top.s_cfg_bme = v.bme;
+            top.s_cfg_flr = v.flr;
+            top.s_cfg_msix_enable = v.msix_enable;
+            top.s_cfg_msix_fmask = v.msix_fmask;
+            set<u8>(top.s_cfg_profile, v.profile);
+            set<u8>(top.s_cfg_mps, v.mps);
+            set<u8>(top.s_cfg_mrrs, v.mrrs);
+            set<u16>(top.s_cfg_node_id, v.node);
+            set<u8>(top.s_cfg_interface, v.version);
+            set<u16>(top.s_cfg_moderation, v.moderation);
+            set<u8>(top.s_cfg_paths, v.paths);
+            set<u8>(top.s_cfg_tick, v.tick);
+            set<u32>(top.s_cfg_keep_alive, v.keep_alive);
+            top.s_aenq_valid = v.aenq_valid;
             if (v.aenq_new) {
-                set<u16>(top_->s_aenq_group, d, v.aenq_group);
-                set<u16>(top_->s_aenq_syndrome, d, v.aenq_syndrome);
-                set_wide(top_->s_aenq_data, d, v.aenq_data);
+                set<u16>(top.s_aenq_group, v.aenq_group);
+                set<u16>(top.s_aenq_syndrome, v.aenq_syndrome);
+                set_wide(top.s_aenq_data, v.aenq_data);
                 v.aenq_new = false;
             }
-            set_bit(top_->cnt_run, d, v.cnt_run);
-            set_bit(top_->cnt_clear, d, v.cnt_clear);
-            set<u8>(top_->cnt_index, d, v.cnt_index);
-            set_bit(top_->s_mmio_valid, d, v.mmio_valid);
+            top.cnt_run = v.cnt_run;
+            top.cnt_clear = v.cnt_clear;
+            set<u8>(top.cnt_index, v.cnt_index);
+            top.s_mmio_valid = v.mmio_valid;
             if (v.mmio_new) {
-                set_bit(top_->s_mmio_write, d, v.mmio_write);
-                set<u8>(top_->s_mmio_bar, d, v.mmio_bar);
-                set<u32>(top_->s_mmio_addr, d, v.mmio_addr);
-                set<u64>(top_->s_mmio_be, d, v.mmio_be);
-                set<u8>(top_->s_mmio_tag, d, v.mmio_tag);
-                set_wide(top_->s_mmio_data, d, v.mmio_data);
+                top.s_mmio_write = v.mmio_write;
+                set<u8>(top.s_mmio_bar, v.mmio_bar);
+                set<u32>(top.s_mmio_addr, v.mmio_addr);
+                set<u64>(top.s_mmio_be, v.mmio_be);
+                set<u8>(top.s_mmio_tag, v.mmio_tag);
+                set_wide(top.s_mmio_data, v.mmio_data);
                 v.mmio_new = false;
             }
-            set_bit(top_->m_mmio_cpl_ready, d, v.mcpl_ready);
-            set_bit(top_->m_dma_rd_ready, d, v.rd_ready);
-            set_bit(top_->m_dma_wr_ready, d, v.wr_ready);
-            set_bit(top_->m_net_ready, d, v.out_ready);
-            set_bit(top_->s_dma_rd_cpl_valid, d, v.cpl_valid);
+            top.m_mmio_cpl_ready = v.mcpl_ready;
+            top.m_dma_rd_ready = v.rd_ready;
+            top.m_dma_wr_ready = v.wr_ready;
+            top.m_net_ready = v.out_ready;
+            top.s_dma_rd_cpl_valid = v.cpl_valid;
             if (v.cpl_new) {
-                set<u8>(top_->s_dma_rd_cpl_tag, d, v.cpl_tag);
-                set<u8>(top_->s_dma_rd_cpl_bytes, d, v.cpl_bytes);
-                set_bit(top_->s_dma_rd_cpl_last, d, v.cpl_last);
-                set_bit(top_->s_dma_rd_cpl_err, d, v.cpl_err);
-                set_wide(top_->s_dma_rd_cpl_data, d, v.cpl_data);
+                set<u8>(top.s_dma_rd_cpl_tag, v.cpl_tag);
+                set<u8>(top.s_dma_rd_cpl_bytes, v.cpl_bytes);
+                top.s_dma_rd_cpl_last = v.cpl_last;
+                top.s_dma_rd_cpl_err = v.cpl_err;
+                set_wide(top.s_dma_rd_cpl_data, v.cpl_data);
                 v.cpl_new = false;
             }
-            set_bit(top_->s_net_valid, d, v.net_valid);
+            top.s_net_valid = v.net_valid;
             if (v.net_new) {
-                set<u64>(top_->s_net_keep, d, v.net_keep);
-                set_bit(top_->s_net_last, d, v.net_last);
-                set_wide(top_->s_net_data, d, v.net_data);
+                set<u64>(top.s_net_keep, v.net_keep);
+                top.s_net_last = v.net_last;
+                set_wide(top.s_net_data, v.net_data);
                 v.net_new = false;
             }
         }
     }
 
     VerilatedContext context_;
-    std::unique_ptr<Vtop> top_;
+    std::vector<std::unique_ptr<Vtop>> tops_;
 #if VM_TRACE
     std::unique_ptr<Trace> trace_;
 #endif

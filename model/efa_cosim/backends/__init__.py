@@ -76,13 +76,13 @@ def run_workloads(name: str, works: Sequence[Any], seed: int) -> list[Any]:
     return results
 
 
-def server_program(name: str, nodes: int, say: Callable[[str], object]) -> Path:
-    """Returns the program that serves so many devices of a backend, built if necessary; `say` is
+def server_program(name: str, say: Callable[[str], object]) -> Path:
+    """Returns the program that serves devices of a backend, built if necessary; `say` is
     called with lines about the build.
 
     Raises BackendUnavailable as open_backend does.
     """
-    found: Path = _loaded(SERVERS, name)(nodes, say)
+    found: Path = _loaded(SERVERS, name)(say)
     return found
 
 

@@ -42,8 +42,7 @@ def serve_simulated(
     the session, and returns the exit code: that of the program, or 1 after a difference.
     Raises BackendUnavailable and ServeError.
     """
-    program = _Program(server_program(backend, len(paths), say), paths, profile, map_llq,
-                       idle_timeout)  # fmt: skip
+    program = _Program(server_program(backend, say), paths, profile, map_llq, idle_timeout)
     if fabric is not None:
         near, far = socket.socketpair()
         with far:
