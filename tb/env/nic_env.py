@@ -36,6 +36,7 @@ from tb.lib.bridge import bridge
 from tb.lib.host import SHORT_TICKS
 from tb.lib.native import PCIE_SIZES, Native, drawn_sizes
 
+TIMERS, TIMER_CYCLES = 64, 1000  # at most so many waits for a retransmission
 # All disturbances at once: random latency, split and interleaved completions, stalls on all
 # streams.
 ROUGH = {
@@ -262,4 +263,10 @@ class NicTest(uvm_test):
         sequence = own(backends, seed) if own else WorkSequence(self.work, backends, seed)
         await sequence.start(self.env.host.sequencer)
         await bridge(backends[0].settle)()
+        # No host waits for a read response that was lost: its timer sends it again.
+        board = ConfigDB().get(self, "", "BOARD")
+        for _ in range(TIMERS):
+            if not board.in_flight():
+                break
+            await bridge(backends[0].pause)(TIMER_CYCLES)
         self.drop_objection()

@@ -380,6 +380,10 @@ class Scoreboard:
         for predictor in self.predictors:
             predictor.rest()
 
+    def in_flight(self) -> bool:
+        """True while a packet of a device waits for its acknowledgement."""
+        return any(self._transport.outstanding(number) for number in range(len(self.predictors)))
+
     def check(self, least: int = 1) -> dict[str, int]:
         """Fails on any outstanding output; returns the numbers of comparisons."""
         self.rest()
