@@ -196,10 +196,12 @@ class ReliableTransport:
             session = peer.current = peer.sessions[head.session] = Session(head.session)
         sent = session.sent.get(head.psn)
         if sent is not None:
-            if is_failed(packet) and self._rdma.may_fail(where[0], sent.model):
+            # The acknowledgement of a response ends its context while it is sent again.
+            ended = self._has_response(head)
+            if is_failed(packet) and (ended or self._rdma.may_fail(where[0], sent.model)):
                 packet = packet[:_HEADER] + failed(sent.first)[_HEADER:]
                 sent = replace(sent, first=failed(sent.first))
-            elif head.psn not in session.open or self._has_response(head):
+            elif head.psn not in session.open or ended:
                 packet = packet[:_HEADER] + sent.first[_HEADER : len(packet)]
             if not same_transmission(packet, sent.first):
                 raise differs(
