@@ -27,8 +27,9 @@ KEPT = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "LD_LIBRARY_PATH")
 # time than it saves in runs, which mostly execute Python.
 VERILATOR_MAKEFLAGS = (
     "-- CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines"
-    " OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
+    " OPT_FAST={} OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 )
+OPTIMISED = "-O1"
 
 OBJECT_CACHE = f"{sys.executable} -IS {ROOT}/tb/object_cache.py {ROOT}/sim/out/objects"
 
@@ -75,8 +76,10 @@ def wrong_choice(chosen: str) -> str | None:
     return None
 
 
-def clean_environment(sim: str) -> dict[str, str]:
-    """Returns the environment of every build and run, independent of the caller."""
+def clean_environment(sim: str, optimise: str = OPTIMISED) -> dict[str, str]:
+    """Returns the environment of every build and run, independent of the caller. `optimise` is the
+    level at which a Verilator build compiles the code of the design.
+    """
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     path = [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
     for tool in ("iverilog", "g++", "make"):
@@ -85,7 +88,7 @@ def clean_environment(sim: str) -> dict[str, str]:
             path.append(str(Path(found).parent))
     if sim == "verilator":
         path.insert(0, str(verilator_bin()))
-        env["MAKEFLAGS"] = VERILATOR_MAKEFLAGS
+        env["MAKEFLAGS"] = VERILATOR_MAKEFLAGS.format(optimise)
         env["OBJCACHE"] = OBJECT_CACHE
     env["PATH"] = os.pathsep.join(path)
     env["PYTHONHASHSEED"] = "0"
@@ -98,6 +101,7 @@ class _CleanEnvironment:
     """Mixed into a runner: variables of the caller's shell do not reach the simulator."""
 
     sim = ""
+    optimise = OPTIMISED
     wanted: dict[str, str] = {}
     env: dict[str, str]
 
@@ -111,7 +115,7 @@ class _CleanEnvironment:
         }
         self.env.clear()
         self.env.update(ours)
-        self.env.update(clean_environment(self.sim))
+        self.env.update(clean_environment(self.sim, self.optimise))
         paths = [str(ROOT), str(ROOT / "model")]
         paths += [p for p in sys.path if p and p not in paths]
         self.env["PYTHONPATH"] = os.pathsep.join(paths)

@@ -26,7 +26,7 @@ from tb.runner import (
     write_once,
 )
 from tb.scenarios.length import SHORT
-from tb.simulators import ROOT, SimulatorMissing, clean_environment
+from tb.simulators import OPTIMISED, ROOT, SimulatorMissing, clean_environment
 
 NATIVE = ROOT / "tb" / "native"
 PARTS = ("memory", "iommu", "host", "fabric", "perf_counters", "bench", "api")
@@ -37,15 +37,14 @@ DEVICES = "DEVICES"
 # Code coverage counts the wiring modules here; the unit benches count the other modules.
 COUNTED = ("efa_nic.v", "efa_tx_engine.v", "efa_sq_engine.v", "efa_transport_engine.v",
            "efa_rx_engine.v", "efa_cq_engine.v")  # fmt: skip
-CXX = "-std=c++17 -Wall -Wno-unused-parameter"
+# No flags of the compiler: the builds share the objects of Verilator's library with unit benches.
 VERILATOR = [
-    "--assert", "-Wno-fatal", "--noassert-case", "-CFLAGS", f"{CXX} -I{NATIVE}",
-    "-LDFLAGS", "-rdynamic", "--output-split", "20000",
+    "--assert", "-Wno-fatal", "--noassert-case", "-LDFLAGS", "-rdynamic", "--output-split", "20000",
 ]  # fmt: skip
 # FAST lets the optimiser choose the values of unknowns; registers and memories begin at 0 or, with
 # random_unknowns, at random. PLAIN draws all unknowns and does not optimise.
 FAST = ["-O3", "--x-assign", "fast", "--x-initial", "unique"]
-PLAIN = ["--x-assign", "unique", "--x-initial", "unique", "-CFLAGS", "-O0"]
+PLAIN = ["--x-assign", "unique", "--x-initial", "unique"]
 
 
 def native_module() -> Path:
@@ -95,7 +94,8 @@ def build_system(
     more, flags = counting(TOP, sources, COUNTED)
     files, build_args = [*more, control, *sources], build_args + flags
     main = NATIVE / "main_verilator.cpp"
-    folder = build(sim, TOP, files, params, build_args, waves, (*LIBRARY, *HEADERS, main), main)
+    folder = build(sim, TOP, files, params, build_args, waves, (*LIBRARY, *HEADERS, main), main,
+                   "-O0" if plain else OPTIMISED)  # fmt: skip
     return folder, []
 
 

@@ -19,10 +19,10 @@ from tb.simulators import (
     simulator_missing,
     verilator_bin,
 )
-from tb.system_run import CXX, NATIVE, build_system
+from tb.system_run import NATIVE, build_system
 
 HOME = ROOT / "tb" / "live"
-FLAGS = [*CXX.split(), "-O2"]
+FLAGS = ["-std=c++17", "-Wall", "-Wno-unused-parameter", "-O2"]
 # Sources that include the header of the design.
 DESIGN = ("fabric", "host", "main", "server")
 QUIET_SECONDS = 1.0  # a build that was done before ends in this time
