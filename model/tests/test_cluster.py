@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import CancelledError
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -512,6 +513,67 @@ def test_a_job_lost_too_often_is_a_failure(faked):
     (done,) = faked.results()
     assert (done.code, len(faked._client.submitted)) == (1, cluster.ATTEMPTS)
     assert done.reason == "lost by the cluster 3 times: at no worker for 0 s while one is idle"
+
+
+def fails(error):
+    def call(*_arguments, **_options):
+        raise error
+
+    return call
+
+
+@pytest.mark.parametrize("call", ["submit", "nthreads", "processing", "result"])
+def test_a_scheduler_that_dies_in_any_call_is_named(faked, call):
+    client = faked._client
+
+    def dies(*_arguments, **_options):
+        client.status = "closed"
+        raise CancelledError(call)
+
+    if call == "result":
+        future = FakeFuture()
+        client.submit = lambda *_arguments, **_options: future
+        future.result = dies
+        future.add_done_callback = lambda called: (setattr(future, "status", "finished"),
+                                                   called(future))
+    else:
+        setattr(client, call, dies)
+    with pytest.raises(ClusterError, match="lost the connection to the scheduler of tcp://x:1"):
+        list(faked.results())
+
+
+def test_a_scheduler_that_dies_before_the_first_job_is_named(faked):
+    client = faked._client
+
+    def dies():
+        client.status, client.scheduler = "closed", None
+        return client.scheduler.ncores
+
+    client.nthreads = dies
+    with pytest.raises(ClusterError, match="lost the connection to the scheduler of tcp://x:1"):
+        assert not faked.width
+
+
+def test_an_error_of_a_call_is_not_taken_for_a_lost_scheduler(faked):
+    faked._client.submit = fails(KeyError("own"))
+    with pytest.raises(KeyError, match="own"):
+        list(faked.results())
+
+
+def test_a_result_that_did_not_arrive_is_computed_again(faked):
+    client = faked._client
+
+    def arrive(real=client.nthreads):
+        for key, future in client.submitted:
+            if not future.done():
+                if len(client.submitted) == 1:
+                    future.result = fails(CancelledError(key))
+                future.finish((0, 1.0, "[2]", ""))
+        return real()
+
+    client.nthreads = arrive
+    (done,) = faked.results()
+    assert (done.code, done.measurements, len(client.submitted)) == (0, [2], 2)
 
 
 def test_a_cluster_without_workers_is_an_error(faked, monkeypatch):

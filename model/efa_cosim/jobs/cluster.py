@@ -125,6 +125,14 @@ class Cluster:
 
     def results(self) -> Iterator[Finished]:
         """Yields each job once, in the order in which the jobs finish; raises ClusterError."""
+        try:
+            yield from self._results()
+        except Exception:
+            # The calls of a client that loses its scheduler fail with errors of several types.
+            self._check()
+            raise
+
+    def _results(self) -> Iterator[Finished]:
         while self._waiting or self._pending:
             if time.monotonic() >= self._watched + WATCH_SECONDS:
                 yield from self._watch()
@@ -159,9 +167,13 @@ class Cluster:
         if one is None:
             return None
         if one.future.status == "finished":
-            result = finished(one.job, *one.future.result())
+            try:
+                values = one.future.result()
+            except Exception as error:  # the scheduler, or the worker, died with the result
+                self._check()
+                return self._again(one, f"its result did not arrive ({_line(error)})")
             one.future.release()
-            return result
+            return finished(one.job, *values)
         if one.future.status == "error":
             return Finished(one.job, 1, 0.0, [], self._reason(one.future.exception()))
         self._check()
@@ -195,8 +207,10 @@ class Cluster:
         self._check()
         try:
             self._threads = sum(self._client.nthreads().values())
-        except OSError:
+        except Exception as error:
             self._check()
+            if not isinstance(error, OSError):
+                raise
         now = time.monotonic()
         self._alone = now if self._threads else self._alone
         if not self._slurm and now - self._alone > NO_WORKER_SECONDS:
