@@ -4,6 +4,7 @@
 import itertools
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from efa_cosim.cycle.compare import compare, parting, within
 from efa_cosim.cycle.network import Retransmission, simulate
 from efa_cosim.cycle.stages import ROOT, StageError, Stages, cut, cut_at
-from efa_cosim.cycle.timelines import MILESTONES, NEVER, MessageTimelines
+from efa_cosim.cycle.timelines import MILESTONES, NEVER, Clocks, MessageTimelines
 from efa_cosim.cycle.workload import Workload, WorkloadError, consumer_index, store_beats
 from efa_cosim.host.wc import POLICIES
 from efa_cosim.layouts import defs
@@ -93,6 +94,17 @@ def test_a_read_is_complete_with_its_last_response():
     requested, placed = timelines["rx_validated"][0], timelines["rx_data_done"][1:5]
     assert (timelines["tx_first"][1:5] > requested).all() and (np.diff(placed) > 0).all()
     assert placed[-1] < timelines["done"][4] < timelines["ack"][4]
+
+
+def test_a_visit_of_an_open_read_delays_others():
+    work = Workload(operation="READ", size=0, queues=8, depth=16, batch=4, messages=512)
+    clocks = Clocks(31520, 3124143)
+    none = simulate(work, clocks=clocks)
+    first = simulate(work, clocks=replace(clocks, context=5))
+    assert parting(none, first) is not None and abs(first["done"] - none["done"]).max() < 100
+    # No message has the context of the first visits.
+    far = simulate(work, clocks=replace(clocks, context=1024))
+    assert parting(none, far) is None
 
 
 def test_a_read_whose_responses_are_sent_again_is_refused():

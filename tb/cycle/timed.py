@@ -48,6 +48,7 @@ class Timed:
     - `pins`: handshakes at every port (tb.lib.requests.PIN)
     - `rings`: address of each queue pair's receive ring
     - `reset`: cycle in which the reset of the core began
+    - `context`: message context of the first message
     - `perf_counters`: counters of efa_perf_counters by index (defs.Perf): those of the device, then
       the bench's own counts at the pins
     - `beats`: bus beats of the stores before each doorbell
@@ -60,6 +61,7 @@ class Timed:
     perf_counters: np.ndarray
     rings: np.ndarray
     reset: int
+    context: int
     timestamps: np.ndarray
     beats: np.ndarray
     queues: np.ndarray
@@ -72,7 +74,7 @@ class Timed:
         """Returns the counters of the device in the cycle of the first doorbell store."""
         first = int(self.timestamps[0])
         reset = self.reset + standard().latency("efa_reset.core")
-        return Clocks(first - reset, first - POWER_ON_CYCLES - 1)
+        return Clocks(first - reset, first - POWER_ON_CYCLES - 1, self.context)
 
 
 def run_timed(
@@ -125,7 +127,7 @@ def _simulate(
 def _load(place: Path) -> Timed:
     with np.load(place) as part:
         values = {key: part[key] for key in part.files}
-    values |= {key: values[key].item() for key in ("seconds", "cycles", "reset")}
+    values |= {key: values[key].item() for key in ("seconds", "cycles", "reset", "context")}
     return Timed(**values)
 
 

@@ -266,6 +266,8 @@ async def workloads(dut: Any) -> None:
     backend.sq_host = bool(wanted[0].sq_host)
 
     def run() -> None:
+        # Messages of SRD since power-on: each takes the next context.
+        sent = 0
         for number, work in enumerate(wanted):
             begin_phase(native, backend)
             # The transport learns from what it sends, and begins again after a reset.
@@ -275,7 +277,10 @@ async def workloads(dut: Any) -> None:
             context = node.context
             context.wc = type(context.wc)(context.wc._sink, work.policy, work.seed)
             found: dict[str, Any]
-            found = measure(native, node, work) | {"reset": np.array(drained)}
+            first = (sent + 1) % (2 << defs.LIMITS.msg_w)
+            found = measure(native, node, work) | {"reset": np.array(drained),
+                                                   "context": np.array(first)}
+            sent += 1 + work.total * (work.kind == "SRD")
             np.savez(folder / f"{number:04d}.part.npz", **found)
             (folder / f"{number:04d}.part.npz").rename(folder / f"{number:04d}.npz")
 

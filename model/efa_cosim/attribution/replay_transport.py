@@ -87,8 +87,9 @@ def _run(c: Costs, s: State, wake: Ints, checked: Ints, steps: Ints, past: Ints,
         direct = free and r[TURN_2] == DIRECT and r[LOOKED] == 1
         sends[now] = _limit(now, c, r)
         transmit(now, c, r, s.items, s.sent, s.number_of, s.skid_in, s.check_due, s.pushed_at,
-                 s.sent_ticks, s.seg_next, s.seg_open, s.seg_posted, s.seg_left, s.pop_row,
-                 s.pop_due, s.placed, s.placed_at, s.incoming, s.note_due, wake)
+                 s.sent_ticks, s.seg_next, s.seg_open, s.seg_posted, s.seg_left,
+                 s.live_until, s.pop_row, s.pop_due, s.placed, s.placed_at, s.incoming,
+                 s.note_due, wake)
         if r[ROUTED_N] > routed:
             steps[ROUTED, routed] = now
         if r[POSTED] >= 0:

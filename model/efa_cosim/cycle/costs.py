@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 
 from efa_cosim.cycle.stages import LINE, REQUEST_BYTES, Stages, cut, shape
-from efa_cosim.cycle.timelines import Clocks
+from efa_cosim.cycle.timelines import UNKNOWN, Clocks
 from efa_cosim.cycle.workload import Workload
 from efa_cosim.layouts import defs
 
@@ -171,6 +171,11 @@ class Costs:
     due: int
     join: int
     tracked: int
+    visits: bool
+    visit_from: int
+    visit_every: int
+    context: int
+    message_contexts: int
     popped: int
     noted: int
     write_packets: int
@@ -230,6 +235,7 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
     fixed = table.parameters
     read_descriptors = table.depth("efa_rq_fetch.read")
     look_read = at("efa_rq_fetch.read") - at("efa_queue_fifo_set.queue")
+    tick, contexts = TRANSPORT.tick_cycles, table.depth("efa_msg_id_alloc.next")
     empty, send = "empty" in made.facts, work.operation == "SEND"
     return Costs(
         queues=work.queues,
@@ -354,6 +360,13 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         **sending(table, work),
         **receiving(table),
         waits=work.operation == "WRITE_IMM",
+        visits=clocks.context != UNKNOWN,
+        # efa_tx_segment counts the ticks since the reset; ticks count from power-on.
+        visit_from=clocks.since_power_on + 1
+        - (clocks.since_power_on - clocks.since_reset) // tick * tick,
+        visit_every=TRANSPORT.read_ticks * tick // contexts,
+        context=clocks.context,
+        message_contexts=contexts,
         popped=at("efa_tx_segment.next") - SEGMENT_STAGES,
         noted=at("efa_tx_segment.outcome") - SEGMENT_STAGES,
         write_packets=TRANSPORT.write_packets,

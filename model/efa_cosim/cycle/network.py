@@ -155,6 +155,7 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         seg_open,
         seg_posted,
         seg_left,
+        live_until,
         pop_row,
         pop_due,
         placed,
@@ -253,8 +254,8 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         if wake[AT_TRANSMIT] <= now:
             wake[AT_TRANSMIT] = transmit(
                 now, c, r, items, sent, number_of, skid_in, check_due, pushed_at, sent_ticks,
-                seg_next, seg_open, seg_posted, seg_left, pop_row, pop_due, placed, placed_at,
-                incoming, note_due, wake)
+                seg_next, seg_open, seg_posted, seg_left, live_until, pop_row, pop_due, placed,
+                placed_at, incoming, note_due, wake)
         if wake[AT_SCHEDULER] <= now:
             wake[AT_SCHEDULER] = scheduler(now, c, r, at, news_at, news_queue, news_count, inside,
                                            posted, consumed, deficit, items, skid_in, wake)

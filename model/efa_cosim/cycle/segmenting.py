@@ -19,10 +19,12 @@ ACT_KIND, ACT_ROW = R["act_kind"], R["act_row"]
 NOTE_ROW, NOTE_AT = R["note_row"], R["note_at"]
 POP_HEAD, POP_TAIL, ENDED_N = R["pop_head"], R["pop_tail"], R["ended_n"]
 PLACED_HEAD, PLACED_TAIL = R["placed_head"], R["placed_tail"]
+ROUTED_N = R["routed_n"]
 REQUEST_ROW, REQUEST_AT = R["request_row"], R["request_at"]
 RESPONSE_ROW, RESPONSE_AT, RESPONDING = R["response_row"], R["response_at"], R["responding"]
-OVERFLOWS = R["overflows"]
-RESTS, POPPED, NOTED, PLACED = 0, 1, 2, 3  # Kinds of events.
+OVERFLOWS, VISIT, LIVE_N = R["overflows"], R["visit"], R["live_n"]
+RESTS, POPPED, NOTED, PLACED, VISITED = range(5)  # Kinds of events.
+RELEASED = 3  # Cycles from the choice of the last event of a message to the end of its context.
 NONE = -1
 
 
@@ -56,12 +58,15 @@ def is_long(c: Costs, row: int) -> bool:
 
 
 @engine
-def begins_context(c: Costs, row: int, seg_next: Ints, seg_open: Ints, seg_posted: Ints,
-                   seg_left: Ints) -> None:  # fmt: skip
+def begins_context(c: Costs, r: Ints, row: int, seg_next: Ints, seg_open: Ints, seg_posted: Ints,
+                   seg_left: Ints, live_until: Ints) -> None:  # fmt: skip
     """Notes that the first packet of a context is posted."""
     context = context_of(c, row)
     seg_next[context] = seg_open[context] = seg_posted[context] = 1
     seg_left[context] = c.packets - 1 if is_request(c, row) else 0
+    if context < c.total:
+        live_until[context] = FAR
+        r[LIVE_N] += 1
 
 
 @engine
@@ -119,13 +124,28 @@ def _choose(now: int, c: Costs, r: Ints, pop_row: Ints, pop_due: Ints, placed: I
         r[ACT_KIND] = PLACED
         # The event is one of the read, which has the context of its request.
         r[ACT_ROW] = placed[r[PLACED_HEAD]] // c.packets * c.packets
+    elif r[VISIT] == 1:
+        r[ACT_KIND], r[VISIT] = VISITED, 0
+
+
+@engine
+def _visit(now: int, c: Costs, r: Ints, items: Ints, live_until: Ints) -> None:
+    """Begins a visit of the next context, one a period, if it is that of an open message."""
+    if not c.visits or (now + c.visit_from) % c.visit_every > 0:
+        return
+    period = (now + c.visit_from) // c.visit_every - 1
+    number = (period - c.context) % c.message_contexts
+    while number < r[ROUTED_N]:
+        if live_until[items[number]] > now:
+            r[VISIT] = 1
+        number += c.message_contexts
 
 
 @engine
 def segment(
-    now: int, c: Costs, r: Ints, seg_next: Ints, seg_open: Ints, seg_posted: Ints, seg_left: Ints,
-    pop_row: Ints, pop_due: Ints, placed: Ints, placed_at: Ints, incoming: Ints, note_due: Ints,
-    wake: Ints
+    now: int, c: Costs, r: Ints, items: Ints, seg_next: Ints, seg_open: Ints, seg_posted: Ints,
+    seg_left: Ints, live_until: Ints, pop_row: Ints, pop_due: Ints, placed: Ints, placed_at: Ints,
+    incoming: Ints, note_due: Ints, wake: Ints
 ) -> int:
     """Executes a cycle; returns the column of the packet that is posted, or -1."""
     kind = r[ACT_KIND]
@@ -133,7 +153,8 @@ def segment(
     if kind == RESTS:
         _choose(now, c, r, pop_row, pop_due, placed, placed_at, wake)
         kind = r[ACT_KIND]
-        if kind != RESTS:
+        _visit(now, c, r, items, live_until)
+        if kind != RESTS and kind != VISITED:
             # The last event of a message is known to be it.
             context = context_of(c, r[ACT_ROW])
             over = (seg_next[context] == packets_of(c, context)
@@ -142,8 +163,13 @@ def segment(
                     and (seg_posted[context] == 0 or kind == POPPED))
             if over and context < c.total:
                 ends(r, context, incoming, note_due, now + 1 + c.noted + c.tracked, wake)
+                live_until[context] = now + RELEASED
+                r[LIVE_N] -= 1
             elif over:
                 r[RESPONDING] -= 1
+        return NONE
+    _visit(now, c, r, items, live_until)
+    if kind == VISITED:
         return NONE
     context = context_of(c, r[ACT_ROW])
     if kind == POPPED:
@@ -172,13 +198,15 @@ def segment(
 
 
 @engine
-def next_event(now: int, r: Ints, pop_due: Ints, placed_at: Ints) -> int:
+def next_event(now: int, c: Costs, r: Ints, pop_due: Ints, placed_at: Ints) -> int:
     """Returns the next cycle after this one in which an event may begin or have its effect."""
-    if r[ACT_KIND] != RESTS or r[NOTE_ROW] >= 0:
+    if r[ACT_KIND] != RESTS or r[NOTE_ROW] >= 0 or r[VISIT] == 1:
         return now + 1
     due = FAR
+    if c.visits and r[LIVE_N] > 0:
+        due = now + 1 + (-now - 1 - c.visit_from) % c.visit_every
     if r[POP_HEAD] < r[POP_TAIL]:
-        due = pop_due[r[POP_HEAD]]
+        due = min(due, pop_due[r[POP_HEAD]])
     if r[PLACED_HEAD] < r[PLACED_TAIL]:
         due = min(due, placed_at[r[PLACED_HEAD]])
     if r[REQUEST_ROW] >= 0:

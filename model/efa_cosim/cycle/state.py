@@ -280,6 +280,8 @@ REGISTERS = (
     "response_at",
     "responding",
     "overflows",
+    "visit",
+    "live_n",
     "post_turn",
     "post_held",
     "pend_head",
@@ -399,11 +401,12 @@ class State(NamedTuple):
     todo: Ints
     # Segmenter, by context: packets posted, packets without an outcome, whether one is posted and
     # not sent, responses that are not placed; columns of packets that were sent, and of placed
-    # responses, each with the cycle in which the segmenter knows
+    # responses, each with the cycle in which the segmenter knows; by message: end of its context
     seg_next: Ints
     seg_open: Ints
     seg_posted: Ints
     seg_left: Ints
+    live_until: Ints
     pop_row: Ints
     pop_due: Ints
     placed: Ints
@@ -510,7 +513,7 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         resolved_at=most(p + 1, FAR, np.int64),
         todo=zeros(p + 1),
         seg_next=zeros(2 * n), seg_open=zeros(2 * n), seg_posted=zeros(2 * n),
-        seg_left=zeros(2 * n),
+        seg_left=zeros(2 * n), live_until=zeros(n),
         pop_row=zeros(p), pop_due=zeros(p), placed=zeros(p), placed_at=zeros(p),
         outcome_at=zeros(p), outcome_k=zeros(p),
         pending=zeros(p), pending_at=zeros(p),

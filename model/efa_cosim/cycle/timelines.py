@@ -50,6 +50,7 @@ MILESTONES = (
 # Milestones of a message, not of a packet.
 ONCE = ("bell", "db", "wqe", "done")
 NEVER = -1
+UNKNOWN = -1
 # Message numbers of a send queue, as in events.
 NUMBERS = 1 << 16
 PAYLOAD_CLIENT = 2
@@ -63,14 +64,16 @@ class TimelineError(Exception):
 @dataclass(frozen=True)
 class Clocks:
     """Counters of the device that never stop, in the cycle of the first doorbell store: cycles
-    since the end of the reset, and since power-on."""
+    since the end of the reset, and since power-on; the message context of the first message, or
+    UNKNOWN."""
 
     since_reset: int
     since_power_on: int
+    context: int = UNKNOWN
 
     def before(self, cycles: int) -> Clocks:
         """Returns the counters so many cycles earlier."""
-        return Clocks(self.since_reset - cycles, self.since_power_on - cycles)
+        return Clocks(self.since_reset - cycles, self.since_power_on - cycles, self.context)
 
 
 class MessageTimelines:

@@ -104,8 +104,8 @@ def _granted(r: Ints, message: bool, response: bool, takes: bool) -> tuple[bool,
 def transmit(
     now: int, c: Costs, r: Ints, items: Ints, sent: Ints, number_of: Ints, skid_in: Ints,
     check_due: Ints, pushed_at: Ints, sent_ticks: Ints, seg_next: Ints, seg_open: Ints,
-    seg_posted: Ints, seg_left: Ints, pop_row: Ints, pop_due: Ints, placed: Ints, placed_at: Ints,
-    incoming: Ints, note_due: Ints, wake: Ints
+    seg_posted: Ints, seg_left: Ints, live_until: Ints, pop_row: Ints, pop_due: Ints, placed: Ints,
+    placed_at: Ints, incoming: Ints, note_due: Ints, wake: Ints
 ) -> int:
     """Gives packets to the checks: at once if none waits and the limits permit it, else through the
     list of the peer and efa_tx_recall. The limits are those of the cycle before."""
@@ -118,16 +118,16 @@ def transmit(
             responds(now, c, r)
             offered, responds_now = _granted(r, offered, responds_now, rests)
         offered = offered and rests
-        row = segment(now, c, r, seg_next, seg_open, seg_posted, seg_left, pop_row, pop_due, placed,
-                      placed_at, incoming, note_due, wake)
+        row = segment(now, c, r, items, seg_next, seg_open, seg_posted, seg_left, live_until,
+                      pop_row, pop_due, placed, placed_at, incoming, note_due, wake)
         if responds_now and rests:
             row = r[RESPONSE_ROW]
             r[RESPONSE_ROW] = NONE
-            begins_context(c, row, seg_next, seg_open, seg_posted, seg_left)
+            begins_context(c, r, row, seg_next, seg_open, seg_posted, seg_left, live_until)
     if offered and c.srd:
         row = items[r[ROUTED_N]] * c.packets
         if c.segments:
-            begins_context(c, row, seg_next, seg_open, seg_posted, seg_left)
+            begins_context(c, r, row, seg_next, seg_open, seg_posted, seg_left, live_until)
         if c.reading and r[FOUND_AT] == now:
             # The table of reads is written, so a look at it ends a cycle later.
             r[FOUND_AT] += 1
@@ -219,7 +219,7 @@ def transmit(
         _leaves_skid(now, r, wake)
     later = _offered(now + 1, c, r, skid_in)
     if c.segments:
-        later = min(later, next_event(now, r, pop_due, placed_at))
+        later = min(later, next_event(now, c, r, pop_due, placed_at))
     if not moves and _stands(r):
         return later
     if (r[POSTED] >= 0 or r[TURN_1] == 1 or r[TURN_2] > 0 or r[TURNS] == 1
