@@ -108,7 +108,7 @@ module efa_net_rx (
   wire no_place = opcode == `EFA_PKT_OPCODE__READ_REQUEST
       && s_full[src_node[`EFA_LIMITS__NODE_W-1:0]];
   wire short = !inside_q && !s_net_keep[`EFA_PKT_HDR__BYTES-1];
-  wire wrong = short || !known || !ours || !fits || false_field;
+  wire wrong = !known || !ours || !fits || false_field;
   wire bad = (inside_q && bad_q) || away || wrong || no_place;
   wire [3:0] why = inside_q && bad_q ? why_q : short ? `EFA_TRANSPORT_ANOMALY__LENGTH
       : !known ? `EFA_TRANSPORT_ANOMALY__OPCODE : !ours ? `EFA_TRANSPORT_ANOMALY__NODE

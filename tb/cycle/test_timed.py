@@ -68,7 +68,7 @@ LOADED_WRITES = [
     Workload(size=64, operation="WRITE_IMM", queues=8, depth=64, batch=16, messages=1024),
     Workload(size=8192, operation="WRITE_IMM", queues=4, depth=8, batch=2, messages=128),
     # Packets before their receive descriptors.
-    Workload(size=0, operation="WRITE_IMM", depth=512, batch=16, read_latency=1000, messages=256),
+    Workload(size=0, operation="WRITE_IMM", depth=512, batch=16, read_latency=700, messages=256),
 ]
 LOADED_READS = [
     Workload(size=64, operation="READ", queues=8, depth=16, batch=4, messages=512),
