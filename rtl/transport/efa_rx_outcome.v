@@ -10,12 +10,13 @@
 //       an outcome one cycle before its m_due; after rst an initialisation of one cycle per peer
 //
 // The bits belong to the PSNs from their oldest on, of their session. Each outcome first clears the
-// bits of PSNs that oldest has passed since. A reader does the same.
+// bits of PSNs that oldest has passed since. A reader does the same. An untrusted peer may use a PSN or
+// a session again while its packet is executed: two outcomes of one PSN change only the
+// acknowledgements of its own packets.
 //
 // e1 has the outcome and the state of its peer, e2 is the output.
 `default_nettype none
 `include "efa_defs.vh"
-`include "efa_check.vh"
 
 module efa_rx_outcome #(
     parameter NODE_W = `EFA_LIMITS__NODE_W,
@@ -234,9 +235,6 @@ module efa_rx_outcome #(
   end
 
   wire unused_bits = &{1'b0, e0_node, e0_psn, node, at};
-
-  `EFA_CHECK(!(e1_valid_q && live && !is_again && (accepted[slot] || refused[slot])),
-             "second outcome of a packet")
 
 endmodule
 
