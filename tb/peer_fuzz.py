@@ -25,8 +25,9 @@ from efa_cosim.host.admin_queue import DriverError
 from efa_cosim.host.completion_queue import VerbsError
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.wire import precompiled
+from efa_cosim.transport.packets import BY_SENDER
 from tb.fuzz_command import run_fuzz
-from tb.lib.srd_checks import BY_SENDER, Checks
+from tb.lib.srd_checks import Checks
 from tb.scenarios.untrusted_peer import untrusted_peer
 
 FOUND = (AssertionError, DeviceTimeout, DriverError, VerbsError, RuntimeError)
@@ -105,8 +106,8 @@ def fuzz(
         for cause in BY_SENDER:
             del at_arrival[cause.name]
         if at_arrival != tap.malformed:
-            raise AssertionError(f"reported were {dict(at_arrival)} malformed packets, expected "
-                                 f"{dict(tap.malformed)}")  # fmt: skip
+            raise AssertionError(f"malformed packets reported by cause: {dict(at_arrival)}, "
+                                 f"expected {dict(tap.malformed)}")  # fmt: skip
         result |= {"verdict": "passed", **done, "without_header": shorter,
                    "reported": dict(sorted(reported.items())),
                    "cycles": devices[0].cycles}  # fmt: skip

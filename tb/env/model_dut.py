@@ -15,11 +15,12 @@ from efa_cosim.boundary.backend import msix_table_stores
 from efa_cosim.fabric.fabric import Fabric
 from efa_cosim.fabric.network import Network
 from efa_cosim.layouts import defs
+from efa_cosim.transport.packets import BY_SENDER
 from tb.env.checked import WatchedMemory
 from tb.env.predictor import rdma_bytes
 from tb.env.predictors import Predictors
 from tb.env.rdma_packets import OPCODES
-from tb.env.reliable_transport import BY_SENDER, ReliableTransport
+from tb.env.reliable_transport import ReliableTransport
 from tb.env.scoreboard import Scoreboard
 from tb.env.transactions import (
     COMPARED,

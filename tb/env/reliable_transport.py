@@ -30,6 +30,7 @@ from efa_cosim.layouts.fields import PktHdrFields, SrdAckFields, SrdHdrFields
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.packets import (
     BITMAP_BYTES,
+    BY_SENDER,
     PSN_MASK,
     constants_with,
     number_distance,
@@ -55,8 +56,6 @@ _RNR, _ABORT = defs.IoCompStatus.REMOTE_ERROR_RNR, int(defs.IoCompStatus.REMOTE_
 _MISMATCH = int(defs.IoCompStatus.REMOTE_ERROR_FEATURE_MISMATCH)
 _INVALID_LKEY = int(defs.IoCompStatus.LOCAL_ERROR_INVALID_LKEY)
 _BAD_STATUS = int(defs.IoCompStatus.REMOTE_ERROR_BAD_STATUS)
-# Causes of acknowledgements that the sender finds, after the report of the arrival.
-BY_SENDER = (defs.TransportAnomaly.SESSION, defs.TransportAnomaly.PSN)
 _WINDOW = 1 << defs.TRANSPORT.psn_window_w
 _PATHS = 1 << defs.TRANSPORT.paths_w
 _NODES = 1 << defs.LIMITS.node_w

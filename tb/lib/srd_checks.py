@@ -14,11 +14,9 @@ from typing import Any
 
 from efa_cosim.layouts.defs import SrdHdr, TransportAnomaly
 from efa_cosim.transport.endpoint import Endpoint
-from efa_cosim.transport.packets import constants_with
+from efa_cosim.transport.packets import BY_SENDER, constants_with
 
 PATH_AT = SrdHdr.path.offset
-# Causes that depend on what the receiver of an acknowledgement has sent.
-BY_SENDER = (TransportAnomaly.SESSION, TransportAnomaly.PSN)
 
 
 class _Nowhere:

@@ -13,19 +13,16 @@ from efa_cosim.layouts.wire import mask, precompiled
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.message import Message, PayloadGone
 from efa_cosim.transport.network import Network, Timer
-from efa_cosim.transport.packets import constants_with
+from efa_cosim.transport.packets import BY_SENDER, constants_with
 
 if TYPE_CHECKING:
     from efa_cosim.device.datapath import Datapath
     from efa_cosim.device.device import Device
 
 _HAS_IMM = mask(defs.SrdHdr.has_imm)
-_Cause = defs.TransportAnomaly
 _Opcode = defs.PktOpcode
 _Status = defs.IoCompStatus
 _SOURCE = precompiled(defs.SrdHdr, "src_node")
-# The causes that depend on what this device has sent.
-_BY_SENDER = (_Cause.SESSION, _Cause.PSN)
 
 
 class _Attached:
@@ -84,7 +81,7 @@ class Transport:
         return int(status)
 
     def _report(self, cause: defs.TransportAnomaly, packet: bytes) -> None:
-        if cause in _BY_SENDER:
+        if cause in BY_SENDER:
             self.device.stats.rx_drops += 1
             self.device.event("anomaly_ack", what=cause, node=_SOURCE.unpack_from(packet)[0])
         else:

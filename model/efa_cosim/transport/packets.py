@@ -15,6 +15,8 @@ _PSN_HALF = 1 << 31
 _NUMBER_HALF = 1 << 15
 
 BITMAP_BYTES = defs.SrdAck.bitmap.size
+# Causes of a malformed acknowledgement that depend on what its receiver has sent.
+BY_SENDER = (defs.TransportAnomaly.SESSION, defs.TransportAnomaly.PSN)
 # What follows the header, at most; the RDMA header is no payload.
 MOST_BYTES: dict[int, int] = {
     defs.PktOpcode.UD_SEND: defs.LIMITS.max_mtu,
