@@ -42,10 +42,7 @@ class Tap:
     def __init__(self) -> None:
         self.malformed = Counter[str]()
         self._packets: list[bytes] = []
-        self._checks = {
-            node: Checks(node, 1 << defs.LIMITS.node_w, defs.TRANSPORT.psn_window_w, 0xFF)
-            for node in VICTIMS
-        }
+        self._checks = {node: Checks(node) for node in VICTIMS}
 
     def sent(self, _now: int, packet: bytes) -> None:
         if _TARGET.unpack_from(packet)[0] == UNTRUSTED:

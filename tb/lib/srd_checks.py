@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from efa_cosim.layouts.defs import SrdHdr, TransportAnomaly
+from efa_cosim.layouts.defs import LIMITS, TRANSPORT, SrdHdr, TransportAnomaly
 from efa_cosim.transport.endpoint import Endpoint
 from efa_cosim.transport.packets import BY_SENDER, constants_with
 
@@ -37,7 +37,8 @@ class _Nowhere:
 class Checks:
     """The checks of decision 0009 for a node. `paths` is the mask of the paths that exist."""
 
-    def __init__(self, node: int, nodes: int, window_w: int, paths: int) -> None:
+    def __init__(self, node: int, nodes: int = 1 << LIMITS.node_w,
+                 window_w: int = TRANSPORT.psn_window_w, paths: int = 0xFF) -> None:  # fmt: skip
         self._node, self._nodes, self._paths = node, nodes, paths
         self._constants = constants_with(psn_window_w=window_w)
         self._network: Any = _Nowhere()

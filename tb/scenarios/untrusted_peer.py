@@ -159,7 +159,7 @@ def malformed_packets(backends: Sequence[Any], rng: Random, batches: int = 12) -
     backend = backends[0]
     node = Node(backend)
     a, b = Endpoint(node, SRD), Endpoint(node, SRD)
-    checks = Checks(backend.node_id, 1 << defs.LIMITS.node_w, defs.TRANSPORT.psn_window_w, 0xFF)
+    checks = Checks(backend.node_id)
     untrusted = UntrustedNode(SILENT, [backend.node_id], [a.qp.number, b.qp.number], rng)
     await_quiet_end(backend)
     wrong = 0

@@ -16,6 +16,7 @@ import numpy as np
 from efa_cosim.attribution.gaps import Busy, Ends, Gap, Ledger
 from efa_cosim.attribution.replay_receive import Receiving
 from efa_cosim.attribution.replay_transport import Transport
+from efa_cosim.cycle.acknowledgements import one_a_cycle
 from efa_cosim.cycle.record import Record
 from efa_cosim.cycle.stages import Stages
 
@@ -82,13 +83,6 @@ class _Finished:
             self.consumed.append(cycle)
 
 
-def _one_a_cycle(ready: Sequence[int]) -> list[int]:
-    """Returns the cycles in which jobs retire, in order."""
-    place = np.arange(len(ready))
-    retired: list[int] = (np.maximum.accumulate(np.array(ready) - place) + place).tolist()
-    return retired
-
-
 class Completing:
     """Replay of the completions of one run.
 
@@ -117,7 +111,7 @@ class Completing:
         self._writes = Busy(record.payload.tolist())
         # A packet without a receive completion does not wait for the completion engine.
         self.retired: dict[int, int] = {} if work.receives else dict(
-            zip(receiving.order, _one_a_cycle(ready), strict=True))
+            zip(receiving.order, one_a_cycle(np.array(ready)).tolist(), strict=True))
         self.entries: dict[int, dict[int, int]] = {SEND: {}, RECEIVE: {}}
         self.did: dict[int, int] = {}
         # Stalled cycles of a finished send, a finished receive, a CQE.

@@ -20,17 +20,24 @@ from efa_cosim.cycle.timelines import NEVER, Ints, TimelineError
 STATE_READ = 1
 
 
+def one_a_cycle(ready: Ints) -> Ints:
+    """Returns the cycles of events that follow each other in order, one a cycle, from the cycles
+    in which each may be."""
+    place = np.arange(len(ready))
+    found: Ints = np.maximum.accumulate(ready - place) + place
+    return found
+
+
 def outcomes(timelines: Mapping[str, Ints], table: Stages | None = None) -> Ints:
     """Returns the cycle in which efa_rx_retire reports the outcome of each packet, by its
     milestones."""
     entry, job = reported(table or standard())
     done, cqe = timelines["rx_data_done"], timelines["cqe"]
     order = np.argsort(done, kind="stable")
-    # One a cycle, in the order of the jobs.
-    place = np.arange(len(order))
-    due = np.maximum(done + job, np.where(cqe == NEVER, NEVER, cqe + entry))[order] - place
+    due = np.maximum(done + job, np.where(cqe == NEVER, NEVER, cqe + entry))
     found = np.empty(len(order), np.int64)
-    found[order] = np.maximum.accumulate(due) + place
+    # In the order of the jobs.
+    found[order] = one_a_cycle(due[order])
     return found
 
 

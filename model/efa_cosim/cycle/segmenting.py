@@ -108,7 +108,7 @@ def responds(now: int, c: Costs, r: Ints) -> None:
 
 @engine
 def _choose(now: int, c: Costs, r: Ints, pop_row: Ints, pop_due: Ints, placed: Ints,
-            placed_at: Ints, wake: Ints) -> None:  # fmt: skip
+            placed_at: Ints) -> None:  # fmt: skip
     """Chooses the next event."""
     head, note = r[POP_HEAD], r[NOTE_ROW]
     noted = note >= 0 and r[NOTE_AT] <= now
@@ -151,7 +151,7 @@ def segment(
     kind = r[ACT_KIND]
     r[ACT_KIND] = RESTS
     if kind == RESTS:
-        _choose(now, c, r, pop_row, pop_due, placed, placed_at, wake)
+        _choose(now, c, r, pop_row, pop_due, placed, placed_at)
         kind = r[ACT_KIND]
         _visit(now, c, r, items, live_until)
         if kind != RESTS and kind != VISITED:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from efa_cosim.device.completion import Completions
 from efa_cosim.device.host_wqes import HostWqes
-from efa_cosim.device.link import DirectLink, Link
+from efa_cosim.device.link import DirectLink, Link, report_drop
 from efa_cosim.device.objects import Cq, Qp
 from efa_cosim.device.rdma import Responder
 from efa_cosim.device.receive import Receives
@@ -227,10 +227,10 @@ class Datapath:
         if opcode in _DATA:
             return self.receives.deliver(packet, _DATA[opcode])
         if opcode not in _RDMA or not self.responder.enabled:
-            self.link.drop(_Anomaly.OPCODE, packet)
+            report_drop(self.device, _Anomaly.OPCODE, packet)
             return None
         if len(packet) < _RDMA_BYTES:
-            self.link.drop(_Anomaly.LENGTH, packet)
+            report_drop(self.device, _Anomaly.LENGTH, packet)
             return None
         if opcode == _Opcode.READ_RESPONSE:
             self.sends.place(packet)

@@ -67,9 +67,6 @@ class Link(Protocol):
     def cancel(self, message_id: int) -> None:
         """A message needs no outcome any more."""
 
-    def drop(self, what: defs.TransportAnomaly, packet: bytes) -> None:
-        """Reports a packet that `Datapath.execute` drops."""
-
     def retry(self) -> None:
         """Sends all packets again that met no receive, on a fabric without time."""
 
@@ -141,15 +138,15 @@ class DirectLink:
 
     def receive(self, packet: bytes) -> None:
         if len(packet) < _HEADER_BYTES:
-            self.drop(_Anomaly.LENGTH, packet)
+            report_drop(self.device, _Anomaly.LENGTH, packet)
             return
         opcode, length, dst_node = _ROUTE.unpack_from(packet)
         if opcode != _Opcode.SRD_ACK and opcode not in MOST_BYTES:
-            self.drop(_Anomaly.OPCODE, packet)
+            report_drop(self.device, _Anomaly.OPCODE, packet)
         elif dst_node != self.device.node_id:
-            self.drop(_Anomaly.NODE, packet)
+            report_drop(self.device, _Anomaly.NODE, packet)
         elif not fits(packet, length):
-            self.drop(_Anomaly.LENGTH, packet)
+            report_drop(self.device, _Anomaly.LENGTH, packet)
         elif opcode == _Opcode.SRD_ACK:
             self._acknowledged(packet)
         else:
@@ -180,9 +177,6 @@ class DirectLink:
 
     def snapshot(self) -> object:
         return dict(self.next_psn), sorted(self._not_ready)
-
-    def drop(self, what: defs.TransportAnomaly, packet: bytes) -> None:
-        report_drop(self.device, what, packet)
 
     def _acknowledged(self, packet: bytes) -> None:
         sends = self.datapath.sends

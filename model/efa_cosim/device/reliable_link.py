@@ -163,9 +163,5 @@ class ReliableLink:
         cycle = network.now + constants.read_ticks * constants.tick_cycles
         self._watched[message_id] = network.at(cycle, check)
 
-    def drop(self, what: defs.TransportAnomaly, packet: bytes) -> None:
-        """Counts and reports a packet that is refused for its content."""
-        report_drop(self.device, what, packet)
-
     def snapshot(self) -> object:
         return sorted(self._messages)
