@@ -110,12 +110,35 @@ def test_numbers_in_time_fall_into_buckets():
     assert histogram([(0, 0), (5, 1), (8, 3), (10, 40_000)], 11) == [5, 3, 2] + [0] * 12 + [1]
 
 
-@pytest.mark.parametrize("wrong", [["--queues", "0"], ["--size", "5000"], ["--backend", "none"]])
+@pytest.mark.parametrize("wrong", [["--queues", "0"], ["--size", "65537"], ["--backend", "none"],
+                                   ["--operation", "ATOMIC"]])
 def test_wrong_usage_is_refused(wrong, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["waterfall", *wrong])
     assert ended.value.code == 2
     assert "efa-cosim" in capsys.readouterr().err
+
+
+def test_a_size_beyond_the_operation_is_refused(capsys):
+    assert cli.main(["waterfall", "--size", "5000"]) == 2
+    assert "size 5000 with operation SEND: expected at most 4096" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("operation", ["READ", "WRITE"])
+def test_rdma_operations_have_a_report(operation, tmp_path, capsys):
+    arguments = ["--backend", "cycle", "--operation", operation, "--size", "8192", "--sizes", "64",
+                 "--queues", "4", "--depth", "4", "--messages", "64", "--net-latency", "500"]
+    assert cli.main(["waterfall", *arguments, "--out", str(tmp_path)]) == 0, capsys.readouterr().err
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert {row["workload"]["operation"] for row in summary["rows"]} == {operation}
+    waits = {one["cause"] for row in summary["rows"] for one in row["causes"]}
+    assert "other packets of the message" in waits
+
+
+def test_reads_that_are_sent_again_fail_the_report(tmp_path, capsys):
+    arguments = ["--backend", "cycle", "--operation", "READ", "--size", "4096", "--sizes", "4096"]
+    assert cli.main(["waterfall", *arguments, "--out", str(tmp_path)]) == 1
+    assert "no retransmissions" in capsys.readouterr().err
 
 
 def test_a_run_that_is_not_attributed_fails(monkeypatch, capsys, tmp_path):

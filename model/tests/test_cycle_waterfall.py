@@ -2,6 +2,7 @@
 """Tests that service and named waits of every message sum to its latency, replayed per stage."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from efa_cosim.attribution.views import causes, message_at, of_message, shares, 
 from efa_cosim.attribution.waterfall import WaterfallError, attribute
 from efa_cosim.cli.main import main
 from efa_cosim.cycle.network import recorded
+from efa_cosim.cycle.timelines import MILESTONES, NEVER, MessageTimelines
 from efa_cosim.cycle.workload import Workload
 
 pytestmark = pytest.mark.slow
@@ -46,6 +48,21 @@ BUSY = Workload(size=64, queues=4, depth=16, batch=4, gap=40, messages=1024)
     Workload(operation="WRITE_IMM", size=64, queues=8, depth=64, batch=16, messages=1024),
     Workload(operation="WRITE_IMM", size=0, depth=512, batch=16, read_latency=1000, messages=256),
     Workload(operation="WRITE_IMM", size=512, queues=4, depth=16, batch=2, messages=256),
+    *(Workload(operation="READ", size=size, messages=8) for size in (1, 64, 65, 2048)),
+    Workload(operation="READ", size=4096, messages=8, net_latency=500),
+    Workload(operation="READ", size=64, queues=8, depth=16, batch=4, messages=512),
+    Workload(operation="READ", size=8, queues=12, depth=16, batch=2, messages=1024),
+    Workload(operation="READ", size=64, queues=4, depth=8, batch=2, messages=256, sq_host=1),
+    Workload(operation="READ", size=100, queues=4, depth=8, batch=2, entry_bytes=128, messages=256),
+    Workload(operation="READ", size=8192, queues=8, depth=8, batch=4, messages=64, net_latency=500),
+    Workload(operation="READ", size=65536, queues=2, depth=2, messages=16, read_latency=500,
+             net_latency=500),
+    *(Workload(operation=operation, size=size, messages=8) for operation in ("WRITE", "WRITE_IMM")
+      for size in (8192, 65536)),
+    Workload(operation="WRITE", size=65536, queues=4, depth=4, messages=64),
+    Workload(operation="WRITE", size=65536, queues=4, depth=4, messages=64, sq_host=1),
+    Workload(operation="WRITE_IMM", size=16384, queues=8, depth=16, batch=4, messages=256,
+             read_latency=400, net_latency=300),
 ], ids=str)  # fmt: skip
 def test_parts_sum_to_the_latency_of_every_message(work):
     record = recorded(work)
@@ -54,10 +71,53 @@ def test_parts_sum_to_the_latency_of_every_message(work):
     assert all(cause for part in parts for cause in part.waits)
 
 
-def test_an_operation_whose_stages_have_no_replay_is_refused():
-    for operation, size in (("WRITE", 8192), ("READ", 64)):
-        with pytest.raises(WaterfallError, match=f"operation {operation}.*a write of one packet"):
-            attribute(recorded(Workload(operation=operation, size=size, messages=4)))
+def test_a_read_without_response_is_refused():
+    with pytest.raises(WaterfallError, match="READ of 0 bytes: expected a response"):
+        attribute(recorded(Workload(operation="READ", size=0, messages=4)))
+
+
+def test_reads_that_the_device_sends_again_are_refused():
+    record = recorded(Workload(operation="READ", size=4096, messages=4, net_latency=500))
+    work = replace(record.timelines.work, net_latency=50)
+    with pytest.raises(WaterfallError, match="no retransmissions"):
+        attribute(replace(record, timelines=MessageTimelines(work, record.timelines.table)))
+
+
+@pytest.mark.parametrize("name", MILESTONES[1:])
+def test_a_moved_stamp_of_a_read_is_reported_by_message(name):
+    record = recorded(Workload(operation="READ", size=64, queues=4, depth=8, batch=2, messages=64))
+    row = 2 * 40 + 1 - (name == "check")
+    if record.timelines[name][row] == NEVER:
+        assert name == "cqe"
+        return
+    record.timelines[name][row] += 1
+    with pytest.raises(WaterfallError, match=f"message 40: '{name}' is in cycle"):
+        attribute(record)
+
+
+@pytest.mark.parametrize("name", ["wqe", "check", "rd_cpl", "tx_first", "rx_first", "rx_validated",
+                                  "rx_data_done", "ackout", "ack", "done"])
+def test_a_moved_stamp_of_any_packet_is_reported_by_message(name):
+    record = recorded(Workload(operation="WRITE", size=16384, queues=2, depth=4, messages=32))
+    record.timelines[name][4 * 11 + 3] += 1
+    with pytest.raises(WaterfallError, match=f"message 11: .* to {name}"):
+        attribute(record)
+
+
+def test_packets_of_a_message_wait_for_each_other():
+    for operation, latency in (("WRITE", 50), ("READ", 500)):
+        work = Workload(operation=operation, size=16384, messages=3, net_latency=latency)
+        found = {one.cause: one.cycles for one in causes(attribute(recorded(work)).parts)}
+        assert found["other packets of the message"] > 0, operation
+
+
+def test_waits_of_reads_have_their_causes():
+    work = Workload(operation="READ", size=64, queues=8, depth=16, batch=4, messages=512)
+    found = {one.cause for one in causes(attribute(recorded(work)).parts)}
+    assert found >= {
+        "events of other operations", "packets of other operations posted", "earlier WQEs posted",
+        "look-ups of earlier packets", "begin of a read in the look-up",
+        "earlier responses at the segmenter"}
 
 
 def test_an_idle_device_causes_no_wait():

@@ -62,6 +62,22 @@ class Gap:
         self.waits[cause][message] += cycles
         self._ends[message] += cycles
 
+    def add(self, other: Gap, rows: Ints | None = None) -> None:
+        """Books all waits of another gap; rows: those of the other gap, default the same."""
+        for cause, cycles in other.waits.items():
+            mine = cycles if rows is None else cycles[rows]
+            for message in np.flatnonzero(mine).tolist():
+                self.book(message, int(mine[message]), cause)
+
+    def repeated(self, packets: int) -> Gap:
+        """Returns the gap with each message so many times: once for each of its packets."""
+        if packets == 1:
+            return self
+        gap = Gap(self.begins.repeat(packets), self.service.repeat(packets))
+        gap.waits = {cause: cycles.repeat(packets) for cause, cycles in self.waits.items()}
+        gap._ends = np.array(self._ends, np.int64).repeat(packets).tolist()
+        return gap
+
     @property
     def ends(self) -> Ints:
         """Returns the replayed cycle in which each message leaves."""

@@ -45,10 +45,12 @@ class Way:
 
     front    arrival at the front of the validation; past: the packet bypassed the store
     parked   cycle of parking, None if not parked; here: arrival of the packet's descriptor
+    found    end of the look-up; late: cycles by which it was late, as reads began in its cycles
     claim, step, response, job  last claim accepted, looked up, responded; move to the checks
     """
 
-    __slots__ = ("front", "past", "first", "parked", "here", "claim", "step", "response", "job")
+    __slots__ = ("front", "past", "first", "parked", "here", "claim", "found", "late", "step",
+                 "response", "job")
 
     front: int
     past: bool
@@ -56,12 +58,15 @@ class Way:
     parked: int | None
     here: int
     claim: int
+    found: int
+    late: int
     step: int
     response: int
     job: int
 
     def __init__(self) -> None:
         self.first = self.parked = None
+        self.late = 0
 
 
 class Validated(NamedTuple):
@@ -81,7 +86,10 @@ def validate(
     verdicts: Sequence[int],
     places: int,
     window: int,
-    look: int = 0,
+    look: Sequence[int],
+    claims: Sequence[bool],
+    look_late: Callable[[int, int], int],
+    held_until: Callable[[int], int],
 ) -> Validated:
     """Replays packet validation; returns {message: Way}, messages in the order of their jobs, and
     {cycle: state} of the cycles in which older packets stopped new packets.
@@ -92,7 +100,11 @@ def validate(
     over      cycles in which a descriptor read has ended
     verdicts  of a message: cycle in which it left the checks; at most `places` are in the checks
     window    cycles of a packet in efa_rx_window
-    look      cycles of a look-up of region and peer before the claim; 0: none
+    look      of a message: cycles of the look-up of region and peer, or of its read, before the
+              claim; 0: none
+    claims    of a message: it claims a descriptor
+    look_late of (message, cycle): cycles by which a look-up that begins then is late
+    held_until  of a message: cycle in which the read request before it moves on; -1: none
     """
     ways = {message: Way() for _, message in enters}
     arrivals, ends_of_reads = deque(enters), deque(over)
@@ -124,17 +136,20 @@ def validate(
         while inside and verdicts[inside[0]] < cycle:
             inside.popleft()
         consumed = job is not None and len(inside) < places
-        parks = two is not None and (stopped or here(ring_of[two], number_of[two]) > cycle)
+        parks = two is not None and (stopped or (
+            claims[two] and here(ring_of[two], number_of[two]) > cycle))
         leaves = two is not None and (parks or job is None or consumed)
         behind = (one is not None and two is not None and ring_of[one] == ring_of[two]
                   and ring_of[one] not in blocked)
         steps = one is not None and not behind and (two is None or leaves)
         stands = one is not None and ring_of[one] in blocked
-        if look and one is not None and not stands:
+        if one is not None and look[one] and not stands:
             # A look-up begins behind the packet in front.
             if looked is None and two is None:
-                looked = cycle + look
+                ways[one].late = look_late(one, cycle)
+                looked = cycle + look[one] + ways[one].late
             steps = looked is not None and looked <= cycle
+            steps = steps and held_until(one) < cycle
         ready = one is None or steps
         is_open = state == OPEN and not full
         if not is_open:
@@ -186,7 +201,7 @@ def validate(
                     way.parked = cycle
             else:
                 way.response = cycle
-                claimed[ring_of[two]] = number_of[two] + 1
+                claimed[ring_of[two]] = number_of[two] + claims[two]
                 job = two
             two = None
         if steps:
@@ -194,7 +209,8 @@ def validate(
             two, stopped = one, stands
             number_of[two] = claimed.get(ring_of[two], 0)
             way = ways[two]
-            way.step, way.here = cycle, here(ring_of[two], number_of[two])
+            way.step, way.found = cycle, cycle if looked is None else looked
+            way.here = here(ring_of[two], number_of[two]) if claims[two] else cycle
             one = None
         if ready and offered is not None:
             one, looked = offered, None

@@ -16,7 +16,8 @@ import numpy as np
 from efa_cosim.attribution.gaps import Busy, Ends, Gap, Ledger
 from efa_cosim.attribution.replay_receive import Receiving
 from efa_cosim.attribution.replay_transport import Transport
-from efa_cosim.cycle.acknowledgements import one_a_cycle
+from efa_cosim.attribution.rows import Rows
+from efa_cosim.cycle.costs import PLACED_PLACES
 from efa_cosim.cycle.record import Record
 from efa_cosim.cycle.stages import Stages
 
@@ -91,10 +92,10 @@ class Completing:
     """
 
     def __init__(
-        self, record: Record, table: Stages, receiving: Receiving, transport: Transport
+        self, record: Record, table: Stages, receiving: Receiving, transport: Transport, rows: Rows
     ) -> None:
         timelines, work = record.timelines, record.timelines.work
-        self.timelines, self.receiving = timelines, receiving
+        self.timelines, self.receiving, self.rows = timelines, receiving, rows
         srd = work.kind == "SRD"
         order, arrives = transport.resolved, transport.noted
         if not srd:
@@ -105,13 +106,14 @@ class Completing:
         self._sends = _Finished(arrives.tolist(), order.tolist(),
                                 None if srd else table.depth("efa_send_tracker.rest"))
         written = receiving.written
-        ready = [max(written[message], int(timelines["rx_validated"][message]) + 1)
-                 for message in receiving.order]
-        self._receives, self._ready = (receiving.order, ready) if work.receives else ([], [])
+        # Packets in the order of their jobs, and the earliest cycle in which each retires.
+        self._jobs, self._place = receiving.order, 0
+        self._ready = [max(written[row], int(timelines["rx_validated"][row]) + 1)
+                       for row in self._jobs]
+        self._segmenter_takes(transport)
         self._writes = Busy(record.payload.tolist())
-        # A packet without a receive completion does not wait for the completion engine.
-        self.retired: dict[int, int] = {} if work.receives else dict(
-            zip(receiving.order, one_a_cycle(np.array(ready)).tolist(), strict=True))
+        # Cycle in which each packet retires.
+        self.retired: dict[int, int] = {}
         self.entries: dict[int, dict[int, int]] = {SEND: {}, RECEIVE: {}}
         self.did: dict[int, int] = {}
         # Stalled cycles of a finished send, a finished receive, a CQE.
@@ -119,26 +121,56 @@ class Completing:
         self._run((1 + work.receives) * work.total)
         self.freed, self.looked_at = self._sends.left, self._sends.consumed
 
+    def _segmenter_takes(self, transport: Transport) -> None:
+        """Derives from the read responses that the segmenter has taken: cycle from which each
+        packet may retire, as few responses may wait for the segmenter."""
+        self._space = [-1] * len(self._jobs)
+        if not self.timelines.work.reads:
+            return
+        placed = 0
+        for place, row in enumerate(self._jobs):
+            if placed >= PLACED_PLACES:
+                self._space[place] = transport.taken[placed - PLACED_PLACES] + 1
+            placed += not self.rows.request[row]
+
+    def _retire(self, cycle: int) -> int | None:
+        """Retires a packet without a receive completion; returns the packet that waits for the
+        completion engine, or None."""
+        place = self._place
+        if place == len(self._jobs) or self._ready[place] > cycle:
+            return None
+        row = self._jobs[place]
+        if self.rows.claims[row]:
+            return row
+        if self._space[place] <= cycle:
+            self.retired[row] = cycle
+            self._place += 1
+        return None
+
     def _run(self, total: int) -> None:
         """Executes cycle by cycle until `total` CQEs are written."""
         ready, sends, done = self._ready, self._sends, 0
-        place, last = 0, None
+        last = None
         # Stages of the completion engine.
         first: tuple[int, int] | None = None
         second: tuple[int, int] | None = None
         held: int | None = None  # Choice not yet accepted.
         turn = SEND  # Side with priority.
         cycle = 0
-        while done < total:
+        while done < total or self._place < len(ready):
             if first is None and second is None and sends.empty:
-                enters = [ready[place]] if place < len(ready) else []
+                place = self._place
+                enters = [max(ready[place], self._space[place])] if place < len(ready) else []
                 enters += [sends.due] if sends.due is not None else []
+                if not enters:
+                    break
                 cycle = max(cycle, min(enters))
+            receive = self._retire(cycle)
             leaves = second is not None and cycle not in self._writes
             self.did[cycle] = ENTRY if leaves else WRITES if second is not None else EMPTY
             moves = second is None or leaves
             second_waits = second is not None and not leaves
-            wants = (sends.last is not None, place < len(ready) and ready[place] <= cycle)
+            wants = (sends.last is not None, receive is not None)
             chosen = held
             if chosen is None and any(wants):
                 chosen = turn if wants[turn] else 1 - turn
@@ -160,10 +192,10 @@ class Completing:
             if moves:
                 first, second = None, first
                 if consumed == RECEIVE:
-                    message = self._receives[place]
-                    self.retired[message] = cycle
-                    first = (RECEIVE, message)
-                    place += 1
+                    assert receive is not None
+                    self.retired[receive] = cycle
+                    first = (RECEIVE, receive)
+                    self._place += 1
                 elif consumed == SEND:
                     assert last is not None
                     first = (SEND, last)
@@ -174,14 +206,19 @@ class Completing:
         that ends in done."""
         before = -1
         bytes_out = self.receiving.bytes
-        for message in self.receiving.order:
+        for place, message in enumerate(self._jobs):
             bytes_out.until(message, before + 1, "earlier packets that are not complete")
+            if not self.rows.claims[message]:
+                space = self._space[place]
+                bytes_out.until(message, space, "earlier responses at the segmenter")
             bytes_out.until(message, self.retired[message], "no free slot in the completion engine")
             before = int(self.timelines["rx_data_done"][message])
         if ("rx_data_done", "cqe") in gaps:
             self._wait(gaps["rx_data_done", "cqe"], self.entries[RECEIVE])
-        sends = ("ack", "done") if ("ack", "done") in gaps else ("tx_last", "done")
-        self._wait(gaps[sends], self.entries[SEND])
+        sends = next(gap for (_, end), gap in gaps.items() if end == "done")
+        last = self.rows.packets - 1
+        self._wait(sends, {message * self.rows.packets + last: cycle
+                           for message, cycle in self.entries[SEND].items()})
 
     def _wait(self, gap: Gap, entries: Mapping[int, int]) -> None:
         ledger = Ledger(self.did, (ENTRY, WRITES, EMPTY))

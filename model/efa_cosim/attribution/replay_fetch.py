@@ -44,7 +44,9 @@ class Fetching:
         self._lines = work.entry_bytes // LINE
         self._ring = self._lines << max(1, (work.depth - 1).bit_length())
         posts = range(0, work.total, work.batch)
-        self._bells = deque((int(sending.timelines["db"][post]), post // work.batch % work.queues)
+        self._packets = sending.rows.packets
+        db = sending.timelines["db"][:: self._packets]
+        self._bells = deque((int(db[post]), post // work.batch % work.queues)
                             for post in posts)
         self.known: list[tuple[int, int]] = []
         self._rows: list[list[int]] = [[] for _ in range(work.queues)]
@@ -133,7 +135,7 @@ class Fetching:
             free += 1
             waits.append((free, cause))
         if free != granted or lines != self._reads.beats[place]:
-            self._wrong.append(Wrong(("db", "wqe"), entries[0], free + self._out,
+            self._wrong.append(Wrong(("db", "wqe"), entries[0] * self._packets, free + self._out,
                                      granted + self._out))  # fmt: skip
         waits.append((begin - self._away - self._out, ANSWERS))
         for number, message in zip(mine, entries, strict=True):

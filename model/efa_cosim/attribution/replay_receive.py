@@ -4,12 +4,14 @@ efa_cosim.attribution.gaps)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from efa_cosim.attribution.gaps import Busy, Ends, Gap, Ledger, Pipe, Services, Wrong
 from efa_cosim.attribution.replay_check import OPEN, PASSING, QUIET, validate
+from efa_cosim.attribution.replay_transport import Transport
+from efa_cosim.attribution.rows import Rows
 from efa_cosim.cycle.acknowledgements import build, first_of, outcomes
 from efa_cosim.cycle.record import DESCRIPTORS, Record
 from efa_cosim.cycle.stages import Stages
@@ -20,15 +22,20 @@ SPARE, A_BEAT, ALWAYS = 2, 4, -1
 STORED = 8
 BYTES = "payload of earlier packets"
 OLDER = "parked packets first"
+LOOK_UPS, READ_BEGAN = "look-ups of earlier packets", "begin of a read in the look-up"
+EARLIER_REQUESTS = "earlier requests"
 
 
 class Receiving:
     """Replays of one run: arrival of packets and the writes before each receive completion."""
 
-    def __init__(self, record: Record, table: Stages, services: Services) -> None:
+    def __init__(
+        self, record: Record, table: Stages, services: Services, transport: Transport, rows: Rows
+    ) -> None:
         self.record, self.table, self.services = record, table, services
         self.timelines, self.work, self.made = record.timelines, record.timelines.work, record.made
-        # Messages in order of arrival; `order` is the order of their jobs.
+        self.transport, self.rows = transport, rows
+        # Packets in order of arrival; `order` is the order of their jobs.
         self.arrived: list[int] = np.argsort(self.timelines["rx_last"], kind="stable").tolist()
         self.srd = self.work.kind == "SRD"
         self.gaps: dict[Ends, Gap] = {}
@@ -41,40 +48,85 @@ class Receiving:
 
     def validate(self) -> None:
         """Replays rx_last to rx_validated: packet validation with claimed descriptors, and the
-        check of the buffers."""
-        timelines, at, work = self.timelines, self.table.latency, self.work
+        check of the buffers; of read requests to their acceptance, too."""
+        timelines, at, work, rows = self.timelines, self.table.latency, self.work, self.rows
         gap = self._gap("rx_last", "rx_validated")
         rx_last = timelines["rx_last"].tolist()
         window = at("efa_srd_receiver.packet")
         rdma = work.operation != "SEND"
-        look = at("efa_rx_validate.write") - at("efa_rx_validate.packet") if rdma else 0
-        ring = ((np.arange(work.total) // work.batch + 1) % work.queues).tolist()
+        before = at("efa_rx_validate.packet")
+        look = np.full(rows.count, at("efa_rx_validate.write") - before if rdma else 0)
+        if work.reads:
+            look[~rows.request] = at("efa_rx_validate.response") - before
+        looks: list[int] = look.tolist()
+        ring = (rows.message // work.batch + 1) % work.queues
         ways, self.order, held = validate(
-            [(rx_last[message], message) for message in self.arrived], ring,
+            [(rx_last[row], row) for row in self.arrived], ring.tolist(),
             self._descriptors(), self.record.passes, self._reads_over(), self._leaves(),
-            self.table.depth("efa_rx_mr_check.job"), window, look)
+            self.table.depth("efa_rx_mr_check.job"), window, looks, rows.claims.tolist(),
+            self._look_late(), self._held_until())
         self.ways = ways
         ledger = Ledger(held, (PASSING, QUIET, OPEN))
         checked = not rdma and "empty" not in self.made.facts
         check = at("efa_rx_mr_check.job" if checked else "efa_rx_mr_check.no_buffer")
-        behind = "look-ups of earlier packets" if rdma else "earlier WQE of the same ring"
+        behind = LOOK_UPS if rdma else "earlier WQE of the same ring"
         # Cycles from each step to the end of validation on an idle device.
-        to_end = at("efa_rx_validate.packet") + check
-        for message in self.arrived:
-            way = ways[message]
-            begin = rx_last[message] + at("efa_net_rx.packet") + window
+        to_end = before + check
+        for row in self.arrived:
+            way, look_up = ways[row], looks[row]
+            begin = rx_last[row] + at("efa_net_rx.packet") + window
             assert way.first is not None
             counts = ledger.count(begin, way.first)
-            gap.book(message, counts.get(PASSING, 0) + counts.get(QUIET, 0), OLDER)
-            gap.until(message, way.first + look + to_end, "earlier packets")
+            gap.book(row, counts.get(PASSING, 0) + counts.get(QUIET, 0), OLDER)
+            gap.until(row, way.first + look_up + to_end, "earlier packets")
             if way.parked is not None:
                 fetched = min(way.here, way.response) + to_end - 2
-                gap.until(message, fetched, "receive descriptor fetch")
-                gap.until(message, way.claim + look + to_end, OLDER)
-            gap.until(message, way.step + to_end - 1, behind)
-            gap.until(message, way.response + to_end - 2, "checks of earlier packets")
-            gap.until(message, way.job + check, "checks of earlier packets")
-        self._statuses(gap, {message: ways[message].job + check for message in self.order})
+                gap.until(row, fetched, "receive descriptor fetch")
+                gap.until(row, way.claim + look_up + to_end, OLDER)
+            gap.until(row, way.found - way.late + to_end - 1, behind)
+            gap.until(row, way.found + to_end - 1, READ_BEGAN)
+            gap.until(row, way.step + to_end - 1, EARLIER_REQUESTS)
+            gap.until(row, way.response + to_end - 2, "checks of earlier packets")
+            gap.until(row, way.job + check, "checks of earlier packets")
+        if work.reads:
+            self._accepts(looks)
+        self._statuses(gap, {row: ways[row].job + check for row in self.order})
+
+    def _look_late(self) -> Callable[[int, int], int]:
+        """Returns a function of (row, cycle): cycles by which the look-up of a read that begins
+        then is late, because the device begins reads of its own in the same cycles."""
+        began, found = set(self.transport.routed), self.table.latency("efa_read_table.look")
+        request = self.rows.request
+
+        def late(row: int, cycle: int) -> int:
+            more = 0
+            while self.work.reads and not request[row] and cycle + found + more in began:
+                more += 1
+            return more
+
+        return late
+
+    def _held_until(self) -> Callable[[int], int]:
+        """Returns a function of a row: cycle in which the read request before it has left for its
+        responses, -1 for other packets."""
+        moved = list(self.transport.moved_at.items())
+        before = {row: moved[place - 1][1] if place else -1
+                  for place, (row, _) in enumerate(moved)}
+        return lambda row: before.get(row, -1)
+
+    def _accepts(self, looks: Sequence[int]) -> None:
+        """Replays the arrival of read requests to their acceptance."""
+        at = self.table.latency
+        window = at("efa_srd_receiver.packet")
+        begins = self.timelines["rx_last"]
+        gap = Gap(begins, at("efa_net_rx.packet") + window + 1 + np.array(looks, np.int64))
+        for row in self.transport.moved_at:
+            way, look = self.ways[row], looks[row]
+            assert way.first is not None
+            gap.until(row, way.first + look + 1, "earlier packets")
+            gap.until(row, way.found, LOOK_UPS)
+            gap.until(row, way.step, EARLIER_REQUESTS)
+        self.accepts = gap
 
     def _leaves(self) -> list[int]:
         """Returns the cycle in which each job leaves the checks: its write has begun, and the job
@@ -118,7 +170,7 @@ class Receiving:
         )
         leaves, line = self._leaves(), self.table.depth("efa_rx_scatter.job")
         self.bytes = self._gap("rx_validated", "rx_data_done")
-        scatter = None if "empty" in self.made.facts else Scatter(self, self.bytes)
+        scatter = Scatter(self, self.bytes) if self.rows.written.any() else None
         # Cycle in which the payload of each packet counts as written; it may be empty.
         self.written = list(rx_validated)
         for number, message in enumerate(self.order):
@@ -128,9 +180,11 @@ class Receiving:
             # A write begins without space in the line, but then the next packet waits for it.
             space = rx_data_done[self.order[number - line]] + 1 if number >= line else 0
             follows = leaves[self.order[number - 1]] + 1 if number else 0
-            gap.until(message, follows if scatter is not None else space,
+            written = bool(self.rows.written[message])
+            gap.until(message, follows if written else max(follows, space),
                       "earlier packets that are not complete")
-            if scatter is not None:
+            if written:
+                assert scatter is not None
                 gap.until(message, scatter.free, "no free slot behind earlier payload")
                 last = scatter.take(message, rx_validated[message])
                 self.written[message] = last + self.table.latency("efa_dma_wr.beat")
@@ -140,7 +194,7 @@ class Receiving:
     def fabric(self) -> None:
         """Replays tx_last to rx_first to rx_last, and ackout to ack: in the order of transmission,
         one flit a cycle, while the packet store has space."""
-        timelines, work = self.timelines, self.work
+        timelines, work, flits = self.timelines, self.work, self.rows.flits.tolist()
         away = work.net_latency + self.table.parameters["bus"]
         inward, through = self._gap("tx_last", "rx_first"), self._gap("rx_first", "rx_last")
         back = self._gap("ackout", "ack") if self.srd else None
@@ -164,15 +218,15 @@ class Receiving:
             if is_ack:
                 continue
             message = messages[0]
-            store.flit(before)
-            for flit in range(1, self.made.flits):
+            store.flit(flits[message] == 1)
+            for flit in range(1, flits[message]):
                 came = store.space(before + 1)
                 self.flit_stalls += came - before - 1
-                through.until(message, came + self.made.flits - 1 - flit,
+                through.until(message, came + flits[message] - 1 - flit,
                               "receive buffer full")
-                before = came if flit < self.made.flits - 1 else int(rx_last[message])
-                store.flit(before)
-
+                last = flit == flits[message] - 1
+                before = int(rx_last[message]) if last else came
+                store.flit(last)
 
     def _acknowledgements(self) -> list[tuple[int, int, list[int]]]:
         """Returns the acknowledgements: cycles in which each left and arrived, and the messages
@@ -221,9 +275,10 @@ class _Store:
         self._lines = table.depth("efa_net_rx.line")
         self._slots = table.depth("efa_net_rx.slot")
         self._places = table.depth("efa_net_rx.packet") - SPARE
-        self._flits = receiving.made.flits
         # Lines are freed in the order of arrival, one packet a cycle.
         self._gone: list[int] = []
+        # Lines of the packets before each packet, in the order of arrival.
+        self._before = [0, *np.cumsum(receiving.rows.flits[receiving.arrived]).tolist()]
         gone = -1
         for message in receiving.arrived:
             gone = max(int(timelines["rx_data_done"][message]) + 1, gone + 1)
@@ -235,7 +290,7 @@ class _Store:
                        if not way.past]
         self._goes = [way.front + 1 for way in lined if not way.past]
         self._in_line = [0, 0]
-        self._taken, self._left = 0, 0
+        self._taken, self._stored, self._left = 0, 0, 0
 
     def _fits(self, cycle: int) -> bool:
         for place, events in enumerate((self._comes, self._goes)):
@@ -243,8 +298,8 @@ class _Store:
                 self._in_line[place] += 1
         while self._left < len(self._gone) and self._gone[self._left] <= cycle:
             self._left += 1
-        lines = self._taken - self._left * self._flits
-        slots = self._taken // self._flits - self._left
+        lines = self._taken - self._before[self._left]
+        slots = self._stored - self._left
         line = self._in_line[0] - self._in_line[1]
         return lines < self._lines and slots < self._slots and line < self._places
 
@@ -254,9 +309,10 @@ class _Store:
             cycle += 1
         return cycle
 
-    def flit(self, cycle: int) -> None:
-        """Adds a data flit."""
+    def flit(self, last: bool) -> None:
+        """Adds a data flit; last: that of its packet."""
         self._taken += 1
+        self._stored += last
 
 
 class Scatter:

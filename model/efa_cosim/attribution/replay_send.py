@@ -23,6 +23,7 @@ from efa_cosim.attribution.replay_schedule import (
     schedule,
 )
 from efa_cosim.attribution.replay_transport import Transport
+from efa_cosim.attribution.rows import Rows
 from efa_cosim.cycle.record import Reads, Record
 from efa_cosim.cycle.stages import LINE, Stages, cut
 
@@ -67,12 +68,13 @@ class Sending:
         services: Services,
         looked_at: Sequence[int],
         transport: Transport,
+        rows: Rows,
     ) -> None:
         """looked_at: cycles in which finished sends leave the output."""
-        self.looked_at, self.transport = looked_at, transport
+        self.looked_at, self.transport, self.rows = looked_at, transport, rows
         self.record, self.table, self.services = record, table, services
         self.timelines, self.work, self.made = record.timelines, record.timelines.work, record.made
-        self.order: list[int] = np.argsort(self.timelines["wqe"], kind="stable").tolist()
+        self.order: list[int] = transport.order.tolist()
         self.gaps: dict[Ends, Gap] = {}
         # Reads that differ from the recording.
         self.wrong: list[Wrong] = []
@@ -89,44 +91,63 @@ class Sending:
 
         All steps from the scheduler's skid to the wire keep one order, so one loop is enough.
         """
-        timelines, made, work, at = self.timelines, self.made, self.work, self.table.latency
-        check = self._gap("wqe", "check")
-        inline = work.inline
-        out = self._gap("check" if inline else "rd_cpl", "tx_first")
-        requests = None if inline else _Requests(self, self._gap("check", "rd"))
+        timelines, work, at, rows = self.timelines, self.work, self.table.latency, self.rows
+        check = self._checked()
+        memory = not work.inline
+        out = self._gap("rd_cpl" if memory else "check", "tx_first")
+        # The request of a read leaves without payload.
+        asks = self._gap("check", "req_out") if work.reads else out
+        requests = _Requests(self, self._gap("check", "rd")) if memory else None
         rest = self._gap("tx_first", "tx_last")
-        stages, space = Pipe(at("efa_wqe_check.entry")), _Room(self.table, made.flits, inline)
-        wire = _Wire(self, out, rest)
-        for number, message in enumerate(self.order):
+        stages, space = Pipe(at("efa_wqe_check.entry")), _Room(self.table, rows)
+        wire = _Wire(self, out, asks, rest)
+        checks: list[int] = timelines["check"].tolist()
+        for number, row in enumerate(self.transport.sent):
             if work.kind == "SRD":
                 self.transport.send(check, number)
             shown = stages.enter(self.transport.entered[number])
-            check.until(message, shown, "earlier WQEs at the checks")
-            check.until(message, space.left, "earlier message without buffer space")
-            checked = int(timelines["check"][message])
+            check.until(row, shown, "earlier WQEs at the checks")
+            check.until(row, space.left, "earlier message without buffer space")
+            checked = checks[row]
             stages.leave(shown, checked)
-            past = inline and space.left < checked and wire.idle(checked)
+            gathers = bool(rows.gathers[row])
+            past = not gathers and space.left < checked and wire.idle(checked)
             if past:
-                wire.load(message, checked, None)
+                wire.load(row, checked, None)
             else:
-                entered = space.enter(checked, wire.ended)
-                if requests is not None:
-                    entered = requests.request(message, checked, entered, space, wire.ended)
+                entered = space.enter(checked, wire.ended, gathers)
+                if gathers:
+                    assert requests is not None
+                    entered = requests.request(row, checked, entered, space, wire.ended)
                 else:
                     space.left = entered
-                wire.load(message, checked, entered)
-            space.took(past)
-            wire.leave(message)
+                wire.load(row, checked, entered)
+            space.took(past, gathers)
+            wire.leave(row)
         wire.book()
+
+    def _checked(self) -> Gap:
+        """Returns the gap of the checks: from the WQE, for responses from the acceptance of the
+        read request."""
+        begins = self.timelines["wqe"].copy()
+        service = np.broadcast_to(np.asarray(self.services["wqe", "check"], np.int64),
+                                  begins.shape).copy()
+        if self.work.reads:
+            response = ~self.rows.request
+            first = np.arange(self.rows.count) - self.rows.part
+            begins[response] = self.record.accepted[first][response]
+            service[response] = self.transport.response_service
+        gap = self.gaps["wqe", "check"] = Gap(begins, service)
+        return gap
 
     def responses(self) -> list[int]:
         """Replays rd to rd_cpl: the host completes in order, one beat a cycle. Of a message's
         reads, the one completed last counts; overlap with its own other reads is no wait. Returns
         the cycle of the first beat of each host read."""
-        reads, work = self.record.reads, self.work
+        reads, work, rows = self.record.reads, self.work, self.rows
         wait = work.read_latency + self.table.parameters["bus"]
         back = self.table.latency("efa_dma_rd.beat")
-        total = work.total
+        total = rows.count
         alone, shared = [0] * total, [0] * total
         bus, own, begins = 0, [0] * total, []
         for number in range(len(reads.requested)):
@@ -148,25 +169,28 @@ class Sending:
         self.services["rd", "rd_cpl"] = np.minimum(
             self.services["rd", "rd_cpl"], np.array(alone, np.int64) - rd)
         gap = self._gap("rd", "rd_cpl")
-        for message in range(total):
-            gap.until(message, shared[message], "completions of earlier reads")
+        for row in np.flatnonzero(rows.gathers).tolist():
+            gap.until(row, shared[row], "completions of earlier reads")
         return begins
 
     def scheduler(self, freed: Sequence[int], begins: Sequence[int]) -> None:
         """Replays db to wqe; freed: cycles in which a message context is freed; begins: first beats
         of the completions of all host reads."""
         timelines, work = self.timelines, self.work
-        gap = self._gap("db", "wqe")
-        consumed = timelines["wqe"][self.order].tolist()
+        gap = Gap(timelines["db"][:: self.rows.packets], self.services["db", "wqe"])
+        packets = self.rows.packets
+        db = timelines["db"][::packets]
+        consumed = timelines["wqe"][::packets][self.order].tolist()
         blocked: set[int] = set()
         for number in range(len(consumed) - 1):
             blocked.update(range(consumed[number + 1] + 1, self.transport.routed[number] + 1))
         posts = range(0, work.total, work.batch)
-        bells = [(int(timelines["db"][post]), post // work.batch % work.queues) for post in posts]
+        bells = [(int(db[post]), post // work.batch % work.queues) for post in posts]
         batch = work.batch
         if work.sq_host:
             bells, batch = Fetching(self, gap, begins).known, 1
             if len(bells) < work.total:
+                self.gaps["db", "wqe"] = gap.repeated(packets)
                 return
         contexts = self.table.depth("efa_send_tracker.ack") if work.kind == "SRD" else None
         depth = self.table.depth
@@ -189,39 +213,49 @@ class Sending:
             for kind, cycles in counts.items():
                 gap.book(message, cycles, WAITS[kind])
             place[queue] += 1
+        self.gaps["db", "wqe"] = gap.repeated(packets)
 
 
 class _Room:
     """Entries of the message list and lines of the payload memory."""
 
-    def __init__(self, table: Stages, flits: int, inline: bool) -> None:
+    def __init__(self, table: Stages, rows: Rows) -> None:
+        flits = int(rows.flits.max())
         self._latency = table.latency("efa_tx_alloc.message")
         self._places = table.depth("efa_tx_alloc.message")
-        self._most = None if inline else table.depth("efa_tx_alloc.line") // flits
+        self._most = table.depth("efa_tx_alloc.line") // flits
         self._half = table.depth("efa_tx_alloc.line") // 2 // flits
-        self._inside: list[int] = []  # Numbers of the messages with an entry in the list, in order.
+        # Numbers of the packets with an entry in the list, and of those with lines, in order.
+        self._inside: list[int] = []
+        self._filled: list[int] = []
         self.number = 0
-        self.left = -1  # Cycle in which the previous message left the input.
+        self.left = -1  # Cycle in which the previous packet left the input.
 
-    def enter(self, checked: int, ended: Sequence[int]) -> int:
-        """Returns the cycle in which a message gets its entry; ended: end of each earlier message.
-        """
+    def enter(self, checked: int, ended: Sequence[int], gathers: bool) -> int:
+        """Returns the cycle in which a packet gets its entry, and its lines if it gathers payload;
+        ended: end of each earlier packet."""
         cycle = max(checked + self._latency, self.left + 1)
-        for most in (self._places, self._most):
-            if most is not None and len(self._inside) >= most:
+        for inside, most in self._limits(self._most, gathers):
+            if len(inside) >= most:
                 # A departure is counted two cycles later.
-                cycle = max(cycle, ended[self._inside[len(self._inside) - most]] + 2)
+                cycle = max(cycle, ended[inside[len(inside) - most]] + 2)
         return cycle
+
+    def _limits(self, lines: int, gathers: bool) -> list[tuple[list[int], int]]:
+        places = [(self._inside, self._places)]
+        return [*places, (self._filled, lines)] if gathers else places
 
     def half_free(self, cycle: int, ended: Sequence[int]) -> bool:
         """Returns True if half of the lines and an entry of the list are free in a cycle."""
-        return all(len(self._inside) < most or ended[self._inside[-most]] + 2 <= cycle
-                   for most in (self._half + 1, self._places))
+        return all(len(inside) < most or ended[inside[-most]] + 2 <= cycle
+                   for inside, most in self._limits(self._half + 1, True))
 
-    def took(self, past: bool) -> None:
-        """Advances to the next message; `past`: the message bypassed the list."""
+    def took(self, past: bool, gathers: bool) -> None:
+        """Advances to the next packet; `past`: the packet bypassed the list."""
         if not past:
             self._inside.append(self.number)
+        if gathers:
+            self._filled.append(self.number)
         self.number += 1
 
 
@@ -235,17 +269,21 @@ class _Requests:
         self._out = table.latency("efa_dma_rd.request")
         self._scan = Pipe(table.latency("efa_mr_translate.early"))
         self._queue: list[tuple[int, int]] = []
-        self._ranges = [len(cut(piece)) for piece in sending.work.pieces]
+        send = sending.work.operation == "SEND"
+        self._ranges = ([len(cut(piece)) for piece in sending.work.pieces] if send
+                        else [len(sending.made.reads)])
         mine = reads.message >= 0
         self._others = sending.others
         order = np.argsort(reads.message[mine], kind="stable")
-        requested = reads.requested[mine][order].reshape(sending.work.total, -1)
-        self._requested: list[list[int]] = requested.tolist()
+        payload = np.flatnonzero(sending.rows.gathers).tolist()
+        requested = reads.requested[mine][order].reshape(len(payload), -1).tolist()
+        self._requested: dict[int, list[int]] = dict(zip(payload, requested, strict=True))
         # Tags are used and freed in one order, including those of descriptor reads.
         self._tags = table.depth("efa_dma_rd.request")
         self._ended: list[int] = reads.ended.tolist()
         place = np.flatnonzero(mine)[order]
-        self._place: list[list[int]] = place.reshape(sending.work.total, -1).tolist()
+        self._place: dict[int, list[int]] = dict(
+            zip(payload, place.reshape(len(payload), -1).tolist(), strict=True))
         self._granted = -1
         self._service = table.latency("efa_tx_alloc.read") + self._out
 
@@ -316,10 +354,12 @@ class _Requests:
 class _Wire:
     """From the message list to flits at the pins, round robin of packets and acknowledgements."""
 
-    def __init__(self, sending: Sending, gap: Gap, rest: Gap) -> None:
+    def __init__(self, sending: Sending, gap: Gap, asks: Gap, rest: Gap) -> None:
+        """gap: of packets with payload of their own; asks: of read requests."""
         table, timelines = sending.table, sending.timelines
         self._rest, self._space = rest, _Datagrams(sending)
-        self._gap, self._inline, self._flits = gap, sending.work.inline, sending.made.flits
+        self._gap, self._asks, self._rows = gap, asks, sending.rows
+        self._flits: list[int] = sending.rows.flits.tolist()
         self._tx_first: list[int] = timelines["tx_first"].tolist()
         self._tx_last: list[int] = timelines["tx_last"].tolist()
         self._rd_cpl: list[int] = timelines["rd_cpl"].tolist()
@@ -347,7 +387,7 @@ class _Wire:
             return
         self._loaded = max(entered + 1, self.ended[-1] if self.ended else -1)
         self.step = self._loaded + 1
-        if not self._inline:
+        if self._rows.gathers[message]:
             self.step = max(self.step, self._rd_cpl[message] + self._data_latency)
 
     def leave(self, message: int) -> None:
@@ -357,22 +397,24 @@ class _Wire:
         leaves = self._leaves[message] = self._space.free(first - 1) + 1
         self._did.update(dict.fromkeys(range(first, leaves), DATAGRAMS))
         last = before = self._tx_first[message]
-        for _ in range(self._flits - 1):
+        flits = self._flits[message]
+        for _ in range(flits - 1):
             before, last = last, self._space.free(last) + 1
         self._rest.until(message, last, ON_WIRE[DATAGRAMS])
         self._last = self._tx_last[message]
         # The last flit is ready when the flit before it was sent.
-        self.ended.append(self.step if self._flits == 1 else before - 1)
+        self.ended.append(self.step if flits == 1 else before - 1)
 
     def book(self) -> None:
         """Books the waits of each message by the activity of the wire until its packet was sent."""
         ledger = Ledger(self._did, (PACKET, ACKNOWLEDGEMENT, DATAGRAMS, IDLE))
         for message, cycle in self._leaves.items():
-            for kind, cycles in ledger.count(self._gap.at(message), cycle).items():
+            gap = self._asks if self._rows.request[message] else self._gap
+            for kind, cycles in ledger.count(gap.at(message), cycle).items():
                 cause = ON_WIRE[kind]
-                if kind == IDLE and self._inline:
+                if kind == IDLE and not self._rows.gathers[message]:
                     cause = "earlier messages before the wire"
-                self._gap.book(message, cycles, cause)
+                gap.book(message, cycles, cause)
 
 
 class _Datagrams:

@@ -25,6 +25,7 @@ from efa_cosim.attribution.views import (
 )
 from efa_cosim.attribution.waterfall import Attribution, attribute
 from efa_cosim.cycle.compare import measurements
+from efa_cosim.cycle.costs import responder_contexts
 from efa_cosim.cycle.record import Record
 from efa_cosim.cycle.timelines import Ints
 from efa_cosim.cycle.workload import Workload
@@ -69,6 +70,13 @@ def closed(work: Workload, depths: Iterable[int] = DEPTHS) -> list[Point]:
             for depth in depths]
 
 
+def fitting(work: Workload, depths: Iterable[int]) -> list[int]:
+    """Returns those numbers of outstanding messages per queue for which the device has contexts:
+    each read needs one at the responder."""
+    return [depth for depth in depths
+            if not work.reads or depth * work.queues <= responder_contexts()]
+
+
 def opened(work: Workload, capacity: float, loads: Iterable[float] = LOADS) -> list[Point]:
     """Returns the open loops at shares of a rate in messages per cycle."""
     return [Point(replace(work, gap=max(1, round(work.batch / (capacity * load)))), f"{load:.0%}",
@@ -109,7 +117,7 @@ def study(
         bases.append(replace(work, sq_host=1))
     for base in bases:
         size, where = base.size, ", send queues in host memory" if base.sq_host else ""
-        loops = closed(base, sorted({*depths, work.depth}))
+        loops = closed(base, sorted({*fitting(base, depths), work.depth}))
         say(f"{size} bytes{where}, closed loops of {', '.join(point.name for point in loops)}")
         found = list(_attributed(loops, runner))
         capacity = max(row["rate"] for *_, row in found)

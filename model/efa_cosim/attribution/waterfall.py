@@ -2,10 +2,10 @@
 """Attributes the cycles of every message of a run to service and named waits, stage by stage.
 
 Service is the time on an idle device by spec/stages.yaml. Waits are derived by replaying each stage
-(cycle.replay_*) from its inputs, from the other messages and the descriptors at the same ports, and
-from the depths and latencies of spec/timing.yaml, without the recorded departure of the message
-itself. A replay must match that departure to the cycle, for every message. Otherwise the run is
-refused and the error names the stage; there is no category for unexplained cycles.
+(attribution.replay_*) from its inputs, from the other messages and the descriptors at the same
+ports, and from the depths and latencies of spec/timing.yaml, without the recorded departure of the
+message itself. A replay must match that departure to the cycle, for every message. Otherwise the
+run is refused and the error names the stage; there is no category for unexplained cycles.
 
 RTL and cycle model use the same replays (efa_cosim.cycle.record).
 """
@@ -18,13 +18,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from efa_cosim.attribution.gaps import Ends, Gap, Services
+from efa_cosim.attribution.reads import (
+    MIDDLE,
+    PredictionError,
+    completed,
+    idle_read,
+    of_responses,
+    packet_services,
+)
 from efa_cosim.attribution.replay_complete import Completing
 from efa_cosim.attribution.replay_receive import Receiving
 from efa_cosim.attribution.replay_send import Sending
 from efa_cosim.attribution.replay_transport import Transport
+from efa_cosim.attribution.rows import Bools, Rows, rows_of
 from efa_cosim.cycle.record import Record, idle
 from efa_cosim.cycle.stages import Stage, Stages, standard
 from efa_cosim.cycle.timelines import NEVER, Ints, MessageTimelines
+from efa_cosim.cycle.workload import PACKET_BYTES
 
 
 class WaterfallError(Exception):
@@ -71,17 +81,24 @@ class Attribution:
 def attribute(record: Record, table: Stages | None = None) -> Attribution:
     """Returns the Attribution of a Record.
 
-    Raises WaterfallError for a read or a message of several packets, if a replay does not match the
-    recording, the parts do not sum to the latency of a message, or the table's services differ from
-    the replays on an idle device.
+    Raises WaterfallError for a read of 0 bytes, if a replay does not match the recording, the parts
+    do not sum to the latency of a message, or the table's services differ from the replays on an
+    idle device.
     """
     table = table or standard()
     work = record.timelines.work
-    if work.reads or work.packets > 1:
-        raise WaterfallError(f"operation {work.operation}, {work.packets} packets of a message: "
-                             "expected a send or a write of one packet, whose stages the waterfall "
-                             "replays; the cycle model predicts others")
-    for part in _attribute(idle(record.timelines.work, table), table).parts:
+    if work.reads and not work.parts:
+        raise WaterfallError(f"operation {work.operation} of 0 bytes: expected a response, whose "
+                             "stages end the read")
+    alone = replace(work, size=min(work.size, PACKET_BYTES))
+    if work.reads:
+        try:
+            record, quiet = completed(record), completed(idle_read(alone))
+        except PredictionError as error:
+            raise WaterfallError(str(error)) from None
+    else:
+        quiet = idle(alone, table)
+    for part in _attribute(quiet, table).parts:
         for cause, cycles in part.waits.items():
             raise WaterfallError(f"spec/timing.yaml: '{part.doc}' ({part.start} to {part.end}) "
                                  f"waits {cycles[0]} cycles on an idle device, expected 0: {cause}")
@@ -98,53 +115,68 @@ def attribute(record: Record, table: Stages | None = None) -> Attribution:
 
 
 def _attribute(record: Record, table: Stages) -> Attribution:
-    timelines = record.timelines
+    timelines, work = record.timelines, record.timelines.work
+    rows = rows_of(work, record.made)
     stages = [stage for stage in table.passed(record.made) if stage.end != "seen"]
-    _present(timelines, stages)
+    _present(timelines, stages, rows)
     services: Services = {
-        (stage.start, stage.end): table.cycles(stage, timelines.work, record.made)
-        for stage in stages
+        (stage.start, stage.end): table.cycles(stage, work, record.made) for stage in stages
     }
-    replays = _replay(record, table, services)
+    if work.reads:
+        services = packet_services(services, work, table, rows)
+    replays = _replay(record, table, services, rows)
     sending, receiving, gaps = replays.sending, replays.receiving, replays.gaps
     found = []
     for stage in stages:
-        for cause in gaps[stage.start, stage.end].waits:
-            if cause not in stage.waits:
+        gap, stamps = gaps[stage.start, stage.end], _milestone(timelines, stage.end)
+        for cause, cycles in gap.waits.items():
+            if cause not in stage.waits and cycles[rows.at(stage.end)].any():
                 raise WaterfallError(f"spec/stages.yaml: '{stage.doc}' ({stage.start} to "
                                      f"{stage.end}) has no wait {cause!r}")
-        gap, stamps = gaps[stage.start, stage.end], timelines[stage.end]
-        found += [(int(stamps[message]), int(message), stage, f"ends in cycle {stamps[message]}, "
-                   f"the replay in cycle {gap.ends[message]}")
-                  for message in np.flatnonzero(gap.ends != stamps)]
-    for (start, end), message, replayed, seen in sending.wrong + receiving.wrong:
-        stage = next(one for one in stages if (one.start, one.end) == (start, end))
-        found.append((seen, message, stage, f"a transfer at the host's port is in cycle {seen}, "
+        differs: Bools = (gap.ends != stamps) & (stamps != NEVER) & (gap.begins != NEVER)
+        if stage.end == "done" or {stage.start, stage.end} & set(MIDDLE):
+            compared = np.zeros(rows.count, np.bool_)
+            compared[rows.at(stage.end)] = True
+            differs &= compared
+        found += [(int(stamps[row]), int(row), stage, f"ends in cycle {stamps[row]}, "
+                   f"the replay in cycle {gap.ends[row]}")
+                  for row in np.flatnonzero(differs)]
+    for (_, end), row, replayed, seen in sending.wrong + receiving.wrong:
+        stage = next(one for one in stages if one.end == end)
+        found.append((seen, row, stage, f"a transfer at the host's port is in cycle {seen}, "
                       f"the replay in cycle {replayed}"))
     if found:
-        _, message, stage, text = min(found, key=lambda one: one[:2])
-        who = f"message {message}" if message >= 0 else "receive descriptors"
+        _, row, stage, text = min(found, key=lambda one: one[:2])
+        who = f"message {row // rows.packets}" if row >= 0 else "receive descriptors"
         raise WaterfallError(f"{who}: '{stage.doc}' ({stage.start} to {stage.end}) "
                              f"{text}; the first of {len(found)} differences")
     parts = []
     for stage in stages:
         gap, rest = gaps[stage.start, stage.end], table.rest(stage)
-        parts.append(Part(stage.start, stage.end, stage.doc, stage.place, gap.begins, gap.service,
-                          gap.waits, stage.first, rest,
-                          table.cycles(rest, timelines.work, record.made) if rest else 0))
+        mine = rows.at(stage.end)
+        waits = {cause: cycles[mine] for cause, cycles in gap.waits.items() if cycles[mine].any()}
+        parts.append(Part(stage.start, stage.end, stage.doc, stage.place, gap.begins[mine],
+                          gap.service[mine], waits, stage.first, rest,
+                          table.cycles(rest, work, record.made) if rest else 0))
     stalls = {**replays.completing.stalls, "RD_TX": sending.read_stalls,
               "S_NET": receiving.flit_stalls, "WR_RX": receiving.write_stalls}  # fmt: skip
     return Attribution(parts, stalls, sending.open_sends)
 
 
-def _present(timelines: MessageTimelines, stages: Iterable[Stage]) -> None:
+def _milestone(timelines: MessageTimelines, name: str) -> Ints:
+    return timelines[MIDDLE.get(name, name)]
+
+
+def _present(timelines: MessageTimelines, stages: Iterable[Stage], rows: Rows) -> None:
     for stage in stages:
-        for name in (stage.start, stage.end):
-            missing = np.flatnonzero(timelines[name] == NEVER)
+        begins, ends = (_milestone(timelines, name)[rows.at(name)]
+                        for name in (stage.start, stage.end))
+        for name, stamps in ((stage.start, begins), (stage.end, ends)):
+            missing = np.flatnonzero(stamps == NEVER)
             if len(missing):
                 raise WaterfallError(f"message {missing[0]}: '{stage.doc}' ({stage.start} to "
                                      f"{stage.end}) has no '{name}'")
-        back = np.flatnonzero(timelines[stage.end] < timelines[stage.start])
+        back = np.flatnonzero(ends < begins)
         if len(back):
             raise WaterfallError(f"message {back[0]}: '{stage.doc}' ({stage.start} to {stage.end}) "
                                  "ends before it begins")
@@ -160,25 +192,32 @@ class _Replays:
     gaps: dict[Ends, Gap]
 
 
-def _replay(record: Record, table: Stages, services: Services) -> _Replays:
+def _replay(record: Record, table: Stages, services: Services, rows: Rows) -> _Replays:
     """Executes the replays in the order of their dependencies."""
-    timelines = record.timelines
-    receiving = Receiving(record, table, services)
+    timelines, work = record.timelines, record.timelines.work
+    transport = Transport(record, table, rows)
+    receiving = Receiving(record, table, services, transport, rows)
     receiving.validate()
     receiving.fabric()
-    transport = Transport(record, table)
-    completing = Completing(record, table, receiving, transport)
-    sending = Sending(record, table, services, completing.looked_at, transport)
-    begins = sending.responses() if timelines.work.sq_host or not timelines.work.inline else ()
+    completing = Completing(record, table, receiving, transport, rows)
+    sending = Sending(record, table, services, completing.looked_at, transport, rows)
+    begins = sending.responses() if work.sq_host or not work.inline else ()
     sending.checks()
+    made = sending.gaps | receiving.gaps
     gaps = {(start, end): Gap(timelines[start], services[start, end])
-            for start, end in services if (start, end) not in sending.gaps | receiving.gaps}
+            for start, end in services
+            if (start, end) not in made and not {start, end} & set(MIDDLE)}
     gaps |= receiving.gaps
-    if ("ack", "done") in gaps:
+    if work.reads:
+        transport.place(gaps["rx_data_done", "done"])
+    elif work.kind == "SRD":
         transport.resolve(gaps["ack", "done"])
     completing.attribute(gaps)
     for begin in ("cqe", "rx_data_done"):
         if (begin, "ackout") in gaps:
             receiving.acknowledge(gaps[begin, "ackout"])
     sending.scheduler(completing.freed, begins)
-    return _Replays(sending, receiving, completing, gaps | sending.gaps)
+    gaps |= sending.gaps
+    if work.reads:
+        gaps |= of_responses(gaps, receiving.accepts, rows, services)
+    return _Replays(sending, receiving, completing, gaps)

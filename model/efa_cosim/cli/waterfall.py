@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 CYCLE = "cycle"
 OUT = REPORTS / "waterfall"
+# Those of a Workload; the import of its module takes seconds.
+OPERATIONS = ("SEND", "WRITE", "WRITE_IMM", "READ")
 TEXT = """\
 Runs workloads on the RTL or on the cycle model, with send queues in LLQ memory and in host memory,
 and attributes the cycles of every message: service, from the timing table, and named waits. Each
@@ -44,6 +46,7 @@ examples:
   efa-cosim waterfall
   efa-cosim waterfall --size 1024 --queues 4 --sizes 1024 --out reports/waterfall-1024
   efa-cosim waterfall --backend cycle --messages 20000
+  efa-cosim waterfall --operation READ --size 65536 --sizes 64,65536 --net-latency 500
 
 exit codes: 0 every message attributed to the cycle; 1 otherwise; 2 usage or environment
 """
@@ -57,9 +60,13 @@ def add_command(commands: Commands) -> None:
     parser.add_argument("--backend", choices=("verilator", "icarus", CYCLE), default=RTL,
                         help="backend: the RTL on a simulator, or the cycle model "
                              "(default: %(default)s)")
-    parser.add_argument("--size", type=number(0, 4096), default=64,
-                        help="message size of the waterfalls, bytes (default: 64)")
-    parser.add_argument("--sizes", type=numbers(0, 4096), default=[32, 64, 1024],
+    parser.add_argument("--operation", choices=OPERATIONS, default="SEND",
+                        help="sends, RDMA writes without and with immediate, or RDMA reads, which "
+                             "have at least 1 byte (default: %(default)s)")
+    parser.add_argument("--size", type=number(0, 65536), default=64,
+                        help="message size of the waterfalls, bytes: of a send at most 4096, of an "
+                             "RDMA operation also a multiple of 4096 up to 65536 (default: 64)")
+    parser.add_argument("--sizes", type=numbers(0, 65536), default=[32, 64, 1024],
                         help="message sizes against load, bytes, comma-separated "
                              "(default: 32,64,1024)")
     parser.add_argument("--kind", choices=("SRD", "UD"), default="SRD",
@@ -74,6 +81,9 @@ def add_command(commands: Commands) -> None:
                         help="messages per run (default: 2048)")
     parser.add_argument("--rd-latency", type=number(1, 10_000), default=125, metavar="CYCLES",
                         help="host read latency (default: 125)")
+    parser.add_argument("--net-latency", type=number(1, 10_000), default=50, metavar="CYCLES",
+                        help="fabric latency; over a short fabric the device sends responses of "
+                             "4096 bytes again, which is refused (default: 50)")
     parser.add_argument("--seed", type=seed, default=1,
                         help="seed of every random choice (default: 1)")
     parser.add_argument("--out", type=Path, default=OUT, metavar="FOLDER",
@@ -86,12 +96,14 @@ def work(options: argparse.Namespace) -> int:
     # This import takes seconds, which help and refusals avoid.
     from efa_cosim.attribution.study import study
     from efa_cosim.attribution.waterfall import WaterfallError
+    from efa_cosim.cycle.network import Retransmission
     from efa_cosim.cycle.timelines import TimelineError
     from efa_cosim.cycle.workload import Workload, WorkloadError
     from efa_cosim.report.records import of_waterfall
 
     try:
-        wanted = Workload(kind=options.kind, size=options.size, queues=options.queues,
+        wanted = Workload(kind=options.kind, operation=options.operation, size=options.size,
+                          queues=options.queues, net_latency=options.net_latency,
                           depth=max(options.depth, options.batch), batch=options.batch,
                           messages=max(options.messages, options.queues * options.batch),
                           read_latency=options.rd_latency, seed=options.seed)
@@ -102,12 +114,12 @@ def work(options: argparse.Namespace) -> int:
     except WorkloadError as error:
         print(f"efa-cosim: {error}", file=sys.stderr)
         return 2
-    except (WaterfallError, TimelineError, RuntimeError, AssertionError) as error:
+    except (WaterfallError, TimelineError, Retransmission, RuntimeError, AssertionError) as error:
         print(f"failed: {one_line(error)}", file=sys.stderr)
         return 1
     who = "cycle model" if options.backend == CYCLE else f"RTL on {options.backend}"
-    setting = (f"{who}; {wanted.kind}, {wanted.queues} queues, {wanted.batch} WQEs per doorbell, "
-               f"host read {wanted.read_latency} cycles")
+    setting = (f"{who}; {wanted.kind} {wanted.operation}, {wanted.queues} queues, "
+               f"{wanted.batch} WQEs per doorbell, host read {wanted.read_latency} cycles")
     agrees = not found["perf_counters"] or found["perf_counters"]["agree"]
     text = (f"{found['messages']:,} messages of {len(found['rows'])} runs of the {who}: service "
             "and named waits sum to every latency, to the cycle")

@@ -228,6 +228,12 @@ def receiving(table: Stages) -> dict[str, int]:
     }  # fmt: skip
 
 
+def responder_contexts() -> int:
+    """Returns the number of read requests of a peer that may be outstanding."""
+    contexts: int = (1 << TRANSPORT.reads_w) // NODE_SHARE - RESPONSES_SPARE
+    return contexts
+
+
 def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
     """Returns the costs of a workload from Stages; log: record reads and beats; clocks: in cycle 0.
     Raises StageError."""
@@ -307,7 +313,7 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         accepts=at("efa_rx_validate.request") - at("efa_rx_validate.write") + LOOK_STAGES,
         responder=sum(map(at, ("efa_read_responder.post", "efa_srd_sender.packet",
                                "efa_fifo.small", "efa_tx_recall.send"))) - RESPONSE_STAGES,
-        responses=(1 << TRANSPORT.reads_w) // NODE_SHARE - RESPONSES_SPARE,
+        responses=responder_contexts(),
         placed=at("efa_fifo.small"),
         placed_places=PLACED_PLACES,
         job_check=at("efa_rx_mr_check.job" if send and not empty else "efa_rx_mr_check.no_buffer"),

@@ -27,6 +27,7 @@ from efa_cosim.cycle.rings import fetch
 from efa_cosim.cycle.sending import host, scheduler
 from efa_cosim.cycle.stages import Stages, shape
 from efa_cosim.cycle.state import (
+    ACCEPTED,
     AT_CHECKS,
     AT_COMPLETIONS,
     AT_ENTRIES,
@@ -312,7 +313,22 @@ def recorded(
                   clocks or FIRST_CYCLE.before(-base),
                   Acknowledgements(state.link_due[:count][acks] - way - base,
                                    state.ack_in_at[: int(acks.sum())] - base,
-                                   state.link_msg[:count][acks]))
+                                   state.link_msg[:count][acks]),
+                  store_beats(work) if beats is None else beats,
+                  np.full(len(timelines["db"]), NEVER, np.int64))
+
+
+def identified(
+    work: Workload, beats: Ints, table: Stages, clocks: Clocks
+) -> tuple[MessageTimelines, Ints]:
+    """Returns MessageTimelines with what no event reports, and the cycle in which each read request
+    was accepted, by its row; raises as `simulate`.
+
+    Every response to a read is in a row of its own message, and has the cycle of its check.
+    """
+    timelines, state, base = _simulate(work, beats, table, clocks, apart=True)
+    accepted = state.at[ACCEPTED]
+    return timelines, np.where(accepted == FAR, NEVER, accepted - base)
 
 
 def _simulate(
@@ -321,6 +337,7 @@ def _simulate(
     table: Stages | None,
     clocks: Clocks | None,
     log: bool = False,
+    apart: bool = False,
 ) -> tuple[MessageTimelines, State, int]:
     table = table or _table()
     beats = store_beats(work) if beats is None else beats
@@ -346,6 +363,6 @@ def _simulate(
     columns = {name: np.asarray(column) for name, column in found.items()}
     for name in ONCE:
         columns[name] = np.repeat(columns[name][:: work.packets], work.packets)
-    if work.reads:
+    if work.reads and not apart:
         in_order(work, columns)
     return MessageTimelines(work, columns), state, base

@@ -8,6 +8,7 @@ from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.parts import claims, flits_of, is_request, writes
 from efa_cosim.cycle.segmenting import REQUEST_AT, REQUEST_ROW
 from efa_cosim.cycle.state import (
+    ACCEPTED,
     ACK,
     AT_COMPLETIONS,
     AT_FETCH,
@@ -256,6 +257,7 @@ def validate(
             changed = True
             if asks:
                 r[REQUEST_ROW], r[REQUEST_AT] = arrived[one], now + c.accepts
+                at[ACCEPTED, arrived[one]] = now
                 wake[AT_TRANSMIT] = min(wake[AT_TRANSMIT], r[REQUEST_AT])
     ready = r[J1] < 0 and r[CHECK_FREE] <= now
     if ready and offered >= 0:

@@ -43,8 +43,8 @@ class Reads:
     requested    cycle of the request at the pins
     ended    cycle in which the completion reaches the requester
     beats    beats of the completion
-    message  message of a payload read; DESCRIPTORS minus the ring (number of the receiving queue)
-             of a read of receive descriptors; ENTRIES of a read of send WQEs
+    message  row of the packet of a payload read; DESCRIPTORS minus the ring (number of the
+             receiving queue) of a read of receive descriptors; ENTRIES of a read of send WQEs
     """
 
     requested: Ints
@@ -81,6 +81,8 @@ class Record:
     payload  cycles in which beats of received payload were handed to the host write stream
     clocks   counters of the device in cycle 0
     acks     none in a run of UD
+    beats    bus beats of the stores before each doorbell, used cyclically
+    accepted cycle in which each read request was accepted, by its row; NEVER: not known, or none
     """
 
     timelines: MessageTimelines
@@ -89,6 +91,8 @@ class Record:
     payload: Ints
     clocks: Clocks
     acks: Acknowledgements
+    beats: Ints
+    accepted: Ints
 
     @property
     def passes(self) -> int:
@@ -105,6 +109,9 @@ class Run(Protocol):
 
     @property
     def pins(self) -> NDArray[Any]: ...
+
+    @property
+    def beats(self) -> Ints: ...
 
     @property
     def rings(self) -> Ints: ...
@@ -128,7 +135,7 @@ def from_rtl(work: Workload, run: Run) -> Record:
     made, base = shape(work), int(run.timestamps[0])
     return Record(timelines, made, _reads(timelines, made, run, base),
                   _payload(timelines, made, run.pins, base), run.clocks,
-                  _acknowledgements(timelines, run, base))
+                  _acknowledgements(timelines, run, base), run.beats, _none(timelines))
 
 
 def idle(work: Workload, table: Stages) -> Record:
@@ -155,10 +162,14 @@ def idle(work: Workload, table: Stages) -> Record:
     acks = Acknowledgements(timelines["ackout"][:count], timelines["ack"][:count],
                             np.ones(count, np.int64))
     return Record(timelines, made, Reads(requested, ended, beats, message), payload,
-                  _undisturbed(at, table), acks)
+                  undisturbed(at, table), acks, np.full(1, at["bell"]), _none(timelines))
 
 
-def _undisturbed(at: dict[str, int], table: Stages) -> Clocks:
+def _none(timelines: MessageTimelines) -> Ints:
+    return np.full(len(timelines["db"]), NEVER, np.int64)
+
+
+def undisturbed(at: dict[str, int], table: Stages) -> Clocks:
     """Returns clocks with which the timer finds the peer as soon as it has sent, so that its look
     is over before the acknowledgement."""
     sent = (at["wqe"] + table.latency("efa_skid.beat") + table.latency("efa_tx_route.item")
@@ -196,9 +207,18 @@ def _reads(timelines: MessageTimelines, made: Shape, run: Run, base: int) -> Rea
     ring = np.argsort(rings)[np.searchsorted(np.sort(rings), where, "right") - 1]
     message = np.where(client == ENTRY_CLIENT, ENTRIES, DESCRIPTORS - ring)
     if made.reads:
-        message[payload] = np.repeat(np.argsort(timelines["check"], kind="stable"), len(made.reads))
+        message[payload] = np.repeat(payload_rows(timelines), len(made.reads))
     beats = -(-field(requested, "rd", "len").astype(np.int64) // 64)
     return Reads(requested["cycle"].astype(np.int64) - base, end - base, beats, message)
+
+
+def payload_rows(timelines: MessageTimelines) -> Ints:
+    """Returns the rows of packets with payload, in the order of their transmission."""
+    work = timelines.work
+    rows = np.arange(len(timelines["tx_first"]))
+    rows = rows[rows % work.packets >= int(work.reads)]
+    found: Ints = rows[np.argsort(timelines["tx_first"][rows], kind="stable")]
+    return found
 
 
 def _payload(timelines: MessageTimelines, made: Shape, pins: NDArray[Any], base: int) -> Ints:
@@ -212,7 +232,7 @@ def _payload(timelines: MessageTimelines, made: Shape, pins: NDArray[Any], base:
         raise TimelineError(f"the completion handed over in cycle {missing[0]} is not at the pins "
                             "one cycle later: the host's write port must not stall")
     found = np.setdiff1d(handed, entries)
-    wanted = sum(made.writes) * timelines.work.total
+    wanted = sum(made.writes) * timelines.work.total * timelines.work.parts
     if len(found) != wanted:
         raise TimelineError(f"{len(found)} beats of received payload, expected {wanted}")
     return found

@@ -31,8 +31,8 @@ FAR = 1 << 60
     ACK,
     DONE,
 ) = range(len(MILESTONES))
-ROWS = (*MILESTONES, "ready", "seen")
-READY, SEEN = len(MILESTONES), len(MILESTONES) + 1
+ROWS = (*MILESTONES, "ready", "seen", "accepted")
+READY, SEEN, ACCEPTED = range(len(MILESTONES), len(ROWS))
 
 # Engines, by their index in `wake`, which holds the next cycle of each. An engine that changes an
 # input of another engine wakes it at once or, if known, in the first cycle of an effect.
