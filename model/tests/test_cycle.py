@@ -223,10 +223,19 @@ def test_messages_keep_their_order_and_every_stage_its_direction():
     ({"operation": "WRITE", "size": 1 << 17}, "0 to 65536"),
     ({"operation": "WRITE", "size": 512, "buffers": 2}, "one buffer"),
     ({"entry_bytes": 128, "batch": 16, "depth": 16, "messages": 16}, "at most 8"),
+    ({"loss": 1 << 16}, "loss"), ({"loss": 1, "kind": "UD"}, "one packet at a time"),
+    ({"loss": 1, "depth": 2}, "depth 2"), ({"loss": 1, "queues": 2}, "queues 2"),
+    ({"loss": 1, "operation": "READ"}, "sends or writes"),
+    ({"loss": 1, "operation": "WRITE", "size": 8192}, "2 packets"),
 ])  # fmt: skip
 def test_a_workload_that_cannot_be_is_refused(values, text):
     with pytest.raises(WorkloadError, match=text):
         Workload(**values)
+
+
+def test_a_fabric_with_losses_is_refused():
+    with pytest.raises(Retransmission, match="the fabric loses packets"):
+        simulate(Workload(messages=4, loss=655))
 
 
 def test_store_beats_are_what_the_policy_makes():

@@ -7,8 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 
+from efa_cosim.attribution import retransmitted
 from efa_cosim.attribution.views import histogram
 from efa_cosim.attribution.waterfall import WaterfallError, attribute
+from efa_cosim.boundary.events import field
 from efa_cosim.cycle.record import WRITE_PORT, from_rtl
 from efa_cosim.cycle.stages import Stages
 from efa_cosim.cycle.timelines import TimelineError
@@ -86,6 +88,20 @@ RDMA = [
              read_latency=400, net_latency=300),
     Workload(size=8192, operation="WRITE", queues=4, depth=8, messages=64, sq_host=1),
 ]
+# The fabric loses packets and acknowledgements, also several in a row and before the first
+# measurement of a round-trip time; short and long fabric, payload inline and from host memory.
+LOSSES = [
+    Workload(size=32, messages=100, loss=6554),
+    Workload(size=256, messages=100, loss=6554),
+    Workload(size=0, messages=60, loss=13_107, net_latency=300),
+    Workload(size=64, messages=60, loss=6554, net_latency=10),
+    Workload(size=80, messages=60, loss=6554, entry_bytes=128, read_latency=400),
+    Workload(size=512, messages=60, loss=6554, buffers=2, gap=1000),
+    Workload(size=64, messages=60, loss=6554, sq_host=1),
+    Workload(size=64, operation="WRITE", messages=100, loss=6554),
+    Workload(size=4096, operation="WRITE_IMM", messages=60, loss=13_107),
+]
+AGAIN = "retransmission after a timeout"
 ENOUGH = 20_000
 # Streams whose stalls the device counts and the replays find.
 STREAMS = ("TXC", "RXC", "WR_CQ", "WR_RX", "RD_TX", "S_NET")
@@ -271,3 +287,78 @@ def test_a_lost_beat_is_reported(runs):
     pending = np.delete(run.pins, writes[len(writes) // 2])
     with pytest.raises(TimelineError, match="payload|completion"):
         from_rtl(work, replace(run, pins=pending))
+
+
+@pytest.fixture
+def lossy(sim, seed):
+    if sim != "verilator":
+        pytest.skip("the device's cycles are the same on every simulator: one of them is enough")
+    return with_losses(seed)
+
+
+@cache
+def with_losses(seed):
+    return list(zip(LOSSES, run_timed(LOSSES, "verilator", seed), strict=True))
+
+
+def test_a_retransmitted_message_waits_for_its_timeout(lossy):
+    again, waited = 0, dict.fromkeys(("check", "ackout"), 0)
+    for work, run in lossy:
+        record = from_rtl(work, run)
+        parts = attribute(record).parts
+        assert (sum(part.service + part.wait for part in parts) == record.timelines.latency).all()
+        sent = np.bincount(record.attempts.message)
+        waits = sum((part.wait for part in parts), np.zeros(work.total, int))
+        # No other wait: a message that was sent once takes its service.
+        assert ((waits > 0) == (sent > 1)).all(), str(work)
+        again += int(sent.sum()) - work.total
+        for part in parts:
+            assert set(part.waits) <= {AGAIN}
+            if part.waits:
+                waited[part.end] += np.count_nonzero(part.waits[AGAIN])
+    print(f"{again} retransmissions attributed to the cycle")
+    assert again > 100 and min(waited.values()) > 20, waited
+
+
+def test_a_moved_stamp_of_a_retransmission_is_reported(lossy):
+    work, run = lossy[1]
+    record = from_rtl(work, run)
+    attempts = record.attempts
+    repeated = np.flatnonzero(np.diff(attempts.message, prepend=-1) == 0)
+    for name in ("check", "rd", "rd_cpl", "tx_first", "tx_last", "rx_first", "rx_last", "ackout",
+                 "ack"):
+        column = attempts.table[name]
+        attempt = next(one for one in repeated if column[one] >= 0)
+        column[attempt] += 1
+        with pytest.raises(WaterfallError, match=f"message {attempts.message[attempt]}:"):
+            attribute(record)
+        column[attempt] -= 1
+    attribute(record)
+
+
+def test_each_number_of_a_retransmission_is_held(lossy):
+    records = [from_rtl(work, run) for work, run in lossy]
+    for path in ("efa_srd_receiver.duplicate", "efa_wqe_check.entry", "efa_tx_recall.now"):
+        for more in (1, -1):
+            assert refused(records, Planted(path, "latency", more)), path
+
+
+def test_a_lost_event_of_a_run_with_losses_is_reported(lossy):
+    work, run = lossy[1]
+    for kind in (*EVENTS, "ack"):
+        if kind == "ack":
+            there = np.flatnonzero((run.events["kind"] == int(defs.Ev.RX_LAST)) & (
+                field(run.events, "rx_last", "opcode") == int(defs.PktOpcode.SRD_ACK)))
+        else:
+            there = np.flatnonzero(run.events["kind"] == int(defs.Ev[kind.upper()]))
+        events = np.delete(run.events, there[len(there) // 2])
+        with pytest.raises((TimelineError, WaterfallError)):
+            attribute(from_rtl(work, replace(run, events=events)))
+
+
+def test_waits_before_the_retransmission_are_not_taken_from_the_recording(lossy, monkeypatch):
+    work, run = lossy[0]
+    record = from_rtl(work, run)
+    monkeypatch.setattr(retransmitted, "SENT_AGAIN", retransmitted.SENT_AGAIN + 1)
+    with pytest.raises(WaterfallError, match="message .*wqe to check.*transmission"):
+        attribute(record)

@@ -39,6 +39,8 @@ LEAD_CYCLES = 64  # open loop: from the posting of the program to its first stor
 PHASE_CYCLES = 4096  # a multiple of each period of the device
 RECEIVE_SPACE = 1 << 16  # offset of received bytes, after the sent bytes
 TIMESTAMP_BASE = 1 << 32
+# Of a message that may be lost before the first measurement of a round-trip time.
+LOSS_CYCLES = 2 * defs.TRANSPORT.rto_initial * defs.TRANSPORT.tick_cycles
 EVERY_PORT = 0x3F
 
 
@@ -172,6 +174,9 @@ def program(ends: list[End], work: Workload, start: int) -> tuple[list[bytes], l
             recorder.written = []
             accesses += [host.timestamp(TIMESTAMP_BASE + len(beats)), host.store(*items[-1])]
             beats.append(len(items) - 1 - bool(consumed))
+    if work.loss:
+        # The device is idle while it waits to send a message again.
+        accesses += [end.completed(work.per_queue) for end in ends]
     node.context.backend, node.driver.memory = real, memory
     return accesses, beats
 
@@ -201,7 +206,8 @@ def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]
     """Runs one workload; returns its events and timestamps."""
     native.knobs(0, rd_latency_min=work.read_latency, rd_latency_max=work.read_latency,
                  wr_latency_min=work.write_latency, wr_latency_max=work.write_latency,
-                 net_latency_min=work.net_latency, net_latency_max=work.net_latency)
+                 net_latency_min=work.net_latency, net_latency_max=work.net_latency,
+                 net_loss=work.loss)
     backend = node.backend
     assert isinstance(backend, RtlBackend)
     node.ah_of(1)
@@ -221,12 +227,13 @@ def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]
     native.post(0, accesses)
     # Messages one by one take longer than `settle` waits.
     limit = WAIT_CYCLES + work.total * (
-        2 * (work.read_latency + work.net_latency) + work.write_latency + work.gap)
+        2 * (work.read_latency + work.net_latency) + work.write_latency + work.gap
+        + (LOSS_CYCLES if work.loss else 0))
     idle = backend.link.run([host.idle(IDLE_CYCLES)], limit)
     assert idle >= 0, f"{work}: not complete within {limit} cycles"
     seconds = time.process_time() - began
     cycles = native.cycle - cycle
-    native.knobs(0, pin_mask=0, cnt_run=0)
+    native.knobs(0, pin_mask=0, cnt_run=0, net_loss=0)
     events, timestamps, pins = backend.events(), native.loads(), native.pins()
     perf_counters = np.array(read_counters(), np.int64) - before
     for end, peer in zip(ends, ends[1:] + ends[:1], strict=True):

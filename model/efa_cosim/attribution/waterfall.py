@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from efa_cosim.attribution.gaps import Ends, Gap, Services
+from efa_cosim.attribution import retransmitted
+from efa_cosim.attribution.gaps import Ends, Gap, Services, Wrong
 from efa_cosim.attribution.reads import (
     MIDDLE,
     PredictionError,
@@ -69,7 +70,7 @@ class Attribution:
     """An attributed run: a Part for each stage between a message's doorbell and its last
     completion, and the replayed values of device counters (spec/perf_counters.yaml).
 
-    stalls      cycles in which a beat waited, by stream (defs.PerfStream)
+    stalls      cycles in which a beat waited, by stream (defs.PerfStream); {} of a run with losses
     open_sends  [(cycle, message contexts in use or reserved from then on)]
     """
 
@@ -90,7 +91,7 @@ def attribute(record: Record, table: Stages | None = None) -> Attribution:
     if work.reads and not work.parts:
         raise WaterfallError(f"operation {work.operation} of 0 bytes: expected a response, whose "
                              "stages end the read")
-    alone = replace(work, size=min(work.size, PACKET_BYTES))
+    alone = replace(work, size=min(work.size, PACKET_BYTES), loss=0)
     if work.reads:
         try:
             record, quiet = completed(record), completed(idle_read(alone))
@@ -124,9 +125,19 @@ def _attribute(record: Record, table: Stages) -> Attribution:
     }
     if work.reads:
         services = packet_services(services, work, table, rows)
-    replays = _replay(record, table, services, rows)
-    sending, receiving, gaps = replays.sending, replays.receiving, replays.gaps
-    found = []
+    found: list[tuple[int, int, Stage, str]] = []
+    if record.attempts is None:
+        replays = _replay(record, table, services, rows)
+        gaps, stalls, open_sends = replays.gaps, replays.stalls, replays.sending.open_sends
+        differences = [(seen, row, stage, f"a transfer at the host's port is in cycle {seen}, the "
+                        f"replay in cycle {replayed}")
+                       for (_, end), row, replayed, seen in replays.wrong
+                       for stage in stages if stage.end == end]
+    else:
+        gaps, wrong = retransmitted.replay(record, table, services)
+        stalls, open_sends = {}, [(0, 0)]
+        differences = [(seen, message, stage, text) for seen, message, ends, text in wrong
+                       for stage in stages if (stage.start, stage.end) == ends]
     for stage in stages:
         gap, stamps = gaps[stage.start, stage.end], _milestone(timelines, stage.end)
         for cause, cycles in gap.waits.items():
@@ -141,10 +152,7 @@ def _attribute(record: Record, table: Stages) -> Attribution:
         found += [(int(stamps[row]), int(row), stage, f"ends in cycle {stamps[row]}, "
                    f"the replay in cycle {gap.ends[row]}")
                   for row in np.flatnonzero(differs)]
-    for (_, end), row, replayed, seen in sending.wrong + receiving.wrong:
-        stage = next(one for one in stages if one.end == end)
-        found.append((seen, row, stage, f"a transfer at the host's port is in cycle {seen}, "
-                      f"the replay in cycle {replayed}"))
+    found += differences
     if found:
         _, row, stage, text = min(found, key=lambda one: one[:2])
         who = f"message {row // rows.packets}" if row >= 0 else "receive descriptors"
@@ -158,9 +166,7 @@ def _attribute(record: Record, table: Stages) -> Attribution:
         parts.append(Part(stage.start, stage.end, stage.doc, stage.place, gap.begins[mine],
                           gap.service[mine], waits, stage.first, rest,
                           table.cycles(rest, work, record.made) if rest else 0))
-    stalls = {**replays.completing.stalls, "RD_TX": sending.read_stalls,
-              "S_NET": receiving.flit_stalls, "WR_RX": receiving.write_stalls}  # fmt: skip
-    return Attribution(parts, stalls, sending.open_sends)
+    return Attribution(parts, stalls, open_sends)
 
 
 def _milestone(timelines: MessageTimelines, name: str) -> Ints:
@@ -190,6 +196,17 @@ class _Replays:
     receiving: Receiving
     completing: Completing
     gaps: dict[Ends, Gap]
+
+    @property
+    def wrong(self) -> list[Wrong]:
+        """Returns the transfers at the host's ports that differ from the recording."""
+        return self.sending.wrong + self.receiving.wrong
+
+    @property
+    def stalls(self) -> dict[str, int]:
+        """Returns the cycles in which a beat waited, by stream."""
+        return {**self.completing.stalls, "RD_TX": self.sending.read_stalls,
+                "S_NET": self.receiving.flit_stalls, "WR_RX": self.receiving.write_stalls}
 
 
 def _replay(record: Record, table: Stages, services: Services, rows: Rows) -> _Replays:

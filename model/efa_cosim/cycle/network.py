@@ -339,6 +339,9 @@ def _simulate(
     log: bool = False,
     apart: bool = False,
 ) -> tuple[MessageTimelines, State, int]:
+    if work.loss:
+        raise Retransmission(f"{work}: the fabric loses packets; the cycle model has no "
+                             "retransmissions")
     table = table or _table()
     beats = store_beats(work) if beats is None else beats
     # The stores of the first doorbell begin in cycle 0.

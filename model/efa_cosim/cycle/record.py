@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from efa_cosim.boundary.events import field, of_kind, where
+from efa_cosim.cycle.attempts import Attempts, with_losses
 from efa_cosim.cycle.costs import SCAN
 from efa_cosim.cycle.stages import LINE, Shape, Stages, shape
 from efa_cosim.cycle.timelines import (
@@ -83,6 +84,7 @@ class Record:
     acks     none in a run of UD
     beats    bus beats of the stores before each doorbell, used cyclically
     accepted cycle in which each read request was accepted, by its row; NEVER: not known, or none
+    attempts transmissions of a run with losses, else None
     """
 
     timelines: MessageTimelines
@@ -93,6 +95,7 @@ class Record:
     acks: Acknowledgements
     beats: Ints
     accepted: Ints
+    attempts: Attempts | None = None
 
     @property
     def passes(self) -> int:
@@ -131,11 +134,16 @@ class Run(Protocol):
 
 def from_rtl(work: Workload, run: Run) -> Record:
     """Returns the Record of a tb.cycle.timed.Timed; raises TimelineError if events are missing."""
-    timelines = from_events(work, run.events, run.timestamps, run.queues, run.numbers)
     made, base = shape(work), int(run.timestamps[0])
-    return Record(timelines, made, _reads(timelines, made, run, base),
+    attempts = None
+    if work.loss:
+        timelines, attempts = with_losses(work, run.events, run.timestamps, len(made.reads))
+    else:
+        timelines = from_events(work, run.events, run.timestamps, run.queues, run.numbers)
+    return Record(timelines, made, _reads(timelines, made, run, base, attempts),
                   _payload(timelines, made, run.pins, base), run.clocks,
-                  _acknowledgements(timelines, run, base), run.beats, _none(timelines))
+                  _acknowledgements(timelines, run, base), run.beats, _none(timelines),
+                  attempts)
 
 
 def idle(work: Workload, table: Stages) -> Record:
@@ -184,7 +192,9 @@ def _acknowledgements(timelines: MessageTimelines, run: Run, base: int) -> Ackno
     return Acknowledgements(left, came.astype(np.int64) - base, shows)
 
 
-def _reads(timelines: MessageTimelines, made: Shape, run: Run, base: int) -> Reads:
+def _reads(
+    timelines: MessageTimelines, made: Shape, run: Run, base: int, attempts: Attempts | None
+) -> Reads:
     requested, ended = of_kind(run.events, "rd"), of_kind(run.events, "rd_cpl")
     if len(requested) != len(ended):
         raise TimelineError(
@@ -207,7 +217,8 @@ def _reads(timelines: MessageTimelines, made: Shape, run: Run, base: int) -> Rea
     ring = np.argsort(rings)[np.searchsorted(np.sort(rings), where, "right") - 1]
     message = np.where(client == ENTRY_CLIENT, ENTRIES, DESCRIPTORS - ring)
     if made.reads:
-        message[payload] = np.repeat(payload_rows(timelines), len(made.reads))
+        message[payload] = np.repeat(payload_rows(timelines) if attempts is None
+                                     else attempts.message, len(made.reads))
     beats = -(-field(requested, "rd", "len").astype(np.int64) // 64)
     return Reads(requested["cycle"].astype(np.int64) - base, end - base, beats, message)
 

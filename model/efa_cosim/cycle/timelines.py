@@ -167,7 +167,7 @@ def from_events(
     for name in () if work.reads else ("check", "tx_first", "tx_last"):
         fill(name, of_kind(events, name), name, "qpn", index, numbered=True)
     for name in () if work.reads else ("rx_first", "rx_last"):
-        fill(name, where(events, name, opcode=_opcode(work)), name, "src_qpn", numbers,
+        fill(name, where(events, name, opcode=opcode_of(work)), name, "src_qpn", numbers,
              arrived=True)
     for name in () if work.reads else ("rx_validated", "rx_data_done"):
         fill(name, of_kind(events, name), name, "qpn", index[peer], arrived=True)
@@ -260,7 +260,8 @@ def _packets_of_reads(
         table[name][place] = cycles
 
 
-def _opcode(work: Workload) -> int:
+def opcode_of(work: Workload) -> int:
+    """Returns the opcode of the packets of a workload, not of reads."""
     if work.operation == "SEND":
         return int(defs.PktOpcode.SRD_SEND if work.kind == "SRD" else defs.PktOpcode.UD_SEND)
     return int(defs.PktOpcode.RDMA_WRITE)

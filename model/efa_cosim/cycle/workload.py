@@ -35,7 +35,7 @@ LIMITS = {
     "size": (0, max(MOST_BYTES.values())), "queues": (1, 64), "depth": (1, 1024), "batch": (1, 16),
     "messages": (1, 1 << 24), "read_latency": (1, 100_000), "write_latency": (1, 100_000),
     "net_latency": (1, 100_000), "buffers": (1, 2), "gap": (0, 1 << 20), "seed": (0, (1 << 31) - 1),
-    "cq_batch": (0, 1024), "sq_host": (0, 1),
+    "cq_batch": (0, 1024), "sq_host": (0, 1), "loss": (0, 1 << 15),
 }  # fmt: skip
 
 
@@ -60,6 +60,8 @@ class Workload:
     policy    eviction policy of the CPU's store buffer (efa_cosim.host.wc.POLICIES)
     sq_host   1: WQEs are in host memory, from where the device fetches them; their stores do not
               use the bus, so the policy has no effect
+    loss      packets and acknowledgements that the fabric loses, of 65,536; not 0: one queue pair
+              has one outstanding message of one packet, and the cycle model refuses the workload
     """
 
     kind: str = "SRD"
@@ -78,6 +80,7 @@ class Workload:
     entry_bytes: int = 64
     cq_batch: int = 0
     sq_host: int = 0
+    loss: int = 0
     operation: str = "SEND"
 
     def __post_init__(self) -> None:
@@ -101,6 +104,11 @@ class Workload:
         if self.batch > self.depth:
             raise WorkloadError(f"batch {self.batch} with depth {self.depth}: expected at most the "
                                 "depth")
+        if self.loss and (self.kind != "SRD" or self.reads or self.packets > 1
+                          or max(self.queues, self.depth, self.batch) > 1):
+            raise WorkloadError(f"loss {self.loss} with kind {self.kind}, {self.packets} packets, "
+                                f"queues {self.queues} and depth {self.depth}: expected sends or "
+                                "writes of kind SRD, one message of one packet at a time")
         if self.messages < self.queues * self.batch:
             raise WorkloadError(
                 f"messages {self.messages}: expected at least one doorbell for each queue, "

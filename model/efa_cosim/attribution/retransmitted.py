@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replays runs with losses of one message at a time: each transmission, and the timeout between one
+and the next.
+
+Nothing else is in progress, so every stage of every transmission takes its service. Only the
+timeouts are waits. They follow from the round-trip times of the messages before, from the tick and
+from the scan of the peers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from efa_cosim.attribution.gaps import Ends, Gap, Services
+from efa_cosim.cycle.costs import Costs, costs
+from efa_cosim.cycle.pacing import round_trip, timeout
+from efa_cosim.cycle.record import Record
+from efa_cosim.cycle.stages import Stages, standard
+from efa_cosim.cycle.state import REGISTERS
+from efa_cosim.cycle.timelines import NEVER, Ints
+from efa_cosim.cycle.transmitting import RECALL
+from efa_cosim.layouts import defs
+
+RETRANSMISSION = "retransmission after a timeout"
+# Cycles from the scan that finds a peer with a new packet to the start of its timer: the look, the
+# state of the peer, the request. From the scan that finds an expired timer to the retransmission:
+# the same, the walk over the packet, its record, the turn of the peer. From a retransmission to the
+# restart of the timer: its look, the state of the peer, the request.
+TIMER_STARTS, SENT_AGAIN, RESTARTS = 5, 14, 6
+# Milestones whose stages every transmission passes.
+SENT = ("check", "rd", "rd_cpl", "tx_first", "tx_last", "rx_first", "rx_last", "ackout", "ack")
+# Functions of the engines, not compiled.
+_round_trip: Any = round_trip
+_timeout: Any = timeout
+
+
+class _Timer:
+    """The timer of a peer that has one packet in flight at most."""
+
+    def __init__(self, numbers: Costs) -> None:
+        self._c = numbers
+        self._times = np.zeros(len(REGISTERS), np.int64)
+        self._expires, self._backoff = 0, 0
+        self._sent = self._from = 0
+
+    def _ticks(self, cycle: int) -> int:
+        return cycle + self._c.ticks >> self._c.tick_log
+
+    def _scan(self, cycle: int) -> int:
+        """Returns the first cycle from `cycle` on in which the scan compares the time of the peer.
+        """
+        return cycle + (self._c.scan - cycle - self._c.clock) % self._c.scan_every
+
+    def send(self, cycle: int) -> None:
+        """Notes the first transmission of a packet."""
+        self._sent, self._backoff = cycle, 0
+        self._from = self._scan(cycle + 1) + 1
+        self._start(self._from - 1 + TIMER_STARTS)
+
+    def _start(self, cycle: int) -> None:
+        wait: int = _timeout.py_func(self._c, self._times)
+        self._expires = self._ticks(cycle) + (wait << self._backoff)
+
+    def expire(self) -> int:
+        """Returns the cycle of the next transmission of the packet, after a timeout."""
+        found = self._scan(self._from)
+        while self._ticks(found) < self._expires:
+            found += self._c.scan_every
+        self._from = found + 1
+        self._backoff = min(self._backoff + 1, defs.TRANSPORT.rto_backoff_max)
+        self._start(found + SENT_AGAIN + RESTARTS)
+        return found + SENT_AGAIN
+
+    def resolve(self, came: int) -> None:
+        """Notes the acknowledgement of a packet that was sent once; came: cycle of its arrival."""
+        ticks = self._ticks(came + self._c.join - 1)
+        trip = max(1, ticks - self._ticks(self._sent))
+        _round_trip.py_func(self._c, self._times, trip, ticks)
+
+
+def replay(record: Record, table: Stages, services: Services) -> tuple[
+        dict[Ends, Gap], list[tuple[int, int, Ends, str]]]:  # fmt: skip
+    """Returns the gap of each stage of all messages, and the transmissions that differ from the
+    recording: (recorded cycle, message, stage, text)."""
+    timelines, attempts = record.timelines, record.attempts
+    assert attempts is not None
+    gaps = {(start, end): Gap(timelines[start], cycles)
+            for (start, end), cycles in services.items()}
+    check, ackout = (next(gap for (_, end), gap in gaps.items() if end == name)
+                     for name in ("check", "ackout"))
+    sent, known = _Sent(table, services), attempts.table
+    numbers = costs(standard(), timelines.work, False, record.clocks)
+    timer, wrong = _Timer(numbers), sent.wrong
+    behind = table.latency("efa_tx_recall.now") + table.latency("efa_wqe_check.entry")
+    for message in range(timelines.work.total):
+        mine = attempts.of(message).tolist()
+        arrived = attempts.first("rx_first", message)
+        last = attempts.first("ack", message)
+        due = int(check.begins[message] + check.service[message])
+        timer.send(due - behind)
+        for attempt in mine:
+            if attempt > mine[0]:
+                due = timer.expire() + RECALL + behind
+            sent.at(message, attempt, "check", due, known)
+            sent.follow(message, attempt, known, attempt > arrived)
+            if attempt == arrived:
+                check.until(message, due, RETRANSMISSION)
+        out = int(ackout.begins[message] + ackout.service[message])
+        if last > arrived:
+            out = int(known["rx_last"][last]) + sent.again
+        ackout.until(message, out, RETRANSMISSION)
+        if len(mine) == 1:
+            timer.resolve(int(known["ack"][last]))
+    return gaps, wrong
+
+
+class _Sent:
+    """Compares the milestones of each transmission with the services.
+
+    again  cycles from the arrival of a packet that came before to its acknowledgement
+    wrong  (recorded cycle, message, stage, text) of each difference
+    """
+
+    def __init__(self, table: Stages, services: Services) -> None:
+        self._services = services
+        self.again = sum(map(table.latency, ("efa_net_rx.packet", "efa_srd_receiver.duplicate",
+                                             "efa_net_tx.flit")))
+        self._way = [ends for ends in services if ends[0] in SENT and ends[1] in SENT]
+        self.wrong: list[tuple[int, int, Ends, str]] = []
+
+    def at(self, message: int, attempt: int, end: str, due: int,
+           known: dict[str, Ints]) -> None:  # fmt: skip
+        """Compares one milestone of a transmission."""
+        cycle = int(known[end][attempt])
+        if cycle != due:
+            stage = next(ends for ends in self._services if ends[1] == end)
+            self.wrong.append((cycle, message, stage, f"transmission {attempt} ends in cycle "
+                               f"{cycle}, the replay in cycle {due}"))
+
+    def follow(self, message: int, attempt: int, known: dict[str, Ints], again: bool) -> None:
+        """Compares the milestones behind the check; again: the packet has arrived before."""
+        for start, end in self._way:
+            begin = int(known[start][attempt])
+            if begin != NEVER and known[end][attempt] != NEVER:
+                self.at(message, attempt, end, begin + int(self._services[start, end]), known)
+        if again and known["rx_last"][attempt] != NEVER:
+            self.at(message, attempt, "ackout", int(known["rx_last"][attempt]) + self.again, known)
+
