@@ -225,7 +225,9 @@ def test_messages_keep_their_order_and_every_stage_its_direction():
     ({"entry_bytes": 128, "batch": 16, "depth": 16, "messages": 16}, "at most 8"),
     ({"loss": 1 << 16}, "loss"), ({"loss": 1, "kind": "UD"}, "one packet at a time"),
     ({"loss": 1, "depth": 2}, "depth 2"), ({"loss": 1, "queues": 2}, "queues 2"),
-    ({"loss": 1, "operation": "READ"}, "sends or writes"),
+    ({"loss": 1, "operation": "READ"}, "sends or writes"), ({"late": 5}, "open loop"),
+    ({"late": 5, "gap": 5, "operation": "WRITE"}, "expected sends"),
+    ({"late": 5, "gap": 5, "loss": 5}, "without loss"), ({"late": 5, "depth": 2}, "depth 2"),
     ({"loss": 1, "operation": "WRITE", "size": 8192}, "2 packets"),
 ])  # fmt: skip
 def test_a_workload_that_cannot_be_is_refused(values, text):
@@ -234,8 +236,9 @@ def test_a_workload_that_cannot_be_is_refused(values, text):
 
 
 def test_a_fabric_with_losses_is_refused():
-    with pytest.raises(Retransmission, match="the fabric loses packets"):
-        simulate(Workload(messages=4, loss=655))
+    for values in ({"loss": 655}, {"late": 100, "gap": 50_000}):
+        with pytest.raises(Retransmission, match="messages are sent again"):
+            simulate(Workload(messages=4, **values))
 
 
 def test_store_beats_are_what_the_policy_makes():

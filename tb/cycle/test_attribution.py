@@ -101,7 +101,14 @@ LOSSES = [
     Workload(size=64, operation="WRITE", messages=100, loss=6554),
     Workload(size=4096, operation="WRITE_IMM", messages=60, loss=13_107),
 ]
-AGAIN = "retransmission after a timeout"
+# Receives posted before the first retransmission, behind one, two and three of them.
+LATE = [
+    Workload(size=32, messages=16, gap=30_000, late=3000),
+    Workload(size=256, messages=10, gap=60_000, late=20_000, entry_bytes=128),
+    Workload(size=0, messages=6, gap=120_000, late=70_000, net_latency=300),
+    Workload(size=64, messages=4, gap=250_000, late=130_000, sq_host=1),
+]
+AGAIN, REFUSED = "retransmission after a timeout", "retransmission after RNR"
 ENOUGH = 20_000
 # Streams whose stalls the device counts and the replays find.
 STREAMS = ("TXC", "RXC", "WR_CQ", "WR_RX", "RD_TX", "S_NET")
@@ -298,11 +305,12 @@ def lossy(sim, seed):
 
 @cache
 def with_losses(seed):
-    return list(zip(LOSSES, run_timed(LOSSES, "verilator", seed), strict=True))
+    works = LOSSES + LATE
+    return list(zip(works, run_timed(works, "verilator", seed), strict=True))
 
 
-def test_a_retransmitted_message_waits_for_its_timeout(lossy):
-    again, waited = 0, dict.fromkeys(("check", "ackout"), 0)
+def test_a_retransmitted_message_waits_for_the_cause(lossy):
+    again, waited = 0, dict.fromkeys((("check", AGAIN), ("ackout", AGAIN), ("check", REFUSED)), 0)
     for work, run in lossy:
         record = from_rtl(work, run)
         parts = attribute(record).parts
@@ -313,20 +321,22 @@ def test_a_retransmitted_message_waits_for_its_timeout(lossy):
         assert ((waits > 0) == (sent > 1)).all(), str(work)
         again += int(sent.sum()) - work.total
         for part in parts:
-            assert set(part.waits) <= {AGAIN}
-            if part.waits:
-                waited[part.end] += np.count_nonzero(part.waits[AGAIN])
+            for cause, cycles in part.waits.items():
+                assert (cause == REFUSED) == (work.late > 0), str(work)
+                waited[part.end, cause] += np.count_nonzero(cycles)
     print(f"{again} retransmissions attributed to the cycle")
-    assert again > 100 and min(waited.values()) > 20, waited
+    assert again > 150 and min(waited.values()) > 20, waited
 
 
-def test_a_moved_stamp_of_a_retransmission_is_reported(lossy):
-    work, run = lossy[1]
+@pytest.mark.parametrize("cause", [AGAIN, REFUSED])
+def test_a_moved_stamp_of_a_retransmission_is_reported(lossy, cause):
+    work, run = next(one for one in lossy if one[0].size == 256 and
+                     (one[0].late > 0) == (cause == REFUSED))
     record = from_rtl(work, run)
     attempts = record.attempts
     repeated = np.flatnonzero(np.diff(attempts.message, prepend=-1) == 0)
-    for name in ("check", "rd", "rd_cpl", "tx_first", "tx_last", "rx_first", "rx_last", "ackout",
-                 "ack"):
+    names = ["check", "rd", "rd_cpl", "tx_first", "tx_last", "rx_first", "rx_last", "ackout", "ack"]
+    for name in names + ["rx_validated"] * (cause == REFUSED):
         column = attempts.table[name]
         attempt = next(one for one in repeated if column[one] >= 0)
         column[attempt] += 1
@@ -338,7 +348,8 @@ def test_a_moved_stamp_of_a_retransmission_is_reported(lossy):
 
 def test_each_number_of_a_retransmission_is_held(lossy):
     records = [from_rtl(work, run) for work, run in lossy]
-    for path in ("efa_srd_receiver.duplicate", "efa_wqe_check.entry", "efa_tx_recall.now"):
+    for path in ("efa_srd_receiver.duplicate", "efa_srd_receiver.refusal", "efa_wqe_check.entry",
+                 "efa_rx_retire.acknowledgement", "efa_srd_sender.outcome", "efa_tx_recall.now"):
         for more in (1, -1):
             assert refused(records, Planted(path, "latency", more)), path
 
@@ -356,9 +367,11 @@ def test_a_lost_event_of_a_run_with_losses_is_reported(lossy):
             attribute(from_rtl(work, replace(run, events=events)))
 
 
-def test_waits_before_the_retransmission_are_not_taken_from_the_recording(lossy, monkeypatch):
-    work, run = lossy[0]
-    record = from_rtl(work, run)
-    monkeypatch.setattr(retransmitted, "SENT_AGAIN", retransmitted.SENT_AGAIN + 1)
-    with pytest.raises(WaterfallError, match="message .*wqe to check.*transmission"):
-        attribute(record)
+@pytest.mark.parametrize("name", ["TIMER_STARTS", "SENT_AGAIN", "POSTED_AGAIN", "LISTS"])
+def test_waits_before_the_retransmission_are_not_taken_from_the_recording(lossy, name, monkeypatch):
+    records = [from_rtl(work, run) for work, run in lossy]
+    # The timer counts ticks of 16 cycles.
+    more = 16 if name == "TIMER_STARTS" else 1
+    monkeypatch.setattr(retransmitted, name, getattr(retransmitted, name) + more)
+    error = refused(records, Stages())
+    assert error and "(wqe to check)" in error

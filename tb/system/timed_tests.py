@@ -39,8 +39,10 @@ LEAD_CYCLES = 64  # open loop: from the posting of the program to its first stor
 PHASE_CYCLES = 4096  # a multiple of each period of the device
 RECEIVE_SPACE = 1 << 16  # offset of received bytes, after the sent bytes
 TIMESTAMP_BASE = 1 << 32
-# Of a message that may be lost before the first measurement of a round-trip time.
-LOSS_CYCLES = 2 * defs.TRANSPORT.rto_initial * defs.TRANSPORT.tick_cycles
+ENDLESS = 7  # retries after RNR: no limit
+# Of a message that is sent again: a timeout before the first measurement of a round-trip time, or
+# back-offs.
+AGAIN_CYCLES = 4 * defs.TRANSPORT.rto_initial * defs.TRANSPORT.tick_cycles
 EVERY_PORT = 0x3F
 
 
@@ -84,7 +86,8 @@ class End:
         self.rcq = context.create_cq(work.per_queue, entry_bytes=32)
         self.qp = node.pd.create_qp(self.scq, self.rcq, kind, max_send_wr=max(2, work.depth),
                                     max_recv_wr=work.per_queue,
-                                    max_inline=INLINE[work.entry_bytes]).to_rts(QKEY)
+                                    max_inline=INLINE[work.entry_bytes])
+        self.qp.to_rts(QKEY, rnr_retry=ENDLESS if work.late else None)
         self.buffer = node.pd.reg_mr(2 * RECEIVE_SPACE, Access(remote_write=True, remote_read=True))
         self.buffer.write(0, pattern(max(1, work.size), work.seed + number))
         # Replaces the queue on this object: the program counts what is outstanding.
@@ -93,10 +96,15 @@ class End:
     def receive(self, work: Workload) -> None:
         """Posts all receives; all of them use the same buffer. An RDMA write with immediate writes
         nothing to it, one without needs no receive."""
-        if work.receives:
+        if work.receives and not work.late:
             length = self.skip + work.size if work.operation == "SEND" else 1
             self.qp.post_recv_many(np.arange(work.per_queue), self.buffer.addr + RECEIVE_SPACE,
                                    length, self.buffer.l_key)
+
+    def receive_one(self, work: Workload, number: int) -> None:
+        """Posts one receive."""
+        self.qp.post_recv_many(np.array([number]), self.buffer.addr + RECEIVE_SPACE, work.size,
+                               self.buffer.l_key)
 
     def pieces(self, work: Workload) -> list[tuple[int, int, int]]:
         """Returns the buffers of a message, back to back."""
@@ -173,8 +181,16 @@ def program(ends: list[End], work: Workload, start: int) -> tuple[list[bytes], l
             accesses += recorder.written + [host.store(*item) for item in items[:-1]]
             recorder.written = []
             accesses += [host.timestamp(TIMESTAMP_BASE + len(beats)), host.store(*items[-1])]
+            if work.late:
+                # Its descriptor is in host memory from the beginning.
+                node.driver.memory = memory
+                peer.receive_one(work, int(ids[0]))
+                node.driver.memory = recorder
+                accesses.append(host.until_cycle(start + len(beats) * work.gap + work.late))
+                accesses += [host.store(*item) for item in recorder.items]
+                recorder.items = []
             beats.append(len(items) - 1 - bool(consumed))
-    if work.loss:
+    if work.again:
         # The device is idle while it waits to send a message again.
         accesses += [end.completed(work.per_queue) for end in ends]
     node.context.backend, node.driver.memory = real, memory
@@ -228,7 +244,7 @@ def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]
     # Messages one by one take longer than `settle` waits.
     limit = WAIT_CYCLES + work.total * (
         2 * (work.read_latency + work.net_latency) + work.write_latency + work.gap
-        + (LOSS_CYCLES if work.loss else 0))
+        + (AGAIN_CYCLES if work.again else 0))
     idle = backend.link.run([host.idle(IDLE_CYCLES)], limit)
     assert idle >= 0, f"{work}: not complete within {limit} cycles"
     seconds = time.process_time() - began

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays runs with losses of one message at a time: each transmission, and the timeout between one
-and the next.
+"""Replays runs in which messages are sent again, one message at a time: each transmission, and what
+comes between one and the next.
 
-Nothing else is in progress, so every stage of every transmission takes its service. Only the
-timeouts are waits. They follow from the round-trip times of the messages before, from the tick and
-from the scan of the peers.
+Nothing else is in progress, so every stage of every transmission takes its service. The waits are
+timeouts and back-offs. A timeout follows from the round-trip times of the messages before, from the
+tick and from the scan of the peers; a back-off from the tick and from the scan of its lists.
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ from efa_cosim.cycle.timelines import NEVER, Ints
 from efa_cosim.cycle.transmitting import RECALL
 from efa_cosim.layouts import defs
 
-RETRANSMISSION = "retransmission after a timeout"
+TIMEOUT, RNR = "retransmission after a timeout", "retransmission after RNR"
 # Cycles from the scan that finds a peer with a new packet to the start of its timer: the look, the
 # state of the peer, the request. From the scan that finds an expired timer to the retransmission:
 # the same, the walk over the packet, its record, the turn of the peer. From a retransmission to the
 # restart of the timer: its look, the state of the peer, the request.
 TIMER_STARTS, SENT_AGAIN, RESTARTS = 5, 14, 6
+# Lists of efa_tx_rnr, one for each back-off; cycles in which a list without context is looked at,
+# more for one with a context, from a new context to a look that finds it, from the end of its
+# back-off to its transmission: its post, the list and the turn of its peer.
+LISTS, LOOK, DUE, LISTED, POSTED_AGAIN = 5, 3, 1, 3, 5
 # Milestones whose stages every transmission passes.
 SENT = ("check", "rd", "rd_cpl", "tx_first", "tx_last", "rx_first", "rx_last", "ackout", "ack")
 # Functions of the engines, not compiled.
@@ -80,6 +84,30 @@ class _Timer:
         _round_trip.py_func(self._c, self._times, trip, ticks)
 
 
+class _Backoff:
+    """The lists of efa_tx_rnr, which are looked at in turns. One context waits at most."""
+
+    def __init__(self, numbers: Costs) -> None:
+        self._c = numbers
+        # A cycle in which the first list is looked at, if no context waits.
+        self._begins = -numbers.clock
+
+    def again(self, refused: int, retries: int) -> int:
+        """Returns the cycle of the next transmission of a packet; refused: cycle of its outcome;
+        retries: how often it was sent again before."""
+        c, level = self._c, min(retries, defs.TRANSPORT.rnr_backoff_max)
+        ticks = (refused + c.ticks >> c.tick_log) + (defs.TRANSPORT.rnr_ticks << level)
+        ends = (ticks << c.tick_log) - c.ticks
+        # The look that first finds the context, then one look a round.
+        found = self._begins + LOOK * level + LOOK - 1
+        found += -((found - refused - LISTED) // (LISTS * LOOK)) * LISTS * LOOK
+        due, every = found + DUE, LISTS * LOOK + DUE
+        due += max(0, -((due - ends) // every)) * every
+        # Behind the post the next list is looked at.
+        self._begins = due + 2 - LOOK * (level + 1)
+        return due + POSTED_AGAIN
+
+
 def replay(record: Record, table: Stages, services: Services) -> tuple[
         dict[Ends, Gap], list[tuple[int, int, Ends, str]]]:  # fmt: skip
     """Returns the gap of each stage of all messages, and the transmissions that differ from the
@@ -92,25 +120,31 @@ def replay(record: Record, table: Stages, services: Services) -> tuple[
                      for name in ("check", "ackout"))
     sent, known = _Sent(table, services), attempts.table
     numbers = costs(standard(), timelines.work, False, record.clocks)
-    timer, wrong = _Timer(numbers), sent.wrong
+    timer, backoff, wrong = _Timer(numbers), _Backoff(numbers), sent.wrong
     behind = table.latency("efa_tx_recall.now") + table.latency("efa_wqe_check.entry")
     for message in range(timelines.work.total):
         mine = attempts.of(message).tolist()
-        arrived = attempts.first("rx_first", message)
+        arrived = attempts.first("rx_validated", message)
         last = attempts.first("ack", message)
         due = int(check.begins[message] + check.service[message])
         timer.send(due - behind)
         for attempt in mine:
             if attempt > mine[0]:
-                due = timer.expire() + RECALL + behind
+                before = attempt - 1
+                if attempts.refused[before]:
+                    outcome = int(known["ack"][before]) + sent.outcome
+                    due = backoff.again(outcome, before - mine[0])
+                else:
+                    due = timer.expire()
+                due += RECALL + behind
             sent.at(message, attempt, "check", due, known)
-            sent.follow(message, attempt, known, attempt > arrived)
+            sent.follow(message, attempt, known, bool(attempts.refused[attempt]), attempt > arrived)
             if attempt == arrived:
-                check.until(message, due, RETRANSMISSION)
+                check.until(message, due, RNR if attempts.refused[mine[0]] else TIMEOUT)
         out = int(ackout.begins[message] + ackout.service[message])
         if last > arrived:
             out = int(known["rx_last"][last]) + sent.again
-        ackout.until(message, out, RETRANSMISSION)
+        ackout.until(message, out, TIMEOUT)
         if len(mine) == 1:
             timer.resolve(int(known["ack"][last]))
     return gaps, wrong
@@ -120,6 +154,7 @@ class _Sent:
     """Compares the milestones of each transmission with the services.
 
     again  cycles from the arrival of a packet that came before to its acknowledgement
+    outcome  cycles from the arrival of an acknowledgement to the outcome of its packet
     wrong  (recorded cycle, message, stage, text) of each difference
     """
 
@@ -127,6 +162,15 @@ class _Sent:
         self._services = services
         self.again = sum(map(table.latency, ("efa_net_rx.packet", "efa_srd_receiver.duplicate",
                                              "efa_net_tx.flit")))
+        self._refused = [
+            ("rx_last", "rx_validated", ("efa_net_rx.packet", "efa_srd_receiver.packet",
+                                         "efa_rx_validate.packet", "efa_rx_mr_check.no_buffer")),
+            ("rx_validated", "ackout", ("efa_fifo.small", "efa_rx_retire.acknowledgement",
+                                        "efa_srd_receiver.refusal", "efa_net_tx.flit")),
+        ]  # fmt: skip
+        self._table = table
+        self.outcome = sum(map(table.latency, ("efa_net_rx.acknowledgement",
+                                               "efa_srd_sender.outcome")))
         self._way = [ends for ends in services if ends[0] in SENT and ends[1] in SENT]
         self.wrong: list[tuple[int, int, Ends, str]] = []
 
@@ -139,12 +183,17 @@ class _Sent:
             self.wrong.append((cycle, message, stage, f"transmission {attempt} ends in cycle "
                                f"{cycle}, the replay in cycle {due}"))
 
-    def follow(self, message: int, attempt: int, known: dict[str, Ints], again: bool) -> None:
+    def follow(
+        self, message: int, attempt: int, known: dict[str, Ints], refused: bool, again: bool
+    ) -> None:
         """Compares the milestones behind the check; again: the packet has arrived before."""
         for start, end in self._way:
             begin = int(known[start][attempt])
             if begin != NEVER and known[end][attempt] != NEVER:
                 self.at(message, attempt, end, begin + int(self._services[start, end]), known)
-        if again and known["rx_last"][attempt] != NEVER:
-            self.at(message, attempt, "ackout", int(known["rx_last"][attempt]) + self.again, known)
-
+        arrived = int(known["rx_last"][attempt])
+        if again and arrived != NEVER:
+            self.at(message, attempt, "ackout", arrived + self.again, known)
+        for start, end, cost in self._refused if refused else ():
+            due = int(known[start][attempt]) + sum(map(self._table.latency, cost))
+            self.at(message, attempt, end, due, known)

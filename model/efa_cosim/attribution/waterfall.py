@@ -91,7 +91,7 @@ def attribute(record: Record, table: Stages | None = None) -> Attribution:
     if work.reads and not work.parts:
         raise WaterfallError(f"operation {work.operation} of 0 bytes: expected a response, whose "
                              "stages end the read")
-    alone = replace(work, size=min(work.size, PACKET_BYTES), loss=0)
+    alone = replace(work, size=min(work.size, PACKET_BYTES), loss=0, late=0)
     if work.reads:
         try:
             record, quiet = completed(record), completed(idle_read(alone))

@@ -339,8 +339,8 @@ def _simulate(
     log: bool = False,
     apart: bool = False,
 ) -> tuple[MessageTimelines, State, int]:
-    if work.loss:
-        raise Retransmission(f"{work}: the fabric loses packets; the cycle model has no "
+    if work.again:
+        raise Retransmission(f"{work}: messages are sent again; the cycle model has no "
                              "retransmissions")
     table = table or _table()
     beats = store_beats(work) if beats is None else beats

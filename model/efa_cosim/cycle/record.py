@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from efa_cosim.boundary.events import field, of_kind, where
-from efa_cosim.cycle.attempts import Attempts, with_losses
+from efa_cosim.cycle.attempts import Attempts, sent_again
 from efa_cosim.cycle.costs import SCAN
 from efa_cosim.cycle.stages import LINE, Shape, Stages, shape
 from efa_cosim.cycle.timelines import (
@@ -136,8 +136,8 @@ def from_rtl(work: Workload, run: Run) -> Record:
     """Returns the Record of a tb.cycle.timed.Timed; raises TimelineError if events are missing."""
     made, base = shape(work), int(run.timestamps[0])
     attempts = None
-    if work.loss:
-        timelines, attempts = with_losses(work, run.events, run.timestamps, len(made.reads))
+    if work.again:
+        timelines, attempts = sent_again(work, run.events, run.timestamps, len(made.reads))
     else:
         timelines = from_events(work, run.events, run.timestamps, run.queues, run.numbers)
     return Record(timelines, made, _reads(timelines, made, run, base, attempts),

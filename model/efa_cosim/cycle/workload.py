@@ -36,6 +36,7 @@ LIMITS = {
     "messages": (1, 1 << 24), "read_latency": (1, 100_000), "write_latency": (1, 100_000),
     "net_latency": (1, 100_000), "buffers": (1, 2), "gap": (0, 1 << 20), "seed": (0, (1 << 31) - 1),
     "cq_batch": (0, 1024), "sq_host": (0, 1), "loss": (0, 1 << 15),
+    "late": (0, 1 << 20),
 }  # fmt: skip
 
 
@@ -62,6 +63,8 @@ class Workload:
               use the bus, so the policy has no effect
     loss      packets and acknowledgements that the fabric loses, of 65,536; not 0: one queue pair
               has one outstanding message of one packet, and the cycle model refuses the workload
+    late      not 0: the host posts the receive of a message so many cycles after the time of its
+              doorbell (open loop only); as with loss, one message at a time
     """
 
     kind: str = "SRD"
@@ -81,6 +84,7 @@ class Workload:
     cq_batch: int = 0
     sq_host: int = 0
     loss: int = 0
+    late: int = 0
     operation: str = "SEND"
 
     def __post_init__(self) -> None:
@@ -104,16 +108,24 @@ class Workload:
         if self.batch > self.depth:
             raise WorkloadError(f"batch {self.batch} with depth {self.depth}: expected at most the "
                                 "depth")
-        if self.loss and (self.kind != "SRD" or self.reads or self.packets > 1
-                          or max(self.queues, self.depth, self.batch) > 1):
-            raise WorkloadError(f"loss {self.loss} with kind {self.kind}, {self.packets} packets, "
-                                f"queues {self.queues} and depth {self.depth}: expected sends or "
-                                "writes of kind SRD, one message of one packet at a time")
+        self._check_again()
         if self.messages < self.queues * self.batch:
             raise WorkloadError(
                 f"messages {self.messages}: expected at least one doorbell for each queue, "
                 f"{self.queues * self.batch}"
             )
+
+    def _check_again(self) -> None:
+        if self.again and (self.kind != "SRD" or self.reads or self.packets > 1
+                           or max(self.queues, self.depth, self.batch) > 1):
+            raise WorkloadError(f"loss {self.loss} and late {self.late} with kind {self.kind}, "
+                                f"{self.packets} packets, queues {self.queues} and depth "
+                                f"{self.depth}: expected sends or writes of kind SRD, one message "
+                                "of one packet at a time")
+        if self.late and (self.loss or not self.gap or self.operation != "SEND"):
+            raise WorkloadError(f"late {self.late} with loss {self.loss}, gap {self.gap} and "
+                                f"operation {self.operation}: expected sends in an open loop "
+                                "without loss")
 
     def _check_operation(self) -> None:
         if self.operation not in OPERATIONS:
@@ -131,6 +143,11 @@ class Workload:
             raise WorkloadError(f"size {self.size} with operation {self.operation}: expected at "
                                 f"most {PACKET_BYTES}, or a multiple of it: all packets of a "
                                 "workload have the same length")
+
+    @property
+    def again(self) -> bool:
+        """Returns True if messages may be sent again: after losses, or before their receives."""
+        return self.loss > 0 or self.late > 0
 
     @property
     def rounds(self) -> int:
