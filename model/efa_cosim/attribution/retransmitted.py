@@ -3,8 +3,9 @@
 comes between one and the next.
 
 Nothing else is in progress, so every stage of every transmission takes its service. The waits are
-timeouts and back-offs. A timeout follows from the round-trip times of the messages before, from the
-tick and from the scan of the peers; a back-off from the tick and from the scan of its lists.
+timeouts and back-offs, and a look at the peer in which an acknowledgement arrives. A timeout
+follows from the round-trip times of the messages before, from the tick and from the scan of the
+peers; a back-off from the tick and from the scan of its lists.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ TIMEOUT, RNR = "retransmission after a timeout", "retransmission after RNR"
 # the same, the walk over the packet, its record, the turn of the peer. From a retransmission to the
 # restart of the timer: its look, the state of the peer, the request.
 TIMER_STARTS, SENT_AGAIN, RESTARTS = 5, 14, 6
+# Cycles from a scan to the begin of the last acknowledgement that precedes the look, and to the end
+# of the look; from the join of an acknowledgement to its begin; more of one behind a look.
+COMES_FIRST, LOOK_ENDS, OFFERED, RELOADED = 2, 6, 3, 1
 # Lists of efa_tx_rnr, one for each back-off; cycles in which a list without context is looked at,
 # more for one with a context, from a new context to a look that finds it, from the end of its
 # back-off to its transmission: its post, the list and the turn of its peer.
@@ -40,6 +44,10 @@ _round_trip: Any = round_trip
 _timeout: Any = timeout
 
 
+# The replay has no probes, which are transmissions, too.
+PROBE_CYCLES, NO_PROBE = defs.TRANSPORT.path_probe * defs.TRANSPORT.tick_cycles, 1 << 60
+
+
 class _Timer:
     """The timer of a peer that has one packet in flight at most."""
 
@@ -48,6 +56,8 @@ class _Timer:
         self._times = np.zeros(len(REGISTERS), np.int64)
         self._expires, self._backoff = 0, 0
         self._sent = self._from = 0
+        # Cycle from which the device probes the paths that timeouts have made unusable.
+        self.probes = NO_PROBE
 
     def _ticks(self, cycle: int) -> int:
         return cycle + self._c.ticks >> self._c.tick_log
@@ -73,9 +83,18 @@ class _Timer:
         while self._ticks(found) < self._expires:
             found += self._c.scan_every
         self._from = found + 1
+        self.probes = min(self.probes, found + PROBE_CYCLES)
         self._backoff = min(self._backoff + 1, defs.TRANSPORT.rto_backoff_max)
         self._start(found + SENT_AGAIN + RESTARTS)
         return found + SENT_AGAIN
+
+    def held(self, came: int) -> int:
+        """Returns the cycles that an acknowledgement of the first transmission waits for the look
+        at the peer; came: cycle of its arrival."""
+        look, offered = self._from - 1, came + self._c.join + OFFERED
+        if not look + COMES_FIRST < offered <= look + LOOK_ENDS:
+            return 0
+        return look + LOOK_ENDS + RELOADED - offered
 
     def resolve(self, came: int) -> None:
         """Notes the acknowledgement of a packet that was sent once; came: cycle of its arrival."""
@@ -116,8 +135,8 @@ def replay(record: Record, table: Stages, services: Services) -> tuple[
     assert attempts is not None
     gaps = {(start, end): Gap(timelines[start], cycles)
             for (start, end), cycles in services.items()}
-    check, ackout = (next(gap for (_, end), gap in gaps.items() if end == name)
-                     for name in ("check", "ackout"))
+    check, ackout, done = (next(gap for (_, end), gap in gaps.items() if end == name)
+                           for name in ("check", "ackout", "done"))
     sent, known = _Sent(table, services), attempts.table
     numbers = costs(standard(), timelines.work, False, record.clocks)
     timer, backoff, wrong = _Timer(numbers), _Backoff(numbers), sent.wrong
@@ -137,7 +156,7 @@ def replay(record: Record, table: Stages, services: Services) -> tuple[
                 else:
                     due = timer.expire()
                 due += RECALL + behind
-            sent.at(message, attempt, "check", due, known)
+            sent.at(message, attempt, "check", due, known, timer.probes)
             sent.follow(message, attempt, known, bool(attempts.refused[attempt]), attempt > arrived)
             if attempt == arrived:
                 check.until(message, due, RNR if attempts.refused[mine[0]] else TIMEOUT)
@@ -146,7 +165,9 @@ def replay(record: Record, table: Stages, services: Services) -> tuple[
             out = int(known["rx_last"][last]) + sent.again
         ackout.until(message, out, TIMEOUT)
         if len(mine) == 1:
-            timer.resolve(int(known["ack"][last]))
+            came = int(known["ack"][last])
+            done.book(message, timer.held(came), "look at the peer in progress")
+            timer.resolve(came)
     return gaps, wrong
 
 
@@ -174,14 +195,18 @@ class _Sent:
         self._way = [ends for ends in services if ends[0] in SENT and ends[1] in SENT]
         self.wrong: list[tuple[int, int, Ends, str]] = []
 
-    def at(self, message: int, attempt: int, end: str, due: int,
-           known: dict[str, Ints]) -> None:  # fmt: skip
-        """Compares one milestone of a transmission."""
+    def at(
+        self, message: int, attempt: int, end: str, due: int, known: dict[str, Ints],
+        probes: int = NO_PROBE,
+    ) -> None:
+        """Compares one milestone of a transmission; probes: cycle of the first probe of a path."""
         cycle = int(known[end][attempt])
         if cycle != due:
             stage = next(ends for ends in self._services if ends[1] == end)
-            self.wrong.append((cycle, message, stage, f"transmission {attempt} ends in cycle "
-                               f"{cycle}, the replay in cycle {due}"))
+            text = f"transmission {attempt} ends in cycle {cycle}, the replay in cycle {due}"
+            if cycle >= probes:
+                text += f", without the probes of paths from cycle {probes} on"
+            self.wrong.append((cycle, message, stage, text))
 
     def follow(
         self, message: int, attempt: int, known: dict[str, Ints], refused: bool, again: bool
