@@ -35,7 +35,9 @@ module fv_send_tracker #(
   localparam MSG_W = `EFA_LIMITS__MSG_W;
   localparam CTX_W = MSG_W + 1;
   localparam N = 1 << CTX_W;
-  localparam [CTX_W:0] MOST = 1 << MSG_W;  // maximum number of outstanding sends
+  // Most outstanding sends, and most items without a context in the completion buffer.
+  localparam [CTX_W:0] MOST = (1 << MSG_W) + `EFA_TRANSPORT__GUARANTEED_SENDS;
+  localparam [CTX_W:0] REST = (2 << MSG_W) - MOST;
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam STORE_LOG2 = MSG_W + 1;
   localparam [STORE_LOG2:0] ROOM = 2 << MSG_W;
@@ -469,7 +471,7 @@ module fv_send_tracker #(
           : scan_state == SCAN_IDLE)));
       h_bits : assert ((given_bit & used) == 0 && (released_bit & ~used) == 0 && used == used_q);
       h_sums :
-      assert (out_q + rest_sum_q == open_sum_q + stored && rest == rest_sum_q + c1_done && rest <= MOST
+      assert (out_q + rest_sum_q == open_sum_q + stored && rest == rest_sum_q + c1_done && rest <= REST
           && rest_sum_q <= stored && out_q <= MOST && open_sum_q <= MOST && stored <= ROOM);
       h_counts : assert (used_count == open_sum_q);
       h_given : assert (!give_me || !open_q);
@@ -484,7 +486,7 @@ module fv_send_tracker #(
       p_scan : assert (!(s_scan_ready || s_cancel_ready) || !(old_q && meant_q));
       p_ack_waits : assert (ack_waits_q <= 2);
       p_space :
-      assert ((!c1_passes || level != ROOM) && rest == rest_sum_q + c1_done && rest <= MOST);
+      assert ((!c1_passes || level != ROOM) && rest == rest_sum_q + c1_done && rest <= REST);
       p_credits : assert (used == used_q && out_q + rest_sum_q == open_sum_q + stored);
       p_inside :
       assert (used == used_q && inside_q == open_sum_q + c1_done + stored + c2_valid + c3_valid);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // fv_sq_sched - proves efa_sq_sched for one queue of the solver's choice among others without
 // constraints: its WQEs are consumed in order, each once, none before its doorbell. The queue stays
-// scheduled while WQEs are pending. Message contexts are neither lost nor allocated twice. The wait
-// of the queue is bounded.
+// scheduled while WQEs are pending. Message contexts are neither lost nor allocated twice, and with
+// SHARES set, one is left for each queue without an open send. The wait of the queue is bounded.
 //
 // The bound: `to_wait`, computed from the state, is the upper bound of the remaining wait of a
 // queue with work, in cycles that count. The value falls in each such cycle and never rises, so its
@@ -12,7 +12,8 @@
 `include "efa_defs.vh"
 
 module fv_sq_sched #(
-    parameter QPN_W = 2
+    parameter QPN_W  = 2,
+    parameter SHARES = 0
 ) (
     input wire clk,
     input wire rst,
@@ -31,6 +32,9 @@ module fv_sq_sched #(
     input wire [`EFA_QPC__W-1:0] qpc_data,
     input wire [15:0] prod_data,
     input wire [15:0] consumed_data,
+    input wire [15:0] completed_data,
+    input wire [QPN_W-1:0] credit_freed_qpn,
+    input wire [QPN_W-1:0] credit_unused_qpn,
     input wire [511:0] rd_data,
     input wire [15:0] rd_parity,
     input wire m_void_ready,
@@ -40,7 +44,8 @@ module fv_sq_sched #(
 
   localparam MSG_W = `EFA_LIMITS__MSG_W;
   localparam LINE_W = 15;
-  localparam [MSG_W+1:0] CONTEXTS = 1 << MSG_W;
+  localparam [MSG_W+1:0] SHARED = 1 << MSG_W;
+  localparam [MSG_W+1:0] CONTEXTS = SHARED + `EFA_TRANSPORT__GUARANTEED_SENDS;
   localparam [15:0] DEPTH = `EFA_LIMITS__MAX_SQ_DEPTH;
   localparam TURN = 16;  // flits
   localparam FLITS = (`EFA_LIMITS__MAX_MTU + `EFA_PKT_HDR__BYTES + 63) / 64;
@@ -90,6 +95,7 @@ module fv_sq_sched #(
       .qpc_rd_data(qpc_data),
       .prod_rd_data(prod_data),
       .consumed_rd_data(consumed_data),
+      .completed_rd_data(completed_data),
       .m_consumed_valid(consumed_valid),
       .m_consumed_qpn(consumed_qpn),
       .m_consumed_count(consumed_count),
@@ -111,7 +117,7 @@ module fv_sq_sched #(
   );
 
   (* probe = "u_dut.u_set.inside_q" *) wire [(1<<QPN_W)-1:0] set;
-  (* probe = "u_dut.credits_q" *) wire [MSG_W:0] credits;
+  (* probe = "u_dut.shared_q" *) wire signed [MSG_W+1:0] shared;
   (* probe = "u_dut.p_valid_q" *) wire p_valid;
   (* probe = "u_dut.p_qpn_q" *) wire [QPN_W-1:0] p_qpn;
   (* probe = "u_dut.p_go" *) wire p_go;
@@ -173,6 +179,7 @@ module fv_sq_sched #(
   // it.
   reg idle_q;
   reg [MSG_W+1:0] used_q;
+  wire [MSG_W+1:0] credits = shared + `EFA_TRANSPORT__GUARANTEED_SENDS;
 
   wire [15:0] waiting = prod_q - consumed_q;
   wire cleared = s_clear_valid && s_clear_qpn == me;
@@ -278,6 +285,55 @@ module fv_sq_sched #(
       used_q <= used_q + uses - credit_freed - credit_unused;
     end
   end
+
+  // The contexts in use or reserved of each queue; queues without any.
+  generate
+    if (SHARES != 0) begin : g_shares
+      localparam QUEUES = 1 << QPN_W;
+      reg [(MSG_W+2)*QUEUES-1:0] has_q;
+      reg [QPN_W-1:0] asked_q;
+      reg [QPN_W:0] without;
+      reg [MSG_W+1:0] own;  // of the queue
+      integer n;
+      always @* begin
+        without = 0;
+        for (n = 0; n < QUEUES; n = n + 1) begin
+          own = has_q[(MSG_W+2)*n+:MSG_W+2];
+          if (a_valid && a_credit && a_qpn == n) own = own + a_left;
+          if (s1_end && s1_credit && s1_qpn == n) own = own + 1;
+          without = without + (own == 0);
+        end
+      end
+      always @(posedge clk) begin
+        asked_q <= qpc_addr;
+        if (rst) has_q <= 0;
+        else begin
+          for (n = 0; n < QUEUES; n = n + 1) begin
+            has_q[(MSG_W+2)*n+:MSG_W+2] <= has_q[(MSG_W+2)*n+:MSG_W+2] + (uses && s1_qpn == n)
+                - (credit_freed && credit_freed_qpn == n)
+                - (credit_unused && credit_unused_qpn == n);
+          end
+        end
+      end
+      always @* begin
+        // Only a context that is in use is freed.
+        a_owner :
+        assume (!(credit_freed || credit_unused)
+            || (has_q[(MSG_W+2)*credit_freed_qpn+:MSG_W+2] >= credit_freed
+            && has_q[(MSG_W+2)*credit_unused_qpn+:MSG_W+2] >= credit_unused
+            && (credit_freed_qpn != credit_unused_qpn
+            || has_q[(MSG_W+2)*credit_freed_qpn+:MSG_W+2] >= credit_freed + credit_unused)));
+        // A send is counted as completed after its context was freed.
+        a_completed :
+        assume (consumed_data - completed_data >= has_q[(MSG_W+2)*asked_q+:MSG_W+2]
+            && consumed_data - completed_data <= DEPTH);
+        if (began_q && !rst) begin
+          p_guaranteed : assert (credits >= without);
+          c_guaranteed : cover (without == 0);
+        end
+      end
+    end
+  endgenerate
 
   always @* begin
     if (!began_q) a_begin : assume (rst);

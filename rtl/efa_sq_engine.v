@@ -119,6 +119,7 @@ module efa_sq_engine #(
   wire [15:0] consumed_ops;
   wire [15:0] completed_db;
   wire [15:0] completed_ops;
+  wire [15:0] completed_sq;
   wire new_prod_valid;
   wire [QPN_W-1:0] new_prod_qpn;
   wire [15:0] new_prod;
@@ -244,8 +245,8 @@ module efa_sq_engine #(
       .prod_rd_data({prod_sq, prod_llq, prod_db}),
       .consumed_rd_addr({count_ops_addr, consumed_llq_addr, qpc_sq_addr}),
       .consumed_rd_data({consumed_ops, consumed_llq, consumed_sq}),
-      .completed_rd_addr({count_ops_addr, completed_rd_addr, qpc_db_addr}),
-      .completed_rd_data({completed_ops, completed_rd_data, completed_db})
+      .completed_rd_addr({qpc_sq_addr, count_ops_addr, completed_rd_addr, qpc_db_addr}),
+      .completed_rd_data({completed_sq, completed_ops, completed_rd_data, completed_db})
   );
 
   // WQEs come by stores into LLQ memory, or with SQ_HOST are fetched from host memory.
@@ -450,6 +451,7 @@ module efa_sq_engine #(
       .flush_ok_rd_data(sq_flush_ok),
       .prod_rd_data(posted_data),
       .consumed_rd_data(consumed_sq),
+      .completed_rd_data(completed_sq),
       .m_consumed_valid(new_consumed_valid),
       .m_consumed_qpn(new_consumed_qpn),
       .m_consumed_count(new_consumed),

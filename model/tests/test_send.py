@@ -403,7 +403,7 @@ def test_destroying_an_address_handle_flushes_what_is_in_flight_to_it():
     assert pair.status() == Comp.LOCAL_ERROR_INVALID_AH
 
 
-def test_sends_wait_while_all_message_contexts_are_in_use():
+def test_sends_wait_for_message_contexts():
     pair = Sender(limits={"msg_w": 2})
     for req_id in range(6):
         pair.tx.send(pair.wqe(inline=b"x", req_id=req_id))
@@ -419,6 +419,19 @@ def test_sends_wait_while_all_message_contexts_are_in_use():
     assert len(pair.packets) == 6
     pair.tx.modify(State.ERR)
     assert [entry[0] for entry in pair.cq.results()] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_queue_without_an_open_send_finds_a_context():
+    pair = Sender(limits={"msg_w": 2})
+    for req_id in range(6):
+        pair.tx.send(pair.wqe(inline=b"x", req_id=req_id))
+    before = len(pair.packets)
+    assert before == 4
+    for number in range(3):
+        other = pair.a.qp(pair.pd, pair.uar, pair.cq, kind=SRD).to(State.RTS)
+        other.send(pair.wqe(inline=b"first", req_id=number))
+        other.send(pair.wqe(inline=b"second", req_id=number))
+        assert len(pair.packets) == before + 1 + number
 
 
 def test_statistics_count_what_left_and_what_ended_well():

@@ -3,7 +3,7 @@
 //
 // In    s_prod_*, s_consumed_*, s_completed_*: the new count of a ring, each from one module;
 //       s_clear_* a ring that restarts at 0; prod_rd_addr, consumed_rd_addr, completed_rd_addr:
-//       lookups, three readers each
+//       lookups, three readers each, four of completed counts
 // Out   prod_rd_data, consumed_rd_data, completed_rd_data
 // Time  one new count of each kind and one clear per cycle, always accepted; a lookup takes 1 cycle
 //       and returns the new count in the cycle of an update or clear; m_init_done 2^QPN_W cycles
@@ -31,8 +31,8 @@ module efa_sq_index #(
     output wire [3*16-1:0] prod_rd_data,
     input wire [3*QPN_W-1:0] consumed_rd_addr,
     output wire [3*16-1:0] consumed_rd_data,
-    input wire [3*QPN_W-1:0] completed_rd_addr,
-    output wire [3*16-1:0] completed_rd_data
+    input wire [4*QPN_W-1:0] completed_rd_addr,
+    output wire [4*16-1:0] completed_rd_data
 );
 
   wire [2:0] init_done;
@@ -75,7 +75,7 @@ module efa_sq_index #(
   efa_ring_count #(
       .RING_W(QPN_W),
       .WIDTH (16),
-      .READS (3)
+      .READS (4)
   ) u_completed (
       .clk(clk),
       .rst(rst),

@@ -4,9 +4,9 @@
 // In    s_work_* queues with a new doorbell; s_again queues to schedule again; s_fence requests a
 //       fence; s_clear_* a queue that restarts, without a WQE in flight, its context live from the
 //       third cycle after on; contexts, LLQ lines;
-//       prod_rd_data, consumed_rd_data, halted_rd_data, flush_ok_rd_data: counts of the queue of
-//       qpc_rd_addr, whether it is halted and may be flushed, one cycle later; s_credit_*: message
-//       contexts freed
+//       prod_rd_data, consumed_rd_data, completed_rd_data, halted_rd_data, flush_ok_rd_data: counts
+//       of the queue of qpc_rd_addr, whether it is halted and may be flushed, one cycle later;
+//       s_credit_*: message contexts freed
 // Out   m_item WQEs and fences (EFA_WQE_IN); m_next_data: the item after m_item; m_consumed_* the new consumed count of a queue;
 //       m_incomplete_*: an incomplete WQE; m_sends_open: message contexts in use or reserved, for
 //       efa_perf_counters; m_void: lines of an incomplete WQE, to be marked as of its wrap
@@ -19,13 +19,16 @@
 // quantum. The overrun is carried as a deficit and deducted from later quanta. With F flits in the
 // longest message, the flits that two queues with permanent work send over any time differ by at
 // most TURN + 2 * (F - 1): 1 % of 100 * QUANTUM flits for F = 65. A queue without competitors has
-// no deficit and is not delayed. A queue that may send (SRD: that finds contexts) has a WQE
+// no deficit and is not delayed. A queue that may send (SRD: that gets a context) has a WQE
 // consumed after at most R = 1 + floor((F - 1) / TURN) quanta of each other queue, within 2^QPN_W *
 // R * (2 * TURN + 6) cycles in which the next stage accepts the offer; cycles with a fence, a clear
-// or s_again do not count. Proven: formal/sq.yaml.
+// or s_again do not count. Proven: formal/sq_sched.yaml.
 //
 // An SRD WQE is consumed only with a message context reserved for it. A queue without
-// acknowledgements therefore never blocks other queues behind this stage.
+// acknowledgements therefore never blocks other queues behind this stage. Nor does it use up the
+// contexts: 2^MSG_W are shared, and GUARANTEED are for queues without an open send, one for each.
+// The room of a queue is the number of free shared ones, less one for each 2^SHARE_W of its open
+// sends. It gets shared ones while it has room, and at most half of the room in a visit.
 //
 // SQ_HOST: lines are fetched from host memory; a WQE with a line that failed has no request id.
 `default_nettype none
@@ -58,6 +61,7 @@ module efa_sq_sched #(
     input wire flush_ok_rd_data,
     input wire [15:0] prod_rd_data,
     input wire [15:0] consumed_rd_data,
+    input wire [15:0] completed_rd_data,
     output wire m_consumed_valid,
     output wire [QPN_W-1:0] m_consumed_qpn,
     output wire [15:0] m_consumed_count,
@@ -85,8 +89,12 @@ module efa_sq_sched #(
   localparam BATCH = 64;  // most WQEs per visit
   localparam [15:0] LIMIT = BATCH;
   localparam MSG_W = `EFA_LIMITS__MSG_W;
-  localparam [MSG_W:0] CONTEXTS = 1 << MSG_W;
-  localparam [MSG_W:0] ONE = 1;
+  localparam FREE_W = MSG_W + 2;  // a signed number of contexts
+  localparam signed [FREE_W-1:0] SHARED = 1 << MSG_W;
+  localparam signed [FREE_W-1:0] GUARANTEED = `EFA_TRANSPORT__GUARANTEED_SENDS;
+  localparam SHARE_W = `EFA_TRANSPORT__SEND_SHARE_W;
+  localparam signed [FREE_W-1:0] ZERO = 0;
+  localparam signed [FREE_W-1:0] ONE = 1;
   localparam FLIT_W = 8;
   localparam signed [FLIT_W+1:0] QUANTUM_FLITS = TURN;
   // Dwords with the upper bits of a request id: the last two of the meta descriptor.
@@ -111,9 +119,10 @@ module efa_sq_sched #(
   reg [6:0] a_left_q;
   reg a_credit_q;  // a_left_q contexts are reserved
 
-  // Message contexts neither in use nor reserved.
-  reg [MSG_W:0] credits_q;
-  assign m_sends_open = CONTEXTS - credits_q;
+  // Shared message contexts neither in use nor reserved for a visit; below 0, as many guaranteed
+  // ones are.
+  reg signed [FREE_W-1:0] shared_q;
+  assign m_sends_open = SHARED[MSG_W:0] - shared_q[MSG_W:0];
 
   // s1: line read
   reg s1_valid_q;
@@ -189,11 +198,17 @@ module efa_sq_sched #(
   wire p_flush = halted_rd_data && flush_ok_rd_data;
   wire p_may = qpc_rd_data[`EFA_QPC__LIVE] && (p_run || p_flush) && p_waiting != 16'd0;
   wire p_counts = qpc_rd_data[`EFA_QPC__SRD] && !halted_rd_data;
-  wire p_stalls = p_counts && credits_q == {MSG_W + 1{1'b0}};
+  wire [15:0] p_open = p_consumed - completed_rd_data;
+  wire signed [16:0] p_room = {{17 - FREE_W{shared_q[FREE_W-1]}}, shared_q} - $signed(
+      {1'b0, p_open >> SHARE_W});
+  wire p_shares = p_room > 17'sd0;
+  wire p_guaranteed = p_consumed == completed_rd_data && shared_q != -GUARANTEED;
+  wire p_stalls = p_counts && !p_shares && !p_guaranteed;
   wire p_deducts = next_valid && p_deficit >= QUANTUM_FLITS[FLIT_W-1:0];
   wire p_take = p_may && !p_stalls && !p_deducts;
-  wire [15:0] p_credits = {{15 - MSG_W{1'b0}}, credits_q};
-  wire [6:0] p_limit = p_counts && p_credits < LIMIT ? p_credits[6:0] : LIMIT[6:0];
+  wire [15:0] p_half = p_room[16:1];
+  wire [6:0] p_limit = !p_counts || (p_shares && p_half >= LIMIT) ? LIMIT[6:0]
+      : p_shares && p_half != 16'd0 ? p_half[6:0] : 7'd1;
   wire p_over = p_waiting[15:7] != 9'd0 || p_waiting[6:0] > p_limit;
   wire [6:0] p_left = p_over ? p_limit : p_waiting[6:0];
   wire p_one = p_waiting == 16'd1 || p_limit == 7'd1;
@@ -246,10 +261,10 @@ module efa_sq_sched #(
 
   // Contexts that a visit reserves, and contexts that it returns when cut short.
   wire spend = p_go && p_take && p_counts;
-  wire [MSG_W:0] back = ((kill_a || drop_a) && a_credit_q ? {{MSG_W-6{1'b0}}, a_left_q}
-      : {MSG_W + 1{1'b0}}) + (kill_s1 && s1_end && s1_credit_q ? ONE : {MSG_W + 1{1'b0}});
-  wire [MSG_W:0] unspent = credits_q + (s_credit_freed ? ONE : {MSG_W + 1{1'b0}})
-      + (s_credit_unused ? ONE : {MSG_W + 1{1'b0}});
+  wire signed [FREE_W-1:0] spent = {{FREE_W - 7{1'b0}}, p_left};
+  wire signed [FREE_W-1:0] back = ((kill_a || drop_a) && a_credit_q ? {{FREE_W - 7{1'b0}}, a_left_q} : ZERO)
+      + (kill_s1 && s1_end && s1_credit_q ? ONE : ZERO);
+  wire signed [FREE_W-1:0] freed = shared_q + (s_credit_freed ? ONE : ZERO) + (s_credit_unused ? ONE : ZERO);
 
   // Address of the next line to read.
   wire [LINE_W-1:0] p_ring = ~({LINE_W{1'b1}} << qpc_rd_data[`EFA_QPC__SQ_LOG]);
@@ -392,9 +407,9 @@ module efa_sq_sched #(
       d_valid_q  <= 1'b0;
       clear_q    <= 1'b0;
       void_valid_q <= 1'b0;
-      credits_q  <= CONTEXTS;
+      shared_q   <= SHARED;
     end else begin
-      credits_q <= spend ? unspent - {{MSG_W - 6{1'b0}}, p_left} : unspent + back;
+      shared_q <= spend ? freed - spent : freed + back;
       if (!p_valid_q || p_go) p_valid_q <= next_valid && next_ready;
       if (p_go) a_valid_q <= p_take && (p_wide || !p_one);
       else if (kill_a || drop_a || (a_issue && a_last)) a_valid_q <= 1'b0;
@@ -463,7 +478,9 @@ module efa_sq_sched #(
   wire unused_bits = &{1'b0, s1_qpc_q, c_owed, s1_padded, p_base, a_base};
 
   `EFA_CHECK(!(clear_q && c_valid_q), "a WQE was consumed in the cycle of a clear")
-  `EFA_CHECK(credits_q <= CONTEXTS, "more free contexts than contexts")
+  `EFA_CHECK(shared_q <= SHARED, "more free contexts than contexts")
+  `EFA_CHECK(!spend || shared_q - spent >= -GUARANTEED,
+             "a visit reserves more contexts than are free")
 
 endmodule
 

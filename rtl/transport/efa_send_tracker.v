@@ -21,14 +21,14 @@
 // generation. Completions of a QP that is dead, in RESET or recreated with another number are
 // discarded.
 //
-// There are twice as many contexts as sends that may be outstanding. One context is therefore
-// always free, a context is reused late, and few generations are outstanding together. Ids continue
-// through resets: an acknowledgement of a send from before a reset meets no context of its
-// generation for at least 2^31 sends.
+// There are 2^(MSG_W + 1) contexts, and OPEN sends may be outstanding, about half as many. One
+// context is therefore always free, a context is reused late, and few generations are outstanding
+// together. Ids continue through resets: an acknowledgement of a send from before a reset meets no
+// context of its generation for at least 2 * 10^9 sends.
 //
-// The completion buffer holds completions while txc stalls: 2^MSG_W sends with a context, which
-// count as outstanding until they leave the buffer (freed), so acknowledgements and scans never
-// stall; and 2^MSG_W others (datagrams, refused or flushed WQEs), then s_done stalls.
+// The completion buffer holds completions while txc stalls: OPEN sends with a context, which count
+// as outstanding until they leave the buffer (freed), so acknowledgements and scans never stall; and
+// REST others (datagrams, refused or flushed WQEs), then s_done stalls.
 `default_nettype none
 `include "efa_defs.vh"
 `include "efa_check.vh"
@@ -79,6 +79,8 @@ module efa_send_tracker #(
 
   localparam MSG_W = `EFA_LIMITS__MSG_W;
   localparam STORE_LOG2 = MSG_W + 1;
+  localparam [MSG_W:0] OPEN = (1 << MSG_W) + `EFA_TRANSPORT__GUARANTEED_SENDS;
+  localparam [MSG_W:0] REST = (2 << MSG_W) - OPEN;
   // Contexts, in the rows of efa_msg_id_alloc.
   localparam CTX_W = MSG_W + 1;
   localparam N = 1 << CTX_W;
@@ -168,7 +170,7 @@ module efa_send_tracker #(
   wire [QPN_W-1:0] look_read;
 
   // Round robin into the pipeline: completions of sent messages, acknowledgements, the scan.
-  wire rest_space = !rest_q[MSG_W];
+  wire rest_space = rest_q != REST;
   wire [2:0] request = {lookup_hit, s_outcome_valid, s_done_valid && rest_space};
   wire [2:0] grant;
   wire [31:0] ack_id = s_outcome_data[`EFA_SEND_OUTCOME__MSG_ID];

@@ -261,7 +261,7 @@ def both_ways(
 
 
 def drained(
-    entry_bytes: int, cqs: int, queues: int = 16, held: int = 1024, rounds: int = 10
+    entry_bytes: int, cqs: int, queues: int = 16, held: int = 960, rounds: int = 10
 ) -> Measure:
     """Measures completions that are written after m_dma_wr was held for `held` acknowledgements."""
 

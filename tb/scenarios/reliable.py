@@ -315,6 +315,33 @@ def not_ready(backends: Sequence[Any], rng: Random, rounds: int = 3) -> None:
     assert set(hasty.ended.values()) == {STATUS.REMOTE_ERROR_RNR}
 
 
+def others_go_on(backends: Sequence[Any], silent: int) -> None:
+    """Some queue pairs post more sends to a silent node than there are message contexts; those of
+    others go on."""
+    sender, receiver = nodes_of(backends)
+    many = [Endpoint(sender, depth=256) for _ in range(6)]
+    for end in many:
+        to = {**end.towards(end), "ah": sender.ah_of(silent)}
+        end.qp.post_send_many(range(256), **to, inline=b"no answer")
+    assert 6 * 256 > (1 << defs.LIMITS.msg_w) + defs.TRANSPORT.guaranteed_sends
+    sender.context.enter_kernel()
+    backends[0].pause(20_000)
+    # New queue pairs, too: none has an open send while the others have all that they get.
+    pairs = [(Endpoint(sender), Endpoint(receiver)) for _ in range(4)]
+    for turn in range(3):
+        for one, other in pairs:
+            for number in range(8):
+                other.receive(64, wr_id=number, offset=64 * number)
+            one.qp.post_send_many(range(8), **one.towards(other), inline=pattern(20, turn))
+        for one, other in pairs:
+            assert set(one.cq.wait_for(8, **PATIENCE)["status"]) == {STATUS.OK}
+            assert set(other.cq.wait_for(8, **PATIENCE)["status"]) == {STATUS.OK}
+            assert other.buffer.read(0, 20) == pattern(20, turn)
+    assert not any(len(end.cq.poll_array()) for end in many)
+    for end in many:
+        end.qp.destroy()
+
+
 def peer_resets(backends: Sequence[Any], rng: Random, rounds: int = 4) -> None:
     """Resets a device while messages of both directions are open, by register or FLR.
 

@@ -115,6 +115,13 @@ def test_no_byte_is_written_after_the_end_of_a_region_or_queue_pair(sim, unless_
         rdma.endings(devices, Random(6), lambda cycles: network.run(until=network.now + cycles))
 
 
+def test_sends_to_a_silent_peer_hold_up_no_other_queue(sim, unless_long):
+    unless_long("fabric")
+    fabric = parse_fabric("nodes: [9, 4, 7]\npaths: {count: 8}\n")
+    with watched(sim, fabric, "recorded", simulated=[4, 7], model=False) as devices:
+        reliable.others_go_on(devices, silent=9)
+
+
 def test_the_fabric_gives_a_packet_its_cycles(sim, unless_long):
     unless_long("fabric")
     found = []

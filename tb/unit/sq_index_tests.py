@@ -9,14 +9,14 @@ from tb.lib.timing import timing
 from tb.lib.waits import drive, high, until, zero
 from tb.unit.queue_bench import RefCounts, lanes
 
-COUNTS = ("prod", "consumed", "completed")
-READERS = 3
+READERS = {"prod": 3, "consumed": 3, "completed": 4}
+COUNTS = tuple(READERS)
 WRAP = 65536
 LOOKUP = timing("efa_sq_index", "lookup")
 
 
 class Bench:
-    """Drives updates, clears and all nine readers, and checks each lookup."""
+    """Drives updates, clears and all ten readers, and checks each lookup."""
 
     def __init__(self, dut):
         self.dut, self.rng, self.qpn_w = dut, rng_for("sq_index"), len(dut.s_clear_qpn)
@@ -37,7 +37,7 @@ class Bench:
         """One cycle; `new` is {name: (qpn, count)}, the readers look up rings of the pool."""
         dut, rng, new = self.dut, self.rng, new or {}
         pool = pool or self.qpns
-        read = {name: [rng.choice(pool) for _ in range(READERS)] for name in COUNTS}
+        read = {name: [rng.choice(pool) for _ in range(count)] for name, count in READERS.items()}
         for name in COUNTS:
             qpn, count = new.get(name, (rng.choice(pool), rng.randrange(WRAP)))
             drive(dut, **{f"s_{name}_valid": int(name in new), f"s_{name}_qpn": qpn,

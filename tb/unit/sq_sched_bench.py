@@ -7,14 +7,24 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, Lock, RisingEdge
 
-from efa_cosim.layouts.defs import EVENTS, INTERNAL, LIMITS, AdminQpState, IoTxWqe128, PktHdr
+from efa_cosim.layouts.defs import (
+    EVENTS,
+    INTERNAL,
+    LIMITS,
+    TRANSPORT,
+    AdminQpState,
+    IoTxWqe128,
+    PktHdr,
+)
 from tb.lib.stream import StreamMonitor, clock_and_reset, cycle, pauses, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import hold, pulse, until, zero
 from tb.unit.queue_bench import Pulses, RefCounts, Table
 
 RTS, SQD = AdminQpState.RTS, AdminQpState.SQD
-CONTEXTS = 1 << LIMITS.msg_w
+SHARED = 1 << LIMITS.msg_w
+SHARE_W = TRANSPORT.send_share_w
+CONTEXTS = SHARED + TRANSPORT.guaranteed_sends
 ALL = 0xFFFF
 INPUTS = (
     "s_work_valid",
@@ -26,11 +36,23 @@ INPUTS = (
     "halted_rd_data",
     "flush_ok_rd_data",
     "consumed_rd_data",
+    "completed_rd_data",
     "m_void_ready",
     "line_rd_data",
 )
 # Delay from the doorbell pulse until a lookup returns the producer index.
 LAG = timing("efa_doorbell", "count").latency - 1 - timing("efa_doorbell", "store").latency
+
+
+def share_of_one():
+    """Returns the most open sends of one queue while no other has any, with messages of one flit
+    and 64 queues."""
+    visit, shared = timing("efa_sq_sched", "cut").depth, SHARED
+    own = 0
+    while (room := shared - (own >> SHARE_W)) > 0:
+        taken = max(1, min(visit, room // 2))
+        shared, own = shared - taken, own + taken
+    return own
 
 
 class ConsumedCounts:
@@ -80,7 +102,7 @@ class Queue:
         return self.images[key]
 
     def begin(self):
-        self.produced = self.consumed = 0
+        self.produced = self.consumed = self.completed = self.open = 0
         self.posted, self.entries = [(-100, 0)], {}
         self.failed = self.flushing = self.ended = False
         self.phase = None
@@ -149,7 +171,10 @@ class Bench:
         Table(dut, "qpc_rd_addr", "flush_ok_rd_data", lambda n: self.flush_ok >> n & 1)
         Table(dut, "qpc_rd_addr", "prod_rd_data",
               lambda n: self.get(n, lambda q: q.count(cycle())))  # fmt: skip
+        Table(dut, "qpc_rd_addr", "completed_rd_data",
+              lambda n: self.get(n, lambda q: q.completed & 0xFFFF))  # fmt: skip
         self.counts = ConsumedCounts(dut).ref
+        self.numbers = 1 << len(dut.qpc_rd_addr)
         await clock_and_reset(dut)
         self.items = StreamMonitor(dut, "m_item", self.stall, ["data"], self.item)
         self.ev = Pulses(dut, "ev_wqe", "data")
@@ -225,6 +250,9 @@ class Bench:
     # Actions of the host
 
     async def make(self, queue):
+        before = self.queues.get(queue.qpn)
+        if before and before.open:
+            await self.free(before.open, before)
         for line in range(queue.lines):
             self.lines[queue.line + line] = self.rng.getrandbits(512), ALL
         queue.begin()
@@ -269,8 +297,9 @@ class Bench:
             self.write(queue, missing, flits)
         return await self.ring(queue)
 
-    async def free(self, count):
-        """Frees contexts through either input."""
+    async def free(self, count, queue=None):
+        """Frees contexts through either input, of this queue or of any. The completion of each
+        follows."""
         while count:
             both = int(count > 1 and self.rng.random() < 0.3)
             kind = self.rng.getrandbits(1)
@@ -278,8 +307,16 @@ class Bench:
             self.dut.s_credit_unused.value = 1 - kind | both
             await RisingEdge(self.dut.clk)
             self.dut.s_credit_freed.value = self.dut.s_credit_unused.value = 0
+            for _ in range(1 + both):
+                self.complete(queue)
             count -= 1 + both
             self.outstanding -= 1 + both
+
+    def complete(self, queue=None):
+        """Counts a completion of an open send, of this queue or of any."""
+        queue = queue or self.rng.choice([q for q in self.queues.values() if q.open])
+        queue.completed += 1
+        queue.open -= 1
 
     # Checks of the outputs
 
@@ -312,7 +349,11 @@ class Bench:
             assert not missing or (queue.incomplete is not None and queue.incomplete < cycle())
         if queue.srd and not queue.flushing:
             self.outstanding += 1
-            assert self.outstanding <= CONTEXTS
+            queue.open += 1
+            busy = sum(q.open > 0 for q in self.queues.values())
+            assert CONTEXTS - self.outstanding >= self.numbers - busy, "a guaranteed context"
+        else:
+            queue.completed += 1
         queue.consumed = count + 1 & 0xFFFF
         self.order.append(queue.qpn)
         anomaly = False
@@ -335,13 +376,24 @@ class Bench:
         for queue in self.queues.values():
             assert self.counts[queue.qpn] == queue.consumed
 
-    async def all_contexts(self, queues):
-        """Checks that exactly as many WQEs are consumed as contexts are free."""
+    async def all_contexts(self, queues, flits=None):
+        """Fills the queues with WQEs, and checks that each gets its share of the contexts."""
         for queue in queues:
             await self.make(queue)
-            await self.post(queue, queue.depth)
-        left = CONTEXTS - self.outstanding
-        seen = len(self.order)
-        await until(self.dut, lambda: len(self.order) == seen + left, "every context", 4000)
-        await ClockCycles(self.dut.clk, 40)
-        assert len(self.order) == seen + left and self.outstanding == CONTEXTS
+            await self.post(queue, queue.depth, flits=flits)
+        await self.settled()
+
+    async def settled(self, visits=30):
+        """Waits until no WQE is consumed, and checks that each queue has what it may have.
+
+        A queue may first pay a deficit, which takes a visit of all queues for each quantum.
+        """
+        dut, seen = self.dut, None
+        while seen != len(self.order):
+            seen = len(self.order)
+            await ClockCycles(dut.clk, visits * self.numbers)
+        assert dut.m_sends_open.value == self.outstanding
+        shared = SHARED - self.outstanding
+        for queue in self.queues.values():
+            if queue.srd and not queue.flushing and queue.consumed != queue.produced:
+                assert queue.open and queue.open >> SHARE_W >= shared, queue.qpn

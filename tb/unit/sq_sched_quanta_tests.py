@@ -12,7 +12,16 @@ from tb.lib.stream import clock_and_reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import hold, pulse, until, zero
 from tb.unit.queue_bench import Pulses, Table
-from tb.unit.sq_sched_bench import ALL, CONTEXTS, INPUTS, RTS, Bench, ConsumedCounts, Queue, message
+from tb.unit.sq_sched_bench import (
+    ALL,
+    INPUTS,
+    RTS,
+    Bench,
+    ConsumedCounts,
+    Queue,
+    message,
+    share_of_one,
+)
 
 
 class Backlog:
@@ -108,15 +117,16 @@ async def queues_share_the_wire_in_flits(dut, count, quanta):
     flits = {qpn: MIX[qpn % len(MIX)] for qpn in range(count)}
     backlog = Backlog(dut, {**flits, stalled: 1}, stalled)
     await backlog.start()
-    # The stalled queue gets all contexts, none of which is freed.
+    # The stalled queue gets its share of the contexts, none of which is freed.
+    own = share_of_one()
     await pulse(dut, "s_work_valid", s_work_qpn=stalled)
-    await until(dut, lambda: backlog.consumed[stalled] == CONTEXTS, "its contexts", 3000)
+    await until(dut, lambda: backlog.consumed[stalled] == own, "its contexts", 3000)
     for qpn in flits:
         await pulse(dut, "s_work_valid", s_work_qpn=qpn)
     window = quanta * count * quantum
-    trace = await backlog.sent(CONTEXTS + window + 2 * quantum * count)
-    assert backlog.consumed[stalled] == CONTEXTS
-    start = CONTEXTS + backlog.rng.randrange(count * quantum // 8)
+    trace = await backlog.sent(own + window + 2 * quantum * count)
+    assert backlog.consumed[stalled] == own
+    start = own + backlog.rng.randrange(count * quantum // 8)
     order = np.array(trace[start:])
     size = np.array([flits.get(qpn, 0) for qpn in range(count + 1)])[order]
     size = size[: np.searchsorted(np.cumsum(size), window) + 1]

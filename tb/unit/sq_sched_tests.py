@@ -9,7 +9,16 @@ from tb.lib.stream import PERIOD_NS, StreamMonitor, clock_and_reset, reset
 from tb.lib.timing import timing
 from tb.lib.waits import pulse, until, zero
 from tb.unit.queue_bench import Pulses
-from tb.unit.sq_sched_bench import CONTEXTS, INPUTS, RTS, SQD, Bench, ConsumedCounts, Queue
+from tb.unit.sq_sched_bench import (
+    INPUTS,
+    RTS,
+    SHARED,
+    SQD,
+    Bench,
+    ConsumedCounts,
+    Queue,
+    share_of_one,
+)
 
 
 @cocotb.test()
@@ -152,27 +161,26 @@ async def a_queue_that_broke_is_not_taken_from(dut):
 
 @cocotb.test()
 async def contexts_limit_srd_only(dut):
-    """queue.sq_sched.contexts: SRD stops when all contexts are in use and consumes one WQE per
-    freed context; UD and flushes need none."""
+    """queue.sq_sched.contexts: SRD stops when its share of the contexts is in use and goes on with
+    freed ones; UD and flushes need none."""
     bench = Bench(dut)
     await bench.start()
-    srd = [Queue(1, 0, 10), Queue(2, 1024, 6), Queue(3, 2048, 7, wide=1)]
-    await bench.all_contexts(srd)
+    most = timing("efa_sq_sched", "cut").depth
+    srd = Queue(1, 0, 10)
+    await bench.all_contexts([srd], flits=1)
+    assert srd.open == share_of_one()
+    await bench.all_contexts([Queue(2, 1024, 6), Queue(3, 2048, 7, wide=1)])
     other = Queue(4, 4096, 5, srd=0)
     await bench.make(other)
     await bench.post(other, 32)
     await until(dut, lambda: other.consumed == 32, "UD", 200)
     for count in (1, 2, 17):
-        seen = len(bench.order)
         await bench.free(count)
-        await ClockCycles(dut.clk, 60)
-        assert len(bench.order) == seen + count
-    waiting = next(queue for queue in srd if queue.consumed != queue.produced)
-    bench.fail(waiting)
-    await until(dut, lambda: waiting.consumed == waiting.produced, "flush", 1000)
-    # A few more contexts than one visit uses at most.
-    most = timing("efa_sq_sched", "cut").depth
-    await bench.free(most + 9)
+        await bench.settled()
+    bench.fail(srd)
+    await until(dut, lambda: srd.consumed == srd.produced, "flush", 1000)
+    # A visit takes as many as it may at most, with more free contexts than that.
+    await bench.free(4 * most)
     lone = Queue(9, 6144, 7)
     await bench.make(lone)
     beats = Pulses(dut, "m_item", "data")
@@ -184,24 +192,25 @@ async def contexts_limit_srd_only(dut):
 
 
 @cocotb.test()
-async def each_count_of_free_contexts_suffices(dut):
-    """queue.sq_sched.few: With any small count of free contexts, SRD consumes what is posted and no
-    more."""
+async def each_queue_has_a_context(dut):
+    """queue.sq_sched.few: While other queues fill the contexts, each queue sends: from the last
+    shared contexts, and with none of them one WQE after the other."""
     bench = Bench(dut)
     await bench.start()
-    many, lone = Queue(1, 0, 10), Queue(9, 2048, 6)
-    for queue in (many, lone):
-        await bench.make(queue)
-    while bench.outstanding < CONTEXTS:
-        await bench.post(many, min(bench.space(many), CONTEXTS - bench.outstanding))
-        await bench.finished()
-    for contexts in range(1, 9):
-        await bench.free(1)
-        for posted in range(1, contexts + 1):
-            await bench.post(lone, posted)
-            await until(dut, lambda: lone.consumed == lone.produced, "the WQEs", 100)
-            await bench.free(posted)
-    await bench.finished()
+    await bench.all_contexts([Queue(n, 512 * n, 8, wide=n & 1) for n in range(4)])
+    rests = []
+    for qpn in range(10, 34):
+        lone = Queue(qpn, 5120 + 64 * qpn, 5, wide=qpn & 1)
+        await bench.make(lone)
+        for count in (9, 8):
+            while lone.consumed != lone.produced:
+                await bench.settled(4)
+                rests.append(SHARED - bench.outstanding)
+                await bench.free(lone.open, lone)
+            # The last sends stay open, so the next queue finds fewer contexts.
+            await bench.post(lone, count, flits=1)
+        await bench.settled(4)
+    assert rests[0] > 8 and rests[-1] < -8, rests
 
 
 @cocotb.test()

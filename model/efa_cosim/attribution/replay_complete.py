@@ -88,6 +88,7 @@ class Completing:
     """Replay of the completions of one run.
 
     freed      cycles in which message contexts are freed
+    completed  (cycle, queue) of each send counted as completed
     looked_at  cycles in which sends were consumed
     """
 
@@ -114,6 +115,7 @@ class Completing:
         self._writes = Busy(record.payload.tolist())
         # Cycle in which each packet retires.
         self.retired: dict[int, int] = {}
+        self.completed: list[tuple[int, int]] = []
         self.entries: dict[int, dict[int, int]] = {SEND: {}, RECEIVE: {}}
         self.did: dict[int, int] = {}
         # Stalled cycles of a finished send, a finished receive, a CQE.
@@ -150,7 +152,7 @@ class Completing:
     def _run(self, total: int) -> None:
         """Executes cycle by cycle until `total` CQEs are written."""
         ready, sends, done = self._ready, self._sends, 0
-        last = None
+        last, work = None, self.timelines.work
         # Stages of the completion engine.
         first: tuple[int, int] | None = None
         second: tuple[int, int] | None = None
@@ -199,6 +201,7 @@ class Completing:
                 elif consumed == SEND:
                     assert last is not None
                     first = (SEND, last)
+                    self.completed.append((cycle, last // work.batch % work.queues))
             cycle += 1
 
     def attribute(self, gaps: Mapping[Ends, Gap]) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from efa_cosim.layouts.defs import TRANSPORT
+
 TAKES, PLACE, CONTEXTS, DEFICITS, HALVES, SWITCHES = range(6)
 
 
@@ -53,8 +55,10 @@ def schedule(
     quantum: int,
     most: int,
     contexts: int | None,
+    guaranteed: int,
     blocked: Callable[[int], bool],
     freed: Iterable[int],
+    completed: Iterable[tuple[int, int]],
 ) -> Scheduled:
     """Returns the WQEs in the order of consumption, and the activity of each cycle.
 
@@ -62,17 +66,20 @@ def schedule(
     lines    64-byte lines of a WQE, one a cycle
     quantum  in flits; most: maximum number of WQEs of a visit
     contexts number of message contexts, None if messages need none
+    guaranteed contexts of these for queues without an open send
     blocked  of a cycle: True if the next stage has no space
     freed    cycles in which a context is freed, in order
+    completed (cycle, queue) of each send that is counted as completed, in order
     """
-    doorbells, returns = deque(bells), deque(freed)
+    doorbells, returns, ended = deque(bells), deque(freed), deque(completed)
     total = len(bells) * batch
     queues = 1 + max(queue for _, queue in bells)
     counted = contexts is not None
     pool = most if contexts is None else contexts
     credits = pool
-    posted, consumed, deficit = ([0] * queues for _ in range(3))
+    posted, consumed, counted_as, deficit = ([0] * queues for _ in range(4))
     inside: set[int] = set()
+    lacking: set[int] = set()  # Queues whose last visit found no context.
     last = 1 << 30
     # Pipeline stages of efa_sq_sched: the queue looked up; the rest of a visit; the line being read
     # and whether it ends a WQE; the WQE counted one and two cycles ago.
@@ -117,10 +124,15 @@ def schedule(
         visited = looked if fresh and not visit and not late and go else None
         waiting = 0 if visited is None else posted[visited] - consumed[visited]
         deficit_there = 0 if visited is None else deficit[visited]
-        stalls = waiting > 0 and counted and credits == 0
+        limit, stalls = most, False
+        if counted and visited is not None:
+            open_sends = consumed[visited] - counted_as[visited]
+            room = credits - guaranteed - (open_sends >> TRANSPORT.send_share_w)
+            limit = min(most, max(1, room // 2))
+            stalls = waiting > 0 and room <= 0 and (open_sends > 0 or credits == 0)
+            (lacking.add if stalls else lacking.discard)(visited)
         owes = waiting > 0 and not stalls and shows and deficit_there >= quantum
         consumes = waiting > 0 and not stalls and not owes
-        limit = min(most, credits) if counted else most
         several = min(waiting, limit)
         issued = visit if go else None
         ends_entry = issued is not None and (issued.second or lines == 1)
@@ -128,7 +140,7 @@ def schedule(
         commit = read and whole and moves and not kill_read
         did[cycle] = (TAKES if commit else PLACE if not moves
                       else DEFICITS if deducts else HALVES if read and not kill_read
-                      else CONTEXTS if counted and credits == 0 else SWITCHES)
+                      else CONTEXTS if lacking else SWITCHES)
         if commit:
             assert read_queue is not None
             entries.append((cycle, read_queue))
@@ -141,6 +153,8 @@ def schedule(
         elif visited is not None and (stalls or owes or (
                 consumes and waiting > limit and several == 1 and lines == 1)):
             back = visited
+        while ended and ended[0][0] <= cycle:
+            counted_as[ended.popleft()[1]] += 1
         were = credits
         while returns and returns[0] <= cycle:
             # A context freed in a skipped idle interval counts from its own cycle on.

@@ -26,6 +26,7 @@ from efa_cosim.attribution.replay_transport import Transport
 from efa_cosim.attribution.rows import Rows
 from efa_cosim.cycle.record import Reads, Record
 from efa_cosim.cycle.stages import LINE, Stages, cut
+from efa_cosim.layouts.defs import TRANSPORT
 
 WAITS = {PLACE: "no free slot at the checks", CONTEXTS: "no free message context",
          HALVES: "first lines of earlier WQEs", DEFICITS: "visits skipped because of a deficit",
@@ -173,9 +174,12 @@ class Sending:
             gap.until(row, shared[row], "completions of earlier reads")
         return begins
 
-    def scheduler(self, freed: Sequence[int], begins: Sequence[int]) -> None:
-        """Replays db to wqe; freed: cycles in which a message context is freed; begins: first beats
-        of the completions of all host reads."""
+    def scheduler(
+        self, freed: Sequence[int], completed: Sequence[tuple[int, int]], begins: Sequence[int]
+    ) -> None:
+        """Replays db to wqe; freed: cycles in which a message context is freed; completed: (cycle,
+        queue) of each send counted as completed; begins: first beats of the completions of all
+        host reads."""
         timelines, work = self.timelines, self.work
         gap = Gap(timelines["db"][:: self.rows.packets], self.services["db", "wqe"])
         packets = self.rows.packets
@@ -196,7 +200,8 @@ class Sending:
         depth = self.table.depth
         entries, did, self.open_sends = schedule(
             bells, batch, self.made.quantum, work.entry_bytes // LINE, depth("efa_sq_sched.visit"),
-            depth("efa_sq_sched.cut"), contexts, blocked.__contains__, freed)
+            depth("efa_sq_sched.cut"), contexts, TRANSPORT.guaranteed_sends,
+            blocked.__contains__, freed, completed)
         queue_of = np.arange(work.total) // work.batch % work.queues
         of_queue = [np.flatnonzero(queue_of == queue).tolist() for queue in range(work.queues)]
         ledger = Ledger(did, (TAKES, PLACE, CONTEXTS, DEFICITS, HALVES, SWITCHES))

@@ -233,7 +233,7 @@ def _replay(record: Record, table: Stages, services: Services, rows: Rows) -> _R
     for begin in ("cqe", "rx_data_done"):
         if (begin, "ackout") in gaps:
             receiving.acknowledge(gaps[begin, "ackout"])
-    sending.scheduler(completing.freed, begins)
+    sending.scheduler(completing.freed, completing.completed, begins)
     gaps |= sending.gaps
     if work.reads:
         gaps |= of_responses(gaps, receiving.accepts, rows, services)

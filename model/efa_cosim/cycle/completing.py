@@ -32,6 +32,7 @@ from efa_cosim.cycle.state import (
 from efa_cosim.cycle.timelines import Ints
 
 CREDITS, SEND_N = R["credits"], R["send_n"]
+COUNTED_QUEUE, COUNTED_AT = R["counted_queue"], R["counted_at"]
 JOB_N, RETIRE_N, SC_JOB, SC_PIECE = R["job_n"], R["retire_n"], R["sc_job"], R["sc_piece"]
 SCAN_1, SCAN_2, SCAN_3 = R["walk_1"], R["walk_2"], R["walk_3"]
 SCAN_END, LEFT_BEATS, ISSUED = R["scan_end"], R["left_beats"], R["issued"]
@@ -276,7 +277,7 @@ def completions(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, incoming: Ints, note_due: Ints, jobs: Ints,
     out_at: Ints, gone_at: Ints, places: Ints, store: Ints, store_due: Ints, number_of: Ints,
     outcome_at: Ints, outcome_k: Ints, pending: Ints, pending_at: Ints, placed: Ints,
-    placed_at: Ints, wake: Ints
+    placed_at: Ints, counted: Ints, wake: Ints
 ) -> int:
     """Passes finished sends and receives to the completion engine, round robin. Packets of an RDMA
     write without immediate and of a read only have an outcome."""
@@ -317,6 +318,9 @@ def completions(
                 _pend(now, c, r, row, pending, pending_at)
         elif choice == 0:
             r[CQ1] = 2 * r[C3]
+            r[COUNTED_QUEUE] = r[C3] // c.batch % c.queues
+            r[COUNTED_AT] = now
+            counted[r[COUNTED_QUEUE]] += 1
             handed = True
         r[CQ_HELD] = -1
     else:

@@ -81,6 +81,8 @@ class Costs:
     lines: int
     report_every: int
     contexts: int
+    guaranteed: int
+    share: int
     # Checks and allocation
     skid: int
     skid_depth: int
@@ -280,6 +282,8 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         lines=work.entry_bytes // LINE,
         report_every=work.cq_batch,
         contexts=table.depth("efa_send_tracker.ack"),
+        guaranteed=TRANSPORT.guaranteed_sends,
+        share=TRANSPORT.send_share_w,
         skid=at("efa_skid.beat"),
         skid_depth=table.depth("efa_skid.beat"),
         check=at("efa_wqe_check.entry"),

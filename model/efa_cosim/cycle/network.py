@@ -106,6 +106,7 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         inside,
         posted,
         consumed,
+        counted,
         deficit,
         items,
         sent,
@@ -195,7 +196,7 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
             wake[AT_COMPLETIONS] = completions(
                 now, c, r, at, sent, incoming, note_due, jobs, out_at, gone_at, places, store,
                 store_due, number_of, outcome_at, outcome_k, pending, pending_at, placed,
-                placed_at, wake
+                placed_at, counted, wake
             )
         if wake[AT_FETCH] <= now:
             wake[AT_FETCH] = fetch(
@@ -259,7 +260,7 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
                 placed_at, incoming, note_due, wake)
         if wake[AT_SCHEDULER] <= now:
             wake[AT_SCHEDULER] = scheduler(now, c, r, at, news_at, news_queue, news_count, inside,
-                                           posted, consumed, deficit, items, skid_in, wake)
+                                           posted, consumed, counted, deficit, items, skid_in, wake)
         if wake[AT_HOST] <= now:
             wake[AT_HOST] = host(now, c, r, at, beats, post_at, news_at, news_queue, news_count,
                                  wake)

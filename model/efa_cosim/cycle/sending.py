@@ -32,6 +32,7 @@ S_FIRST, S_END, S_QUANTUM, C_QUEUE = R["s_first"], R["s_end"], R["s_quantum"], R
 C_FIRST, C_FLITS, C_QUANTUM, C_LEFT = R["c_first"], R["c_flits"], R["c_quantum"], R["c_left"]
 D_QUEUE, ITEM_N, POPPED, ROUTED_N = R["d_queue"], R["item_n"], R["popped"], R["routed_n"]
 FREED_AT, NEWS_N = R["freed_at"], R["news_n"]
+COUNTED_QUEUE, COUNTED_AT = R["counted_queue"], R["counted_at"]
 
 
 @engine
@@ -129,6 +130,7 @@ def scheduler(
     inside: Ints,
     posted: Ints,
     consumed: Ints,
+    counted: Ints,
     deficit: Ints,
     items: Ints,
     skid_in: Ints,
@@ -157,17 +159,22 @@ def scheduler(
     go = move and not (kill_s or kill_a)
     late = p >= 0 and (a == p or s == p or k == p or r[D_QUEUE] == p)
     p_go = p >= 0 and a < 0 and not late and go
-    p_take, p_deducts, put = False, False, -1
+    p_take, p_stalls, p_deducts, put = False, False, False, -1
     count, quantum = 0, 0
     if kill_s or kill_a:
         put = k
     if p_go:
         waiting = posted[p] - consumed[p]
-        # A context freed in this cycle does not count yet.
-        credits = r[CREDITS] - (1 if r[FREED_AT] == now else 0)
-        most = min(credits, c.visit)
+        most = c.visit
+        if c.srd:
+            # A context freed or a send counted in this cycle does not count yet.
+            credits = r[CREDITS] - (1 if r[FREED_AT] == now else 0)
+            late_one = r[COUNTED_AT] == now and r[COUNTED_QUEUE] == p
+            open_sends = consumed[p] - counted[p] + (1 if late_one else 0)
+            room = credits - c.guaranteed - (open_sends >> c.share)
+            most = min(c.visit, max(1, room // 2))
+            p_stalls = waiting > 0 and room <= 0 and (open_sends > 0 or credits == 0)
         count = min(waiting, most)
-        p_stalls = waiting > 0 and credits == 0
         p_deducts = waiting > 0 and offered >= 0 and deficit[p] >= c.quantum and not p_stalls
         p_take = waiting > 0 and not p_stalls and not p_deducts
         quantum = c.quantum - (deficit[p] if offered >= 0 else 0)

@@ -63,6 +63,7 @@ REGISTERS = (
     "last",
     "inside",
     "credits",
+    "counted_queue",
     "p_queue",
     "p_over",
     "a_queue",
@@ -187,6 +188,7 @@ REGISTERS = (
     "looked_at",
     "half",
     "freed_at",
+    "counted_at",
     "retired_at",
     "unseen_head",
     "unseen_tail",
@@ -307,7 +309,7 @@ REGISTERS = (
 EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queue", "c_queue",
          "d_queue", "popped", "range_out", "fetch_ring", "moved", "j1", "j2", "j3", "sc_job",
          "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1", "srd2", "srd3", "tx", "out",
-         "freed_at", "looked_at", "retired_at", "posted_packet", "record",
+         "freed_at", "counted_at", "looked_at", "retired_at", "posted_packet", "record",
          "sets_at", "limits_at", "pace_until", "note_row", "request_row", "response_row",
          "post_held")
 RING = 32
@@ -339,10 +341,11 @@ class State(NamedTuple):
     entry_free: Ints
     read_beats: Ints
     write_beats: Ints
-    # Scheduler: queues with work, posted and consumed WQEs, deficit in flits
+    # Scheduler: queues with work, posted, consumed and completed WQEs, deficit in flits
     inside: Ints
     posted: Ints
     consumed: Ints
+    counted: Ints
     deficit: Ints
     items: Ints
     sent: Ints
@@ -475,6 +478,7 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         inside=zeros(q),
         posted=zeros(q),
         consumed=zeros(q),
+        counted=zeros(q),
         items=zeros(n),
         sent=zeros(p),
         skid_in=zeros(n),

@@ -65,7 +65,7 @@ class Sends:
     def __init__(self, device: Device, datapath: Datapath) -> None:
         self.device, self.datapath = device, datapath
         self.completions = datapath.completions
-        self._window = 1 << device.limits.msg_w
+        self._shared = 1 << device.limits.msg_w
         self._inline = {
             defs.IoTxWqe.SIZE: device.limits.inline_64,
             defs.IoTxWqe128.SIZE: device.limits.inline_128,
@@ -99,7 +99,7 @@ class Sends:
                 self._flush_next(qp)
             elif qp.state != _State.RTS or self.datapath.next_is_broken(qp):
                 return
-            elif qp.type == _SRD and len(self.messages) >= self._window:
+            elif qp.type == _SRD and not self._may_open(qp):
                 self._blocked[qp.index] = qp
                 return
             else:
@@ -249,6 +249,14 @@ class Sends:
         if qp.type != _SRD:
             self._complete(qp, req_id, _Status.OK, length)
 
+    def _may_open(self, qp: Qp) -> bool:
+        """True if there is a message context for the next send of a QP: a shared one, while enough
+        of these are free for its share, or its guaranteed one."""
+        free = self._shared - len(self.messages)
+        if not qp.outstanding:
+            return free > -defs.TRANSPORT.guaranteed_sends
+        return free > len(qp.outstanding) >> defs.TRANSPORT.send_share_w
+
     def _open(self, message: Message) -> int:
         """Adds a reliable message to those without completion; returns its id."""
         message_id = self._next_message
@@ -307,9 +315,9 @@ class Sends:
 
     def _resume(self) -> None:
         """Resumes the QPs blocked on message contexts, in the order in which they blocked."""
-        while self._blocked and len(self.messages) < self._window:
-            qp = self._blocked.pop(next(iter(self._blocked)))
-            self.work(qp)
+        while ready := [qp for qp in self._blocked.values() if self._may_open(qp)]:
+            del self._blocked[ready[0].index]
+            self.work(ready[0])
 
     def _complete(
         self,

@@ -3392,6 +3392,8 @@ TRANSPORT = Constants(
         "extent_period": 1024,
         "round_packets": 16,
         "time_period": 0x10000,
+        "guaranteed_sends": 64,
+        "send_share_w": 2,
         "write_packets": 64,
         "read_request_log": 16,
         "reads_w": 10,
