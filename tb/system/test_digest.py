@@ -1,39 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that one seed gives one trace: a digest of all boundary activity, cycle by cycle."""
+"""Tests that one seed gives one trace: a digest of all boundary activity, cycle by cycle.
+
+Without --long, Icarus runs the short tests of tb/system/trace_tests.py.
+"""
 
 import pytest
 
-from tb.runner import RunFailed
+from tb.runner import RunFailed, planned_tests
 from tb.simulators import simulator_missing
 from tb.system_run import run_system
+
+TESTS = "tb.system.trace_tests"
+SHORT = "TraceOfARoughHost|TraceOfTwoProcesses"
 
 
 @pytest.fixture
 def digest_of(tmp_path):
-    """Returns the digests of a run with a seed on a simulator, one for each test."""
+    """Returns {test: digest} of a run with a seed on a simulator."""
 
-    def run(sim, seed, **how):
+    def run(sim, seed, test=None, **how):
         trace = tmp_path / "digest"
         trace.unlink(missing_ok=True)
         try:
-            run_system("tb.system.trace_tests", sim, seed, env={"EFA_TRACE": str(trace)}, **how)
+            run_system(TESTS, sim, seed, test=test, env={"EFA_TRACE": str(trace)}, **how)
         except RunFailed as error:
             pytest.fail(str(error), pytrace=False)
-        return trace.read_text().split()
+        return dict(zip(planned_tests(TESTS, test), trace.read_text().split(), strict=True))
 
     return run
 
 
-def test_a_seed_gives_one_trace_and_another_differs(digest_of, seed):
+def test_a_seed_gives_one_trace_and_another_differs(digest_of, seed, request):
     """The plain build draws initial values, also of memories: they do not reach the boundary."""
     first = digest_of("verilator", seed)
     runs = {"second run": ("verilator", {}), "plain build": ("verilator", {"plain": True})}
     missing = simulator_missing("icarus")
     if missing is None:
-        runs["icarus"] = "icarus", {}
+        long = request.config.getoption("--long")
+        runs["icarus"] = "icarus", {} if long else {"test": SHORT}
     for name, (sim, how) in runs.items():
-        assert digest_of(sim, seed, **how) == first, f"{name}: another trace"
+        expected = {test: first[test] for test in planned_tests(TESTS, how.get("test"))}
+        assert digest_of(sim, seed, **how) == expected, f"{name}: another trace"
     other = digest_of("verilator", seed + 1)
-    assert all(one != two for one, two in zip(first, other, strict=True))
+    assert all(digest != other[test] for test, digest in first.items())
     if missing is not None:
         pytest.skip(f"all but Icarus agree; {missing}")

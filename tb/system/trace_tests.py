@@ -45,6 +45,13 @@ class TraceOfARoughHost(Traced):
 
 
 @pyuvm.test(timeout_time=4, timeout_unit="ms")
+class TraceOfTwoProcesses(Traced):
+    """bench.trace: half the cycles of TraceOfProcesses, for Icarus."""
+
+    sequence = partial(Processes, processes=2, messages=2)
+
+
+@pyuvm.test(timeout_time=4, timeout_unit="ms")
 class TraceOfProcesses(Traced):
     """bench.trace: the order of the pieces that one event wakes is part of the trace."""
 
