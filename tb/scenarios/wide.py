@@ -11,6 +11,7 @@ import numpy as np
 
 from efa_cosim.host.alloc import PAGE_BYTES, HostAllocator
 from efa_cosim.host.completion_counter import SENDS
+from efa_cosim.host.driver import Driver
 from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
 from efa_cosim.host.verbs import Context, gid_of
 from efa_cosim.layouts import defs
@@ -21,14 +22,14 @@ from tb.scenarios.send import exchange
 if TYPE_CHECKING:
     from random import Random
 
-    from efa_cosim.host.driver import Driver
-
 OPCODE = defs.PktOpcode
 PEERS = 32  # invented nodes, the lower half
 LINE_BYTES, WINDOW_BYTES = 64, 1 << 25
 # With 1,024 queue pairs a number has 6 bits that count the queue pairs before. All are set after:
 EARLIER_QPS = (1 << 6) - 1
 COUNTED = 24  # processes with a completion counter
+LONGEST_MODERATION = (1 << 16) - 1  # cycles
+LATENCIES = 2000  # cycles
 
 
 def each_handle_again(backends: Sequence[Any], _rng: Random, times: int = 17) -> None:
@@ -157,6 +158,17 @@ def any_header(backends: Sequence[Any], rng: Random, count: int = 4000) -> None:
             for _, one, _ in ends:
                 one.poll_array()
     exchange(Endpoint(node), Endpoint(node), b"arrives")
+
+
+def longest_moderation(backends: Sequence[Any], _rng: Random) -> None:
+    """Checks that interrupts of commands are the longest time of moderation apart, within a few
+    latencies of the host."""
+    backend = backends[0]
+    driver, ended = Driver(backend).probe(), []
+    for _ in range(2):
+        driver.execute(defs.AdminAllocPdCmd())
+        ended.append(backend.cycles)
+    assert abs(ended[1] - ended[0] - LONGEST_MODERATION) < LATENCIES
 
 
 def any_acknowledgement(backends: Sequence[Any], rng: Random, sends: int = 48) -> None:

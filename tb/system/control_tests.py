@@ -14,7 +14,7 @@ from tb.env.control import (
 )
 from tb.env.nic_env import ROUGH, NicTest
 from tb.env.register_walk import RegisterWalk
-from tb.scenarios import async_events, counters, regions
+from tb.scenarios import async_events, counters, regions, wide
 
 COMMANDS = partial(RandomCommands, knobs=CommandKnobs(commands=600, sessions=4))
 KEEP_ALIVE_CYCLES = 5000
@@ -66,7 +66,16 @@ class ModeratedCommands(NicTest):
     """control.moderation"""
 
     sequence = COMMANDS
-    moderation = 3000
+    moderation = 1000
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class CommandsWithTheLongestModeration(NicTest):
+    """control.moderation.longest"""
+
+    work = staticmethod(wide.longest_moderation)
+    knobs = {"keep_alive": (1 << 32) - 1}
+    moderation = wide.LONGEST_MODERATION
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

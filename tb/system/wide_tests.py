@@ -29,7 +29,7 @@ class MessagesWithAnyValues(NicTest):
 @cocotb.test(timeout_time=400, timeout_unit="ms")
 async def any_header_is_received(dut: Any) -> None:
     """recv.any_header"""
-    await race(dut, wide.any_header, keep_alive=(1 << 32) - 1, moderation=(1 << 16) - 1)
+    await race(dut, wide.any_header)
 
 
 @cocotb.test(timeout_time=400, timeout_unit="ms")
