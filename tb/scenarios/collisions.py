@@ -218,8 +218,8 @@ def nothing_leaves_of_a_broken_queue(backends: Sequence[Any], _rng: Random) -> N
 def breaks_while_another_goes(
     backends: Sequence[Any],
     rng: Random,
+    rounds: int = 30,
     longest: int = 900,
-    step: int = 30,
 ) -> None:
     """Breaks a queue pair while another is destroyed.
 
@@ -229,6 +229,7 @@ def breaks_while_another_goes(
     """
     node, backend = Node(backends[0]), backends[0]
     driver, b, peer = node.driver, Endpoint(node, depth=16), Endpoint(node)
+    step = longest // rounds
     for delay in range(0, longest, step):
         a = Endpoint(node, depth=4)
         b.qp.post_send_many(np.arange(8), **b.towards(peer), inline=b"in flight")

@@ -18,6 +18,7 @@ from tb.env.raced import race
 from tb.env.shown import KINDS
 from tb.lib.native import BoundaryBroken
 from tb.scenarios import collisions, lifecycle, races
+from tb.scenarios.length import shortened
 from tb.scenarios.send import exchange
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class OtherHandlesGoUnderSends(NicTest):
 class OneBreaksWhileAnotherGoes(NicTest):
     """send.at_once.destroyed"""
 
-    work = staticmethod(collisions.breaks_while_another_goes)
+    work = staticmethod(shortened(collisions.breaks_while_another_goes, 12))
     knobs = {"net_latency_min": 40_000, "net_latency_max": 40_000}
 
 
