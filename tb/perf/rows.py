@@ -148,7 +148,7 @@ _LARGE: tuple[tuple[str, str, Measure], ...] = (
     ("both-4096", f"{_AT_WORK}: 4 KB sends and receives at once",
      both_ways(_MANY, 4096, 16, slots=2, unit=64)),
     *((f"drain-{size}-many", f"{_AT_WORK}: completions drained, {size} bytes, 64 queues",
-       drained(size, 64, _MANY)) for size in (16, 32)),
+       drained(size, 64, _MANY, held=_MANY)) for size in (16, 32)),
 )  # fmt: skip
 
 
