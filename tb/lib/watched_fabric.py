@@ -39,14 +39,13 @@ def reaction_times(flits: int) -> tuple[int, int]:
 @contextmanager
 def watched(
     sim: str, fabric: FabricDescription, profile: str = "default", cancels: bool = True,
-    backlog: int = 0, **options: Any,
+    **options: Any,
 ) -> Iterator[list[Any]]:  # fmt: skip
     """Opens the devices of a fabric with a monitor, and closes them when no packet is on its way.
 
     The ticks of the transport are short in all devices.
 
     - `cancels`: False if the software ends no message before its packets
-    - `backlog`: cycles in which an acknowledgement may wait behind those that are handled
     - `options`: those of `open_backend`
 
     Raises ProtocolFault for a packet that breaks a rule of decision 0009.
@@ -57,7 +56,7 @@ def watched(
     monitor = Monitor(
         constants=constants_with(tick_cycles=tick),
         nodes=[node.number for node in fabric.nodes], paths=fabric.paths, start=Start(),
-        cancels=cancels, reaction=reaction + backlog, handling=handling + backlog)  # fmt: skip
+        cancels=cancels, reaction=reaction, handling=handling)  # fmt: skip
     devices = open_backend(
         sim, fabric=fabric, profile=profile, observer=monitor, tick=tick, **options)  # fmt: skip
     assert isinstance(devices, list)

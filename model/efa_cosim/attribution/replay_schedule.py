@@ -55,7 +55,6 @@ def schedule(
     quantum: int,
     most: int,
     contexts: int | None,
-    guaranteed: int,
     blocked: Callable[[int], bool],
     freed: Iterable[int],
     completed: Iterable[tuple[int, int]],
@@ -66,7 +65,6 @@ def schedule(
     lines    64-byte lines of a WQE, one a cycle
     quantum  in flits; most: maximum number of WQEs of a visit
     contexts number of message contexts, None if messages need none
-    guaranteed contexts of these for queues without an open send
     blocked  of a cycle: True if the next stage has no space
     freed    cycles in which a context is freed, in order
     completed (cycle, queue) of each send that is counted as completed, in order
@@ -127,7 +125,8 @@ def schedule(
         limit, stalls = most, False
         if counted and visited is not None:
             open_sends = consumed[visited] - counted_as[visited]
-            room = credits - guaranteed - (open_sends >> TRANSPORT.send_share_w)
+            shared = credits - TRANSPORT.guaranteed_sends
+            room = shared - (open_sends >> TRANSPORT.send_share_w)
             limit = min(most, max(1, room // 2))
             stalls = waiting > 0 and room <= 0 and (open_sends > 0 or credits == 0)
             (lacking.add if stalls else lacking.discard)(visited)

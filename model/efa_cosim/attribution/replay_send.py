@@ -26,7 +26,6 @@ from efa_cosim.attribution.replay_transport import Transport
 from efa_cosim.attribution.rows import Rows
 from efa_cosim.cycle.record import Reads, Record
 from efa_cosim.cycle.stages import LINE, Stages, cut
-from efa_cosim.layouts.defs import TRANSPORT
 
 WAITS = {PLACE: "no free slot at the checks", CONTEXTS: "no free message context",
          HALVES: "first lines of earlier WQEs", DEFICITS: "visits skipped because of a deficit",
@@ -181,9 +180,9 @@ class Sending:
         queue) of each send counted as completed; begins: first beats of the completions of all
         host reads."""
         timelines, work = self.timelines, self.work
-        gap = Gap(timelines["db"][:: self.rows.packets], self.services["db", "wqe"])
         packets = self.rows.packets
         db = timelines["db"][::packets]
+        gap = Gap(db, self.services["db", "wqe"])
         consumed = timelines["wqe"][::packets][self.order].tolist()
         blocked: set[int] = set()
         for number in range(len(consumed) - 1):
@@ -200,8 +199,8 @@ class Sending:
         depth = self.table.depth
         entries, did, self.open_sends = schedule(
             bells, batch, self.made.quantum, work.entry_bytes // LINE, depth("efa_sq_sched.visit"),
-            depth("efa_sq_sched.cut"), contexts, TRANSPORT.guaranteed_sends,
-            blocked.__contains__, freed, completed)
+            depth("efa_sq_sched.cut"), contexts, blocked.__contains__, freed,
+            completed)
         queue_of = np.arange(work.total) // work.batch % work.queues
         of_queue = [np.flatnonzero(queue_of == queue).tolist() for queue in range(work.queues)]
         ledger = Ledger(did, (TAKES, PLACE, CONTEXTS, DEFICITS, HALVES, SWITCHES))
