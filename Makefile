@@ -11,8 +11,8 @@ ifneq ($(SIM_UNKNOWN)$(if $(SIM),,empty),)
 $(error SIM=$(SIM): $(or $(SIM_UNKNOWN),nothing) is no simulator; expected verilator or icarus, or both with a comma)
 endif
 JOBS ?= 2
-PYTEST := $(BIN)/pytest -q -rs --dist load --maxschedchunk 1 --sim $(SIM) $(if $(SEED),--seed $(SEED))
-QUICK := $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim verilator $(if $(SEED),--seed $(SEED))
+PYTEST := $(BIN)/pytest -q -rs --sim $(SIM) $(if $(SEED),--seed $(SEED))
+QUICK := $(BIN)/pytest -q --sim verilator $(if $(SEED),--seed $(SEED))
 LINUX = $(if $(BACKEND),--backend $(BACKEND)) $(if $(PROFILE),--profile $(PROFILE)) $(if $(FABRIC),--fabric '$(FABRIC)') $(if $(NODES),--nodes $(NODES)) $(if $(GUESTS),--guests $(GUESTS)) $(if $(SHARE),--share '$(SHARE)') $(if $(RECORD),--record '$(RECORD)') $(if $(CHECKED),--checked) $(if $(MAP_LLQ),--map-llq)
 CHOICES := PYTHONPATH=model:tools $(BIN)/python -m tb.choices
 
@@ -138,7 +138,7 @@ cover-control: $(STAMP) ## [long] random admin commands on Verilator until every
 cover-code: $(STAMP) ## [long] lines, branches, expressions, bits of the RTL that unit benches reach, of the wiring system tests, too; UNIT=name
 	$(if $(UNIT),@$(CHOICES) unit '$(UNIT)')
 	@rm -rf sim/out/code_coverage && mkdir -p sim/out/code_coverage
-	EFA_CODE_COVERAGE=$(CURDIR)/sim/out/code_coverage $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim verilator \
+	EFA_CODE_COVERAGE=$(CURDIR)/sim/out/code_coverage $(BIN)/pytest -q --sim verilator \
 		--seed $(or $(SEED),3) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)',tb/system/test_system.py)
 	$(BIN)/python tools/code_coverage.py sim/out/code_coverage $(if $(UNIT),--some)
 

@@ -8,7 +8,7 @@ import pytest
 import testplan
 from interrupt import INTERRUPTED
 
-from tb import results, times
+from tb import results, schedule, times
 from tb.runner import OUT, new_seed, planned_tests
 from tb.simulators import ROOT, SIMULATORS, simulator_missing, wrong_choice
 
@@ -84,8 +84,19 @@ def _place(nodeid):
 
 
 def pytest_collection_modifyitems(items):
-    """Sorts long tests first; workers fetch one test at a time (--maxschedchunk 1)."""
-    items.sort(key=lambda item: _place(item.nodeid))
+    """Sorts long tests first, then files whose tests run on one worker."""
+
+    def order(item):
+        return _place(item.nodeid), not schedule.shares(schedule.file_of(item.nodeid))
+
+    items.sort(key=order)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    # The order is that of the collection, not that of the number of tests of a file.
+    config.option.loadscopereorder = False
+    return schedule.Scheduler(config, log)
 
 
 class Begun:
