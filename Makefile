@@ -41,7 +41,9 @@ $(STAMP): requirements.lock pyproject.toml
 		test -z "$$missing" || { echo "setup: not installed:$$missing (Debian: apt install$$missing)"; exit 2; }
 	@echo "setting up .venv"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.lock
+	@# pip compiles the modules on one core; compileall does on all. Some files are no Python of this version.
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -r requirements.lock
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null || true
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
