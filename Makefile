@@ -74,7 +74,7 @@ quick: $(STAMP) simulators ## [quick] before each commit: lint without Yosys, fa
 	$(BIN)/python tools/lint.py --quick
 	$(QUICK) -n $(JOBS) -m 'not slow' model/tests $$($(BIN)/python -m tb.changed)
 
-test: lint formal-quick ## [long] everything that must hold before a commit lands; reports/test: the plan's verdicts
+test: lint ## [long] everything that must hold before a commit lands; reports/test: the plan's verdicts
 	$(PYTEST) -n $(JOBS) --plan --short model/tests tb
 
 lint: $(STAMP) simulators ## [quick] generated files fresh, RTL through four tools, Python through three
@@ -120,8 +120,8 @@ formal-fresh: $(STAMP) ## [long] nightly: every proof and every planted bug from
 	$(BIN)/python tools/formal.py --jobs $(JOBS) --fresh
 	$(BIN)/python tools/formal.py --jobs $(JOBS) --bugs
 
-formal-quick: $(STAMP)
-	@$(BIN)/python tools/formal.py --jobs $(JOBS) --quick
+formal-quick: $(STAMP) ## [long, two to four minutes] the proofs of small sizes
+	$(BIN)/python tools/formal.py --jobs $(JOBS) --quick
 
 ##@ Strength of the tests
 

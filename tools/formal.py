@@ -218,8 +218,7 @@ def main():
     try:
         blocks = [read_block(HOME / f"{name}.yaml") for name in chosen]
         if options.changed is not None:
-            slow = [block for block in blocks if not all(job.get("quick") for job in block.jobs)]
-            blocks = proven.changed_last(slow, options.changed)
+            blocks = proven.changed_last(blocks, options.changed)
             print(f"formal: proving recently changed blocks: {', '.join(b.name for b in blocks)}")
         if options.bugs:
             rows = bugs(blocks, options)
