@@ -20,7 +20,7 @@
 module efa_ack_build #(
     parameter NODE_W = `EFA_LIMITS__NODE_W,
     parameter WINDOW_W = `EFA_TRANSPORT__PSN_WINDOW_W,
-    parameter REPLIES_LOG2 = 6
+    parameter REPLIES_LOG2 = 8
 ) (
     input wire clk,
     input wire rst,

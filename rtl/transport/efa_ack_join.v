@@ -17,7 +17,7 @@
 
 module efa_ack_join #(
     parameter NODE_W = `EFA_LIMITS__NODE_W,
-    parameter REFUSALS_LOG2 = 6
+    parameter REFUSALS_LOG2 = 8
 ) (
     input wire clk,
     input wire rst,

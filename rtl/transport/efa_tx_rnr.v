@@ -8,18 +8,22 @@
 //       s_note that end their context, and of each context that waits or is posted again when its
 //       session ends; m_ctx_held: these contexts
 // Time  s_post and s_note in the same cycle, an RNR in 2 cycles, the end of a session one cycle per
-//       context; the first context of a list is posted again within 50 cycles after its back-off,
-//       the next one of the list 25 cycles later; after rst an initialisation of 8 cycles
+//       context; one context is posted again in 2^GAP_W cycles, the first one of a list within 5 of
+//       these times and 15 cycles after its back-off; after rst an initialisation of 8 cycles
 //
 // The back-off doubles with each retry of a context, up to a limit. Each of these times has a list of
-// contexts, in which the first one is due first.
+// contexts, in which the first one is due first. The lists take turns.
+//
+// A peer sends a packet after RNR before new ones, and efa_tx_resolve takes about 16 cycles for its
+// refusal. So they leave at half of that rate at most: new packets always get through.
 `default_nettype none
 `include "efa_defs.vh"
 
 module efa_tx_rnr #(
     parameter NODE_W = `EFA_LIMITS__NODE_W,
     parameter CTX_W = `EFA_LIMITS__MSG_W + 1,
-    parameter RNR_TICKS = `EFA_TRANSPORT__RNR_TICKS
+    parameter RNR_TICKS = `EFA_TRANSPORT__RNR_TICKS,
+    parameter GAP_W = `EFA_TRANSPORT__RNR_GAP_W
 ) (
     input wire clk,
     input wire rst,
@@ -49,6 +53,7 @@ module efa_tx_rnr #(
   localparam LEVEL_W = 3;
   localparam [LEVEL_W-1:0] LAST_LEVEL = `EFA_TRANSPORT__RNR_BACKOFF_MAX;
   localparam [LEVEL_W-1:0] A_LEVEL = 1;
+  localparam [GAP_W-1:0] A_CYCLE = 1;
   localparam [2:0] NO_END = 3'd7;
   localparam [N-1:0] A_CTX = 1;
   localparam [CTX_W-1:0] ONE = 1;
@@ -80,6 +85,7 @@ module efa_tx_rnr #(
   reg reused_q;  // a new context has taken the number since its retries were read
   reg end_waits_q;  // the end of this context waits at the output, and stays
   reg [TICKS_W-1:0] ticks_q;
+  reg [GAP_W-1:0] gap_q;  // cycles until the next context may be posted again
 
   wire [31:0] note_id = s_note_data[`EFA_SRD_NOTE__ID];
   wire [15:0] note_node = s_note_data[`EFA_SRD_NOTE__NODE];
@@ -196,10 +202,10 @@ module efa_tx_rnr #(
         list_d = found ? LS_DUE : LS_LOOK;
       end
       // The context is due or has ended, or the next list is looked at. A new context that waits at the
-      // output leaves first.
+      // output leaves first. A context that is due waits for the gap.
       LS_DUE: begin
         if (!due || gone) list_d = LS_LOOK;
-        else if (!s_post_valid || m_post_ready) list_d = LS_POST;
+        else if (gap_q == {GAP_W{1'b0}} && (!s_post_valid || m_post_ready)) list_d = LS_POST;
       end
       default: begin
         if (m_post_ready) list_d = LS_LOOK;
@@ -260,6 +266,7 @@ module efa_tx_rnr #(
       held_q <= {N{1'b0}};
       end_waits_q <= 1'b0;
       ticks_q <= {TICKS_W{1'b0}};
+      gap_q <= {GAP_W{1'b0}};
     end else begin
       state_q <= state_d;
       list_q <= list_d;
@@ -269,6 +276,9 @@ module efa_tx_rnr #(
       held_q <= (held_q & ~dropping & ~leaving) | entering;
       end_waits_q <= state_q == ST_END && scan_meets && !m_note_ready;
       if (s_tick) ticks_q <= ticks_q + A_TICK;
+      // LS_DUE sees the end of the gap and LS_POST follows it.
+      if (posts_again) gap_q <= {GAP_W{1'b1}} - A_CYCLE;
+      else if (gap_q != {GAP_W{1'b0}}) gap_q <= gap_q - A_CYCLE;
     end
   end
 

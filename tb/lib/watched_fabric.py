@@ -24,34 +24,38 @@ READ_CYCLES = 150
 # efa_net_rx, efa_ack_join and efa_tx_resolve with an event and its packets before, or efa_net_rx,
 # efa_rx_window and efa_ack_build.
 HANDLING_CYCLES = 60
+# Of many refusals that wait in efa_ack_join: efa_tx_resolve handles one, and an acknowledgement in
+# turn with it, without a search for losses.
+REFUSAL_CYCLES = 32
 
 
-def reaction_times(flits: int) -> tuple[int, int]:
+def reaction_times(flits: int, refusals: int = 0) -> tuple[int, int]:
     """Returns `reaction` and `handling` of a Monitor for the RTL with packets of up to `flits`.
 
     An arrival waits until the packet before it has entered the device, and an acknowledgement until
-    the packet before it has left.
+    the packet before it has left, and until so many `refusals` are handled.
     """
-    handling = 2 * flits + HANDLING_CYCLES
+    handling = 2 * flits + HANDLING_CYCLES + refusals * REFUSAL_CYCLES
     return handling + STAGES * flits + RING_FLITS + READ_CYCLES, handling
 
 
 @contextmanager
 def watched(
     sim: str, fabric: FabricDescription, profile: str = "default", cancels: bool = True,
-    **options: Any,
+    refusals: int = 0, **options: Any,
 ) -> Iterator[list[Any]]:  # fmt: skip
     """Opens the devices of a fabric with a monitor, and closes them when no packet is on its way.
 
     The ticks of the transport are short in all devices.
 
     - `cancels`: False if the software ends no message before its packets
+    - `refusals`: refusals that may wait at a device for their handling
     - `options`: those of `open_backend`
 
     Raises ProtocolFault for a packet that breaks a rule of decision 0009.
     """
     bytes_most = defs.SrdHdr.SIZE + defs.PktRdma.SIZE + defs.PROFILES[profile]["mtu"]
-    reaction, handling = reaction_times(-(-bytes_most // FLIT_BYTES))
+    reaction, handling = reaction_times(-(-bytes_most // FLIT_BYTES), refusals)
     tick = SHORT_TICKS[0]
     monitor = Monitor(
         constants=constants_with(tick_cycles=tick),

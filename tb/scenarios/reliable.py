@@ -342,6 +342,44 @@ def others_go_on(backends: Sequence[Any], silent: int) -> None:
         end.qp.destroy()
 
 
+def refused_sends_hold_up_no_other(backends: Sequence[Any]) -> None:
+    """A receiver refuses 768 sends with RNR, again and again; other sends to it complete within
+    1,000 cycles, and all of those arrive when it has receives."""
+    sender, receiver = nodes_of(backends)
+    refused = [(Endpoint(sender, depth=256), Endpoint(receiver, depth=256)) for _ in range(3)]
+    pairs = [(Endpoint(sender), Endpoint(receiver)) for _ in range(4)]
+    for one, _ in refused:
+        one.qp.modify(STATE.RTS, rnr_retry=7)  # without end
+    for one, other in refused:
+        one.qp.post_send_many(range(256), **one.towards(other), inline=b"not ready")
+    sender.context.enter_kernel()
+    # Until each of them is refused, a send to the same peer waits behind them.
+    backends[0].pause(28_000)
+    for turn in range(3):
+        for one, other in pairs:
+            for number in range(2):
+                other.receive(64, wr_id=number, offset=64 * number)
+            one.qp.post_send_many(range(2), **one.towards(other), inline=pattern(20, turn))
+        sender.context.enter_kernel()
+        backends[0].pause(1000)
+        for end in itertools.chain.from_iterable(pairs):
+            statuses = end.cq.poll_array()["status"].tolist()
+            assert statuses == [STATUS.OK] * 2, f"turn {turn}: {statuses} beside refused sends"
+        backends[0].pause(600)
+    for one, other in refused:
+        assert not len(one.cq.poll_array())
+        for number in range(256):
+            other.receive(64, wr_id=number, offset=64 * number)
+    statuses = {end: [] for end in itertools.chain.from_iterable(refused)}
+    for _ in range(40):
+        backends[0].pause(2000)
+        for end, found in statuses.items():
+            found += end.cq.poll_array()["status"].tolist()
+        if all(len(found) == 256 for found in statuses.values()):
+            break
+    assert all(found == [STATUS.OK] * 256 for found in statuses.values())
+
+
 def peer_resets(backends: Sequence[Any], rng: Random, rounds: int = 4) -> None:
     """Resets a device while messages of both directions are open, by register or FLR.
 

@@ -9,7 +9,7 @@ import pytest
 from efa_cosim.backends.model import ModelBackend
 from efa_cosim.fabric.description import parse_fabric
 from efa_cosim.host.queue_pair import RdmaWr
-from efa_cosim.layouts.defs import IoCompStatus
+from efa_cosim.layouts.defs import TRANSPORT, IoCompStatus
 from tb.lib.fabric_link import chosen_nodes
 from tb.lib.watched_fabric import watched
 from tb.peer_fuzz import fuzz
@@ -120,6 +120,15 @@ def test_sends_to_a_silent_peer_hold_up_no_other_queue(sim, unless_long):
     fabric = parse_fabric("nodes: [9, 4, 7]\npaths: {count: 8}\n")
     with watched(sim, fabric, "recorded", simulated=[4, 7], model=False) as devices:
         reliable.others_go_on(devices, silent=9)
+
+
+def test_refused_sends_hold_up_no_other_send_to_their_peer(sim, unless_long):
+    unless_long("fabric")
+    fabric = parse_fabric("nodes: [9, 4, 7]\npaths: {count: 8}\n")
+    with watched(
+        sim, fabric, "recorded", simulated=[4, 7], model=False, refusals=TRANSPORT.replies,
+    ) as devices:  # fmt: skip
+        reliable.refused_sends_hold_up_no_other(devices)
 
 
 def test_the_fabric_gives_a_packet_its_cycles(sim, unless_long):

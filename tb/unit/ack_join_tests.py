@@ -156,7 +156,7 @@ async def refusals_without_space_are_lost(dut):
     bench = Bench(dut, "lost")
     await bench.start()
     depth = 1 << int(dut.REFUSALS_LOG2.value)
-    assert depth != 64 or timing("efa_ack_join", "refusal").depth == depth == TRANSPORT.replies
+    assert depth == 8 or timing("efa_ack_join", "refusal").depth == depth == TRANSPORT.replies
     for _ in range(2):
         blocking = await bench.hold()
         refused = [bench.ack(1, status=12) for _ in range(depth + 9)]
@@ -184,7 +184,7 @@ async def cycles(dut):
     assert seen.intervals("s_ack") == {1}
     assert seen.intervals("m_ack") == {timing(module, "ack").interval}
     # A small FIFO is faster.
-    if int(dut.REFUSALS_LOG2.value) == 6:
+    if int(dut.REFUSALS_LOG2.value) > 5:
         seen.clear()
         for _ in range(8):
             bench.ack(1, status=9)

@@ -336,6 +336,7 @@ async def replies_beyond_the_limit_are_lost(dut):
             sent.append(peer.packet(bench.rng.getrandbits(32), behind=0, incarnation=wrong))
             bench.send(sent[-1])
         bench.refuse = 0
+        other.new_session()
         bench.send(*(other.packet() for _ in range(5)))
         await consumed(bench.packets)
         await ClockCycles(dut.clk, 30)
@@ -351,25 +352,27 @@ async def replies_beyond_the_limit_are_lost(dut):
         assert [ack.refused_psn for ack in replies] == wanted
         assert [ack.dst_node for ack in acks if not ack.status] == [1]
         assert not bench.model.stateless, (len(bench.model.stateless), most)
-        # Refusals are lost, too; a duplicate brings the refusal again.
+        # Refusals are lost, too, if more than a window of packets waits; a duplicate brings the
+        # refusal again.
         held.on, bench.refuse = True, 1
-        peer.new_session()
-        for _ in range(REPLIES + 20):
-            if (peer.next - peer.oldest & PSN_MASK) >= bench.window:
-                break
-            bench.send(peer.packet())
-        count = peer.next - peer.oldest & PSN_MASK
+        refused = []
+        for one in (peer, other):
+            one.new_session()
+            space = bench.window - (one.next - one.oldest & PSN_MASK)
+            for _ in range(min(space, REPLIES + 20 - len(refused))):
+                refused.append((one.node, one.next & PSN_MASK))
+                bench.send(one.packet())
         await consumed(bench.packets)
         await ClockCycles(dut.clk, 30)
         held.on = False
         await bench.settle(lossy=True)
-        replies = [ack.refused_psn for ack in acks_of(bench) if ack.status]
-        assert len(replies) == min(most, count)
+        replies = [(ack.dst_node, ack.refused_psn) for ack in acks_of(bench) if ack.status]
+        assert replies == refused[:most]
         bench.model.refusals.clear()
-        bench.send(peer.packet(peer.next - 1))
+        bench.send(other.packet(other.next - 1))
         await bench.settle()
         (ack,) = acks_of(bench)
-        assert ack.refused_psn == peer.next - 1 & PSN_MASK and turn < 3
+        assert (ack.dst_node, ack.refused_psn) == refused[-1] and turn < 3
 
 
 @cocotb.test()

@@ -10,7 +10,7 @@ then on the sender may know it. The sender must know it `late` cycles after its 
   each packet without outcome, which is resolved or searched for losses. Acknowledgements of a peer
   join while they wait. The end of a session comes before all that. `idle` is the last flow
   without work.
-- Of more than REFUSALS refusals that wait, the sender may lose some.
+- Of more than `replies` refusals that wait, the sender may lose some.
 """
 
 from collections import Counter, deque
@@ -24,10 +24,9 @@ OK, RNR = IoCompStatus.OK, IoCompStatus.REMOTE_ERROR_RNR
 ABORT = IoCompStatus.REMOTE_ERROR_ABORT
 # Statuses of a dead peer: one that has answered, and one that never did.
 DEAD = (IoCompStatus.LOCAL_ERROR_UNRESP_REMOTE, IoCompStatus.LOCAL_ERROR_UNREACH_REMOTE)
-# Cycles of an acknowledgement, beside those of its packets; refusals that may wait.
+# Cycles of an acknowledgement, beside those of its packets.
 ACK_CYCLES = 40
 PACKET_CYCLES = 2
-REFUSALS = 60
 # Cycles from a post to the choice of the next packet of its peer.
 CHOICE_CYCLES = 32
 GONE = "gone"  # resolved since its message has ended
@@ -201,7 +200,7 @@ class Rules:
         while self._refusals and self._refusals[0] <= self.flow:
             self._refusals.popleft()
         self._refusals.append(self._busy)
-        return len(self._refusals) < REFUSALS
+        return len(self._refusals) <= TRANSPORT.replies
 
     def _hold_up(self):
         """Adds the time since the last outcome of a session that ends: other work waits."""

@@ -82,6 +82,9 @@ class Bench:
         self.notes = StreamDriver(dut, "s_note", gaps, ["data"])
         self.m_post = StreamMonitor(dut, "m_post", post, ["data"])
         self.m_note = StreamMonitor(dut, "m_note", note, ["data"])
+        self.gap = timing("efa_tx_rnr", "again").interval
+        self.last_again = -self.gap
+        self.gaps = set()
         self.again = self.outcomes = self.ended = 0
         self.forget()
 
@@ -261,6 +264,9 @@ class Bench:
         assert one.used or begin - one.unused_at <= SEEN, f"{post}: {one} has ended"
         assert begin >= one.earliest, f"{one} is posted again {one.earliest - begin} cycles early"
         if leaves:
+            self.gaps.add(begin - self.last_again)
+            assert begin - self.last_again >= self.gap, f"{begin - self.last_again} cycles apart"
+            self.last_again = now
             index = post.id % self.count
             level = self._level(one)
             self._leaves(level, next(x for x in self.lists[level] if x.index == index), now)
@@ -536,6 +542,7 @@ async def all_are_due_at_once(dut):
         await until(dut, lambda again=retries + 1: bench.again == again * count, "all again")
         order = sorted(contexts, key=lambda one: one.left_at)
         assert order == contexts, "one has overtaken another"
+        assert bench.gap in bench.gaps
     await bench.settle()
 
 

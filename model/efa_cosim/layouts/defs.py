@@ -3397,10 +3397,11 @@ TRANSPORT = Constants(
         "write_packets": 64,
         "read_request_log": 16,
         "reads_w": 10,
-        "replies": 64,
+        "replies": 256,
         "rnr_ticks": 1024,
         "read_ticks": 32768,
         "read_stalls": 16,
+        "rnr_gap_w": 5,
         "rnr_backoff_max": 4,
         "quiet_ticks": 16384,
     }
