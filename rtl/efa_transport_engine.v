@@ -160,6 +160,8 @@ module efa_transport_engine #(
   wire [(2<<`EFA_LIMITS__MSG_W)-1:0] long_held;
   wire rnr_init;
   wire sender_init;
+  wire departed_valid;
+  wire [`EFA_SRD_SEND__W-1:0] departed_send;
   wire tick;
 
   efa_srd_sender u_sender (
@@ -182,6 +184,8 @@ module efa_transport_engine #(
       .m_send_ready(m_send_ready),
       .m_send_data(m_send_data),
       .m_send_now(m_send_now),
+      .s_left_valid(departed_valid),
+      .s_left_send(departed_send),
       .s_ack_valid(s_ack_rx_valid),
       .s_ack_ready(s_ack_rx_ready),
       .s_ack_data(s_ack_rx_data),
@@ -341,6 +345,8 @@ module efa_transport_engine #(
       .m_net_data(m_net_data[`EFA_FLIT__DATA]),
       .m_net_keep(m_net_data[`EFA_FLIT__KEEP]),
       .m_net_last(m_net_data[`EFA_FLIT__LAST]),
+      .m_left_valid(departed_valid),
+      .m_left_send(departed_send),
       .m_done_valid(done_valid),
       .m_done_ready(done_ready),
       .m_done_msg(done_msg),

@@ -94,6 +94,7 @@ rtl/transport/efa_ack_join.v
 rtl/transport/efa_ack_mask.v
 rtl/transport/efa_tx_window.v
 rtl/transport/efa_tx_timer.v
+rtl/transport/efa_tx_departed.v
 rtl/transport/efa_tx_measure.v
 rtl/transport/efa_tx_limits.v
 rtl/transport/efa_rx_outcome.v

@@ -553,7 +553,7 @@ def test_the_timeout_has_a_least_value():
 
 def test_a_probe_is_a_copy_of_any_packet_and_comes_once_in_its_time():
     probe = defs.TRANSPORT.path_probe * TICK
-    monitor = step_monitor(constants=constants_with(rto_min=100_000))
+    monitor = step_monitor(constants=constants_with(rto_margin=100_000))
     for psn in range(3):
         monitor.sent(0, data_packet(psn))
     # A path may be unusable: one time is more than twice another one.
@@ -792,7 +792,7 @@ def test_a_probe_that_was_on_its_way_takes_the_time_of_its_packet_back():
     # 2 may exceed the longest time. The first two times differ so much that a path may be unusable.
     for probed, faulty in ((2, True), (3, False)):
         monitor = step_monitor(reaction=100, constants=constants_with(
-            extent_period=1, path_probe=64, rto_min=10_000))  # fmt: skip
+            extent_period=1, path_probe=64, rto_margin=10_000))  # fmt: skip
         monitor.sent(0, data_packet(0))
         monitor.sent(600, data_packet(1))
         monitor.delivered(1000, ack_packet(2))

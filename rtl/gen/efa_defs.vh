@@ -130,7 +130,7 @@
 `define EFA_TRANSPORT__PATHS_W 3
 `define EFA_TRANSPORT__TICK_CYCLES 16
 `define EFA_TRANSPORT__RTO_INITIAL 16384
-`define EFA_TRANSPORT__RTO_MIN 16
+`define EFA_TRANSPORT__RTO_MARGIN 32
 `define EFA_TRANSPORT__RTO_BACKOFF_MAX 6
 `define EFA_TRANSPORT__RTO_RETRIES 17
 `define EFA_TRANSPORT__CWND_INITIAL 16
@@ -2854,7 +2854,7 @@
 `define EFA_SEND_OUTCOME__MSG_ID 39:8
 
 // internal srd_send
-`define EFA_SRD_SEND__W 157
+`define EFA_SRD_SEND__W 174
 `define EFA_SRD_SEND__ID 31:0
 `define EFA_SRD_SEND__PART 49:32
 `define EFA_SRD_SEND__KIND 51:50
@@ -2865,9 +2865,11 @@
 `define EFA_SRD_SEND__PATH 139:132
 `define EFA_SRD_SEND__BEHIND 155:140
 `define EFA_SRD_SEND__AGAIN 156
+`define EFA_SRD_SEND__PROBE 157
+`define EFA_SRD_SEND__ORDER 173:158
 
 // internal wqe_in
-`define EFA_WQE_IN__W 1327
+`define EFA_WQE_IN__W 1344
 `define EFA_WQE_IN__BARRIER 0
 `define EFA_WQE_IN__FENCE 1
 `define EFA_WQE_IN__FLUSH 2
@@ -2886,8 +2888,8 @@
 `define EFA_WQE_IN__ENTRY 1164:141
 `define EFA_WQE_IN__RNR_RETRY 1167:1165
 `define EFA_WQE_IN__SENT 1168
-`define EFA_WQE_IN__SEND 1325:1169
-`define EFA_WQE_IN__RESPONSE 1326
+`define EFA_WQE_IN__SEND 1342:1169
+`define EFA_WQE_IN__RESPONSE 1343
 
 // internal wqe_sent
 `define EFA_WQE_SENT__W 1196
@@ -2906,7 +2908,7 @@
 `define EFA_WQE_SENT__ENTRY 1195:172
 
 // internal tx_msg
-`define EFA_TX_MSG__W 478
+`define EFA_TX_MSG__W 495
 `define EFA_TX_MSG__KIND 1:0
 `define EFA_TX_MSG__FENCE 2
 `define EFA_TX_MSG__STATUS 10:3
@@ -2932,7 +2934,7 @@
 `define EFA_TX_MSG__AH 315:300
 `define EFA_TX_MSG__AH_GEN 319:316
 `define EFA_TX_MSG__SENT 320
-`define EFA_TX_MSG__SEND 477:321
+`define EFA_TX_MSG__SEND 494:321
 
 // internal mr_loc
 `define EFA_MR_LOC__W 90
@@ -3163,13 +3165,17 @@
 `define EFA_TX_LIMITS__PROBE_KIND 401:400
 
 // internal tx_record
-`define EFA_TX_RECORD__W 95
+`define EFA_TX_RECORD__W 71
 `define EFA_TX_RECORD__ID 31:0
 `define EFA_TX_RECORD__PART 49:32
 `define EFA_TX_RECORD__KIND 51:50
 `define EFA_TX_RECORD__PATH 54:52
 `define EFA_TX_RECORD__ORDER 70:55
-`define EFA_TX_RECORD__TICKS 94:71
+
+// internal tx_departed
+`define EFA_TX_DEPARTED__W 144
+`define EFA_TX_DEPARTED__SESSION 15:0
+`define EFA_TX_DEPARTED__ORDERS 143:16
 
 // internal tx_times
 `define EFA_TX_TIMES__W 175

@@ -4,7 +4,8 @@
 // In    s flits, completions without a packet and fences of efa_tx; s_ack_tx acknowledgements to
 //       send, a flit each; s_quiesce: no new packet may start
 // Out   m_net; m_done completions of sent messages, and fences, in the order of s;
-//       m_net_quiet: s_quiesce is set and no packet is in progress
+//       m_net_quiet: s_quiesce is set and no packet is in progress; m_left: the first flit of a
+//       transmission leaves
 // Time  latency 1 cycle, one flit per cycle; m_done 2; data packets and acknowledgements
 //       alternate while both are pending
 `default_nettype none
@@ -33,6 +34,8 @@ module efa_net_tx (
     output wire [511:0] m_net_data,
     output wire [63:0] m_net_keep,
     output wire m_net_last,
+    output wire m_left_valid,
+    output wire [`EFA_SRD_SEND__W-1:0] m_left_send,
     output wire m_done_valid,
     input wire m_done_ready,
     output wire [`EFA_TX_MSG__W-1:0] m_done_msg,
@@ -106,6 +109,8 @@ module efa_net_tx (
   assign m_net_data = o_data_q;
   assign m_net_keep = o_keep_q;
   assign m_net_last = o_last_q;
+  assign m_left_valid = o_data_left && o_first_q && o_msg_q[`EFA_TX_MSG__SENT];
+  assign m_left_send = o_send;
   // A retransmission is not counted again.
   assign st_tx_valid = o_data_left && o_last_q && !o_again;
   assign st_tx_bytes = o_msg_q[`EFA_TX_MSG__LENGTH];
@@ -161,7 +166,7 @@ module efa_net_tx (
     end
   end
 
-  wire unused_bits = &{1'b0, o_header, o_send};
+  wire unused_bits = &{1'b0, o_header};
 
   `EFA_CHECK(!o_hands || done_ready, "no space for a completion")
   `EFA_CHECK(!(take_s && s_net && s_first) || !inside_q, "packet begins inside a packet")

@@ -4,7 +4,7 @@
 //
 // In    s_post: packets to send; s_ack: acknowledgements as flits, with a valid header; s_gone:
 //       transmissions that were not made; s_ended: contexts whose messages have ended; s_purge: some
-//       have ended unsent; s_cfg_paths: paths that exist, constant from rst on; s_cfg_tick: as in
+//       have ended unsent; s_left: the first flit of a transmission leaves the device; s_cfg_paths: paths that exist, constant from rst on; s_cfg_tick: as in
 //       efa_srd_tick
 // Out   m_send: transmissions, with m_send_now: that of the packet posted in the cycle before;
 //       m_popped_*: a context has left the posted ones; m_note: outcomes of packets, ends of sessions;
@@ -48,6 +48,8 @@ module efa_srd_sender #(
     input wire m_send_ready,
     output wire [`EFA_SRD_SEND__W-1:0] m_send_data,
     output wire m_send_now,
+    input wire s_left_valid,
+    input wire [`EFA_SRD_SEND__W-1:0] s_left_send,
     input wire s_ack_valid,
     output wire s_ack_ready,
     input wire [`EFA_SRD_ACK__BITS-1:0] s_ack_data,
@@ -75,9 +77,12 @@ module efa_srd_sender #(
   wire flush_valid;
   wire flush_ready;
   wire [`EFA_SRD_NOTE__W-1:0] flush_data;
-  wire sent_valid;
-  wire [NODE_W-1:0] sent_node;
-  wire sent_request;
+  wire served_valid;
+  wire [NODE_W-1:0] served_node;
+  wire departed_init;
+  wire [`EFA_TX_DEPARTED__W-1:0] departed_data;
+  wire [23:0] record_ticks;
+  wire [15:0] left_node = s_left_send[`EFA_SRD_SEND__NODE];
   wire [NODE_W-1:0] space_addr;
   wire [`EFA_TX_SPACE__W-1:0] space_data;
   wire [NODE_W+WINDOW_W-1:0] record_addr;
@@ -96,7 +101,7 @@ module efa_srd_sender #(
   wire set_armed;
   wire [23:0] set_ticks;
 
-  assign m_init_done = space_init && resolve_init;
+  assign m_init_done = space_init && resolve_init && departed_init;
 
   efa_srd_number #(
       .NUMBERS_LEFT(NUMBERS_LEFT)
@@ -132,9 +137,10 @@ module efa_srd_sender #(
       .s_set_ticks(set_ticks),
       .s_begin_valid(begin_valid),
       .s_begin_node(begin_node),
-      .s_sent_valid(sent_valid),
-      .s_sent_node(sent_node),
-      .s_sent_request(sent_request),
+      .s_left_valid(s_left_valid),
+      .s_left_node(left_node[NODE_W-1:0]),
+      .s_served_valid(served_valid),
+      .s_served_node(served_node),
       .s_waits(ack_waits),
       .m_ticks(ticks),
       .m_look_valid(look_valid),
@@ -161,7 +167,6 @@ module efa_srd_sender #(
       .m_popped_index(m_popped_index),
       .s_number(number),
       .m_number_take(number_take),
-      .s_ticks(ticks),
       .s_wake_valid(wake_valid),
       .s_wake_node(wake_node),
       .s_wake_request(wake_request),
@@ -174,13 +179,29 @@ module efa_srd_sender #(
       .m_flush_valid(flush_valid),
       .m_flush_ready(flush_ready),
       .m_flush_data(flush_data),
-      .m_sent_valid(sent_valid),
-      .m_sent_node(sent_node),
-      .m_sent_request(sent_request),
+      .m_served_valid(served_valid),
+      .m_served_node(served_node),
       .space_rd_addr(space_addr),
       .space_rd_data(space_data),
       .record_rd_addr(record_addr),
       .record_rd_data(record_data)
+  );
+
+  efa_tx_departed #(
+      .NODE_W(NODE_W),
+      .WINDOW_W(WINDOW_W),
+      .ORDER_LEFT(ORDER_LEFT)
+  ) u_departed (
+      .clk(clk),
+      .rst(rst),
+      .m_init_done(departed_init),
+      .s_ticks(ticks),
+      .s_left_valid(s_left_valid),
+      .s_left_send(s_left_send),
+      .departed_rd_addr(space_addr),
+      .departed_rd_data(departed_data),
+      .ticks_rd_addr(record_addr),
+      .ticks_rd_data(record_ticks)
   );
 
   efa_ack_join #(
@@ -230,6 +251,8 @@ module efa_srd_sender #(
       .space_rd_data(space_data),
       .record_rd_addr(record_addr),
       .record_rd_data(record_data),
+      .departed_rd_data(departed_data),
+      .ticks_rd_data(record_ticks),
       .limits_rd_addr(limits_addr),
       .limits_rd_data(limits_data),
       .m_wake_valid(wake_valid),
@@ -247,6 +270,8 @@ module efa_srd_sender #(
       .m_note_ready(m_note_ready),
       .m_note_data(m_note_data)
   );
+
+  wire unused_bits = &{1'b0, s_left_send, left_node};
 
   `EFA_STREAM(u_edge_send, `EFA_SRD_SEND__W, clk, rst, m_send_valid, m_send_ready, m_send_data)
   `EFA_STREAM(u_edge_note, `EFA_SRD_NOTE__W, clk, rst, m_note_valid, m_note_ready, m_note_data)

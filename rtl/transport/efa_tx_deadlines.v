@@ -3,11 +3,12 @@
 //
 // In    s_load, s_state: another peer; s_clear: a new session; s_ticks: the time; s_in_flight, s_lossy,
 //       s_longest, s_timeout: of the peer. Events: s_resolved: a packet is resolved; s_expire: a
-//       timeout; s_end_look: the timer starts or stops; s_search: decide on a search, with s_restart:
+//       timeout; s_defer, s_defer_ticks: the timer is over, but no packet in flight is as old; the
+//       oldest one left at that time; s_end_look: the timer starts or stops; s_search: decide on a search, with s_restart:
 //       the timer restarts; s_show: a walk lasts, so ages are checked after a pause, with
 //       s_show_restart: the timer restarts, with s_all_later: all packets in flight were sent in
 //       s_later_ticks at the earliest; s_age_look: the ages are being checked; s_walk: a walk begins;
-//       s_young, s_young_ticks: it has met a packet whose age is to be checked at that time;
+//       s_waits: it has met a packet that has not left; s_young, s_young_ticks: it has met a packet whose age is to be checked at that time;
 //       s_probe_wanted, s_probe_due, s_probe_ticks: of the next probe
 // Out   m_state; m_timer_over, m_age_over: the time has come; m_none_due: a walk may last;
 //       m_backs_off, m_last: the next timeout is one after another, is the last one; m_searches:
@@ -30,6 +31,8 @@ module efa_tx_deadlines #(
     input wire [23:0] s_timeout,
     input wire s_resolved,
     input wire s_expire,
+    input wire s_defer,
+    input wire [23:0] s_defer_ticks,
     input wire s_end_look,
     input wire s_search,
     input wire s_restart,
@@ -39,6 +42,7 @@ module efa_tx_deadlines #(
     input wire [23:0] s_later_ticks,
     input wire s_age_look,
     input wire s_walk,
+    input wire s_waits,
     input wire s_young,
     input wire [23:0] s_young_ticks,
     input wire s_probe_wanted,
@@ -91,7 +95,8 @@ module efa_tx_deadlines #(
   wire pause_over = search_left == 24'd0 || search_left > pause;
   wire searches = s_search && !none_in_flight && (s_lossy ? pause_over : !aging || age_come);
 
-  wire [23:0] later_age_ticks = s_later_ticks + s_longest + {2'd0, s_longest[23:2]} + 24'd1;
+  wire [23:0] limit = s_longest + {2'd0, s_longest[23:2]} + 24'd1;
+  wire [23:0] later_age_ticks = s_later_ticks + limit;
   wire [23:0] later = age_ticks - later_age_ticks;
   wire [23:0] earlier = s_young_ticks - age_ticks;
 
@@ -106,6 +111,7 @@ module efa_tx_deadlines #(
       state_d[`EFA_TX_DEADLINES__TIMEOUTS] = timeouts + 8'd1;
       state_d[`EFA_TX_DEADLINES__TIMER_TICKS] = s_ticks + (s_timeout << backoff_more);
     end
+    if (s_defer) state_d[`EFA_TX_DEADLINES__TIMER_TICKS] = s_defer_ticks + (s_timeout << backoff);
     if (s_restart || s_show_restart) begin
       state_d[`EFA_TX_DEADLINES__TIMER] = 1'b1;
       state_d[`EFA_TX_DEADLINES__TIMER_TICKS] = s_ticks + s_timeout;
@@ -123,6 +129,10 @@ module efa_tx_deadlines #(
     end else if (s_search && s_lossy && (!aging || age_left > pause)) begin
       state_d[`EFA_TX_DEADLINES__AGE] = 1'b1;
       state_d[`EFA_TX_DEADLINES__AGE_TICKS] = search_ticks;
+    end
+    if (s_waits && first_q) begin
+      state_d[`EFA_TX_DEADLINES__AGE] = 1'b1;
+      state_d[`EFA_TX_DEADLINES__AGE_TICKS] = s_ticks + limit;
     end
     if (s_young && (first_q || earlier[23])) begin
       state_d[`EFA_TX_DEADLINES__AGE] = 1'b1;
@@ -160,7 +170,7 @@ module efa_tx_deadlines #(
 
   always @(posedge clk) begin
     state_q <= state_d;
-    first_q <= s_walk || (first_q && !s_young);
+    first_q <= s_walk || (first_q && !s_young && !s_waits);
   end
 
   wire unused_bits = &{1'b0, earlier, later, s_longest};

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_tx_loss - decides by order and age whether a packet in flight is lost (decision 0009).
 //
-// In    s_record: its transmission; s_seen_ticks: the time of what is known of the peer; s_newest: of
+// In    s_record: its transmission, with s_departed: it left the device at s_left_ticks; s_seen_ticks: the time of what is known of the peer; s_newest: of
 //       its path; s_extent, s_learned, s_lossy, s_longest: of its peer; s_resolved,
 //       s_resolved_ticks: latest transmission of a resolved packet that was sent once
-// Out   m_age: of the transmission, 0 if it is later than what is known; m_lost; m_aged: by its age;
-//       m_silent: its path brings nothing for it; m_young, m_age_ticks: its age is to be checked at
-//       that time
+// Out   m_age: of a transmission that has left, 0 if it is later than what is known; m_lost; m_aged: by its age;
+//       m_silent: its path brings nothing for it; m_young, m_age_ticks: it has left, and its age
+//       is to be checked at that time
 // Time  combinational
 `default_nettype none
 `include "efa_defs.vh"
 
 module efa_tx_loss (
     input wire [`EFA_TX_RECORD__W-1:0] s_record,
+    input wire s_departed,
+    input wire [23:0] s_left_ticks,
     input wire [23:0] s_seen_ticks,
     input wire [15:0] s_newest,
     input wire [15:0] s_extent,
@@ -30,7 +32,6 @@ module efa_tx_loss (
 );
 
   wire [15:0] order = s_record[`EFA_TX_RECORD__ORDER];
-  wire [23:0] sent = s_record[`EFA_TX_RECORD__TICKS];
 
   wire [15:0] behind = s_newest - order;
   wire [15:0] beyond = behind - s_extent;
@@ -38,17 +39,17 @@ module efa_tx_loss (
 
   wire [23:0] limit = s_longest + {2'd0, s_longest[23:2]};
   // An acknowledgement may have waited while the packet was sent again.
-  wire [23:0] since = s_seen_ticks - sent;
+  wire [23:0] since = s_seen_ticks - s_left_ticks;
   wire old = m_age > limit;
-  wire [23:0] to_later = sent - s_resolved_ticks;
+  wire [23:0] to_later = s_left_ticks - s_resolved_ticks;
   wire later = s_resolved && to_later[23];
 
   assign m_age = since[23] ? 24'd0 : since;
   assign m_silent = behind[15];
-  assign m_aged = old && later && (s_lossy || (m_silent && s_learned));
+  assign m_aged = s_departed && old && later && (s_lossy || (m_silent && s_learned));
   assign m_lost = overtaken || m_aged;
-  assign m_young = !old;
-  assign m_age_ticks = sent + limit + 24'd1;
+  assign m_young = s_departed && !old;
+  assign m_age_ticks = s_left_ticks + limit + 24'd1;
 
   wire unused_bits = &{1'b0, s_record, to_later};
 

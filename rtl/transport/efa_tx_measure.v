@@ -2,8 +2,8 @@
 // efa_tx_measure - connects what is measured of the peer in work: times, congestion window, extent,
 // paths; decides from it whether a packet is lost.
 //
-// In    s_load, s_state: another peer; s_clear: a new session; s_record: the transmission of a packet
-//       and what happens to it: s_resolve, with s_again: it was sent again, and s_lost: it was lost;
+// In    s_load, s_state: another peer; s_clear: a new session; s_record: the transmission of a packet,
+//       with s_departed and s_left_ticks as in efa_tx_loss, and what happens to it: s_resolve, with s_again: it was sent again, and s_lost: it was lost;
 //       s_lose; s_disable: its path brings nothing. s_settle, s_settle_path: a transmission is no
 //       longer in flight; s_answer, s_answer_path: an acknowledgement came through a path;
 //       s_collapse: a timeout after a timeout; s_probe: the next probe leaves; s_find: the best path
@@ -33,6 +33,8 @@ module efa_tx_measure #(
     input wire [`EFA_TX_MEASURE__W-1:0] s_state,
     input wire s_clear,
     input wire [`EFA_TX_RECORD__W-1:0] s_record,
+    input wire s_departed,
+    input wire [23:0] s_left_ticks,
     input wire s_resolve,
     input wire s_again,
     input wire s_lost,
@@ -76,7 +78,8 @@ module efa_tx_measure #(
   wire [15:0] order = s_record[`EFA_TX_RECORD__ORDER];
   wire [23:0] age;
   wire [23:0] trip = age == 24'd0 ? 24'd1 : age;
-  wire once = s_resolve && !s_again;
+  // One that has not left cannot be acknowledged, except by a peer that lies.
+  wire once = s_resolve && !s_again && s_departed;
   wire known = times_state[`EFA_TX_TIMES__KNOWN];
   wire [23:0] shortest_now = !known || trip < shortest ? trip : shortest;
   wire [26:0] srtt8 = known ? times_state[`EFA_TX_TIMES__SRTT8] : {trip, 3'd0};
@@ -130,7 +133,7 @@ module efa_tx_measure #(
       .s_acked(s_resolve),
       .s_distance_valid(once),
       .s_distance(newest - order),
-      .s_late(s_resolve && s_again && !s_lost && age < shortest),
+      .s_late(s_resolve && s_again && !s_lost && (age < shortest || !s_departed)),
       .m_state(extent_state),
       .m_learned(learned),
       .m_extent(extent)
@@ -171,6 +174,8 @@ module efa_tx_measure #(
 
   efa_tx_loss u_loss (
       .s_record(s_record),
+      .s_departed(s_departed),
+      .s_left_ticks(s_left_ticks),
       .s_seen_ticks(s_seen_ticks),
       .s_newest(newest),
       .s_extent(extent),

@@ -46,6 +46,7 @@ module efa_tx_paths #(
     output wire m_busy
 );
 
+  localparam [31:0] TARGET8 = 8 * `EFA_TRANSPORT__QUEUE_TARGET;
   localparam [31:0] PROBE = PATH_PROBE;
   localparam [31:0] LOSSES = `EFA_TRANSPORT__PATH_LOSSES;
   localparam [31:0] ORDERS = ORDER_LEFT;
@@ -84,7 +85,10 @@ module efa_tx_paths #(
   wire [26:0] time8_d = from8 + {3'd0, s_time} - {3'd0, from8[26:3]};
   wire is_best = best_time8_q == 27'd0 || s_path == best_q || time8_d < best_time8_q;
   wire becomes_best = timed && usable && is_best;
-  wire is_slow = timed && usable && !is_best && {1'b0, time8_d} > {best_time8_q, 1'b0};
+  // Longest time of a path that is not slow beside the best one.
+  wire [26:0] slack8 = best_time8_q < TARGET8[26:0] ? TARGET8[26:0] : best_time8_q;
+  wire [27:0] late8 = {1'b0, best_time8_q} + {1'b0, slack8};
+  wire is_slow = timed && usable && !is_best && {1'b0, time8_d} > late8;
   wire [15:0] order_step = s_order - newest;
   wire is_newer = timed && order_step != 16'd0 && !order_step[15];
 
@@ -92,7 +96,7 @@ module efa_tx_paths #(
   // It answers no probe that has left since.
   wire answered = s_answer && probing_q[s_path] && !answer_time[23] && answer_time >= s_shortest;
   wire [27:0] answer_time8 = {1'b0, answer_time, 3'd0};
-  wire heals = answered && !usable && answer_time8 <= {best_time8_q, 1'b0};
+  wire heals = answered && !usable && answer_time8 <= late8;
 
   wire disable_path = (s_disable || lose_last || is_slow) && usable;
   wire [7:0] left = usable_q & ~here;

@@ -3,7 +3,8 @@
 //
 // In    s_ack: what acknowledgements say; s_gone: transmissions that were not made; s_look: a peer to
 //       look at; s_flush: notes of posted packets that leave unsent; space_rd_data, record_rd_data: numbers
-//       of a peer and its transmission of a slot, one cycle after their addresses; s_last_number:
+//       of a peer and its transmission of a slot, one cycle after their addresses; departed_rd_data,
+//       ticks_rd_data: as in efa_tx_departed, of the same addresses; s_last_number:
 //       last number of a session; s_ticks: the time; s_cfg_paths: paths that exist
 // Out   m_note: outcomes of packets, ends of sessions; ev_anomaly_ack: an acknowledgement that
 //       no correct peer sends; limits_rd_data: what a peer may send, one cycle after its address;
@@ -60,6 +61,8 @@ module efa_tx_resolve #(
     input wire [`EFA_TX_SPACE__W-1:0] space_rd_data,
     output wire [NODE_W+WINDOW_W-1:0] record_rd_addr,
     input wire [`EFA_TX_RECORD__W-1:0] record_rd_data,
+    input wire [`EFA_TX_DEPARTED__W-1:0] departed_rd_data,
+    input wire [23:0] ticks_rd_data,
     input wire [NODE_W-1:0] limits_rd_addr,
     output wire [`EFA_TX_LIMITS__W-1:0] limits_rd_data,
     output wire m_wake_valid,
@@ -155,11 +158,15 @@ module efa_tx_resolve #(
   reg [2:0] join_q;
   reg [SHOW_W-1:0] show_q;
   reg sets_q;
-  // The walk has resolved all packets up to a slot, and none of them or behind was sent again.
+  // The walk has resolved all packets up to a slot, which had left, and none of them or behind was sent again.
   reg in_order_q;
   reg [WINDOW_W-1:0] in_order_slot_q;
   reg [23:0] last_ticks_q;
   reg refuses_q;  // the acknowledgement refuses a packet that is not resolved
+  reg timer_over_q;  // the timer is over, and no packet in flight was as old yet
+  reg oldest_q;  // the first packet of the walk that has left, it left at oldest_ticks_q
+  reg [23:0] oldest_ticks_q;
+  reg same_q;  // departed_rd_data is of this session
   reg resolved_q;  // a packet was resolved in this look, and the timer has not restarted since
   reg [`EFA_TX_SELF__W-1:0] self_q;
   reg [`EFA_TX_SELF__W-1:0] self_d;
@@ -250,15 +257,18 @@ module efa_tx_resolve #(
   wire walk_over = walks && (!w1_valid_q || w1_does) && (!found || w1_stops) && join_q == JOIN_NONE && !joins;
   wire [31:0] record_id = record_rd_data[`EFA_TX_RECORD__ID];
   wire [2:0] record_path = record_rd_data[`EFA_TX_RECORD__PATH];
-  wire [23:0] record_ticks = record_rd_data[`EFA_TX_RECORD__TICKS];
-  wire [23:0] age = s_ticks - record_ticks;
+  wire [15:0] record_order = record_rd_data[`EFA_TX_RECORD__ORDER];
+  wire [127:0] orders = departed_rd_data[`EFA_TX_DEPARTED__ORDERS];
+  wire [15:0] past = orders[16*record_path+:16] - record_order;
+  wire departed = same_q && !past[15];
+  wire [23:0] age = s_ticks - ticks_rd_data;
   // What is known is of this time: an acknowledgement may have waited.
   wire [23:0] seen_ticks = event_q == EVENT_ACK ? ack_q[`EFA_TX_ACK__TICKS] : s_ticks;
 
   // w1: a packet is resolved.
   wire resolves = w1_does && walk_q == WALK_RESOLVE;
   wire once = resolves && !slot_again;
-  wire [23:0] resolved_step = record_ticks - self_q[`EFA_TX_SELF__RESOLVED_TICKS];
+  wire [23:0] resolved_step = ticks_rd_data - self_q[`EFA_TX_SELF__RESOLVED_TICKS];
   wire latest = !self_q[`EFA_TX_SELF__RESOLVED] || !resolved_step[23];
   wire refused_here = refuses_q && w1_slot_q == refused_slot;
 
@@ -270,7 +280,10 @@ module efa_tx_resolve #(
   wire [23:0] loss_ticks;
   wire [23:0] timeout;
   wire checks = w1_does && walk_q == WALK_LOSS;
-  wire expires = w1_does && walk_q == WALK_TIMEOUT && age >= timeout;
+  wire checks_timer = w1_does && walk_q == WALK_TIMEOUT;
+  wire expires = checks_timer && departed && age >= timeout;
+  wire times_out = expires && timer_over_q && !last_timeout;
+  wire dies = expires && timer_over_q && last_timeout;
   wire loses = (checks && loss_lost) || expires || (w1_does && walk_q == WALK_LOSE);
   wire disables = expires || (checks && loss_aged && loss_silent);
   // Without losses the packets are in the order of their transmission.
@@ -312,8 +325,6 @@ module efa_tx_resolve #(
   // The timer does not find a peer whose acknowledgement waits, and this one has resolved nothing.
   wire late = event_q == EVENT_ACK && timer_over && ending == 8'd0;
   wire look_again = canceled || late;
-  wire dies = expired && last_timeout;
-  wire times_out = expired && !dies;
   wire age_look = state_q == ST_LOOK && !expired && age_over;
 
   wire aborts = state_q == ST_ACK && ack_aborts;
@@ -356,8 +367,8 @@ module efa_tx_resolve #(
         if (gone_known) state_d = gone_counts ? ST_ADVANCE : ST_REQUEST;
       end
       ST_LOOK: begin
-        state_d = dies ? ST_END_HOLD : times_out || age_look ? ST_WALK : ST_REQUEST;
-        walk_d = times_out ? WALK_TIMEOUT : WALK_LOSS;
+        state_d = expired || age_look ? ST_WALK : ST_REQUEST;
+        walk_d = expired ? WALK_TIMEOUT : WALK_LOSS;
       end
       // Waits for the end of the walk.
       ST_WALK: begin
@@ -365,6 +376,7 @@ module efa_tx_resolve #(
           state_d = walk_q == WALK_RESOLVE ? ST_ADVANCE
               : walk_q == WALK_END ? ST_END_FORGET : ST_REQUEST;
         end
+        if (dies) state_d = ST_END_HOLD;
       end
       // Waits for the last resolved packet. Oldest has moved two cycles later.
       ST_ADVANCE: begin
@@ -422,9 +434,9 @@ module efa_tx_resolve #(
       self_d[`EFA_TX_SELF__ANSWERED] = 1'b1;
     end
     if (settle) self_d[`EFA_TX_SELF__SETTLED] = settled + 16'd1;
-    if (once && latest) begin
+    if (once && departed && latest) begin
       self_d[`EFA_TX_SELF__RESOLVED] = 1'b1;
-      self_d[`EFA_TX_SELF__RESOLVED_TICKS] = record_ticks;
+      self_d[`EFA_TX_SELF__RESOLVED_TICKS] = ticks_rd_data;
     end
     if (aborts) self_d[`EFA_TX_SELF__ENDING] = ABORT;
     if (dies)
@@ -614,6 +626,8 @@ module efa_tx_resolve #(
       .s_state(loaded_measure),
       .s_clear(clear),
       .s_record(record_rd_data),
+      .s_departed(departed),
+      .s_left_ticks(ticks_rd_data),
       .s_resolve(resolves),
       .s_again(slot_again),
       .s_lost(slot_lost),
@@ -684,6 +698,8 @@ module efa_tx_resolve #(
       .s_timeout(timeout),
       .s_resolved(resolves),
       .s_expire(times_out),
+      .s_defer(state_q == ST_REQUEST && timer_over_q),
+      .s_defer_ticks(oldest_q ? oldest_ticks_q : s_ticks),
       .s_end_look(state_q == ST_REQUEST),
       .s_search(state_q == ST_SEARCH),
       .s_restart(state_q == ST_SEARCH && resolved_q),
@@ -693,6 +709,7 @@ module efa_tx_resolve #(
       .s_later_ticks(last_ticks_q),
       .s_age_look(age_look),
       .s_walk(walk_begins),
+      .s_waits(checks && !loss_lost && !departed),
       .s_young(checks && !loss_lost && loss_young),
       .s_young_ticks(loss_ticks),
       .s_probe_wanted(probing),
@@ -750,22 +767,26 @@ module efa_tx_resolve #(
       in_order_q <= !any_resolved && !any_again;
       in_order_slot_q <= oldest[WINDOW_W-1:0];
     end else if (resolves) begin
-      in_order_q <= in_order_q && w1_slot_q == in_order_slot_q && !slot_again;
+      in_order_q <= in_order_q && w1_slot_q == in_order_slot_q && !slot_again && departed;
       in_order_slot_q <= in_order_slot_q + A_SLOT;
-      last_ticks_q <= record_ticks;
+      last_ticks_q <= ticks_rd_data;
     end
     // A canceled retransmission needs another look at the peer.
     if (state_q == ST_STORE && store && !begins) event_q <= EVENT_LOOK;
     if (state_q == ST_STORE || idle) reload_q <= !idle && (look_again || event_node == node_q);
     if (state_q == ST_LOAD || state_q == ST_END_LOAD || joins) space_q <= space_rd_data;
     if (w0_steps) w1_slot_q <= found_slot;
+    same_q <= departed_rd_data[`EFA_TX_DEPARTED__SESSION] == session;
+    timer_over_q <= expired || (timer_over_q && walks && !expires);
+    oldest_q <= checks_timer ? oldest_q || departed : oldest_q && !expired;
+    if (!oldest_q) oldest_ticks_q <= ticks_rd_data;
     refuses_q <= state_q == ST_ACK ? ack_refuses : refuses_q;
     resolved_q <= resolves || (resolved_q && state_q != ST_LOAD && !show);
     if (note_own || note_flush) note_q <= note_d;
     cause_q <= ack_cause;
   end
 
-  wire unused_bits = &{1'b0, gone_q, space_q, ack_node, gone_node, ack_path, again_psn, probe_psn, resolved_step};
+  wire unused_bits = &{1'b0, past, gone_q, space_q, ack_node, gone_node, ack_path, again_psn, probe_psn, resolved_step};
 
 endmodule
 

@@ -3,13 +3,13 @@
 //
 // In    s_post: packets to send; limits_rd_data: what the peer of limits_rd_addr may send;
 //       s_wake_*: the limits of a peer have changed, with s_wake_request: something else than new
-//       packets may be due; s_number: next number of a session; s_ticks:
-//       the time; s_ended: contexts whose messages have ended; s_purge: some have ended unsent
+//       packets may be due; s_number: next number of a session; s_ended: contexts whose messages have
+//       ended; s_purge: some have ended unsent
 // Out   m_send: transmissions, with m_send_now: that of the packet posted in the cycle before;
 //       m_popped_*: a context has left the posted ones; m_flush: notes of posted packets that leave
 //       unsent; m_number_take;
-//       m_sent_*: a peer has sent a packet; with m_sent_request: one that was requested, or its
-//       session is forgotten; space_rd_data, record_rd_data: numbers of a peer, and its transmission
+//       m_served_*: a peer has sent a packet that was requested, or its session is forgotten;
+//       space_rd_data, record_rd_data: numbers of a peer, and its transmission
 //       of a slot
 // Time  transmission 1 cycle after s_post on an idle sender, one per cycle, also to one peer;
 //       space_rd_data and record_rd_data follow their addresses by one cycle; after rst an
@@ -50,7 +50,6 @@ module efa_tx_space #(
     output wire [CTX_W:0] m_popped_index,  // kind, context
     input wire [15:0] s_number,
     output wire m_number_take,
-    input wire [23:0] s_ticks,
     input wire s_wake_valid,
     input wire [NODE_W-1:0] s_wake_node,
     input wire s_wake_request,
@@ -63,9 +62,8 @@ module efa_tx_space #(
     output wire m_flush_valid,
     input wire m_flush_ready,
     output wire [`EFA_SRD_NOTE__W-1:0] m_flush_data,
-    output wire m_sent_valid,
-    output wire [NODE_W-1:0] m_sent_node,
-    output wire m_sent_request,
+    output wire m_served_valid,
+    output wire [NODE_W-1:0] m_served_node,
     input wire [NODE_W-1:0] space_rd_addr,
     output wire [`EFA_TX_SPACE__W-1:0] space_rd_data,
     input wire [NODE_W+WINDOW_W-1:0] record_rd_addr,
@@ -226,7 +224,6 @@ module efa_tx_space #(
     record[`EFA_TX_RECORD__KIND] = kind;
     record[`EFA_TX_RECORD__PATH] = path;
     record[`EFA_TX_RECORD__ORDER] = order;
-    record[`EFA_TX_RECORD__TICKS] = s_ticks;
     send_d = {`EFA_SRD_SEND__W{1'b0}};
     send_d[`EFA_SRD_SEND__ID] = id;
     send_d[`EFA_SRD_SEND__PART] = part;
@@ -238,6 +235,8 @@ module efa_tx_space #(
     send_d[`EFA_SRD_SEND__PATH] = {5'd0, path};
     send_d[`EFA_SRD_SEND__BEHIND] = behind[15:0];
     send_d[`EFA_SRD_SEND__AGAIN] = !begins;
+    send_d[`EFA_SRD_SEND__PROBE] = probes;
+    send_d[`EFA_SRD_SEND__ORDER] = order;
     flush_d = {`EFA_SRD_NOTE__W{1'b0}};
     flush_d[`EFA_SRD_NOTE__NODE] = {{16 - NODE_W{1'b0}}, t2_node_q};
     flush_d[`EFA_SRD_NOTE__ID] = first_id;
@@ -275,9 +274,8 @@ module efa_tx_space #(
   assign m_send_now = !queue_valid;
   assign m_flush_valid = flush_valid_q;
   assign m_flush_data = flush_q;
-  assign m_sent_valid = sends || forget;
-  assign m_sent_node = t2_node_q;
-  assign m_sent_request = probes || repeats || forget;
+  assign m_served_valid = probes || repeats || forget;
+  assign m_served_node = t2_node_q;
 
   efa_arb #(
       .N(NODES)

@@ -2,10 +2,10 @@
 // efa_tx_timer - counts ticks and finds peers whose time has come or whose request was served.
 //
 // In    s_tick: the last cycle of a tick; s_set_*: when to look at a peer, or never; s_begin_*: a look
-//       at a peer begins; s_sent_*: a peer has sent a packet, with s_sent_request one that was
-//       requested; s_waits: peers that are looked at soon anyway
-// Out   m_ticks: the time; m_look: a peer to look at: its time has come, a request was served, or it
-//       has sent a packet while no time is set, and it does not wait
+//       at a peer begins; s_left_*: a packet to a peer has left; s_served_*: a request was served;
+//       s_waits: peers that are looked at soon anyway
+// Out   m_ticks: the time; m_look: a peer to look at: its time has come, a request was served, or a
+//       packet has left while no time is set, and it does not wait
 // Time  a served request 2 cycles; others are found by a scan of one peer per cycle
 //
 // A peer may be found once too often, when it is looked at for another reason meanwhile. A peer that
@@ -26,9 +26,10 @@ module efa_tx_timer #(
     input wire [23:0] s_set_ticks,
     input wire s_begin_valid,
     input wire [NODE_W-1:0] s_begin_node,
-    input wire s_sent_valid,
-    input wire [NODE_W-1:0] s_sent_node,
-    input wire s_sent_request,
+    input wire s_left_valid,
+    input wire [NODE_W-1:0] s_left_node,
+    input wire s_served_valid,
+    input wire [NODE_W-1:0] s_served_node,
     input wire [(1<<NODE_W)-1:0] s_waits,
     output wire [23:0] m_ticks,
     output wire m_look_valid,
@@ -43,7 +44,7 @@ module efa_tx_timer #(
 
   reg [23:0] ticks_q;
   reg [NODES-1:0] armed_q;
-  reg [NODES-1:0] sent_q;
+  reg [NODES-1:0] left_q;
   reg [NODES-1:0] served_q;
   reg [NODE_W-1:0] scan_q;
   reg [NODE_W-1:0] read_node_q;
@@ -53,12 +54,12 @@ module efa_tx_timer #(
 
   wire [NODES-1:0] set_node = s_set_valid ? {{NODES - 1{1'b0}}, 1'b1} << s_set_node : {NODES{1'b0}};
   wire [NODES-1:0] begin_node = s_begin_valid ? {{NODES - 1{1'b0}}, 1'b1} << s_begin_node : {NODES{1'b0}};
-  wire [NODES-1:0] sent_node = s_sent_valid ? {{NODES - 1{1'b0}}, 1'b1} << s_sent_node : {NODES{1'b0}};
-  wire [NODES-1:0] served_node = s_sent_request ? sent_node : {NODES{1'b0}};
+  wire [NODES-1:0] left_node = s_left_valid ? {{NODES - 1{1'b0}}, 1'b1} << s_left_node : {NODES{1'b0}};
+  wire [NODES-1:0] served_node = s_served_valid ? {{NODES - 1{1'b0}}, 1'b1} << s_served_node : {NODES{1'b0}};
 
   wire [23:0] read_ticks;
   wire [23:0] left = read_ticks - ticks_q;
-  wire come = armed_q[read_node_q] ? left[23] || left == 24'd0 : sent_q[read_node_q];
+  wire come = armed_q[read_node_q] ? left[23] || left == 24'd0 : left_q[read_node_q];
   wire found = read_q && come && !s_waits[read_node_q];
 
   wire free = !look_q || m_look_ready;
@@ -107,14 +108,14 @@ module efa_tx_timer #(
   always @(posedge clk) begin
     if (rst) begin
       armed_q <= {NODES{1'b0}};
-      sent_q <= {NODES{1'b0}};
+      left_q <= {NODES{1'b0}};
       served_q <= {NODES{1'b0}};
       scan_q <= {NODE_W{1'b0}};
       read_q <= 1'b0;
       look_q <= 1'b0;
     end else begin
       if (s_set_valid) armed_q <= s_set_armed ? armed_q | set_node : armed_q & ~set_node;
-      sent_q <= (sent_q & ~begin_node) | sent_node;
+      left_q <= (left_q & ~begin_node) | left_node;
       served_q <= (served_q & ~begin_node & ~grant) | served_node;
       scan_q <= scan_q + ONE;
       read_q <= 1'b1;

@@ -26,7 +26,7 @@ module efa_tx_times #(
 
   localparam [31:0] INITIAL = RTO_INITIAL;
   localparam [31:0] PERIOD = `EFA_TRANSPORT__TIME_PERIOD;
-  localparam [31:0] LEAST = `EFA_TRANSPORT__RTO_MIN;
+  localparam [31:0] MARGIN = `EFA_TRANSPORT__RTO_MARGIN;
 
   reg [`EFA_TX_TIMES__W-1:0] state_q;
   reg [`EFA_TX_TIMES__W-1:0] state_d;
@@ -68,14 +68,14 @@ module efa_tx_times #(
     if (s_load) state_d = s_state;
   end
 
-  // Timeout: srtt + 4 x deviation, within 3/2 and 3 times srtt, and not below its minimum.
+  // Timeout: srtt + 4 x deviation, within 3/2 and 3 times srtt, and not below srtt + margin.
   wire [27:0] sum = {4'd0, srtt} + {1'b0, rttvar4};
   wire [27:0] low = {4'd0, srtt} + {5'd0, srtt[23:1]};
   wire [27:0] high = {4'd0, srtt} + {3'd0, srtt, 1'b0};
   wire [27:0] raised = sum < low ? low : sum;
   wire [27:0] bounded = raised > high ? high : raised;
-  wire [27:0] timeout = !known ? {4'd0, INITIAL[23:0]}
-      : bounded < {4'd0, LEAST[23:0]} ? {4'd0, LEAST[23:0]} : bounded;
+  wire [27:0] least = {4'd0, srtt} + {4'd0, MARGIN[23:0]};
+  wire [27:0] timeout = !known ? {4'd0, INITIAL[23:0]} : bounded < least ? least : bounded;
 
   assign m_state = state_q;
   assign m_shortest = previous_shortest < shortest ? previous_shortest : shortest;

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the cycle model with the RTL: exact stages on an idle device, and under load."""
 
+import itertools
+
 import pytest
 
+from efa_cosim.boundary.events import of_kind
 from efa_cosim.cycle.compare import compare
 from efa_cosim.cycle.network import simulate
 from efa_cosim.cycle.stages import Stages
@@ -31,12 +34,18 @@ WRITES += [Workload(size=size, operation="WRITE", messages=4, read_latency=333, 
 # The last packet, with the immediate, follows the outcomes of all others and completes a receive.
 WRITES += [Workload(size=size, operation="WRITE_IMM", messages=4)
            for size in (0, 64, 4096, 8192, 65536)]  # fmt: skip
-# Reads: the request, then the responses. The round trip of a response includes the read of its
-# payload. So the device sends responses of 4,096 bytes again over a short fabric, which the model
-# refuses.
-READS = [Workload(size=size, operation="READ", messages=4) for size in (0, 8, 64, 65, 512, 2048)]
+# Reads: the request, then the responses.
+READS = [Workload(size=size, operation="READ", messages=4)
+         for size in (0, 8, 64, 65, 512, 2048, 4096, 65536)]  # fmt: skip
 READS += [Workload(size=size, operation="READ", messages=4, net_latency=500)
           for size in (64, 4096, 8192, 65536)]  # fmt: skip
+# A round trip of the fabric is shorter or longer than a host read, or than a long packet.
+LOSSLESS = [Workload(size=4096, operation=operation, net_latency=fabric, read_latency=host,
+                     messages=8, depth=4)
+            for operation, fabric, host in itertools.product(
+                ("READ", "WRITE"), (1, 50, 500), (125, 1500))]  # fmt: skip
+LOSSLESS += [Workload(size=size, operation="READ", read_latency=1500, messages=4, depth=2)
+             for size in (64, 65536)]  # fmt: skip
 # Milestones of the request of a read, with their names in the table of stages.
 REQUEST = {"check": "check", "tx_first": "req_out", "rx_last": "req_in"}
 LOADED = [
@@ -116,6 +125,12 @@ def test_a_message_on_an_idle_device_is_exact_stage_by_stage(sim, seed):
         bell = real["bell"][:: work.packets]
         found["seen"] = int((bell[2:] - bell[1:-1] - run.beats[2:]).min())
         assert found == table.moments(work), f"{work}: the RTL against the table"
+
+
+def test_without_loss_no_packet_is_sent_twice(sim, seed):
+    for work, run in zip(LOSSLESS, run_timed(LOSSLESS, sim, seed), strict=True):
+        sent = len(of_kind(run.events, "tx_first"))
+        assert sent == work.total * work.packets, f"{work}: {sent} packets"
 
 
 def test_under_load_the_model_predicts_every_moment_of_the_rtl(sim, seed):

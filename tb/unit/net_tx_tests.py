@@ -9,7 +9,15 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa_cosim.layouts.defs import EVENTS, INTERNAL, PktHdr, PktOpcode, SrdAck
 from tb.lib.dont_care import dont_care
-from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, periodic, reset, rng_for
+from tb.lib.stream import (
+    StreamDriver,
+    StreamMonitor,
+    clock_and_reset,
+    cycle,
+    periodic,
+    reset,
+    rng_for,
+)
 from tb.lib.timing import timing
 from tb.lib.waits import high, steady, until
 from tb.unit.data_bench import Moments, consumed
@@ -36,6 +44,8 @@ class Bench:
         self.seen = {name: StreamMonitor(dut, f"ev_{name}", 0, ["data"])
                      for name in ("tx_first", "tx_last", "ackout")}  # fmt: skip
         self.stat = StreamMonitor(dut, "st_tx", 0, ["bytes"])
+        self.left = StreamMonitor(dut, "m_left", 0, ["send"], on_beat=self._left)
+        self.begun, self.left_at = [], []  # cycles of first flits
         self.flits, self.wanted_acks, self.wanted_done = deque(), deque(), []
         self.kinds, self.messages, self.acked, self.inside = [], [], [], False
 
@@ -89,7 +99,11 @@ class Bench:
         assert beat == self.flits.popleft()
         if not self.inside:
             self.kinds.append("packet")
+            self.begun.append(cycle())
         self.inside = not beat["last"]
+
+    def _left(self, beat):  # noqa: ARG002 - the interface of a monitor
+        self.left_at.append(cycle())
 
     async def settle(self):
         await consumed(self.source)
@@ -109,6 +123,10 @@ class Bench:
             (header.dst_qpn, header.status, header.msg_id) for header in self.acked]  # fmt: skip
         assert [b["bytes"] for b in self.stat.beats] == [
             m["length"] for m in self.messages if not is_again(m)]  # fmt: skip
+        assert [beat["send"] for beat in self.left.beats] == [
+            m["send"] for m in self.messages if m["sent"]]  # fmt: skip
+        assert self.left_at == [
+            at for at, m in zip(self.begun, self.messages, strict=True) if m["sent"]]  # fmt: skip
         self.cancel()
 
     def cancel(self):
@@ -121,6 +139,9 @@ class Bench:
             self.acked,
             self.done.beats,
             self.stat.beats,
+            self.left.beats,
+            self.begun,
+            self.left_at,
             *(s.beats for s in self.seen.values()),
         ):
             noted.clear()  # fmt: skip

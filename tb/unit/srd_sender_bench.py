@@ -225,7 +225,7 @@ class Bench:
 
     def _ports(self, gaps, note_stalls):
         dut = self.dut
-        zero(dut, "s_cfg_paths", "s_ended", "s_purge")
+        zero(dut, "s_cfg_paths", "s_ended", "s_purge", "s_left_valid", "s_left_send")
         dut.s_cfg_tick.value = TRANSPORT.tick_cycles
         self.pins = Bundles(dut, s_post=INTERNAL.srd_post, m_send=INTERNAL.srd_send,
                             s_gone=INTERNAL.srd_gone, m_note=INTERNAL.srd_note)  # fmt: skip
@@ -233,7 +233,8 @@ class Bench:
         self.posts = StreamDriver(self.pins, "s_post", gaps, fields)
         self.gones = StreamDriver(self.pins, "s_gone", 0, ["node", "session", "psn"])
         self.acks = StreamDriver(dut, "s_ack", 0, ["data"])
-        fields = ["id", "part", "kind", "node", "psn", "session", "incarnation", "path", "behind"]
+        fields = ["id", "part", "kind", "node", "psn", "session", "incarnation", "path", "behind",
+                  "again", "probe", "order"]  # fmt: skip
         self.sends = StreamMonitor(self.pins, "m_send", self._full, fields, on_beat=self._send)
         fields = ["ended", "node", "id", "status", "kind", "gone", "own"]
         self.notes = StreamMonitor(self.pins, "m_note", note_stalls, fields, on_beat=self._note)
@@ -460,7 +461,15 @@ class Bench:
         ) + payload  # fmt: skip
         begin = max(self.port_free, now + 1 + self.rng.randrange(self.read + 1))
         self.port_free = begin + flits(packet)
-        self.network.at(begin, lambda: self.network.send(packet))
+        incarnation = self.number
+
+        def leave():
+            self.network.send(packet)
+            if self.running and self.number == incarnation:
+                self.dut.s_left_valid.value = 1
+                self.dut.s_left_send.value = INTERNAL.srd_send.pack(**beat)
+
+        self.network.at(begin, leave)
 
     def skip(self, beat):
         """Reports that a transmission was not made."""
@@ -536,6 +545,7 @@ class Bench:
                     found = EVENTS.anomaly_ack.unpack(int(dut.ev_anomaly_ack_data.value))
                     rules.anomaly(found.what, found.node)
                 self._feed()
+            dut.s_left_valid.value = 0
             self.network.run(self.cycle)
 
     def _take_posts(self):

@@ -51,6 +51,16 @@ async def a_fabric_that_loses(dut, loss, paths, peers):
 
 
 @cocotb.test()
+@cocotb.parametrize(read=[700, 1500])
+async def a_fabric_that_loses_late_packets(dut, read):
+    """transport.srd_sender.loss_payload: With loss and payload that comes after more than a
+    timeout, each packet is executed once and completes with success."""
+    bench = Bench(dut, f"loss payload {read}", loss=0.05, read=read)
+    await bench.start()
+    await carry(bench, 150, 3)
+
+
+@cocotb.test()
 @cocotb.parametrize(fault=list(FAULTS), paths=[1, 4, 8])
 async def a_fabric_with_faults(dut, fault, paths):
     """transport.srd_sender.faults: Bursts of loss, duplicates, deep and shallow reordering and all

@@ -31,7 +31,7 @@ PACKET_CYCLES = 2
 CHOICE_CYCLES = 32
 GONE = "gone"  # resolved since its message has ended
 # Retransmissions within half of the shortest timeout belong to one timeout.
-ROUND_CYCLES = TRANSPORT.rto_min * TRANSPORT.tick_cycles // 2
+ROUND_CYCLES = TRANSPORT.rto_margin * TRANSPORT.tick_cycles // 2
 
 
 def key_of(beat):
@@ -618,7 +618,7 @@ class Rules:
     def _die(self, peer, node, session, status):
         """Checks the death of a peer at its first outcome."""
         session.closing, session.closed = status, self.flow
-        rto = TRANSPORT.rto_min if session.measured else self.rto_initial
+        rto = TRANSPORT.rto_margin if session.measured else self.rto_initial
         ticks = sum(rto << min(at, TRANSPORT.rto_backoff_max) for at in range(self.retries))
         least = (ticks - 2 * self.retries) * TRANSPORT.tick_cycles
         elapsed = self.cycle - peer.progress

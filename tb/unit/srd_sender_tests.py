@@ -82,6 +82,27 @@ async def slow_neighbours(dut, pace):
 
 
 @cocotb.test()
+@cocotb.parametrize(latency=[1, 60, 300], peers=[1, 3])
+async def payload_comes_late(dut, latency, peers):
+    """transport.srd_sender.payload: After packets without a payload read, others wait many timeouts
+    for theirs, and are long. None of them is sent again."""
+    bench = Bench(dut, f"payload {latency} {peers}", latency=latency)
+    await bench.start()
+    nodes = bench.rng.sample(range(bench.nodes), min(peers, bench.nodes))
+    for count, read, size in ((6, 0, 8), (4, 9000, 4096), (40, 0, 8), (30, 3000, 8), (9, 0, 8192),
+                              (30, 600, 4096)):  # fmt: skip
+        bench.read, bench.sizes = read, (size,)
+        for _ in range(count):
+            bench.post(bench.rng.choice(nodes))
+        await bench.all_done(400_000)
+    await bench.finish()
+    assert bench.statuses() == {OK: 119}
+    # Paths whose packets are longer than others may look slow, and get probes.
+    again = [beat for beat in bench.sends.beats if beat["again"] and not beat["probe"]]
+    assert not again, f"{len(again)} packets are sent again: {again[:3]}"
+
+
+@cocotb.test()
 async def outcomes_wait(dut):
     """transport.srd_sender.note_stall: While no outcome is taken, acknowledgements of more than a
     window wait or are lost; afterwards each packet has one outcome."""

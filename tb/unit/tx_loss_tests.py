@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests efa_tx_loss: loss by order and by age, as in decision 0009."""
 
+from itertools import product
+
 import cocotb
 from cocotb.triggers import Timer
 
@@ -18,20 +20,22 @@ class Case:
 
     - `behind`: `newest` of its path - its order number
     - `later`: time of a resolved packet - its own, None: no packet was resolved
+    - `departed`: it has left the device
     """
 
     def __init__(self, dut, rng, **values):
         self.dut, self.rng = dut, rng
         self.behind, self.extent, self.age, self.longest, self.later = 0, 4, 0, 100, 1
-        self.learned = self.lossy = 0
+        self.learned, self.lossy, self.departed = 0, 0, 1
         self.order, self.sent = rng.getrandbits(16), rng.getrandbits(24)
         vars(self).update(values)
 
     async def check(self):
         later = self.rng.randrange(-5000, 5000) if self.later is None else self.later
-        record = dont_care(INTERNAL.tx_record, self.rng, order=self.order, ticks=self.sent)
+        record = dont_care(INTERNAL.tx_record, self.rng, order=self.order)
         newest = self.order + self.behind & 0xFFFF
         drive(self.dut, s_record=INTERNAL.tx_record.pack(**record), s_newest=newest,
+              s_departed=self.departed, s_left_ticks=self.sent,
               s_seen_ticks=self.sent + self.age & TICKS, s_extent=self.extent,
               s_learned=self.learned, s_lossy=self.lossy, s_longest=self.longest,
               s_resolved=int(self.later is not None),
@@ -39,11 +43,12 @@ class Case:
         await Timer(1, "ns")
         limit = self.longest + self.longest // 4
         silent = number_distance(newest, self.order) < 0
-        aged = (self.age > limit and (self.later or 0) > 0
+        aged = (self.departed and self.age > limit and (self.later or 0) > 0
                 and bool(self.lossy or (silent and self.learned)))  # fmt: skip
         overtaken = bool(self.lossy) and self.behind > self.extent
+        aged = bool(aged)
         wanted = {"silent": silent, "aged": aged, "lost": aged or overtaken,
-                  "young": self.age <= limit}  # fmt: skip
+                  "young": bool(self.departed) and self.age <= limit}  # fmt: skip
         found = {name: self.dut[f"m_{name}"].value == 1 for name in wanted}
         shown = {name: value for name, value in vars(self).items() if name not in ("dut", "rng")}
         assert found == wanted, f"{shown}: {found}, not {wanted}"
@@ -70,7 +75,7 @@ async def loss_by_order(dut):
 async def loss_by_age(dut):
     """transport.tx_loss.age: A packet is lost past 5/4 of the longest time if a later one is
     resolved, and the peer is lossy or the path is silent after the first period; over wraps. A
-    packet that was sent after an acknowledgement came has no age for it."""
+    packet that left after an acknowledgement came has no age for it, one in the device none."""
     rng = rng_for("age")
     for sent in (0, TICKS, TICKS - 100, 0x7FFFFF, 0x800000, rng.getrandbits(24)):
         for longest in (0, 1, 3, 4, 100, 65_537):
@@ -80,10 +85,10 @@ async def loss_by_age(dut):
                     await Case(dut, rng, sent=sent, longest=longest, age=age, lossy=state & 1,
                                learned=state >> 1 & 1, behind=-(state >> 2 & 1),
                                later=(0, 1)[state >> 3]).check()  # fmt: skip
-            for later in (None, -1, -5000, 0, 1, 5000):
+            for later, departed in product((None, -1, -5000, 0, 1, 5000), (0, 1)):
                 lost = await Case(dut, rng, sent=sent, longest=longest, age=limit + 1, lossy=1,
-                                  later=later).check()  # fmt: skip
-                assert lost == (later is not None and later > 0)
+                                  later=later, departed=departed).check()  # fmt: skip
+                assert lost == (bool(departed) and later is not None and later > 0)
 
 
 @cocotb.test()
@@ -95,5 +100,6 @@ async def random_packets(dut):
         lost += await Case(
             dut, rng, behind=rng.randrange(-600, 1200), extent=rng.randrange(520), longest=longest,
             age=rng.randrange(-9, min(2 * longest + 2, 1 << 23)), learned=rng.getrandbits(1),
-            lossy=rng.getrandbits(1), later=rng.choice((None, rng.randrange(-500, 500)))).check()
+            lossy=rng.getrandbits(1), later=rng.choice((None, rng.randrange(-500, 500))),
+            departed=int(rng.random() < 0.8)).check()
     assert 200 < lost < 2800  # fmt: skip

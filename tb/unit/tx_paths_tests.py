@@ -114,6 +114,7 @@ class RefModel:
         dut, path = self.dut, self.paths[number]
         self.now += after
         best8 = self.paths[self.best].time8 if self.best is not None else 0
+        late8 = best8 + max(best8, 8 * TRANSPORT.queue_target)
         events = {f"s_{name}": 1 for name in events}
         if time is not None:
             events["s_once"] = 1
@@ -134,7 +135,7 @@ class RefModel:
                 path.newest = order
             before = path.time8 or self.srtt8
             path.time8 = before + time - before // 8
-            slower = self.best not in (None, number) and path.time8 > 2 * best8
+            slower = self.best not in (None, number) and path.time8 > late8
             if path.usable and slower:
                 self.count["slow"] += 1
                 self._disable(path)
@@ -146,7 +147,7 @@ class RefModel:
             passed = came - path.probe
             if passed >= max(0, self.shortest):
                 path.probe = None
-                if not path.usable and 8 * passed <= 2 * best8:
+                if not path.usable and 8 * passed <= late8:
                     self.count["healed"] += 1
                     path.usable, path.time8, path.losses = True, 8 * passed, 0
         return await self.check()

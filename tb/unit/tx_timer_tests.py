@@ -21,8 +21,8 @@ class Bench:
         # The specified cycles are those of 64 peers.
         self.scan = timing("efa_tx_timer", "scan").latency - 64 + self.nodes
         zero(dut, "s_tick", "s_set_valid", "s_set_node", "s_set_armed", "s_set_ticks",
-             "s_begin_valid", "s_begin_node", "s_sent_valid", "s_sent_node",
-             "s_sent_request", "s_waits")  # fmt: skip
+             "s_begin_valid", "s_begin_node", "s_left_valid", "s_left_node",
+             "s_served_valid", "s_served_node", "s_waits")  # fmt: skip
         self.looks = StreamMonitor(dut, "m_look", stalls or (lambda: self.held), ["node"])
 
     async def start(self):
@@ -39,10 +39,11 @@ class Bench:
         return await pulse(self.dut, "s_set_valid", s_set_node=node, s_set_ticks=value,
                            s_set_armed=int(ticks is not None))  # fmt: skip
 
-    async def sent(self, node, request=0):
-        return await pulse(
-            self.dut, "s_sent_valid", s_sent_node=node, s_sent_request=request
-        )
+    async def left(self, node):
+        return await pulse(self.dut, "s_left_valid", s_left_node=node)
+
+    async def served(self, node):
+        return await pulse(self.dut, "s_served_valid", s_served_node=node)
 
     async def begin(self, node):
         await pulse(self.dut, "s_begin_valid", s_begin_node=node)
@@ -126,25 +127,25 @@ async def cycles(dut):
 
 
 @cocotb.test()
-async def a_peer_without_time_has_sent(dut):
-    """transport.tx_timer.sent: A peer that has sent a packet is looked at if it has no time; a look
-    ends that, but not if a packet is sent in the same cycle."""
-    bench = Bench(dut, "sent")
+async def a_packet_to_a_peer_without_time_has_left(dut):
+    """transport.tx_timer.left: A peer to which a packet has left is looked at if it has no time; a
+    look ends that, but not if a packet leaves in the same cycle."""
+    bench = Bench(dut, "left")
     await bench.start()
     for node in (0, bench.nodes - 1):
-        await bench.sent(node)
+        await bench.left(node)
         assert await bench.found() == {node}
         await bench.begin(node)
         await bench.found(4)
         assert await bench.found() == set()
         await bench.set(node, bench.now + (1 << 22))
-        await bench.sent(node)
+        await bench.left(node)
         assert await bench.found() == set()
         await bench.set(node)
         assert await bench.found() == {node}
-        drive(dut, s_sent_valid=1, s_sent_node=node, s_sent_request=0)
+        drive(dut, s_left_valid=1, s_left_node=node)
         await bench.begin(node)
-        zero(dut, "s_sent_valid")
+        zero(dut, "s_left_valid")
         assert await bench.found() == {node}
         await bench.quiet(node)
 
@@ -165,9 +166,9 @@ async def a_peer_that_waits_is_passed_over(dut):
         assert await bench.found() == {node, last - node}
         await bench.quiet(node, last - node)
         drive(dut, s_waits=1 << node)
-        await bench.sent(node)
+        await bench.left(node)
         assert await bench.found() == set()
-        await bench.sent(node, 1)
+        await bench.served(node)
         assert await bench.found() == {node}
         zero(dut, "s_waits")
         await bench.quiet(node)
@@ -182,7 +183,7 @@ async def a_request_is_served(dut):
     for node in range(min(bench.nodes, 8)):
         await bench.set(node, bench.now + (1 << 22))
         await bench.found(4)
-        sent = await bench.sent(node, 1)
+        sent = await bench.served(node)
         await until(dut, high(dut.m_look_valid))
         assert cycle() - sent == timing("efa_tx_timer", "served").latency
         assert await bench.found() == {node}
@@ -192,7 +193,7 @@ async def a_request_is_served(dut):
     await bench.found(3)
     for node in range(bench.nodes):
         await bench.set(node, bench.now + (1 << 22))
-        await bench.sent(node, 1)
+        await bench.served(node)
     bench.held = False
     await ClockCycles(dut.clk, bench.nodes + 6)
     seen = [beat["node"] for beat in bench.looks.beats]
@@ -201,8 +202,8 @@ async def a_request_is_served(dut):
 
 @cocotb.test()
 async def reset_ends_all(dut):
-    """transport.tx_timer.reset: After a reset, no peer has a time, a served request or a sent
-    packet."""
+    """transport.tx_timer.reset: After a reset, no peer has a time, a served request or a
+    packet that has left."""
     bench = Bench(dut, "reset")
     await bench.start()
     for _ in range(3):
@@ -210,7 +211,7 @@ async def reset_ends_all(dut):
         await bench.found(3)
         for node in range(min(bench.nodes, 4)):
             await bench.set(node, bench.now)
-            await bench.sent(node, node % 2)
+            await (bench.served if node % 2 else bench.left)(node)
         await reset(dut, 2)
         bench.looks.beats.clear()
         bench.held = False
@@ -226,12 +227,12 @@ async def random_peers(dut, stalls):
     await bench.start()
     rng = bench.rng
     nodes = rng.sample(range(bench.nodes), min(bench.nodes, 12))
-    times, sent, served = {}, set(), set()
+    times, left, served = {}, set(), set()
     due, past = dict.fromkeys(nodes, 0), dict.fromkeys(nodes, -99)
     looks = 0
     for at in range(1, 6000):
-        zero(dut, "s_set_valid", "s_begin_valid", "s_sent_valid", "s_sent_request")
-        begun = changed = posted = None
+        zero(dut, "s_set_valid", "s_begin_valid", "s_left_valid", "s_served_valid")
+        begun = changed = goes = request = None
         if bench.looks.beats:
             begun = bench.looks.beats.popleft()["node"]
             # A reason may end while its look waits.
@@ -247,26 +248,29 @@ async def random_peers(dut, stalls):
             drive(dut, s_set_valid=1, s_set_node=changed, s_set_armed=int(when is not None),
                   s_set_ticks=when or 0)  # fmt: skip
         if rng.random() < 0.03:
-            posted, request = rng.choice(nodes), rng.getrandbits(1)
-            drive(dut, s_sent_valid=1, s_sent_node=posted, s_sent_request=request)
+            goes = rng.choice(nodes)
+            drive(dut, s_left_valid=1, s_left_node=goes)
+        if rng.random() < 0.02:
+            request = rng.choice(nodes)
+            drive(dut, s_served_valid=1, s_served_node=request)
         await RisingEdge(dut.clk)
         # What held in the cycle before this edge.
         for node in nodes:
             time = times.get(node)
             if node in served or (
-                node in sent if time is None else (bench.now - time & TICKS) < 1 << 23
+                node in left if time is None else (bench.now - time & TICKS) < 1 << 23
             ):
                 due[node], past[node] = due[node] or at, at
             else:
                 due[node] = 0
             late = at - due[node] if due[node] else 0
             assert late < (4 if stalls else 2) * bench.scan + 100, f"{node} waits {late} cycles"
-        sent.discard(begun)
+        left.discard(begun)
         served.discard(begun)
         if changed is not None:
             times[changed] = when
-        if posted is not None:
-            sent.add(posted)
-            if request:
-                served.add(posted)
+        if goes is not None:
+            left.add(goes)
+        if request is not None:
+            served.add(request)
     assert looks > 100

@@ -31,7 +31,7 @@ class RefModel:
             return int(self.dut.RTO_INITIAL.value)
         srtt = self.srtt8 // 8
         bounded = min(max(srtt + self.rttvar4, srtt + srtt // 2), 3 * srtt)
-        return min(max(bounded, TRANSPORT.rto_min), TICKS)
+        return min(max(bounded, srtt + TRANSPORT.rto_margin), TICKS)
 
     def add(self, time):
         if self.known:

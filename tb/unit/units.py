@@ -269,6 +269,7 @@ INSIDE: dict[str, tuple[str, dict]] = {
     "efa_tx_measure": ("srd_sender", {"RTO_INITIAL": 100, "PATH_PROBE": 64}),
     "efa_tx_deadlines": ("srd_sender", {"RTO_RETRIES": 12}),
     "efa_tx_requests": ("srd_sender", {}),
+    "efa_tx_departed": ("srd_sender", {}),
     "efa_tx_resolve": ("srd_sender", {"RTO_INITIAL": 100, "RTO_RETRIES": 12, "PATH_PROBE": 64}),
     "efa_rx_lookup": ("rx_validate", {}),
 }

@@ -19,7 +19,7 @@ from efa_cosim.cycle import compiled
 from efa_cosim.cycle.acknowledgements import outcomes
 from efa_cosim.cycle.costs import RESPONSE_STAGES, Costs, costs, packed, sending
 from efa_cosim.cycle.record import Record
-from efa_cosim.cycle.resolving import WALKS, resolve
+from efa_cosim.cycle.resolving import WALKS, departs, resolve
 from efa_cosim.cycle.segmenting import (
     ACT_KIND,
     ENDED_N,
@@ -75,13 +75,13 @@ def _limit(now: int, c: Costs, r: Ints) -> int:
 
 
 @compiled
-def _run(c: Costs, s: State, wake: Ints, checked: Ints, requests: Ints, accepted: Ints,
-         steps: Ints, routed: Ints, past: Ints, moved: Ints, chosen: Ints, taken: Ints,
-         sends: Ints, looks: Ints, posts: Ints) -> None:  # fmt: skip
+def _run(c: Costs, s: State, wake: Ints, checked: Ints, departures: Ints, requests: Ints,
+         accepted: Ints, steps: Ints, routed: Ints, past: Ints, moved: Ints, chosen: Ints,
+         taken: Ints, sends: Ints, looks: Ints, posts: Ints) -> None:  # fmt: skip
     """Executes cycle by cycle until all packets were checked and resolved and all messages ended,
     or sends has no more cycles."""
     r = s.r
-    total, asked, waits_for = len(checked), 0, 0
+    total, asked, waits_for, out = len(checked), 0, 0, 0
     for now in range(len(sends)):
         k = r[CHECK_N]
         r[CHECK_STUCK] = 0
@@ -95,7 +95,10 @@ def _run(c: Costs, s: State, wake: Ints, checked: Ints, requests: Ints, accepted
             asked += 1
         resolved, state, waits = r[RESOLVED_N], r[STATE], r[RECORD] >= 0
         if c.srd:
-            resolve(now, c, r, s.sent, s.sent_ticks, s.resolved_at, s.incoming, s.note_due, s.todo,
+            while out < total and departures[out] <= now:
+                departs(c, r, out, departures[out], s.departed_at, wake)
+                out += 1
+            resolve(now, c, r, s.sent, s.departed_at, s.resolved_at, s.incoming, s.note_due, s.todo,
                     s.outcome_k, s.ack_shows, s.ack_in_at, wake)  # fmt: skip
             looks[now] = LOOKS
             if r[RESOLVED_N] > resolved:
@@ -108,7 +111,7 @@ def _run(c: Costs, s: State, wake: Ints, checked: Ints, requests: Ints, accepted
         direct = free and r[TURN_2] == DIRECT and r[LOOKED] == 1
         sends[now] = _limit(now, c, r)
         transmit(now, c, r, s.items, s.sent, s.number_of, s.skid_in, s.check_due, s.pushed_at,
-                 s.sent_ticks, s.seg_next, s.seg_open, s.seg_posted, s.seg_left,
+                 s.seg_next, s.seg_open, s.seg_posted, s.seg_left,
                  s.live_until, s.pop_row, s.pop_due, s.placed, s.placed_at, s.incoming,
                  s.note_due, wake)
         if acts != RESTS:
@@ -197,8 +200,8 @@ class Transport:
         sends, looks, posts = (np.full(cycles, fill, np.int64) for fill in (0, 0, NOTHING))
         # Compiled code reads the fields of the record by their names.
         _run(cast(Costs, packed(numbers)), state, np.zeros(ENGINES, np.int64), timelines["check"],
-             requests, record.accepted[requests], steps, routed, past, moved, chosen, taken, sends,
-             looks, posts)  # fmt: skip
+             np.sort(timelines["tx_first"]), requests, record.accepted[requests], steps, routed,
+             past, moved, chosen, taken, sends, looks, posts)  # fmt: skip
         for found in (steps, routed, moved, chosen, taken):
             found[found == FAR] = cycles
         self._steps, self._past, self._chosen = steps, past, chosen

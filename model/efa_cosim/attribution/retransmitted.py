@@ -68,7 +68,7 @@ class _Timer:
         return cycle + (self._c.scan - cycle - self._c.clock) % self._c.scan_every
 
     def send(self, cycle: int) -> None:
-        """Notes the first transmission of a packet."""
+        """Notes the cycle in which the first flit of a packet leaves for the first time."""
         self._sent, self._backoff = cycle, 0
         self._from = self._scan(cycle + 1) + 1
         self._start(self._from - 1 + TIMER_STARTS)
@@ -146,7 +146,7 @@ def replay(record: Record, table: Stages, services: Services) -> tuple[
         arrived = attempts.first("rx_validated", message)
         last = attempts.first("ack", message)
         due = int(check.begins[message] + check.service[message])
-        timer.send(due - behind)
+        timer.send(int(known["tx_first"][mine[0]]))
         for attempt in mine:
             if attempt > mine[0]:
                 before = attempt - 1

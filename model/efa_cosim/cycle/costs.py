@@ -163,7 +163,7 @@ class Costs:
     pace_divides: int
     time_period: int
     rto_initial: int
-    rto_min: int
+    rto_margin: int
     scan: int
     scan_every: int
     window: int
@@ -364,7 +364,7 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         round_packets=TRANSPORT.round_packets,
         time_period=TRANSPORT.time_period,
         rto_initial=TRANSPORT.rto_initial,
-        rto_min=TRANSPORT.rto_min,
+        rto_margin=TRANSPORT.rto_margin,
         scan=SCAN,
         scan_every=SCAN_CYCLES,
         **sending(table, work),

@@ -150,7 +150,7 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         store_due,
         number_of,
         pushed_at,
-        sent_ticks,
+        departed_at,
         resolved_at,
         todo,
         seg_next,
@@ -223,7 +223,7 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
                                          parked, park_due, blocked, wake)
         if wake[AT_NETWORK] <= now:
             wake[AT_NETWORK] = network(now, c, r, at, sent, listed_at, left_at, link_msg,
-                                       link_ack, link_due, outcome_k, wake)
+                                       link_ack, link_due, outcome_k, departed_at, wake)
         if wake[AT_READS] <= now:
             wake[AT_READS] = reads(
                 now,
@@ -251,11 +251,11 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         if wake[AT_SHOW] <= now:
             wake[AT_SHOW] = show(now, c, r, outcome_at, wake)
         if wake[AT_RESOLVE] <= now:
-            wake[AT_RESOLVE] = resolve(now, c, r, sent, sent_ticks, resolved_at, incoming,
+            wake[AT_RESOLVE] = resolve(now, c, r, sent, departed_at, resolved_at, incoming,
                                        note_due, todo, outcome_k, ack_shows, ack_in_at, wake)
         if wake[AT_TRANSMIT] <= now:
             wake[AT_TRANSMIT] = transmit(
-                now, c, r, items, sent, number_of, skid_in, check_due, pushed_at, sent_ticks,
+                now, c, r, items, sent, number_of, skid_in, check_due, pushed_at,
                 seg_next, seg_open, seg_posted, seg_left, live_until, pop_row, pop_due, placed,
                 placed_at, incoming, note_due, wake)
         if wake[AT_SCHEDULER] <= now:

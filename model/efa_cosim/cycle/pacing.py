@@ -71,5 +71,6 @@ def timeout(c: Costs, r: Ints) -> int:
         first: int = c.rto_initial
         return first
     srtt = r[SRTT_8] // 8
-    within: int = max(c.rto_min, min(max(srtt + r[VARIANCE_4], srtt + srtt // 2), 3 * srtt))
-    return within
+    within = min(max(srtt + r[VARIANCE_4], srtt + srtt // 2), 3 * srtt)
+    later: int = max(within, srtt + c.rto_margin)
+    return later

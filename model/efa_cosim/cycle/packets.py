@@ -10,6 +10,7 @@ from efa_cosim.cycle.fetching import incoming
 from efa_cosim.cycle.parts import flits_of, gathers, is_request
 from efa_cosim.cycle.record import DESCRIPTORS as RING_READS
 from efa_cosim.cycle.record import ENTRIES as ENTRY_READS
+from efa_cosim.cycle.resolving import departs
 from efa_cosim.cycle.state import (
     ACKOUT,
     AT_CHECKS,
@@ -300,7 +301,7 @@ def _place(now: int, c: Costs, r: Ints, at: Ints, sent: Ints) -> bool:
 @engine
 def _leave(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, left_at: Ints, link_msg: Ints,
-    link_ack: Ints, link_due: Ints, outcome_k: Ints, wake: Ints
+    link_ack: Ints, link_due: Ints, outcome_k: Ints, departed_at: Ints, wake: Ints
 ) -> int:
     """Sends a packet or an acknowledgement, round robin, when the output is free; returns when."""
     data = r[OUT_AT] if r[OUT] >= 0 else FAR
@@ -328,6 +329,8 @@ def _leave(
         flits = flits_of(c, message) - r[HALF]
         if r[HALF] == 0:
             at[TX_FIRST, message] = now + c.out
+            if c.srd:
+                departs(c, r, k, now + c.out, departed_at, wake)
         # A datagram that follows another one may stop behind its first flit.
         half = not c.srd and r[HALF] == 0 and flits > 1 and r[SEND_N] - r[LEFT_N] >= c.places
         if flits > 1 and not (half and flits > 2):
@@ -356,7 +359,7 @@ def _leave(
 @engine
 def network(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, listed_at: Ints, left_at: Ints,
-    link_msg: Ints, link_ack: Ints, link_due: Ints, outcome_k: Ints, wake: Ints
+    link_msg: Ints, link_ack: Ints, link_due: Ints, outcome_k: Ints, departed_at: Ints, wake: Ints
 ) -> int:
     """Outputs packets, one flit a cycle: TX is the current message, OUT its next flit."""
     while r[FREED_N] < r[LISTED_N] and (
@@ -366,7 +369,8 @@ def network(
             r[SLOTS] -= 1
             wake[AT_CHECKS] = NOW
         r[FREED_N] += 1
-    later = _leave(now, c, r, at, sent, left_at, link_msg, link_ack, link_due, outcome_k, wake)
+    later = _leave(now, c, r, at, sent, left_at, link_msg, link_ack, link_due, outcome_k,
+                   departed_at, wake)
     if r[FREED_N] < r[LISTED_N]:
         later = min(later, left_at[r[FREED_N]])
     k = r[TX]

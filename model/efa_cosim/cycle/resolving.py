@@ -21,13 +21,13 @@ from efa_cosim.cycle.segmenting import (
 )
 from efa_cosim.cycle.state import (
     AT_NETWORK,
+    AT_RESOLVE,
     AT_TRANSMIT,
     FAR,
     NOW,
     R,
 )  # fmt: skip
 from efa_cosim.cycle.timelines import Ints
-from efa_cosim.cycle.transmitting import next_scan
 
 OUTCOME_N, CAUSE_N, STORED_N = R["outcome_n"], R["cause_n"], R["stored_n"]
 DUE, BUILD_1, BUILD_2, BUILT, BUILT_AT = (
@@ -45,7 +45,9 @@ IN_ORDER_K, LAST_TICKS, SPACE_SENT = R["in_order_k"], R["last_ticks"], R["space_
 RESOLVED_N, OLDEST, SENT_N = R["resolved_n"], R["oldest"], R["sent_n"]
 LIMITS_AT, EMPTY = R["limits_at"], R["empty"]
 TIMER, TIMER_TICKS, AGING, AGE_TICKS = R["timer"], R["timer_ticks"], R["aging"], R["age_ticks"]
-ARMED, SET_TICKS, SETS_AT, SENT_FLAG = R["armed"], R["set_ticks"], R["sets_at"], R["sent_flag"]
+ARMED, SET_TICKS, SETS_AT = R["armed"], R["set_ticks"], R["sets_at"]
+LEFT_FIRST, LEFT_BEFORE, LEFT_LAST = R["left_first"], R["left_before"], R["left_last"]
+DEFERS, DEFER_TICKS = R["defers"], R["defer_ticks"]
 PACE_UNTIL, PACE_WINDOW, PACE_WIDE = R["pace_until"], R["pace_window"], R["pace_wide"]
 TIMEOUTS = R["timeouts"]
 LONGEST, LONGEST_0 = R["time_longest"], R["time_longest_0"]
@@ -54,8 +56,9 @@ OLD_OLDEST, OLD_SETTLED, OLD_WINDOW = R["old_oldest"], R["old_settled"], R["old_
 # States of efa_tx_resolve.
 IDLE, LOAD, SYNC, MASK, ACK, LOOKS, WALKS, ADVANCE, SEARCH, REQUEST, STORE = range(11)
 EVENT_ACK, EVENT_LOOK = 0, 1
-RESOLVE, LOSS = 0, 1  # Kinds of walks.
+RESOLVE, LOSS, TIMEOUT = range(3)  # Kinds of walks.
 JOIN_SHOWN = 4  # Cycles from the acceptance of an acknowledgement that joins a walk to its slots.
+DEPARTED = 2  # Cycles from the first flit of a packet to a walk that sees that it has left.
 OLDEST_MOVES = 3  # Cycles from a resolved packet to the oldest one behind it.
 SHOWS = 8  # Cycles between two changes of the limits in a walk.
 STATE_READ = 1  # As in acknowledgements.py.
@@ -124,8 +127,49 @@ def _add(r: Ints, outcome_k: Ints, todo: Ints) -> None:
 
 
 @engine
+def departs(c: Costs, r: Ints, k: int, at: int, departed_at: Ints, wake: Ints) -> None:
+    """Notes the cycle in which the first flit of a packet leaves."""
+    departed_at[k] = at
+    r[LEFT_BEFORE], r[LEFT_LAST] = r[LEFT_LAST], at
+    if r[LEFT_FIRST] == FAR:
+        r[LEFT_FIRST] = at
+    if r[ARMED] == 0:
+        wake[AT_RESOLVE] = min(wake[AT_RESOLVE], next_scan(at, c))
+
+
+@engine
+def _check_age(
+    now: int, c: Costs, r: Ints, k: int, seen: int, departed_at: Ints, resolved_at: Ints
+) -> int:
+    """Checks the age of a packet in flight in a walk; returns the following state."""
+    r[RECORD] = NONE
+    age, left = 0, now + c.ticks >> c.tick_log
+    if departed_at[k] + DEPARTED <= now:
+        left = departed_at[k] + c.ticks >> c.tick_log
+        age = max(0, seen - left)
+    if r[WALK] == LOSS:
+        longest = max(r[LONGEST], r[LONGEST_0])
+        limit = longest + longest // 4
+        if age <= limit:
+            r[AGING], r[AGE_TICKS] = 1, left + limit + 1
+        return REQUEST
+    if departed_at[k] + DEPARTED <= now:
+        if age >= timeout(c, r):
+            r[TIMEOUTS] += 1
+        if r[DEFER_TICKS] == FAR:
+            r[DEFER_TICKS] = left
+    k += 1
+    while k < r[SPACE_SENT] and resolved_at[k] < now:
+        k += 1
+    if k < r[SPACE_SENT]:
+        r[RECORD] = k
+        return WALKS
+    return REQUEST
+
+
+@engine
 def _walk(
-    now: int, c: Costs, r: Ints, sent: Ints, sent_ticks: Ints, resolved_at: Ints, incoming: Ints,
+    now: int, c: Costs, r: Ints, sent: Ints, departed_at: Ints, resolved_at: Ints, incoming: Ints,
     note_due: Ints, todo: Ints, outcome_k: Ints, wake: Ints
 ) -> int:
     """Executes a cycle of a walk; returns the following state."""
@@ -133,7 +177,7 @@ def _walk(
     seen = r[TAKEN_SEEN] if r[EVENT] == EVENT_ACK else ticks
     k = r[RECORD]
     does = k >= 0 and now > r[PACE_UNTIL] and note_free(c, r)
-    if r[WALK] == LOSS:
+    if r[WALK] != RESOLVE:
         if k < 0:
             # The first packet that is not resolved.
             k = r[OLDEST]
@@ -143,12 +187,7 @@ def _walk(
             return WALKS
         if not does:
             return WALKS
-        r[RECORD] = NONE
-        longest = max(r[LONGEST], r[LONGEST_0])
-        limit = longest + longest // 4
-        if max(0, seen - sent_ticks[k]) <= limit:
-            r[AGING], r[AGE_TICKS] = 1, sent_ticks[k] + limit + 1
-        return REQUEST
+        return _check_age(now, c, r, k, seen, departed_at, resolved_at)
     joins = r[JOIN] == 0 and r[MORE] == 1 and r[LOOK] == 0
     found = r[TODO_N] > 0
     over = (k < 0 or does) and not found and r[JOIN] == 0 and not joins
@@ -171,8 +210,8 @@ def _walk(
         if k != r[IN_ORDER_K]:
             r[IN_ORDER] = 0
         r[IN_ORDER_K] += 1
-        r[LAST_TICKS] = sent_ticks[k]
-        trip = max(1, seen - sent_ticks[k])
+        r[LAST_TICKS] = departed_at[k] + c.ticks >> c.tick_log
+        trip = max(1, seen - r[LAST_TICKS])
         pace(now, c, r, trip)
         round_trip(c, r, trip, ticks)
         r[RESOLVED_N] += 1
@@ -209,19 +248,25 @@ def _scan(now: int, c: Costs, r: Ints) -> int:
     if r[ARMED] == 1:
         ready = (r[SET_TICKS] << c.tick_log) - c.ticks
         return next_scan(max(now, ready - 1), c) if r[SET_TICKS] < FAR else FAR
-    return next_scan(now, c) if r[SENT_FLAG] == 1 else FAR
+    return next_scan(max(now, r[LEFT_FIRST]), c) if r[LEFT_FIRST] < FAR else FAR
+
+
+@engine
+def next_scan(now: int, c: Costs) -> int:
+    """Returns the next cycle after this one in which efa_tx_timer compares the time of the peer."""
+    return now + 1 + (c.scan - now - 1 - c.clock) % c.scan_every
 
 
 @engine
 def resolve(
-    now: int, c: Costs, r: Ints, sent: Ints, sent_ticks: Ints, resolved_at: Ints, incoming: Ints,
+    now: int, c: Costs, r: Ints, sent: Ints, departed_at: Ints, resolved_at: Ints, incoming: Ints,
     note_due: Ints, todo: Ints, outcome_k: Ints, ack_shows: Ints, ack_in_at: Ints, wake: Ints
 ) -> int:
     """Handles one acknowledgement or look at a time; acknowledgements that wait join."""
     ticks = now + c.ticks >> c.tick_log
     waits = r[WAITS] == 1 or r[JOIN_1] > 0 or r[OFFERED] > 0
     finds = not waits and (now + c.clock) % c.scan_every == c.scan and (
-        ticks >= r[SET_TICKS] if r[ARMED] == 1 else r[SENT_FLAG] == 1)
+        ticks >= r[SET_TICKS] if r[ARMED] == 1 else r[LEFT_FIRST] < now)
     timer_over = r[TIMER] == 1 and ticks >= r[TIMER_TICKS]
     if r[SETS_AT] == now:
         _set(r)
@@ -248,7 +293,9 @@ def resolve(
             r[EVENT], r[EVENT_TURN], r[LOOK] = EVENT_LOOK, EVENT_ACK, 0
             follows = LOAD
         if follows == LOAD:
-            r[SENT_FLAG] = 0
+            # A packet that leaves in this cycle needs another look.
+            r[LEFT_FIRST] = (r[LEFT_BEFORE] if r[LEFT_BEFORE] >= now
+                             else r[LEFT_LAST] if r[LEFT_LAST] >= now else FAR)
             r[RELOAD] = 1 if stored else 0
     elif state == LOAD:
         r[SPACE_SENT], r[SOME] = r[SENT_N], 0
@@ -269,11 +316,12 @@ def resolve(
     elif state == LOOKS:
         follows = REQUEST
         if in_flight > 0 and timer_over:
-            r[TIMEOUTS] += 1
+            r[DEFERS], r[DEFER_TICKS] = 1, FAR
+            r[WALK], r[RECORD], follows = TIMEOUT, NONE, WALKS
         elif in_flight > 0 and r[AGING] == 1 and ticks >= r[AGE_TICKS]:
             r[AGING], r[WALK], r[RECORD], follows = 0, LOSS, NONE, WALKS
     elif state == WALKS:
-        follows = _walk(now, c, r, sent, sent_ticks, resolved_at, incoming, note_due, todo,
+        follows = _walk(now, c, r, sent, departed_at, resolved_at, incoming, note_due, todo,
                         outcome_k, wake)
     elif state == ADVANCE:
         follows = SEARCH
@@ -284,6 +332,10 @@ def resolve(
         if in_flight > 0 and (r[AGING] == 0 or ticks >= r[AGE_TICKS]):
             r[AGING], r[WALK], r[RECORD], follows = 0, LOSS, NONE, WALKS
     elif state == REQUEST:
+        if r[DEFERS] == 1:
+            # The timer is over, and no packet is as old.
+            r[DEFERS] = 0
+            r[TIMER_TICKS] = min(ticks, r[DEFER_TICKS]) + timeout(c, r)
         if in_flight == 0:
             r[TIMER] = r[AGING] = 0
         elif r[TIMER] == 0:

@@ -262,7 +262,11 @@ REGISTERS = (
     "armed",
     "set_ticks",
     "sets_at",
-    "sent_flag",
+    "left_first",
+    "left_before",
+    "left_last",
+    "defers",
+    "defer_ticks",
     "timeouts",
     "act_kind",
     "act_row",
@@ -395,11 +399,11 @@ class State(NamedTuple):
     store: Ints
     store_due: Ints
     # Reliable transport, packets by their number in the order of their posts: its number of each
-    # column; cycle in which it joined the list of the peer, tick of its transmission, cycle in
-    # which it was resolved; marks of those of a walk
+    # column; cycle in which it joined the list of the peer, in which its first flit left, in which
+    # it was resolved; marks of those of a walk
     number_of: Ints
     pushed_at: Ints
-    sent_ticks: Ints
+    departed_at: Ints
     resolved_at: Ints
     todo: Ints
     # Segmenter, by context: packets posted, packets without an outcome, whether one is posted and
@@ -458,6 +462,7 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
     for name in EMPTY:
         registers[R[name]] = -1
     registers[R["cq_turn"]] = 1
+    registers[R["left_first"]] = FAR
     # The session is open, and one packet was acknowledged in it.
     registers[R["empty"]] = registers[R["event_turn"]] = 1
     for name in ("pace_window", "show_window", "old_window"):
@@ -513,7 +518,7 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         store_due=zeros(n),
         number_of=zeros(p),
         pushed_at=most(p + 1, FAR, np.int64),
-        sent_ticks=zeros(p),
+        departed_at=most(p + 1, FAR, np.int64),
         resolved_at=most(p + 1, FAR, np.int64),
         todo=zeros(p + 1),
         seg_next=zeros(2 * n), seg_open=zeros(2 * n), seg_posted=zeros(2 * n),

@@ -21,7 +21,7 @@ from efa_cosim.cycle.segmenting import (
     responds,
     segment,
 )
-from efa_cosim.cycle.state import AT_CHECKS, AT_RESOLVE, AT_SCHEDULER, FAR, NOW, R
+from efa_cosim.cycle.state import AT_CHECKS, AT_SCHEDULER, FAR, NOW, R
 from efa_cosim.cycle.timelines import Ints
 
 ITEM_N, POPPED, ROUTED_N = R["item_n"], R["popped"], R["routed_n"]
@@ -32,7 +32,7 @@ SENT_N, QUEUED, RECALL_1, RECALL_2 = R["sent_n"], R["queued"], R["recall_1"], R[
 RECALLED, LOOKED, LIMITS_AT = R["recalled"], R["looked"], R["limits_at"]
 OLDEST, SETTLED, WINDOW = R["show_oldest"], R["show_settled"], R["show_window"]
 OLDEST_0, SETTLED_0, WINDOW_0 = R["old_oldest"], R["old_settled"], R["old_window"]
-SENT_FLAG, ARMED, POST_N = R["sent_flag"], R["armed"], R["post_n"]
+POST_N = R["post_n"]
 NONE = -1
 TURN, DIRECT = 1, 2  # Kinds of decisions: of the first packet of the list, of one just posted.
 # A packet that joins the list is found this much later.
@@ -103,7 +103,7 @@ def _granted(r: Ints, message: bool, response: bool, takes: bool) -> tuple[bool,
 @engine
 def transmit(
     now: int, c: Costs, r: Ints, items: Ints, sent: Ints, number_of: Ints, skid_in: Ints,
-    check_due: Ints, pushed_at: Ints, sent_ticks: Ints, seg_next: Ints, seg_open: Ints,
+    check_due: Ints, pushed_at: Ints, seg_next: Ints, seg_open: Ints,
     seg_posted: Ints, seg_left: Ints, live_until: Ints, pop_row: Ints, pop_due: Ints, placed: Ints,
     placed_at: Ints, incoming: Ints, note_due: Ints, wake: Ints
 ) -> int:
@@ -178,13 +178,9 @@ def transmit(
     if begins:
         if not at_once:
             r[QUEUED] += 1
-        sent_ticks[k] = now + c.ticks >> c.tick_log
         r[SENT_N] += 1
-        r[SENT_FLAG] = 1
         if c.segments:
             leaves(now, c, r, sent[k], pop_row, pop_due)
-        if r[ARMED] == 0:
-            wake[AT_RESOLVE] = min(wake[AT_RESOLVE], next_scan(now, c))
     # Turns of the peer.
     push = r[POSTED] >= 0 and not direct
     limits_wake = not fresh and r[EMPTY] == 0
@@ -226,9 +222,3 @@ def transmit(
             or r[QUEUED] > 0 or r[RECALL_1] == 1 or r[RECALL_2] == 1 or r[RECALLED] == 1):
         return now + 1
     return later
-
-
-@engine
-def next_scan(now: int, c: Costs) -> int:
-    """Returns the next cycle after this one in which efa_tx_timer compares the time of the peer."""
-    return now + 1 + (c.scan - now - 1 - c.clock) % c.scan_every

@@ -2393,7 +2393,7 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "srd_send",
-        157,
+        174,
         (
             ("id", 0, 32),
             ("part", 32, 18),
@@ -2405,11 +2405,13 @@ INTERNAL = layouts(
             ("path", 132, 8),
             ("behind", 140, 16),
             ("again", 156, 1),
+            ("probe", 157, 1),
+            ("order", 158, 16),
         ),
     ),
     BitLayout(
         "wqe_in",
-        1327,
+        1344,
         (
             ("barrier", 0, 1),
             ("fence", 1, 1),
@@ -2429,8 +2431,8 @@ INTERNAL = layouts(
             ("entry", 141, 1024),
             ("rnr_retry", 1165, 3),
             ("sent", 1168, 1),
-            ("send", 1169, 157),
-            ("response", 1326, 1),
+            ("send", 1169, 174),
+            ("response", 1343, 1),
         ),
     ),
     BitLayout(
@@ -2454,7 +2456,7 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "tx_msg",
-        478,
+        495,
         (
             ("kind", 0, 2, TxKind),
             ("fence", 2, 1),
@@ -2481,7 +2483,7 @@ INTERNAL = layouts(
             ("ah", 300, 16),
             ("ah_gen", 316, 4),
             ("sent", 320, 1),
-            ("send", 321, 157),
+            ("send", 321, 174),
         ),
     ),
     BitLayout(
@@ -2780,14 +2782,21 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "tx_record",
-        95,
+        71,
         (
             ("id", 0, 32),
             ("part", 32, 18),
             ("kind", 50, 2, PacketKind),
             ("path", 52, 3),
             ("order", 55, 16),
-            ("ticks", 71, 24),
+        ),
+    ),
+    BitLayout(
+        "tx_departed",
+        144,
+        (
+            ("session", 0, 16),
+            ("orders", 16, 128),
         ),
     ),
     BitLayout(
@@ -3382,7 +3391,7 @@ TRANSPORT = Constants(
         "paths_w": 3,
         "tick_cycles": 16,
         "rto_initial": 16384,
-        "rto_min": 16,
+        "rto_margin": 32,
         "rto_backoff_max": 6,
         "rto_retries": 17,
         "cwnd_initial": 16,

@@ -2456,6 +2456,8 @@ class _InternalSrdSend:
     path: int
     behind: int
     again: int
+    probe: int
+    order: int
 
 class _InternalWqeIn:
     barrier: int
@@ -2734,7 +2736,10 @@ class _InternalTxRecord:
     kind: int
     path: int
     order: int
-    ticks: int
+
+class _InternalTxDeparted:
+    session: int
+    orders: int
 
 class _InternalTxTimes:
     known: int
@@ -2878,6 +2883,7 @@ class _Internal(_Names[BitLayout[Any]]):
     tx_space: BitLayout[_InternalTxSpace]
     tx_limits: BitLayout[_InternalTxLimits]
     tx_record: BitLayout[_InternalTxRecord]
+    tx_departed: BitLayout[_InternalTxDeparted]
     tx_times: BitLayout[_InternalTxTimes]
     tx_pace: BitLayout[_InternalTxPace]
     tx_paths: BitLayout[_InternalTxPaths]
@@ -3166,7 +3172,7 @@ class Transport(_Names[int]):
     paths_w: int = ...
     tick_cycles: int = ...
     rto_initial: int = ...
-    rto_min: int = ...
+    rto_margin: int = ...
     rto_backoff_max: int = ...
     rto_retries: int = ...
     cwnd_initial: int = ...

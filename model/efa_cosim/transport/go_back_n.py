@@ -105,7 +105,7 @@ class _Sender:
         rto = constants.rto_initial * constants.tick_cycles
         if self.srtt:
             rto = min(max(self.srtt + 4 * self.rttvar, 3 * self.srtt // 2), 3 * self.srtt)
-            rto = max(rto, constants.rto_min * constants.tick_cycles)
+            rto = max(rto, self.srtt + constants.rto_margin * constants.tick_cycles)
         self._deadline = network.now + (rto << self.backoff)
         if self._timer is not None:
             if self._timer_at <= self._deadline:

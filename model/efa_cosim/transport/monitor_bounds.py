@@ -40,7 +40,7 @@ class RoundTrips:
         # Each part is (first cycle, shortest, longest). A sender looks back one to two periods; the
         # parts that began in the last period are in both.
         self._parts: deque[tuple[int, int, int]] = deque()
-        self._rto_min = constants.rto_min
+        self._rto_margin = constants.rto_margin
         self.shortest, self.longest = _NEVER, 0
         self.least, self.most = _NEVER, 0
         self._low = self._high = self._deviation = 0.0
@@ -84,7 +84,8 @@ class RoundTrips:
 
     def _bound_rto(self) -> None:
         # The order of the times is not known: the smoothed one is not below the least.
-        self.rto = min(self.rto, float(max(1.5 * self.least, self._rto_min) - 1))
+        least = max(1.5 * self.least, self.least + self._rto_margin)
+        self.rto = min(self.rto, float(least - 1))
 
     def _smooth(self, samples: list[Sample]) -> None:
         if not self._high:
@@ -104,7 +105,8 @@ class RoundTrips:
             for high in sorted(one.high for one in samples):
                 self._high += (high - self._high) / 8
         least = self._low
-        rto = max(1.5 * least, min(3 * least, least + 4 * self._deviation), self._rto_min)
+        rto = max(1.5 * least, min(3 * least, least + 4 * self._deviation),
+                  least + self._rto_margin)
         # A tick for the rounding of the sender.
         self.rto = rto - 1
 

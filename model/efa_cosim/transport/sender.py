@@ -73,7 +73,7 @@ class PeerSender:
         constants = endpoint.constants
         self._window = 1 << constants.psn_window_w
         self._tick = constants.tick_cycles
-        self._rto_initial, self._rto_min = constants.rto_initial, constants.rto_min
+        self._rto_initial, self._rto_margin = constants.rto_initial, constants.rto_margin
         self._backoff_max, self._retries = constants.rto_backoff_max, constants.rto_retries
         self._cwnd_initial = constants.cwnd_initial
         self._queue_target = constants.queue_target
@@ -494,7 +494,7 @@ class PeerSender:
             return self._rto_initial
         srtt = self._srtt8 >> 3
         time = srtt + self._rttvar4
-        return max(min(max(time, srtt + (srtt >> 1)), 3 * srtt), self._rto_min)
+        return max(min(max(time, srtt + (srtt >> 1)), 3 * srtt), srtt + self._rto_margin)
 
     def _restart(self) -> None:
         """Restarts the timer."""
@@ -517,18 +517,22 @@ class PeerSender:
             self._timer_at = self._deadline
             self._timer = network.at(self._deadline, self._timeout)
             return
+        latest = network.now // self._tick - self.rto
+        expired = [record for record in self._records.values()
+                   if record.state == _IN_FLIGHT and record.time <= latest]
+        if not expired:
+            self._restart()
+            return
         self.endpoint.counters.timeouts += 1
         self.timeouts += 1
         if self.timeouts >= self._retries:
             self._die()
             return
         self.lossy = True
-        latest = network.now // self._tick - self.rto
         paths = {}
-        for record in self._records.values():
-            if record.state == _IN_FLIGHT and record.time <= latest:
-                paths[record.path.number] = record.path
-                self._lose(record)
+        for record in expired:
+            paths[record.path.number] = record.path
+            self._lose(record)
         for path in paths.values():
             self._disable(path)
         if self.backoff:
@@ -564,7 +568,7 @@ class PeerSender:
         if path.usable:
             if path is self._best or path.time8 < self._best.time8 or not self._best.time8:
                 self._find_best()
-            elif path.time8 > 2 * self._best.time8:
+            elif path.time8 > self._late8:
                 self._disable(path)
         self._pace(time)
 
@@ -596,6 +600,12 @@ class PeerSender:
         assert best is not None
         self._next_path = (best.number + 1) % len(paths)
         return best
+
+    @property
+    def _late8(self) -> int:
+        """Eight times the longest time of a path that is not slow beside the best one."""
+        best8 = self._best.time8
+        return best8 + max(best8, self._queue_target << 3)
 
     def _find_best(self) -> None:
         """Stores the usable path with the shortest time."""
@@ -643,7 +653,7 @@ class PeerSender:
         time = self.endpoint.network.now // self._tick - path.probe
         if time >= self.shortest:
             path.probe = None
-            if not path.usable and time << 3 <= 2 * self._best.time8:
+            if not path.usable and time << 3 <= self._late8:
                 path.usable = True
                 path.time8 = time << 3
                 path.losses = 0
