@@ -4,8 +4,8 @@
 //
 // In    s_post: packets to send; s_ack: acknowledgements as flits, with a valid header; s_gone:
 //       transmissions that were not made; s_ended: contexts whose messages have ended; s_purge: some
-//       have ended unsent; s_left: the first flit of a transmission leaves the device; s_cfg_paths: paths that exist, constant from rst on; s_cfg_tick: as in
-//       efa_srd_tick
+//       have ended unsent; s_left: the first flit of a transmission leaves the device; s_cfg_paths:
+//       paths that exist, constant from rst on; s_cfg_tick: as in efa_srd_tick
 // Out   m_send: transmissions, with m_send_now: that of the packet posted in the cycle before;
 //       m_popped_*: a context has left the posted ones; m_note: outcomes of packets, ends of sessions;
 //       m_incarnation: number of this device since the last reset; ev_anomaly_ack: an acknowledgement that

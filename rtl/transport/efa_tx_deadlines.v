@@ -3,13 +3,13 @@
 //
 // In    s_load, s_state: another peer; s_clear: a new session; s_ticks: the time; s_in_flight, s_lossy,
 //       s_longest, s_timeout: of the peer. Events: s_resolved: a packet is resolved; s_expire: a
-//       timeout; s_defer, s_defer_ticks: the timer is over, but no packet in flight is as old; the
-//       oldest one left at that time; s_end_look: the timer starts or stops; s_search: decide on a search, with s_restart:
-//       the timer restarts; s_show: a walk lasts, so ages are checked after a pause, with
+//       timeout; s_defer: the timer is over, but no packet in flight is as old, the oldest one left in
+//       s_defer_ticks; s_end_look: the timer starts or stops; s_search: decide on a search, with
+//       s_restart: the timer restarts; s_show: a walk lasts, so ages are checked after a pause, with
 //       s_show_restart: the timer restarts, with s_all_later: all packets in flight were sent in
 //       s_later_ticks at the earliest; s_age_look: the ages are being checked; s_walk: a walk begins;
-//       s_waits: it has met a packet that has not left; s_young, s_young_ticks: it has met a packet whose age is to be checked at that time;
-//       s_probe_wanted, s_probe_due, s_probe_ticks: of the next probe
+//       s_waits: it has met a packet that has not left; s_young, s_young_ticks: it has met one whose
+//       age is to be checked at that time; s_probe_wanted, s_probe_due, s_probe_ticks: of the next probe
 // Out   m_state; m_timer_over, m_age_over: the time has come; m_none_due: a walk may last;
 //       m_backs_off, m_last: the next timeout is one after another, is the last one; m_searches:
 //       search for losses now; m_armed, m_next: when to look next

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_tx_loss - decides by order and age whether a packet in flight is lost (decision 0009).
 //
-// In    s_record: its transmission, with s_departed: it left the device at s_left_ticks; s_seen_ticks: the time of what is known of the peer; s_newest: of
-//       its path; s_extent, s_learned, s_lossy, s_longest: of its peer; s_resolved,
-//       s_resolved_ticks: latest transmission of a resolved packet that was sent once
-// Out   m_age: of a transmission that has left, 0 if it is later than what is known; m_lost; m_aged: by its age;
-//       m_silent: its path brings nothing for it; m_young, m_age_ticks: it has left, and its age
+// In    s_record: its transmission, with s_departed: it left the device in s_left_ticks; s_seen_ticks:
+//       the time of what is known of the peer; s_newest: of its path; s_extent, s_learned, s_lossy,
+//       s_longest: of its peer; s_resolved, s_resolved_ticks: latest transmission of a resolved packet
+//       that was sent once
+// Out   m_age: of a transmission that has left, 0 if it is later than what is known; m_lost; m_aged:
+//       by its age; m_silent: its path brings nothing for it; m_young, m_age_ticks: it has left, and its age
 //       is to be checked at that time
 // Time  combinational
 `default_nettype none

@@ -3,16 +3,16 @@
 // paths; decides from it whether a packet is lost.
 //
 // In    s_load, s_state: another peer; s_clear: a new session; s_record: the transmission of a packet,
-//       with s_departed and s_left_ticks as in efa_tx_loss, and what happens to it: s_resolve, with s_again: it was sent again, and s_lost: it was lost;
-//       s_lose; s_disable: its path brings nothing. s_settle, s_settle_path: a transmission is no
-//       longer in flight; s_answer, s_answer_path: an acknowledgement came through a path;
-//       s_collapse: a timeout after a timeout; s_probe: the next probe leaves; s_find: the best path
-//       is needed next time; s_lossy, s_resolved, s_resolved_ticks: as in efa_tx_loss; s_ticks: the
-//       time; s_seen_ticks: the time of what is known of the peer; s_cfg_paths: paths that exist
+//       with s_departed and s_left_ticks as in efa_tx_loss, and what happens to it: s_resolve, with
+//       s_again: it was sent again, and s_lost: it was lost; s_lose; s_disable: its path brings
+//       nothing. s_settle, s_settle_path: a transmission is no longer in flight; s_answer,
+//       s_answer_path: an acknowledgement came through a path; s_collapse: a timeout after a timeout;
+//       s_probe: the next probe leaves; s_find: the best path is needed next time; s_lossy,
+//       s_resolved, s_resolved_ticks: as in efa_tx_loss; s_ticks: the time; s_seen_ticks: the time of
+//       what is known of the peer; s_cfg_paths: paths that exist
 // Out   m_state; m_timeout, m_longest; m_unusable, m_probe_due, m_probe_path: as in efa_tx_paths;
 //       m_lost, m_aged, m_silent, m_young, m_age_ticks: of the packet of s_record; m_pace_busy: no
-//       s_resolve; m_busy: a part of
-//       the state is not final
+//       s_resolve; m_busy: a part of the state is not final
 // Time  one cycle; m_lost and its neighbours combinational
 `default_nettype none
 `include "efa_defs.vh"

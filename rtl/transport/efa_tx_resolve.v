@@ -158,12 +158,13 @@ module efa_tx_resolve #(
   reg [2:0] join_q;
   reg [SHOW_W-1:0] show_q;
   reg sets_q;
-  // The walk has resolved all packets up to a slot, which had left, and none of them or behind was sent again.
+  // The walk has resolved all packets up to a slot, which had left, and none of them or behind was
+  // sent again.
   reg in_order_q;
   reg [WINDOW_W-1:0] in_order_slot_q;
   reg [23:0] last_ticks_q;
   reg refuses_q;  // the acknowledgement refuses a packet that is not resolved
-  reg timer_over_q;  // the timer is over, and no packet in flight was as old yet
+  reg timer_over_q;  // the timer is over, and the walk has found no packet that is as old
   reg oldest_q;  // the first packet of the walk that has left, it left at oldest_ticks_q
   reg [23:0] oldest_ticks_q;
   reg same_q;  // departed_rd_data is of this session
