@@ -128,7 +128,7 @@ def test_a_message_on_an_idle_device_is_exact_stage_by_stage(sim, seed):
 
 
 def test_without_loss_no_packet_is_sent_twice(sim, seed):
-    for work, run in zip(LOSSLESS, run_timed(LOSSLESS, sim, seed), strict=True):
+    for work, run, _ in timelines(LOSSLESS, sim, seed):
         sent = len(of_kind(run.events, "tx_first"))
         assert sent == work.total * work.packets, f"{work}: {sent} packets"
 
