@@ -135,8 +135,9 @@ def test_rdma_operations_have_a_report(operation, tmp_path, capsys):
     assert "other packets of the message" in waits
 
 
-def test_reads_that_are_sent_again_fail_the_report(tmp_path, capsys):
-    arguments = ["--backend", "cycle", "--operation", "READ", "--size", "4096", "--sizes", "4096"]
+def test_messages_that_are_sent_again_fail_the_report(tmp_path, capsys):
+    arguments = ["--backend", "cycle", "--size", "8", "--sizes", "8", "--queues", "1",
+                 "--depth", "128", "--messages", "256", "--rd-latency", "4000"]
     assert cli.main(["waterfall", *arguments, "--out", str(tmp_path)]) == 1
     assert "no retransmissions" in capsys.readouterr().err
 

@@ -77,8 +77,9 @@ def test_a_read_without_response_is_refused():
 
 
 def test_reads_that_the_device_sends_again_are_refused():
-    record = recorded(Workload(operation="READ", size=4096, messages=4, net_latency=500))
-    work = replace(record.timelines.work, net_latency=50)
+    record = recorded(Workload(operation="READ", size=64, queues=4, depth=16, messages=512))
+    # More read requests than the device has contexts for.
+    work = replace(record.timelines.work, depth=128)
     with pytest.raises(WaterfallError, match="no retransmissions"):
         attribute(replace(record, timelines=MessageTimelines(work, record.timelines.table)))
 

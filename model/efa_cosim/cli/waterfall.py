@@ -82,8 +82,7 @@ def add_command(commands: Commands) -> None:
     parser.add_argument("--rd-latency", type=number(1, 10_000), default=125, metavar="CYCLES",
                         help="host read latency (default: 125)")
     parser.add_argument("--net-latency", type=number(1, 10_000), default=50, metavar="CYCLES",
-                        help="fabric latency; over a short fabric the device sends responses of "
-                             "4096 bytes again, which is refused (default: 50)")
+                        help="fabric latency (default: 50)")
     parser.add_argument("--seed", type=seed, default=1,
                         help="seed of every random choice (default: 1)")
     parser.add_argument("--out", type=Path, default=OUT, metavar="FOLDER",
