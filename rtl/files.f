@@ -4,6 +4,7 @@
 rtl/common/efa_ram.v
 rtl/common/efa_ram_be.v
 rtl/common/efa_onehot_index.v
+rtl/common/efa_slot_range.v
 rtl/common/efa_skid.v
 rtl/common/efa_stream_check.v
 # level common 2

@@ -18,18 +18,21 @@ module efa_psn_range #(
   localparam WINDOW = 1 << WINDOW_W;
 
   wire [31:0] count = s_to - s_from;
-  wire [WINDOW_W-1:0] from = s_from[WINDOW_W-1:0];
-  wire [WINDOW_W-1:0] to = s_to[WINDOW_W-1:0];
-  // Slots from each end on.
-  wire [WINDOW-1:0] after_from = {WINDOW{1'b1}} << from;
-  wire [WINDOW-1:0] after_to = {WINDOW{1'b1}} << to;
   wire whole = count[31:WINDOW_W] != {32 - WINDOW_W{1'b0}};
-  wire wraps = to < from;
-  wire empty = count == 32'd0 || count[31];
+  wire [WINDOW-1:0] slots;
 
-  assign m_slots = empty ? {WINDOW{1'b0}}
-      : whole ? {WINDOW{1'b1}}
-      : wraps ? after_from | ~after_to : after_from & ~after_to;
+  assign m_slots = count[31] ? {WINDOW{1'b0}} : whole ? {WINDOW{1'b1}} : slots;
+
+  efa_slot_range #(
+      .WINDOW_W(WINDOW_W)
+  ) u_slots (
+      .s_from(s_from[WINDOW_W-1:0]),
+      .s_to(s_to[WINDOW_W-1:0]),
+      .s_full(1'b0),
+      .m_slots(slots)
+  );
+
+  wire unused_bits = &{1'b0, count};
 
 endmodule
 

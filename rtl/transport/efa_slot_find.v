@@ -2,11 +2,12 @@
 // efa_slot_find - finds the first marked slot of a window, from a slot on and round the end.
 //
 // In    s_from: first slot; s_slots: marked slots
-// Out   m_found; m_slot: its number
+// Out   m_found; m_slot: its number; m_bits: only its bit is set, none if none is marked
 // Time  combinational
 //
 // Two levels: a row of slots, then a slot in the row. The row of s_from is looked at twice, for its
-// slots from s_from on and, last, for those before.
+// slots from s_from on and, last, for those before. The searches of all rows and of the row run at
+// the same time, so that a path has one search.
 `default_nettype none
 
 module efa_slot_find #(
@@ -15,7 +16,8 @@ module efa_slot_find #(
     input wire [WINDOW_W-1:0] s_from,
     input wire [(1<<WINDOW_W)-1:0] s_slots,
     output wire m_found,
-    output wire [WINDOW_W-1:0] m_slot
+    output wire [WINDOW_W-1:0] m_slot,
+    output wire [(1<<WINDOW_W)-1:0] m_bits
 );
 
   localparam COL_W = WINDOW_W / 2;
@@ -27,43 +29,63 @@ module efa_slot_find #(
 
   wire [ROW_W-1:0] row = s_from[WINDOW_W-1:COL_W];
   wire [COL_W-1:0] col = s_from[COL_W-1:0];
+  wire [ROWS-1:0] here = A_ROW << row;
 
-  wire [ROWS-1:0] any;
-  genvar place;
-  generate
-    for (place = 0; place < ROWS; place = place + 1) begin : g_row
-      assign any[place] = s_slots[place*COLS+:COLS] != {COLS{1'b0}};
-    end
-  endgenerate
-
+  // The row of s_from, from s_from on.
   wire [COLS-1:0] own = s_slots[{row, {COL_W{1'b0}}}+:COLS] & ({COLS{1'b1}} << col);
   wire in_own = own != {COLS{1'b0}};
-  wire [ROWS-1:0] behind = any & (({ROWS{1'b1}} << row) << 1);
-  wire [ROWS-1:0] rows = behind != {ROWS{1'b0}} ? behind : any;
-  wire [ROWS-1:0] first_row = rows & (~rows + A_ROW);
+  wire [COLS-1:0] own_first = own & (~own + A_COL);
+  wire [COL_W-1:0] own_col;
 
-  wire [ROW_W-1:0] row_found;
-  wire [COL_W-1:0] col_found;
-  wire [ROW_W-1:0] row_chosen = in_own ? row : row_found;
-  wire [COLS-1:0] cols = in_own ? own : s_slots[{row_chosen, {COL_W{1'b0}}}+:COLS];
-  wire [COLS-1:0] first_col = cols & (~cols + A_COL);
+  // Other rows: those behind, else those from the beginning, each with its first slot.
+  wire [ROWS-1:0] any;
+  wire [ROWS-1:0] behind = any & (({ROWS{1'b1}} << row) << 1);
+  wire [ROWS-1:0] first_behind = behind & (~behind + A_ROW);
+  wire [ROWS-1:0] first_any = any & (~any + A_ROW);
+  wire [ROWS-1:0] other = behind != {ROWS{1'b0}} ? first_behind : first_any;
+  wire [ROW_W-1:0] other_row;
+  wire [ROWS*COL_W-1:0] row_cols;
+  reg [COL_W-1:0] other_col;
+  integer each;
+  always @* begin
+    other_col = {COL_W{1'b0}};
+    for (each = 0; each < ROWS; each = each + 1) begin
+      other_col = other_col | (row_cols[each*COL_W+:COL_W] & {COL_W{other[each]}});
+    end
+  end
 
   assign m_found = any != {ROWS{1'b0}};
-  assign m_slot = {row_chosen, col_found};
-
-  efa_onehot_index #(
-      .INDEX_W(ROW_W)
-  ) u_row (
-      .s_bits(first_row),
-      .m_index(row_found)
-  );
+  assign m_slot  = in_own ? {row, own_col} : {other_row, other_col};
 
   efa_onehot_index #(
       .INDEX_W(COL_W)
-  ) u_col (
-      .s_bits(first_col),
-      .m_index(col_found)
+  ) u_own (
+      .s_bits(own_first),
+      .m_index(own_col)
   );
+
+  efa_onehot_index #(
+      .INDEX_W(ROW_W)
+  ) u_other (
+      .s_bits(other),
+      .m_index(other_row)
+  );
+
+  genvar place;
+  generate
+    for (place = 0; place < ROWS; place = place + 1) begin : g_row
+      wire [COLS-1:0] cols = s_slots[place*COLS+:COLS];
+      wire [COLS-1:0] first = cols & (~cols + A_COL);
+      assign any[place] = cols != {COLS{1'b0}};
+      assign m_bits[place*COLS+:COLS] = in_own ? own_first & {COLS{here[place]}} : first & {COLS{other[place]}};
+      efa_onehot_index #(
+          .INDEX_W(COL_W)
+      ) u_first (
+          .s_bits(first),
+          .m_index(row_cols[place*COL_W+:COL_W])
+      );
+    end
+  endgenerate
 
 endmodule
 

@@ -65,7 +65,8 @@ module efa_tx_window #(
   reg [WINDOW-1:0] again_q;
   reg [WINDOW-1:0] todo_q;
   reg moves_q;
-  reg [31:0] target_q;
+  reg [WINDOW_W-1:0] target_q;  // oldest moves to this slot
+  reg full_q;  // by the whole window, if it is the slot of oldest
 
   wire [WINDOW-1:0] used;
   wire [WINDOW-1:0] open = used & ~resolved_q;
@@ -73,15 +74,18 @@ module efa_tx_window #(
       : s_begin_slots == IN_FLIGHT[1:0] ? open & ~lost_q
       : s_begin_slots == LOST[1:0] ? lost_q : open;
   wire [WINDOW-1:0] here = A_SLOT << s_slot;
-  wire [WINDOW-1:0] stepped = s_step ? A_SLOT << m_slot : {WINDOW{1'b0}};
+  wire [WINDOW-1:0] first;
+  wire [WINDOW-1:0] stepped = s_step ? first : {WINDOW{1'b0}};
   wire [WINDOW-1:0] added = s_add ? s_given & open & ~(s_holds ? here : {WINDOW{1'b0}}) : {WINDOW{1'b0}};
   wire [WINDOW_W-1:0] last_slot = s_next[WINDOW_W-1:0] - A_SLOT[WINDOW_W-1:0];
 
-  // The first PSN that is not resolved, s_next if there is none.
+  // The first PSN from oldest on that is not resolved. It is s_next, if all sent ones are resolved:
+  // its bit is 0, unless the window is full.
+  wire [WINDOW_W-1:0] oldest_slot = oldest_q[WINDOW_W-1:0];
   wire open_found;
   wire [WINDOW_W-1:0] open_slot;
-  wire [WINDOW_W-1:0] open_at = open_slot - oldest_q[WINDOW_W-1:0];
-  wire [31:0] target = open_found ? oldest_q + {{32 - WINDOW_W{1'b0}}, open_at} : s_next;
+  wire [WINDOW_W-1:0] distance = target_q - oldest_slot;
+  wire stays = !moves_q || (target_q == oldest_slot && !full_q);
   wire [WINDOW-1:0] passed;
   wire [WINDOW-1:0] keep = moves_q ? ~passed : {WINDOW{1'b1}};
 
@@ -93,41 +97,46 @@ module efa_tx_window #(
   assign m_any_lost = lost_q != {WINDOW{1'b0}};
   assign m_any_again = (again_q & open) != {WINDOW{1'b0}};
   assign m_last_in_flight = open[last_slot] && !lost_q[last_slot];
-  assign m_unresolved = open_found;
+  assign m_unresolved = open != {WINDOW{1'b0}};
   assign m_any_resolved = resolved_q != {WINDOW{1'b0}};
 
-  efa_psn_range #(
+  efa_slot_range #(
       .WINDOW_W(WINDOW_W)
   ) u_used (
-      .s_from(oldest_q),
-      .s_to(s_next),
+      .s_from(oldest_slot),
+      .s_to(s_next[WINDOW_W-1:0]),
+      .s_full(s_next != oldest_q),
       .m_slots(used)
   );
 
-  efa_psn_range #(
+  efa_slot_range #(
       .WINDOW_W(WINDOW_W)
   ) u_passed (
-      .s_from(oldest_q),
+      .s_from(oldest_slot),
       .s_to(target_q),
+      .s_full(full_q),
       .m_slots(passed)
   );
 
   efa_slot_find #(
       .WINDOW_W(WINDOW_W)
   ) u_walk (
-      .s_from(oldest_q[WINDOW_W-1:0]),
+      .s_from(oldest_slot),
       .s_slots(todo_q),
       .m_found(m_found),
-      .m_slot(m_slot)
+      .m_slot(m_slot),
+      .m_bits(first)
   );
 
+  wire [WINDOW-1:0] unused_bits;
   efa_slot_find #(
       .WINDOW_W(WINDOW_W)
   ) u_open (
-      .s_from(oldest_q[WINDOW_W-1:0]),
-      .s_slots(open),
+      .s_from(oldest_slot),
+      .s_slots(~resolved_q),
       .m_found(open_found),
-      .m_slot(open_slot)
+      .m_slot(open_slot),
+      .m_bits(unused_bits)
   );
 
   always @(posedge clk) begin
@@ -136,10 +145,12 @@ module efa_tx_window #(
   end
 
   always @(posedge clk) begin
-    target_q <= target;
+    target_q <= open_found ? open_slot : oldest_slot;
+    // The bits of the slots that oldest passes now are not yet 0.
+    full_q <= !open_found && stays;
     if (s_begin) todo_q <= begin_todo;
     else todo_q <= (todo_q | added) & ~stepped;
-    if (moves_q) oldest_q <= target_q;
+    if (moves_q) oldest_q <= oldest_q + {{31 - WINDOW_W{1'b0}}, full_q, distance};
     resolved_q <= (resolved_q | (s_resolve ? here : {WINDOW{1'b0}})) & keep;
     lost_q <= (s_lose ? lost_q | here : s_resolve || s_sent ? lost_q & ~here : lost_q) & keep;
     again_q <= (again_q | (s_again ? here : {WINDOW{1'b0}})) & keep;

@@ -15,6 +15,7 @@ async def check(dut, first, slots):
     found = [at % window for at in range(first, first + window) if slots >> at % window & 1]
     what = f"{slots:#x} from {first}"
     assert dut.m_found.value == (slots != 0), what
+    assert dut.m_bits.value == sum(1 << slot for slot in found[:1]), what
     if found:
         assert dut.m_slot.value == found[0], f"{what}: {dut.m_slot.value}, not {found[0]}"
 

@@ -161,6 +161,14 @@ async def oldest_moves(dut):
         await ref.step(ref.oldest, resolve=1)
         await ref.advance()
         assert not ref.sent
+        # Oldest moves over a full window once, if it may move in each cycle.
+        ref.send()
+        for psn in ref.sent:
+            await ref.step(psn, resolve=1)
+        for _ in range(4):
+            await ref.step(advance=1)
+        await ref.advance()
+        assert not ref.sent
 
 
 @cocotb.test()

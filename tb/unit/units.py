@@ -263,6 +263,7 @@ INSIDE: dict[str, tuple[str, dict]] = {
     "efa_dma_wr": ("dma", {}),
     "efa_pbl_fetch": ("pbl_load", {"POINTERS": 19, "ENTRIES": 8}),
     "efa_sq_reorder": ("sq_fetch", {"SLOT_W": 4}),
+    "efa_slot_range": ("psn_range", {}),
     "efa_tx_space": ("srd_sender", {}),
     "efa_ack_check": ("srd_sender", {}),
     "efa_tx_limits": ("srd_sender", {}),
