@@ -98,7 +98,7 @@ def test_a_read_is_complete_with_its_last_response():
 
 def test_a_visit_of_an_open_read_delays_others():
     work = Workload(operation="READ", size=0, queues=8, depth=16, batch=4, messages=512)
-    clocks = Clocks(31520, 3124143)
+    clocks = Clocks(31417, 3124143)
     none = simulate(work, clocks=clocks)
     first = simulate(work, clocks=replace(clocks, context=5))
     assert parting(none, first) is not None and abs(first["done"] - none["done"]).max() < 100

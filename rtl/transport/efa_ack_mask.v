@@ -32,9 +32,9 @@ module efa_ack_mask #(
   wire [31:0] front = psn - s_oldest;
   wire [31:0] refused_at = refused_psn - s_oldest;
   wire [31:0] at = bitmap_psn - s_oldest;
-  wire [31:0] before_oldest = 32'd0 - at;
+  wire [31:0] before_oldest = s_oldest - bitmap_psn;
   // Bits of the bitmap from which on a PSN was never sent.
-  wire [31:0] limit = count - at;
+  wire [31:0] limit = s_next - bitmap_psn;
   wire [WINDOW-1:0] front_slots;
 
   reg front_bad_q;
@@ -93,7 +93,7 @@ module efa_ack_mask #(
     shown_q <= front_q | turned[2*WINDOW-1:WINDOW];
   end
 
-  wire unused_bits = &{1'b0, s_ack, turned[WINDOW-1:0]};
+  wire unused_bits = &{1'b0, s_ack, at, turned[WINDOW-1:0]};
 
 endmodule
 

@@ -13,7 +13,7 @@
 // Out   m_state; m_timer_over, m_age_over: the time has come; m_none_due: a walk may last;
 //       m_backs_off, m_last: the next timeout is one after another, is the last one; m_searches:
 //       search for losses now; m_armed, m_next: when to look next
-// Time  one cycle
+// Time  one cycle, m_armed and m_next two more
 `default_nettype none
 `include "efa_defs.vh"
 
@@ -75,11 +75,14 @@ module efa_tx_deadlines #(
   wire [23:0] search_ticks = state_q[`EFA_TX_DEADLINES__SEARCH_TICKS];
   wire none_in_flight = s_in_flight == 16'd0;
 
-  wire [23:0] timer_left = state_q[`EFA_TX_DEADLINES__TIMER_TICKS] - s_ticks;
+  wire [23:0] timer_ticks = state_q[`EFA_TX_DEADLINES__TIMER_TICKS];
+  wire [23:0] timer_left = timer_ticks - s_ticks;
+  wire [23:0] timer_past = s_ticks - timer_ticks;
   wire [23:0] age_left = age_ticks - s_ticks;
+  wire [23:0] age_past = s_ticks - age_ticks;
   wire [23:0] search_left = search_ticks - s_ticks;
-  wire timer_come = timer_left[23] || timer_left == 24'd0;
-  wire age_come = age_left[23] || age_left == 24'd0;
+  wire timer_come = !timer_past[23];
+  wire age_come = !age_past[23];
   wire [3:0] backoff_more = backoff == BACKOFF_MAX[3:0] ? backoff : backoff + 4'd1;
 
   // Ticks between two searches of a lossy peer: an eighth of the longest round-trip time, and twice
@@ -87,17 +90,20 @@ module efa_tx_deadlines #(
   wire [23:0] by_time = {3'd0, s_longest[23:3]};
   wire [23:0] by_length = {11'd0, s_in_flight[15:3]};
   wire [23:0] longer = by_time > by_length ? by_time : by_length;
-  wire [23:0] pause = longer == 24'd0 ? 24'd1 : longer;
+  // s_ticks plus the pause, which is at least 1.
+  wire [23:0] after_time = s_ticks + by_time;
+  wire [23:0] after_length = s_ticks + by_length;
+  wire [23:0] pause_end = longer == 24'd0 ? s_ticks + 24'd1 : by_time > by_length ? after_time : after_length;
   // A walk takes a cycle for each packet, so it finds packets resolved that look old.
-  wire [23:0] age_past = s_ticks - age_ticks;
   wire age_late = !age_past[23] && age_past > by_length;
   // Also over after a pause of half of the range of ticks.
-  wire pause_over = search_left == 24'd0 || search_left > pause;
+  wire pause_over = search_left == 24'd0 || (search_left > by_time && search_left > by_length && search_left > 24'd1);
+  wire age_far = age_left > by_time && age_left > by_length && age_left > 24'd1;
   wire searches = s_search && !none_in_flight && (s_lossy ? pause_over : !aging || age_come);
 
   wire [23:0] limit = s_longest + {2'd0, s_longest[23:2]} + 24'd1;
-  wire [23:0] later_age_ticks = s_later_ticks + limit;
-  wire [23:0] later = age_ticks - later_age_ticks;
+  wire [23:0] later_age_ticks = s_later_ticks + s_longest + {2'd0, s_longest[23:2]} + 24'd1;
+  wire [23:0] later = age_ticks - s_later_ticks - s_longest - {2'd0, s_longest[23:2]} - 24'd1;
   wire [23:0] earlier = s_young_ticks - age_ticks;
 
   always @* begin
@@ -118,15 +124,15 @@ module efa_tx_deadlines #(
     end
     if (s_show && !aging) begin
       state_d[`EFA_TX_DEADLINES__AGE] = 1'b1;
-      state_d[`EFA_TX_DEADLINES__AGE_TICKS] = s_ticks + pause;
+      state_d[`EFA_TX_DEADLINES__AGE_TICKS] = pause_end;
     end
     if (s_show_restart && s_all_later && aging && !s_lossy && later[23]) begin
       state_d[`EFA_TX_DEADLINES__AGE_TICKS] = later_age_ticks;
     end
     if (s_age_look || searches) begin
       state_d[`EFA_TX_DEADLINES__AGE] = 1'b0;
-      state_d[`EFA_TX_DEADLINES__SEARCH_TICKS] = s_ticks + pause;
-    end else if (s_search && s_lossy && (!aging || age_left > pause)) begin
+      state_d[`EFA_TX_DEADLINES__SEARCH_TICKS] = pause_end;
+    end else if (s_search && s_lossy && (!aging || age_far)) begin
       state_d[`EFA_TX_DEADLINES__AGE] = 1'b1;
       state_d[`EFA_TX_DEADLINES__AGE_TICKS] = search_ticks;
     end
@@ -155,8 +161,17 @@ module efa_tx_deadlines #(
   wire [23:0] timer_wait = !timer ? NEVER : timer_come ? 24'd0 : timer_left;
   wire [23:0] age_wait = !aging ? NEVER : age_come ? 24'd0 : age_left;
   wire [23:0] probe_wait = !s_probe_wanted ? NEVER : s_probe_due ? 24'd0 : probe_left;
-  wire [23:0] first_wait = timer_wait < age_wait ? timer_wait : age_wait;
-  wire [23:0] least_wait = first_wait < probe_wait ? first_wait : probe_wait;
+
+  // s0: the waits. s1: the least of them.
+  reg s0_armed_q;
+  reg [23:0] s0_ticks_q;
+  reg [23:0] s0_timer_q;
+  reg [23:0] s0_age_q;
+  reg [23:0] s0_probe_q;
+  reg s1_armed_q;
+  reg [23:0] s1_ticks_q;
+  reg [23:0] s1_wait_q;
+  wire [23:0] first_wait = s0_timer_q < s0_age_q ? s0_timer_q : s0_age_q;
 
   assign m_state = state_q;
   assign m_timer_over = timer && timer_come && !none_in_flight;
@@ -165,15 +180,23 @@ module efa_tx_deadlines #(
   assign m_backs_off = backoff != 4'd0;
   assign m_last = timeouts + 8'd1 >= RETRIES[7:0];
   assign m_searches = searches;
-  assign m_armed = timer || aging || s_probe_wanted;
-  assign m_next = s_ticks + least_wait;
+  assign m_armed = s1_armed_q;
+  assign m_next = s1_ticks_q + s1_wait_q;
 
   always @(posedge clk) begin
     state_q <= state_d;
+    s0_armed_q <= timer || aging || s_probe_wanted;
+    s0_ticks_q <= s_ticks;
+    s0_timer_q <= timer_wait;
+    s0_age_q <= age_wait;
+    s0_probe_q <= probe_wait;
+    s1_armed_q <= s0_armed_q;
+    s1_ticks_q <= s0_ticks_q;
+    s1_wait_q <= first_wait < s0_probe_q ? first_wait : s0_probe_q;
     first_q <= s_walk || (first_q && !s_young && !s_waits);
   end
 
-  wire unused_bits = &{1'b0, earlier, later, s_longest};
+  wire unused_bits = &{1'b0, timer_past, earlier, later, s_longest};
 
 endmodule
 

@@ -2,11 +2,13 @@
 // efa_tx_pace - changes the congestion window of the peer in work by its round-trip times.
 //
 // In    s_load, s_state: another peer; s_clear: a new session; s_time_valid, s_time: a round-trip
-//       time; s_shortest: shortest round-trip time; s_collapse: a timeout after a timeout
+//       time; s_first: it is the first one of the peer; s_shortest: shortest round-trip time before
+//       it; s_collapse: a timeout after a timeout
 // Out   m_state; m_busy: a round above the target is being divided, no other input is allowed
 // Time  one cycle; m_busy for WINDOW_W + 2 cycles
 //
-// A round above the target shrinks the window by window x (time - target) / time / 2. The quotient
+// A time below s_shortest is not above the target, which rises with it, so its own target is not
+// needed. A round above the target shrinks the window by window x (time - target) / time / 2. The quotient
 // is found bit by bit.
 `default_nettype none
 `include "efa_defs.vh"
@@ -23,6 +25,7 @@ module efa_tx_pace #(
     input wire s_clear,
     input wire s_time_valid,
     input wire [23:0] s_time,
+    input wire s_first,
     input wire [23:0] s_shortest,
     input wire s_collapse,
     output wire [`EFA_TX_PACE__W-1:0] m_state,
@@ -52,14 +55,15 @@ module efa_tx_pace #(
   wire [23:0] shortest = state_q[`EFA_TX_PACE__SHORTEST];
 
   wire [23:0] target = s_shortest + {3'd0, s_shortest[23:3]} + QUEUE[23:0];
-  wire below = s_time <= target;
+  wire below = s_first || s_time <= target;
   wire [15:0] wider = window == WINDOW ? window : window + 16'd1;
   wire grows = !slow && below;
   wire [15:0] grown = grows ? wider : window;
-  wire [23:0] round_time = count == 16'd0 || s_time < shortest ? s_time : shortest;
+  wire takes_time = count == 16'd0 || s_time < shortest;
+  wire [23:0] round_time = takes_time ? s_time : shortest;
   wire [15:0] needed = slow && window > PACKETS[15:0] ? window : PACKETS[15:0];
   wire round_over = s_time_valid && count + 16'd1 >= needed;
-  wire above = round_time > target;
+  wire above = !s_first && (takes_time ? s_time > target : shortest > target);
 
   wire last_step = divides_q && multiplied_q && step_q == 4'd0;
   wire fits = rest_q >= divisor_q;
@@ -99,7 +103,7 @@ module efa_tx_pace #(
     state_q <= state_d;
     multiplied_q <= divides_q;
     if (!divides_q) begin
-      above_q <= round_time - target;
+      above_q <= takes_time ? s_time - target : shortest - target;
       step_q <= STEPS;
       quotient_q <= 16'd0;
       divisor_q <= {{FRACTION_W - 25{1'b0}}, round_time, 1'b0} << WINDOW_W;

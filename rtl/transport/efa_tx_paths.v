@@ -5,11 +5,14 @@
 //       s_settle: a transmission is no longer in flight; s_lose: a packet is lost; s_acked: a packet
 //       is acknowledged, with s_once: it was sent once, with s_order and s_time; s_disable: the path
 //       brings nothing; s_answer: an acknowledgement came through it; s_probe: the next probe
-//       leaves; s_find: the best path is needed next time; s_shortest, s_srtt8: of the peer; s_ticks: the time;
-//       s_answer_ticks: when the acknowledgement came; s_cfg_paths: paths that exist
-// Out   m_state; m_newest: newest order number of s_path; m_unusable: a path is not usable;
-//       m_probe_due, m_probe_path: the next probe; m_busy: a search, no s_load
-// Time  one cycle; a search of 3 cycles after s_find, if the best path has become slower or unusable
+//       leaves; s_find: the best path is needed next time; s_shortest, s_srtt8: of the peer; s_ticks: the
+//       time; s_answer_ticks: when the acknowledgement came; s_cfg_paths: paths that exist
+// Out   m_state; m_unusable: a path is not usable; m_probe_due, m_probe_path: the next probe; m_busy: m_state
+//       is not final, no s_load
+// Time  order and s_settle one cycle, else two; m_busy one cycle, 3 cycles after s_find if the best path
+//       has become slower or unusable
+//
+// p0 changes the order and reads the time of the path, p1 does the rest.
 `default_nettype none
 `include "efa_defs.vh"
 
@@ -39,7 +42,6 @@ module efa_tx_paths #(
     input wire [23:0] s_ticks,
     input wire [23:0] s_answer_ticks,
     output wire [`EFA_TX_PATHS__W-1:0] m_state,
-    output wire [15:0] m_newest,
     output wire m_unusable,
     output wire m_probe_due,
     output wire [2:0] m_probe_path,
@@ -66,44 +68,69 @@ module efa_tx_paths #(
   reg [2:0] best_q;
   reg [26:0] best_time8_q;
   reg stale_q;  // the best path may be another one
+  reg [7:0] measured_q;  // its time is not 0
   reg finds_q;
   reg [1:0] round_q;
   reg [107:0] first_times8_q;  // the best ones of the search, 0: none
   reg [11:0] first_places_q;
 
-  // The path of this cycle.
-  wire usable = usable_q[s_path];
+  // p0: order and count of the path, and its time. The time may change in this cycle.
   wire [15:0] newest = newest_q[16*s_path+:16];
-  wire [26:0] time8 = times8_q[27*s_path+:27];
-  wire [3:0] losses = losses_q[4*s_path+:4];
-  wire [3:0] losses_more = losses + 4'd1;
-  wire [7:0] here = A_PATH << s_path;
-  wire lose_last = s_lose && losses_more >= LOSSES[3:0];
+  wire [15:0] order_step = s_order - newest;
+  wire is_newer = s_acked && s_once && order_step != 16'd0 && !order_step[15];
+  wire [26:0] time8_d;
+  wire timed;
+  wire [26:0] old8 = measured_q[s_path] ? times8_q[27*s_path+:27] : s_srtt8;
 
-  wire timed = s_acked && s_once;
-  wire [26:0] from8 = time8 == 27'd0 ? s_srtt8 : time8;
-  wire [26:0] time8_d = from8 + {3'd0, s_time} - {3'd0, from8[26:3]};
-  wire is_best = best_time8_q == 27'd0 || s_path == best_q || time8_d < best_time8_q;
+  reg p1_valid_q;
+  reg [2:0] p1_path_q;
+  reg [26:0] p1_from8_q;
+  reg [23:0] p1_time_q;
+  reg [23:0] p1_answer_ticks_q;
+  reg p1_lose_q;
+  reg p1_acked_q;
+  reg p1_once_q;
+  reg p1_disable_q;
+  reg p1_answer_q;
+  reg p1_find_q;
+
+  // p1: what happened to the path.
+  wire usable = usable_q[p1_path_q];
+  wire [3:0] losses = losses_q[4*p1_path_q+:4];
+  wire [3:0] losses_more = losses + 4'd1;
+  wire [7:0] here = A_PATH << p1_path_q;
+  wire lose_last = p1_lose_q && losses_more >= LOSSES[3:0];
+
+  assign timed = p1_acked_q && p1_once_q;
+  assign time8_d = p1_from8_q + {3'd0, p1_time_q} - {3'd0, p1_from8_q[26:3]};
+  wire is_best = best_time8_q == 27'd0 || p1_path_q == best_q || time8_d < best_time8_q;
   wire becomes_best = timed && usable && is_best;
   // Longest time of a path that is not slow beside the best one.
   wire [26:0] slack8 = best_time8_q < TARGET8[26:0] ? TARGET8[26:0] : best_time8_q;
   wire [27:0] late8 = {1'b0, best_time8_q} + {1'b0, slack8};
   wire is_slow = timed && usable && !is_best && {1'b0, time8_d} > late8;
-  wire [15:0] order_step = s_order - newest;
-  wire is_newer = timed && order_step != 16'd0 && !order_step[15];
 
-  wire [23:0] answer_time = s_answer_ticks - probe_ticks_q[24*s_path+:24];
+  wire [23:0] answer_time = p1_answer_ticks_q - probe_ticks_q[24*p1_path_q+:24];
   // It answers no probe that has left since.
-  wire answered = s_answer && probing_q[s_path] && !answer_time[23] && answer_time >= s_shortest;
+  wire answered = p1_answer_q && probing_q[p1_path_q] && !answer_time[23] && answer_time >= s_shortest;
   wire [27:0] answer_time8 = {1'b0, answer_time, 3'd0};
   wire heals = answered && !usable && answer_time8 <= late8;
 
-  wire disable_path = (s_disable || lose_last || is_slow) && usable;
+  wire disable_path = (p1_disable_q || lose_last || is_slow) && usable;
   wire [7:0] left = usable_q & ~here;
   // The best path may be another one.
   wire changes = disable_path || heals || (becomes_best && time8_d > best_time8_q);
-  wire begin_search = s_find && (stale_q || changes);
+  wire begin_search = p1_find_q && (stale_q || changes);
   wire all_usable = usable_q == s_cfg_paths;
+
+  wire [215:0] loaded8 = s_state[`EFA_TX_PATHS__TIMES8];
+  wire [7:0] loaded_measured;
+  genvar place;
+  generate
+    for (place = 0; place < 8; place = place + 1) begin : g_loaded
+      assign loaded_measured[place] = loaded8[27*place+:27] != 27'd0;
+    end
+  endgenerate
 
   // The next probe.
   wire [7:0] unusable = s_cfg_paths & ~usable_q;
@@ -140,6 +167,9 @@ module efa_tx_paths #(
     end
   end
 
+  wire found = finds_q && round_q == 2'd2;
+  wire [2:0] found_best = winners8[26:0] != 27'd0 ? winners[2:0] : best_q;
+
   assign m_state[`EFA_TX_PATHS__USABLE] = usable_q;
   assign m_state[`EFA_TX_PATHS__SETTLED] = settled_q;
   assign m_state[`EFA_TX_PATHS__NEWEST] = newest_q;
@@ -149,14 +179,14 @@ module efa_tx_paths #(
   assign m_state[`EFA_TX_PATHS__PROBE_TICKS] = probe_ticks_q;
   assign m_state[`EFA_TX_PATHS__NEXT_PROBE] = next_probe_q;
   assign m_state[`EFA_TX_PATHS__FIRST_PROBE] = first_probe_q;
-  assign m_state[`EFA_TX_PATHS__BEST] = best_q;
-  assign m_state[`EFA_TX_PATHS__BEST_TIME8] = best_time8_q;
-  assign m_newest = newest;
+  // In the last round with its result.
+  assign m_state[`EFA_TX_PATHS__BEST] = found ? found_best : best_q;
+  assign m_state[`EFA_TX_PATHS__BEST_TIME8] = found ? winners8[26:0] : best_time8_q;
   assign m_unusable = unusable != 8'd0;
   // Also due after a pause of half of the range of ticks.
   assign m_probe_due = m_unusable && (probe_left == 24'd0 || probe_left > PROBE[23:0]);
   assign m_probe_path = probe_path;
-  assign m_busy = finds_q;
+  assign m_busy = p1_valid_q || (finds_q && !found);
 
   efa_onehot_index #(
       .INDEX_W(3)
@@ -166,8 +196,13 @@ module efa_tx_paths #(
   );
 
   always @(posedge clk) begin
-    if (rst) finds_q <= 1'b0;
-    else finds_q <= begin_search || (finds_q && round_q != 2'd2);
+    if (rst) begin
+      p1_valid_q <= 1'b0;
+      finds_q <= 1'b0;
+    end else begin
+      p1_valid_q <= s_lose || s_acked || s_disable || s_answer || s_find;
+      finds_q <= begin_search || (finds_q && !found);
+    end
   end
 
   always @(posedge clk) begin
@@ -176,21 +211,35 @@ module efa_tx_paths #(
     round_q <= begin_search ? 2'd0 : round_q + 2'd1;
     first_times8_q <= winners8;
     first_places_q <= winners;
+    p1_path_q <= s_path;
+    p1_from8_q <= timed && p1_path_q == s_path ? time8_d : old8;
+    p1_time_q <= s_time;
+    p1_answer_ticks_q <= s_answer_ticks;
+    p1_lose_q <= s_lose;
+    p1_acked_q <= s_acked;
+    p1_once_q <= s_once;
+    p1_disable_q <= s_disable;
+    p1_answer_q <= s_answer;
+    p1_find_q <= s_find;
     if (s_settle) settled_q[16*s_path+:16] <= settled_q[16*s_path+:16] + 16'd1;
     if (is_newer) newest_q[16*s_path+:16] <= s_order;
-    if (timed) times8_q[27*s_path+:27] <= time8_d;
-    if (s_lose) losses_q[4*s_path+:4] <= losses_more;
-    if (s_acked) losses_q[4*s_path+:4] <= 4'd0;
-    if (answered) probing_q[s_path] <= 1'b0;
-    if (heals) begin
-      usable_q[s_path] <= 1'b1;
-      times8_q[27*s_path+:27] <= answer_time8[26:0];
-      losses_q[4*s_path+:4] <= 4'd0;
+    if (timed) begin
+      times8_q[27*p1_path_q+:27] <= time8_d;
+      measured_q[p1_path_q] <= 1'b1;
     end
-    if (s_disable || lose_last || is_slow) losses_q[4*s_path+:4] <= 4'd0;
+    if (p1_lose_q) losses_q[4*p1_path_q+:4] <= losses_more;
+    if (p1_acked_q) losses_q[4*p1_path_q+:4] <= 4'd0;
+    if (answered) probing_q[p1_path_q] <= 1'b0;
+    if (heals) begin
+      usable_q[p1_path_q] <= 1'b1;
+      times8_q[27*p1_path_q+:27] <= answer_time8[26:0];
+      measured_q[p1_path_q] <= answer_time != 24'd0;
+      losses_q[4*p1_path_q+:4] <= 4'd0;
+    end
+    if (p1_disable_q || lose_last || is_slow) losses_q[4*p1_path_q+:4] <= 4'd0;
     if (disable_path) begin
       usable_q <= left == 8'd0 ? s_cfg_paths : left;
-      probing_q[s_path] <= 1'b0;
+      probing_q[p1_path_q] <= 1'b0;
       if (all_usable) next_probe_q <= s_ticks + PROBE[23:0];
     end
     if (s_probe) begin
@@ -200,12 +249,12 @@ module efa_tx_paths #(
       first_probe_q <= probe_path + 3'd1;
     end
     if (becomes_best) begin
-      best_q <= s_path;
+      best_q <= p1_path_q;
       best_time8_q <= time8_d;
     end
-    if (finds_q && round_q == 2'd2) begin
+    if (found) begin
       best_time8_q <= winners8[26:0];
-      if (winners8[26:0] != 27'd0) best_q <= winners[2:0];
+      best_q <= found_best;
     end
     if (s_clear) begin
       stale_q <= 1'b0;
@@ -213,6 +262,7 @@ module efa_tx_paths #(
       settled_q <= {8{FIRST_ORDER}};
       newest_q <= {8{BEFORE_FIRST}};
       times8_q <= 216'd0;
+      measured_q <= 8'd0;
       losses_q <= 32'd0;
       probing_q <= 8'd0;
       first_probe_q <= 3'd0;
@@ -224,7 +274,8 @@ module efa_tx_paths #(
       usable_q <= s_state[`EFA_TX_PATHS__USABLE];
       settled_q <= s_state[`EFA_TX_PATHS__SETTLED];
       newest_q <= s_state[`EFA_TX_PATHS__NEWEST];
-      times8_q <= s_state[`EFA_TX_PATHS__TIMES8];
+      times8_q <= loaded8;
+      measured_q <= loaded_measured;
       losses_q <= s_state[`EFA_TX_PATHS__LOSSES];
       probing_q <= s_state[`EFA_TX_PATHS__PROBING];
       probe_ticks_q <= s_state[`EFA_TX_PATHS__PROBE_TICKS];

@@ -9,7 +9,7 @@
 // Out   m_note: outcomes of packets, ends of sessions; ev_anomaly_ack: an acknowledgement that
 //       no correct peer sends; limits_rd_data: what a peer may send, one cycle after its address;
 //       m_wake_*: its limits have changed, with m_wake_request: by more than room for new packets;
-//       m_begin_*: a look begins; m_set_*: when to look next
+//       m_begin_*: a look begins; m_set_*: when to look next, two cycles after it is known
 // Time  first note 9 cycles after s_ack, one per cycle; an acknowledgement takes 10 to 15 cycles and one
 //       for each packet that it resolves, one that joins only those; a search for losses one for each
 //       packet in flight; after rst an initialisation of one cycle per peer
@@ -158,11 +158,21 @@ module efa_tx_resolve #(
   reg [2:0] join_q;
   reg [SHOW_W-1:0] show_q;
   reg sets_q;
+  // m_set_* of store or sets_q, two cycles later as those of u_deadlines.
+  reg s0_set_q;
+  reg s0_live_q;
+  reg [NODE_W-1:0] s0_node_q;
+  reg s1_set_q;
+  reg s1_live_q;
+  reg [NODE_W-1:0] s1_node_q;
   // The walk has resolved all packets up to a slot, which had left, and none of them or behind was
   // sent again.
   reg in_order_q;
   reg [WINDOW_W-1:0] in_order_slot_q;
   reg [23:0] last_ticks_q;
+  reg unresolved_q;
+  reg gone_counts_q;
+  reg was_over_q;  // timer_over of the cycle before
   reg refuses_q;  // the acknowledgement refuses a packet that is not resolved
   reg timer_over_q;  // the timer is over, and the walk has found no packet that is as old
   reg oldest_q;  // the first packet of the walk that has left, it left at oldest_ticks_q
@@ -193,7 +203,7 @@ module efa_tx_resolve #(
   wire [7:0] ending = self_q[`EFA_TX_SELF__ENDING];
   wire [15:0] settled = self_q[`EFA_TX_SELF__SETTLED];
   wire [15:0] in_flight = space_q[`EFA_TX_SPACE__SENT] - settled;
-  wire none_in_flight = in_flight == 16'd0;
+  wire none_in_flight = space_q[`EFA_TX_SPACE__SENT] == settled;
   wire [`EFA_TX_REQUESTS__W-1:0] requests_state;
   wire [31:0] again_psn = requests_state[`EFA_TX_REQUESTS__AGAIN_PSN];
   wire [31:0] probe_psn = requests_state[`EFA_TX_REQUESTS__PROBE_PSN];
@@ -210,6 +220,8 @@ module efa_tx_resolve #(
   wire begins = chooses && grant != 3'd0;
   wire [15:0] ack_node = s_ack_data[`EFA_TX_ACK__NODE];
   wire [15:0] gone_node = s_gone_data[`EFA_SRD_GONE__NODE];
+  wire event_same = grant[0] ? ack_node[NODE_W-1:0] == node_q
+      : grant[1] ? gone_node[NODE_W-1:0] == node_q : s_look_node == node_q;
   wire [NODE_W-1:0] event_node = grant[0] ? ack_node[NODE_W-1:0]
       : grant[1] ? gone_node[NODE_W-1:0] : s_look_node;
 
@@ -288,12 +300,12 @@ module efa_tx_resolve #(
   wire loses = (checks && loss_lost) || expires || (w1_does && walk_q == WALK_LOSE);
   wire disables = expires || (checks && loss_aged && loss_silent);
   // Without losses the packets are in the order of their transmission.
-  assign w1_stops = checks && !lossy && !any_again && !loss_lost;
+  assign w1_stops = checks && !lossy && !any_again && !loss_aged;
   wire ends = w1_does && walk_q == WALK_END;
 
   // The record of the transmission was read, and its note can be stored.
   wire gone_known = state_q == ST_GONE && count_q != 2'd0 && note_free;
-  wire gone_here = gone_known && gone_counts;
+  wire gone_here = gone_known && gone_counts_q;
   wire settle = (resolves && !slot_lost) || loses || (gone_here && !slot_lost) || again_wasted;
 
   wire [WINDOW_W-1:0] slot = walks ? w1_slot_q : state_q == ST_GONE ? gone_psn[WINDOW_W-1:0]
@@ -306,8 +318,10 @@ module efa_tx_resolve #(
   wire [2:0] probe_path;
   wire unusable;
   wire request_probe = state_q == ST_REQUEST && !request_again && !requests_state[`EFA_TX_REQUESTS__PROBE]
-      && probe_due && !none_in_flight && unresolved;
-  wire [WINDOW_W-1:0] lost_at = found_slot - oldest[WINDOW_W-1:0];
+      && probe_due && !none_in_flight && unresolved_q;
+  // The PSN of the found slot: its bits above the slot are those of oldest, or the next ones.
+  wire [31-WINDOW_W:0] next_turn = oldest[31:WINDOW_W] + {{31 - WINDOW_W{1'b0}}, 1'b1};
+  wire [31:0] found_psn = {found_slot < oldest[WINDOW_W-1:0] ? next_turn : oldest[31:WINDOW_W], found_slot};
 
   // One that may join the walk over those before: all that it does is to show accepted packets.
   wire more = s_ack_valid && ack_node[NODE_W-1:0] == node_q && s_ack_data[`EFA_TX_ACK__STATUS] == 8'd0
@@ -324,7 +338,7 @@ module efa_tx_resolve #(
   wire next_armed;
   wire expired = state_q == ST_LOOK && timer_over;
   // The timer does not find a peer whose acknowledgement waits, and this one has resolved nothing.
-  wire late = event_q == EVENT_ACK && timer_over && ending == 8'd0;
+  wire late = event_q == EVENT_ACK && was_over_q && ending == 8'd0;
   wire look_again = canceled || late;
   wire age_look = state_q == ST_LOOK && !expired && age_over;
 
@@ -365,7 +379,7 @@ module efa_tx_resolve #(
       end
       // Waits for the record of the transmission and the output.
       ST_GONE: begin
-        if (gone_known) state_d = gone_counts ? ST_ADVANCE : ST_REQUEST;
+        if (gone_known) state_d = gone_counts_q ? ST_ADVANCE : ST_REQUEST;
       end
       ST_LOOK: begin
         state_d = expired || age_look ? ST_WALK : ST_REQUEST;
@@ -485,7 +499,7 @@ module efa_tx_resolve #(
   assign s_ack_ready = (chooses && grant[0]) || joins;
   assign s_gone_ready = chooses && grant[1];
   assign s_look_ready = chooses && grant[2];
-  assign s_flush_ready = note_free && !note_own;
+  assign s_flush_ready = note_free && !resolves && !ends && !gone_known && !cleared;
   assign space_rd_addr = chooses ? event_node : node_q;
   assign record_rd_addr = {node_q, record_slot};
   assign m_wake_valid = store || show;
@@ -493,9 +507,9 @@ module efa_tx_resolve #(
   assign m_wake_request = mode != MODE_NORMAL || !again_none || requests_state[`EFA_TX_REQUESTS__PROBE];
   assign m_begin_valid = begins;
   assign m_begin_node = event_node;
-  assign m_set_valid = (store && state_q != ST_END_HOLD) || sets_q;
-  assign m_set_armed = next_armed && ending == 8'd0;
-  assign m_set_node = node_q;
+  assign m_set_valid = s1_set_q;
+  assign m_set_armed = next_armed && s1_live_q;
+  assign m_set_node = s1_node_q;
   reg [63:0] anomaly_data;
   always @* begin
     anomaly_data = 64'd0;
@@ -623,6 +637,7 @@ module efa_tx_resolve #(
       .s_cfg_paths(s_cfg_paths),
       .s_ticks(s_ticks),
       .s_seen_ticks(seen_ticks),
+      .s_ack_ticks(ack_q[`EFA_TX_ACK__TICKS]),
       .s_load(load),
       .s_state(loaded_measure),
       .s_clear(clear),
@@ -635,9 +650,9 @@ module efa_tx_resolve #(
       .s_lose(loses),
       .s_disable(disables),
       .s_settle(settle),
-      .s_settle_path(again_wasted ? space_q[`EFA_TX_SPACE__AGAIN_PATH] : record_path),
       .s_answer(ack_takes),
-      .s_answer_path(ack_path[2:0]),
+      .s_path(state_q == ST_ACK ? ack_path[2:0]
+          : state_q == ST_SYNC ? space_q[`EFA_TX_SPACE__AGAIN_PATH] : record_path),
       .s_collapse(times_out && backs_off),
       .s_probe(request_probe),
       .s_find(walk_over && walk_q != WALK_END),
@@ -671,7 +686,7 @@ module efa_tx_resolve #(
       .s_resolve(resolves || gone_here),
       .s_slot(slot),
       .s_again(state_q == ST_AGAIN && count_q == 2'd0),
-      .s_again_psn(oldest + {{32 - WINDOW_W{1'b0}}, lost_at}),
+      .s_again_psn(found_psn),
       .s_again_id_valid(state_q == ST_AGAIN && count_q == 2'd2),
       .s_probe(request_probe),
       .s_probe_path(probe_path),
@@ -735,6 +750,8 @@ module efa_tx_resolve #(
       w1_valid_q <= 1'b0;
       join_q <= JOIN_NONE;
       sets_q <= 1'b0;
+      s0_set_q <= 1'b0;
+      s1_set_q <= 1'b0;
       show_q <= {SHOW_W{1'b0}};
       note_valid_q <= 1'b0;
       anomaly_q <= 1'b0;
@@ -747,6 +764,8 @@ module efa_tx_resolve #(
       note_valid_q <= note_own || note_flush || (note_valid_q && !m_note_ready);
       anomaly_q <= (state_q == ST_ACK || joined) && ack_anomaly;
       sets_q <= show && resolved_q;
+      s0_set_q <= (store && state_q != ST_END_HOLD) || sets_q;
+      s1_set_q <= s0_set_q;
       show_q <= show_q + {{SHOW_W - 1{1'b0}}, 1'b1};
       if (joins) join_q <= JOIN_TAKEN;
       else if (joined) join_q <= JOIN_NONE;
@@ -757,6 +776,10 @@ module efa_tx_resolve #(
   always @(posedge clk) begin
     walk_q <= walk_d;
     self_q <= self_d;
+    s0_live_q <= ending == 8'd0;
+    s0_node_q <= node_q;
+    s1_live_q <= s0_live_q;
+    s1_node_q <= s0_node_q;
     if (begins) begin
       event_q <= grant[0] ? EVENT_ACK : grant[1] ? EVENT_GONE : EVENT_LOOK;
       node_q <= event_node;
@@ -764,6 +787,9 @@ module efa_tx_resolve #(
     end
     if (begins || joins) ack_q <= s_ack_data;
     more_q <= more && none_due;
+    unresolved_q <= unresolved;
+    gone_counts_q <= gone_counts;
+    was_over_q <= timer_over && !clear;
     if (state_q == ST_ACK) begin
       in_order_q <= !any_resolved && !any_again;
       in_order_slot_q <= oldest[WINDOW_W-1:0];
@@ -774,7 +800,7 @@ module efa_tx_resolve #(
     end
     // A canceled retransmission needs another look at the peer.
     if (state_q == ST_STORE && store && !begins) event_q <= EVENT_LOOK;
-    if (state_q == ST_STORE || idle) reload_q <= !idle && (look_again || event_node == node_q);
+    if (state_q == ST_STORE || idle) reload_q <= !idle && (look_again || event_same);
     if (state_q == ST_LOAD || state_q == ST_END_LOAD || joins) space_q <= space_rd_data;
     if (w0_steps) w1_slot_q <= found_slot;
     same_q <= departed_rd_data[`EFA_TX_DEPARTED__SESSION] == session;

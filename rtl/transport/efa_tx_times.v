@@ -30,19 +30,24 @@ module efa_tx_times #(
 
   reg [`EFA_TX_TIMES__W-1:0] state_q;
   reg [`EFA_TX_TIMES__W-1:0] state_d;
+  reg [23:0] shortest_q;
+  reg [23:0] longest_q;
   reg [23:0] timeout_q;
 
   wire known = state_q[`EFA_TX_TIMES__KNOWN];
   wire [26:0] srtt8 = state_q[`EFA_TX_TIMES__SRTT8];
   wire [26:0] rttvar4 = state_q[`EFA_TX_TIMES__RTTVAR4];
-  wire [23:0] previous_shortest = state_q[`EFA_TX_TIMES__PREVIOUS_SHORTEST];
-  wire [23:0] previous_longest = state_q[`EFA_TX_TIMES__PREVIOUS_LONGEST];
   wire [23:0] shortest = state_q[`EFA_TX_TIMES__SHORTEST];
   wire [23:0] longest = state_q[`EFA_TX_TIMES__LONGEST];
 
   wire [23:0] srtt = srtt8[26:3];
-  wire [26:0] error = {3'd0, s_time} - {3'd0, srtt};
-  wire [26:0] distance = error[26] ? 27'd0 - error : error;
+  wire below = s_time < srtt;
+  // s_time arrives late: it is added last.
+  wire [26:0] srtt8_rest = srtt8 - {3'd0, srtt};
+  wire [26:0] above_rest = rttvar4 - {2'd0, rttvar4[26:2]} - {3'd0, srtt};
+  wire [26:0] below_rest = rttvar4 - {2'd0, rttvar4[26:2]} + {3'd0, srtt};
+  wire [26:0] rttvar4_above = above_rest + {3'd0, s_time};
+  wire [26:0] rttvar4_below = below_rest - {3'd0, s_time};
   wire [23:0] left = state_q[`EFA_TX_TIMES__PERIOD_END] - s_ticks;
   // Also over after a pause of half of the range of ticks.
   wire period_over = left == 24'd0 || left > PERIOD[23:0];
@@ -51,8 +56,8 @@ module efa_tx_times #(
     state_d = state_q;
     if (s_time_valid) begin
       state_d[`EFA_TX_TIMES__KNOWN] = 1'b1;
-      state_d[`EFA_TX_TIMES__SRTT8] = known ? srtt8 + error : {s_time, 3'd0};
-      state_d[`EFA_TX_TIMES__RTTVAR4] = known ? rttvar4 + distance - {2'd0, rttvar4[26:2]} : {2'd0, s_time, 1'b0};
+      state_d[`EFA_TX_TIMES__SRTT8] = known ? srtt8_rest + {3'd0, s_time} : {s_time, 3'd0};
+      state_d[`EFA_TX_TIMES__RTTVAR4] = !known ? {2'd0, s_time, 1'b0} : below ? rttvar4_below : rttvar4_above;
       if (!known || period_over) begin
         state_d[`EFA_TX_TIMES__PREVIOUS_SHORTEST] = known ? shortest : s_time;
         state_d[`EFA_TX_TIMES__PREVIOUS_LONGEST] = known ? longest : s_time;
@@ -68,23 +73,41 @@ module efa_tx_times #(
     if (s_load) state_d = s_state;
   end
 
+  // Times of two periods: in registers, so that no comparison is in the path behind them.
+  wire shorter = period_over ? s_time < shortest : s_time < shortest_q;
+  wire longer = period_over ? s_time > longest : s_time > longest_q;
+  wire [23:0] loaded_shortest_0 = s_state[`EFA_TX_TIMES__PREVIOUS_SHORTEST];
+  wire [23:0] loaded_shortest = s_state[`EFA_TX_TIMES__SHORTEST];
+  wire [23:0] loaded_longest_0 = s_state[`EFA_TX_TIMES__PREVIOUS_LONGEST];
+  wire [23:0] loaded_longest = s_state[`EFA_TX_TIMES__LONGEST];
+
   // Timeout: srtt + 4 x deviation, within 3/2 and 3 times srtt, and not below srtt + margin.
-  wire [27:0] sum = {4'd0, srtt} + {1'b0, rttvar4};
-  wire [27:0] low = {4'd0, srtt} + {5'd0, srtt[23:1]};
-  wire [27:0] high = {4'd0, srtt} + {3'd0, srtt, 1'b0};
-  wire [27:0] raised = sum < low ? low : sum;
-  wire [27:0] bounded = raised > high ? high : raised;
-  wire [27:0] least = {4'd0, srtt} + {4'd0, MARGIN[23:0]};
-  wire [27:0] timeout = !known ? {4'd0, INITIAL[23:0]} : bounded < least ? least : bounded;
+  wire [26:0] half = {4'd0, srtt[23:1]};
+  wire [26:0] double = {2'd0, srtt, 1'b0};
+  wire [26:0] bounded = rttvar4 < half ? half : rttvar4 > double ? double : rttvar4;
+  wire [26:0] added = bounded < {3'd0, MARGIN[23:0]} ? {3'd0, MARGIN[23:0]} : bounded;
+  wire [27:0] timeout = {4'd0, srtt} + {1'b0, added};
 
   assign m_state = state_q;
-  assign m_shortest = previous_shortest < shortest ? previous_shortest : shortest;
-  assign m_longest = previous_longest > longest ? previous_longest : longest;
+  assign m_shortest = shortest_q;
+  assign m_longest = longest_q;
   assign m_timeout = timeout_q;
 
   always @(posedge clk) begin
-    state_q   <= state_d;
-    timeout_q <= timeout[27:24] != 4'd0 ? 24'hFFFFFF : timeout[23:0];
+    state_q <= state_d;
+    timeout_q <= !known ? INITIAL[23:0] : timeout[27:24] != 4'd0 ? 24'hFFFFFF : timeout[23:0];
+    if (s_time_valid) begin
+      shortest_q <= !known || shorter ? s_time : period_over ? shortest : shortest_q;
+      longest_q  <= !known || longer ? s_time : period_over ? longest : longest_q;
+    end
+    if (s_clear) begin
+      shortest_q <= 24'd0;
+      longest_q  <= 24'd0;
+    end
+    if (s_load) begin
+      shortest_q <= loaded_shortest_0 < loaded_shortest ? loaded_shortest_0 : loaded_shortest;
+      longest_q  <= loaded_longest_0 > loaded_longest ? loaded_longest_0 : loaded_longest;
+    end
   end
 
 endmodule

@@ -6,9 +6,9 @@
 //       not s_slot again with s_holds; s_step: the walk passes m_slot;
 //       s_slot and what happens to it: s_resolve; s_lose; s_again: it is being sent again; s_sent:
 //       its retransmission is in flight; s_advance: oldest moves over resolved PSNs
-// Out   m_state; m_found, m_slot: next slot of the walk, from oldest on; m_slot_*: state of s_slot;
-//       m_last_in_flight: the packet before s_next is in flight; m_unresolved: a PSN is not resolved;
-//       m_any_resolved: one after oldest is
+// Out   m_state; m_found, m_slot: next slot of the walk, from oldest on; m_slot_*: state of s_slot,
+//       m_slot_open: not resolved, if it was sent; m_last_in_flight: the packet before s_next is in
+//       flight; m_unresolved: a PSN is not resolved; m_any_resolved: one after oldest is
 // Time  one cycle, s_advance two
 //
 // The bit of a PSN has the slot of the PSN modulo the window. Bits of PSNs before oldest, and from
@@ -68,6 +68,7 @@ module efa_tx_window #(
   reg [WINDOW_W-1:0] target_q;  // oldest moves to this slot
   reg full_q;  // by the whole window, if it is the slot of oldest
 
+  wire any_sent = s_next != oldest_q;
   wire [WINDOW-1:0] used;
   wire [WINDOW-1:0] open = used & ~resolved_q;
   wire [WINDOW-1:0] begin_todo = s_begin_slots == GIVEN[1:0] ? s_given & open
@@ -91,12 +92,12 @@ module efa_tx_window #(
 
   assign m_state = {oldest_q, resolved_q, lost_q, again_q};
   assign m_oldest = oldest_q;
-  assign m_slot_open = open[s_slot];
+  assign m_slot_open = !resolved_q[s_slot];
   assign m_slot_lost = lost_q[s_slot];
   assign m_slot_again = again_q[s_slot];
   assign m_any_lost = lost_q != {WINDOW{1'b0}};
-  assign m_any_again = (again_q & open) != {WINDOW{1'b0}};
-  assign m_last_in_flight = open[last_slot] && !lost_q[last_slot];
+  assign m_any_again = (again_q & ~resolved_q) != {WINDOW{1'b0}};
+  assign m_last_in_flight = any_sent && !resolved_q[last_slot] && !lost_q[last_slot];
   assign m_unresolved = open != {WINDOW{1'b0}};
   assign m_any_resolved = resolved_q != {WINDOW{1'b0}};
 
@@ -105,7 +106,7 @@ module efa_tx_window #(
   ) u_used (
       .s_from(oldest_slot),
       .s_to(s_next[WINDOW_W-1:0]),
-      .s_full(s_next != oldest_q),
+      .s_full(any_sent),
       .m_slots(used)
   );
 

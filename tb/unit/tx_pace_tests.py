@@ -46,7 +46,8 @@ class RefModel:
         return False
 
     async def start(self):
-        zero(self.dut, "s_load", "s_state", "s_time_valid", "s_time", "s_shortest", "s_collapse")
+        zero(self.dut, "s_load", "s_state", "s_time_valid", "s_time", "s_first", "s_shortest",
+             "s_collapse")  # fmt: skip
         drive(self.dut, s_clear=1)
         await clock_and_reset(self.dut)
         self.dut.s_clear.value = 0
@@ -67,9 +68,10 @@ class RefModel:
         await RisingEdge(self.dut.clk)
         zero(self.dut, *values)
 
-    async def time(self, time, shortest):
-        divides = self._add(time, shortest)
-        await self.pulse(s_time_valid=1, s_time=time, s_shortest=shortest)
+    async def time(self, time, shortest, first=False):
+        """Adds a round-trip time, `shortest` before it or the `first` one."""
+        divides = self._add(time, time if first else min(time, shortest))
+        await self.pulse(s_time_valid=1, s_time=time, s_shortest=shortest, s_first=int(first))
         if divides:
             await RisingEdge(self.dut.clk)
             assert self.dut.m_busy.value == 1
@@ -163,9 +165,10 @@ async def random_times(dut):
     for _ in range(120):
         shortest = rng.choice((1, 30, rng.randrange(1 << 20)))
         above = shortest // 8 + TRANSPORT.queue_target
-        least = shortest + rng.choice((0, above, above + 1))
-        for _ in range(rng.randrange(60)):
-            await ref.time(least + rng.randrange(rng.choice((1, above + 2, 4 * above))), shortest)
+        least = shortest + rng.choice((0, above, above + 1, -shortest // 2))
+        for at in range(rng.randrange(60)):
+            await ref.time(least + rng.randrange(rng.choice((1, above + 2, 4 * above))), shortest,
+                           first=at == 0 and rng.random() < 0.3)  # fmt: skip
         kind = rng.random()
         if kind < 0.2:
             await ref.collapse()

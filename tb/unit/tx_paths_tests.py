@@ -71,9 +71,11 @@ class RefModel:
         await RisingEdge(dut.clk)
         drive(dut, s_find=0)
         await RisingEdge(dut.clk)
-        if dut.m_busy.value == 1:
+        assert dut.m_busy.value == 1
+        busy = await until(dut, low(dut.m_busy))
+        if busy > 1:
             self.count["searches"] += 1
-            assert await until(dut, low(dut.m_busy)) == self.search
+            assert busy == self.search
         found, paths = INTERNAL.tx_paths.unpack(int(dut.m_state.value)), self.paths
         assert found.usable == sum(path.usable << at for at, path in enumerate(paths))
         assert found.probing == sum((path.probe is not None) << at for at, path in enumerate(paths))
@@ -124,7 +126,6 @@ class RefModel:
               s_answer_ticks=came & TICKS, s_order=noise if order is None else order,
               s_shortest=self.shortest, s_srtt8=self.srtt8, **events)  # fmt: skip
         await RisingEdge(dut.clk)
-        assert dut.m_newest.value == path.newest
         zero(dut, *events)
         if "s_settle" in events:
             path.settled = path.settled + 1 & NUMBER_MASK
@@ -190,7 +191,7 @@ async def order_numbers(dut):
             await ref.event(number, settle=1)
             # A retransmission has no time and says nothing about the order.
             await ref.ack(number, None, 4)
-    assert timing("efa_tx_paths", "state") == (1, 1, None)
+    assert timing("efa_tx_paths", "state") == (2, 1, None)
 
 
 @cocotb.test()

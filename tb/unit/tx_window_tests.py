@@ -76,7 +76,7 @@ class RefModel:
         opens = self.open
         assert dut.m_state.value == self.state()
         assert dut.m_oldest.value == self.oldest
-        assert dut.m_slot_open.value == (slot in opens)
+        assert dut.m_slot_open.value == (slot not in self.resolved)
         assert dut.m_slot_lost.value == (slot in self.lost)
         assert dut.m_slot_again.value == (slot in self.again)
         assert dut.m_any_lost.value == bool(self.lost)

@@ -46,6 +46,7 @@ RESOLVED_N, OLDEST, SENT_N = R["resolved_n"], R["oldest"], R["sent_n"]
 LIMITS_AT, EMPTY = R["limits_at"], R["empty"]
 TIMER, TIMER_TICKS, AGING, AGE_TICKS = R["timer"], R["timer_ticks"], R["aging"], R["age_ticks"]
 ARMED, SET_TICKS, SETS_AT = R["armed"], R["set_ticks"], R["sets_at"]
+SET_AT, NEXT_ARMED, NEXT_TICKS = R["set_at"], R["next_armed"], R["next_ticks"]
 LEFT_FIRST, LEFT_BEFORE, LEFT_LAST = R["left_first"], R["left_before"], R["left_last"]
 DEFERS, DEFER_TICKS = R["defers"], R["defer_ticks"]
 PACE_UNTIL, PACE_WINDOW, PACE_WIDE = R["pace_until"], R["pace_window"], R["pace_wide"]
@@ -60,6 +61,7 @@ RESOLVE, LOSS, TIMEOUT = range(3)  # Kinds of walks.
 JOIN_SHOWN = 4  # Cycles from the acceptance of an acknowledgement that joins a walk to its slots.
 DEPARTED = 2  # Cycles from the first flit of a packet to a walk that sees that it has left.
 OLDEST_MOVES = 3  # Cycles from a resolved packet to the oldest one behind it.
+SET = 2  # Cycles from the time of the next look to its store in the timer.
 SHOWS = 8  # Cycles between two changes of the limits in a walk.
 STATE_READ = 1  # As in acknowledgements.py.
 NONE = -1
@@ -104,14 +106,15 @@ def _limits(now: int, r: Ints, resolved_at: Ints, wake: Ints) -> None:
 
 
 @engine
-def _set(r: Ints) -> None:
-    """Sets the time of the next look at the peer."""
-    r[ARMED] = 1 if r[TIMER] == 1 or r[AGING] == 1 else 0
-    r[SET_TICKS] = FAR
+def _set(now: int, r: Ints) -> None:
+    """Computes the time of the next look at the peer, which the timer stores later."""
+    r[SET_AT] = now + SET
+    r[NEXT_ARMED] = 1 if r[TIMER] == 1 or r[AGING] == 1 else 0
+    r[NEXT_TICKS] = FAR
     if r[TIMER] == 1:
-        r[SET_TICKS] = r[TIMER_TICKS]
+        r[NEXT_TICKS] = r[TIMER_TICKS]
     if r[AGING] == 1:
-        r[SET_TICKS] = min(r[SET_TICKS], r[AGE_TICKS])
+        r[NEXT_TICKS] = min(r[NEXT_TICKS], r[AGE_TICKS])
 
 
 @engine
@@ -268,15 +271,17 @@ def resolve(
     finds = not waits and (now + c.clock) % c.scan_every == c.scan and (
         ticks >= r[SET_TICKS] if r[ARMED] == 1 else r[LEFT_FIRST] < now)
     timer_over = r[TIMER] == 1 and ticks >= r[TIMER_TICKS]
+    if r[SET_AT] == now:
+        r[ARMED], r[SET_TICKS] = r[NEXT_ARMED], r[NEXT_TICKS]
     if r[SETS_AT] == now:
-        _set(r)
+        _set(now, r)
     offered, look, state = r[OFFERED], r[LOOK], r[STATE]
     follows = state
     r[COUNT] += 1
     stored = state == STORE and now > r[PACE_UNTIL]
     if stored:
         _limits(now, r, resolved_at, wake)
-        _set(r)
+        _set(now, r)
         follows = IDLE
     in_flight = r[SPACE_SENT] - r[RESOLVED_N]
     none_due = not timer_over and (
@@ -361,6 +366,8 @@ def resolve(
     if finds:
         r[LOOK] = 1
     if follows != IDLE or r[OFFERED] > 0 or r[WAITS] == 1 or r[JOIN_1] > 0 or r[LOOK] == 1:
+        return now + 1
+    if r[SET_AT] > now:
         return now + 1
     later = _scan(now, c, r)
     if r[JOINED_N] < r[ACK_COME_N]:
