@@ -19,7 +19,7 @@ import pytest
 
 from efa_cosim.cli import regress, sweep
 from efa_cosim.cli.main import main
-from efa_cosim.jobs import cluster, store
+from efa_cosim.jobs import cluster
 from efa_cosim.jobs.cluster import Cluster, ClusterError
 from efa_cosim.sweep import cache
 from efa_cosim.sweep.grid import Job
@@ -290,7 +290,7 @@ def test_an_interrupt_ends_the_jobs_of_the_workers(site):
 @pytest.mark.slow
 def test_a_worker_with_other_sources_is_refused(site, monkeypatch, capsys):
     site.start(1)
-    monkeypatch.setattr(store, "digest_of", lambda *_: "other")
+    monkeypatch.setattr(cluster, "digest_of", lambda *_: "other")
     command = ["sweep", str(site.grid), "--cluster", site.address]
     assert main([*command, "--out", str(site.folder / "out")]) == 2
     text = capsys.readouterr().err

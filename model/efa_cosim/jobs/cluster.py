@@ -23,8 +23,9 @@ from dataclasses import astuple, dataclass
 from importlib import import_module
 from typing import Any, Self
 
-from efa_cosim.jobs import remote, store
+from efa_cosim.jobs import remote
 from efa_cosim.jobs.job import Finished, Job, Limits, finished, module_of
+from efa_cosim.jobs.store import digest_of
 from efa_cosim.tree import ROOT
 
 SYNTAX = "tcp://HOST:PORT of a Dask scheduler, slurm or slurm:PARTITION"
@@ -76,7 +77,7 @@ class Cluster:
     ) -> None:
         module_of(entry)
         self._where, self._entry, self._limits = where, entry, limits or Limits()
-        self._sources, self._digest = sources, store.digest_of(ROOT, sources)
+        self._sources, self._digest = sources, digest_of(ROOT, sources)
         self._waiting: deque[tuple[Job, int]] = deque()
         self._pending: dict[str, _Pending] = {}
         self._done: queue.SimpleQueue[str] = queue.SimpleQueue()
