@@ -28,30 +28,33 @@ MOST_SIMULATED = 2
 class SimulatedNetwork(Network):
     """A network whose time is that of a simulation: `run` runs both.
 
-    `link` carries the packets of the simulated devices; set by FabricLink.
+    `link` carries the packets of the simulated devices; set by FabricLink. `executed`: events of
+    the network so far.
     """
 
     link: FabricLink
+    executed = 0
 
     def run(self, until: int | None = None, limit: int | None = None) -> int:
-        """Runs simulation and network up to cycle `until`, without `until` until something happens.
+        """Runs simulation and network up to cycle `until`, without `until` up to the next event of
+        the network, write to a host or packet of a simulated device.
 
         Ends early if nothing is on its way. Returns 0 if nothing has happened, else 1; `limit` is
         not used.
         """
-        before = self.link.activity
+        before = self.link.activity, self.executed
         if until is None:
-            step = 1 if not self.idle else dead_cycles(self.link.tick_cycles)
-            self.link.run([host.writes_are(self.link.writes_seen() + 1)], step)
-            if not self.idle:
-                return 1
+            following = self.next_cycle
+            step = (dead_cycles(self.link.tick_cycles) if following is None
+                    else max(following - self.now, 1))
+            self.link.run(self.link.news(), step)
         else:
             self.link.run([host.idle(IDLE_CYCLES)], until - self.now)
-        return int(not self.idle or self.link.activity != before)
+        return int(not self.idle or (self.link.activity, self.executed) != before)
 
     def follow(self, cycle: int) -> None:
         """Executes the events up to and with a cycle of the simulation."""
-        super().run(cycle)
+        self.executed += super().run(cycle)
 
 
 class FabricLink(OuterLink):
@@ -88,6 +91,13 @@ class FabricLink(OuterLink):
         """Writes to hosts, and packets that have left the simulated devices."""
         return self.writes_seen(), sum(self._sent)
 
+    def news(self) -> list[host.Condition]:
+        """The conditions for the next write to a host or packet of a simulated device."""
+        return [host.writes_are(self.writes_seen() + 1), *self._next_packets()]
+
+    def _next_packets(self) -> list[host.Condition]:
+        return [host.packets_are(count + 1, device) for device, count in enumerate(self._sent)]
+
     def run(self, until: Iterable[host.Condition], cycles: int) -> int:
         """Runs simulation and network; an idle condition holds only while the network is idle."""
         conditions = list(until)
@@ -95,8 +105,7 @@ class FabricLink(OuterLink):
         while True:
             active = [place for place, one in enumerate(conditions)
                       if one[0] != _IDLE or self.network.idle]  # fmt: skip
-            packets = [host.packets_are(count + 1, device)
-                       for device, count in enumerate(self._sent)]  # fmt: skip
+            packets = self._next_packets()
             resets = [host.events_are(defs.Ev.RESET, count + 1, device)
                       for device, count in enumerate(self._resets)]  # fmt: skip
             step, following = end - self.cycle, self.network.next_cycle

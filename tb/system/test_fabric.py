@@ -131,6 +131,22 @@ def test_refused_sends_hold_up_no_other_send_to_their_peer(sim, unless_long):
         reliable.refused_sends_hold_up_no_other(devices)
 
 
+def test_a_node_of_the_model_waits_no_longer_than_for_its_completion(sim, unless_long):
+    unless_long("fabric")
+    with open_pair(sim) as devices:
+        a, b = (reliable.Endpoint(reliable.Node(device)) for device in devices)
+        target = {**a.towards(b), "remote_addr": b.buffer.addr, "r_key": b.buffer.r_key}
+        ends = []
+        for number in range(8):
+            a.qp.post_read(RdmaWr(**target, sges=[a.sge(0, 4096)], wr_id=number))
+            a.cq.wait_for(1, **reliable.PATIENCE)
+            devices[0].settle()
+            ends.append(devices[1].cycles)
+        # The first one finds the peer in the quiet time after its reset. The others take hundreds
+        # of cycles, the silence of a dead peer 362,144.
+        assert ends[-1] - ends[0] < 7 * 4000
+
+
 def test_the_fabric_gives_a_packet_its_cycles(sim, unless_long):
     unless_long("fabric")
     found = []

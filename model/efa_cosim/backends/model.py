@@ -157,7 +157,9 @@ class ModelBackend(Backend):
 
     def settle(self) -> None:
         end = self.cycles + DEFAULT_TIMEOUT_CYCLES
-        while self.cycles < end and (self._move() or self.device.let_time_pass()):
+        while self.cycles < end and (
+            self._move_near() or self._move_on() or self.device.let_time_pass()
+        ):
             pass
 
     def advance(self, cycles: int) -> None:
@@ -171,10 +173,21 @@ class ModelBackend(Backend):
 
     def _move(self) -> int:
         """Delivers packets; returns the number of steps. A condition is checked in between."""
+        steps = self._move_near()
+        if steps or isinstance(self.fabric, Fabric):
+            return steps
+        return self.fabric.run(limit=1)
+
+    def _move_near(self) -> int:
         if isinstance(self.fabric, Fabric):
             return self.fabric.run()
-        # A jump to a distant timer is a step of its own.
-        return self.fabric.run(self.fabric.now + NEAR, STEPS) or self.fabric.run(limit=1)
+        return self.fabric.run(self.fabric.now + NEAR, STEPS)
+
+    def _move_on(self) -> int:
+        """Jumps to a distant timer, if there is one."""
+        if isinstance(self.fabric, Fabric) or self.fabric.idle:
+            return 0
+        return self.fabric.run(limit=1)
 
     def interrupts(self) -> list[int]:
         return _drain(self._interrupts)
