@@ -136,3 +136,26 @@ async def random_times(dut):
                 other.add(rng.randrange(1, most))
             # Loads another peer, and adds or clears nothing.
             await ref.step(7, load=other, clear=rng.getrandbits(1))
+
+
+@cocotb.test()
+async def loaded_times(dut):
+    """transport.tx_times.loaded: The shortest and longest time of a loaded peer are those of both
+    its periods, in either order, and those of the next time, even if they differ in one bit."""
+    ref, rng = RefModel(dut, rng_for("now").getrandbits(24)), rng_for("loaded")
+    await ref.start()
+
+    def near(bit):
+        low = rng.randrange(1, 1 << 24) & ~(1 << bit)
+        return rng.sample((low, low | 1 << bit), 2)
+
+    for bit in 8 * [*range(24)]:
+        other = RefModel(dut, ref.now)
+        shortest, longest = near(bit), near(bit)
+        other.before, other.current = zip(shortest, longest, strict=True)
+        other.known, other.srtt8 = True, 8 * min(shortest)
+        other.end = ref.now + rng.randrange(1, TRANSPORT.time_period)
+        await ref.step(load=other)
+        await ref.step(max(1, rng.choice((*shortest, *longest))),
+                       rng.choice((0, TRANSPORT.time_period)))  # fmt: skip
+        await ref.step()
