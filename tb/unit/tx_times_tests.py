@@ -115,9 +115,28 @@ async def two_periods(dut):
             await ref.step(time, after)
         await ref.step(70, period)
         await ref.step(80, 3 * period + 1)
-    # A pause of more than half of the range of ticks.
+    # Pauses of more than half of the range of ticks.
     await ref.step(30, (1 << 23) + 5 * period)
     await ref.step(40, period)
+    for bit in range(23):
+        await ref.step(50 + bit, period)
+        await ref.step(20, (1 << 24) - (1 << bit))
+
+
+@cocotb.test()
+async def first_times(dut):
+    """transport.tx_times.first: The first time of a session begins a period at any tick, also just
+    before the ticks wrap."""
+    period = TRANSPORT.time_period
+    ref = RefModel(dut)
+    await ref.start()
+    for left in (0, 1, period // 2, period, period + 1, 1 << 23):
+        for time in (1, 500, TICKS):
+            await ref.step(clear=1, after=-(ref.now + left) % (1 << 24))
+            await ref.step(time)
+            await ref.step(time=None)
+            await ref.step(400, 1)
+            await ref.step(time=None)
 
 
 @cocotb.test()
