@@ -105,7 +105,7 @@ icarus: $(STAMP) simulators ## [long] unit benches, the whole device and golden 
 peer-fuzz: $(STAMP) ## [long] an untrusted node beside two devices: PACKETS=1000000 SIM=verilator|icarus; reports/peer_fuzz
 	$(BIN)/python -m tb.peer_fuzz --packets $(or $(PACKETS),1000000) --sim $(or $(SIM),verilator) --seed $(or $(SEED),1)
 
-faulty-fabrics: $(STAMP) simulators ## [long] sends, writes and reads over each fabric file of sim/fabrics/faulty: SEED=1
+faulty-fabrics: $(STAMP) simulators ## [long, six minutes] sends, writes and reads over each fabric file of sim/fabrics/faulty: SEED=1
 	$(QUICK) -n $(JOBS) tb/system/test_faulty_fabrics.py
 
 isolation-fuzz: $(STAMP) ## [long] an untrusted tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/isolation_fuzz
