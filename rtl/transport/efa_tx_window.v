@@ -164,8 +164,8 @@ module efa_tx_window #(
     if (s_load) {oldest_q, resolved_q, lost_q, again_q} <= s_state;
   end
 
-  `EFA_CHECK(!(s_resolve && !m_slot_open), "packet resolved twice")
-  `EFA_CHECK(!(s_lose && (!m_slot_open || m_slot_lost)), "packet lost that is not in flight")
+  `EFA_CHECK(!(s_resolve && !open[s_slot]), "packet resolved twice, or not sent")
+  `EFA_CHECK(!(s_lose && (!open[s_slot] || m_slot_lost)), "packet lost that is not in flight")
 
 endmodule
 
