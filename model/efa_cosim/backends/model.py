@@ -157,9 +157,7 @@ class ModelBackend(Backend):
 
     def settle(self) -> None:
         end = self.cycles + DEFAULT_TIMEOUT_CYCLES
-        while self.cycles < end and (
-            self._move_near() or self._move_on() or self.device.let_time_pass()
-        ):
+        while self.cycles < end and (self._move(settles=True) or self.device.let_time_pass()):
             pass
 
     def advance(self, cycles: int) -> None:
@@ -171,22 +169,15 @@ class ModelBackend(Backend):
         while self.device.let_time_pass():
             pass
 
-    def _move(self) -> int:
-        """Delivers packets; returns the number of steps. A condition is checked in between."""
-        steps = self._move_near()
-        if steps or isinstance(self.fabric, Fabric):
-            return steps
-        return self.fabric.run(limit=1)
-
-    def _move_near(self) -> int:
+    def _move(self, settles: bool = False) -> int:
+        """Delivers packets; returns the number of steps. A condition is checked in between.
+        `settles`: an idle network is not waited for."""
         if isinstance(self.fabric, Fabric):
             return self.fabric.run()
-        return self.fabric.run(self.fabric.now + NEAR, STEPS)
-
-    def _move_on(self) -> int:
-        """Jumps to a distant timer, if there is one."""
-        if isinstance(self.fabric, Fabric) or self.fabric.idle:
-            return 0
+        steps = self.fabric.run(self.fabric.now + NEAR, STEPS)
+        if steps or (settles and self.fabric.idle):
+            return steps
+        # A jump to a distant timer is a step of its own.
         return self.fabric.run(limit=1)
 
     def interrupts(self) -> list[int]:
