@@ -13,9 +13,9 @@ from efa_cosim.fabric.description import read_fabric
 from efa_cosim.tree import ROOT
 from tb.lib.watched_fabric import watched
 from tb.scenarios import rdma_load, reliable
+from tb.system.test_rdma import PAIRS
 
 FILES = sorted((ROOT / "sim/fabrics/faulty").glob("*.yaml"))
-PAIRS = {"two simulated": (0, 1), "simulated to model": (0, 2), "model to simulated": (2, 0)}
 SCENARIOS = {
     "sends": partial(reliable.exchange, rounds=2),
     "writes": partial(rdma_load.operations, reads=False),
