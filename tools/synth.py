@@ -36,6 +36,9 @@ BLOCKS = (
 # Blocks that differ in the build with send queues in host memory.
 SQ_HOST_BLOCKS = ("efa_host", "efa_admin", "efa_tx_engine")
 MAX_DEPTH = 14  # maximum LUT levels between registers of a block
+# Commands of ABC, which balance the logic for its depth before they map it. Those that Yosys uses
+# otherwise keep its structure, and do not end on the largest block.
+BALANCE = "+&st;&if,-g;&st;&if,-g;&st;&if;&mfs"
 
 
 def sources():
@@ -57,6 +60,7 @@ def script(module, output, parameters):
             f"hierarchy -check -top {module}{chparam}",
             "proc -noopt",
             "check -assert",
+            f"scratchpad -set abc9.script {BALANCE}",
             f"synth -flatten -lut 6 -top {module}",
             "check -assert",
             f"write_json {output}",
