@@ -181,8 +181,6 @@ module efa_tx_resolve #(
   reg resolved_q;  // a packet was resolved in this look, and the timer has not restarted since
   reg [`EFA_TX_SELF__W-1:0] self_q;
   reg [`EFA_TX_SELF__W-1:0] self_d;
-  reg note_valid_q;
-  reg [`EFA_SRD_NOTE__W-1:0] note_q;
   reg anomaly_q;
   reg [3:0] cause_q;
 
@@ -259,7 +257,7 @@ module efa_tx_resolve #(
   wire any_resolved;
   wire pace_busy;
   wire measure_busy;
-  wire note_free = !note_valid_q || m_note_ready;
+  wire note_free;
   wire walks = state_q == ST_WALK;
   wire w1_does = walks && w1_valid_q && note_free && !pace_busy;
   wire w1_stops;
@@ -499,7 +497,7 @@ module efa_tx_resolve #(
   assign s_ack_ready = (chooses && grant[0]) || joins;
   assign s_gone_ready = chooses && grant[1];
   assign s_look_ready = chooses && grant[2];
-  assign s_flush_ready = note_free && !resolves && !ends && !gone_known && !cleared;
+  assign s_flush_ready = note_free && !note_own;
   assign space_rd_addr = chooses ? event_node : node_q;
   assign record_rd_addr = {node_q, record_slot};
   assign m_wake_valid = store || show;
@@ -518,8 +516,6 @@ module efa_tx_resolve #(
   end
   assign ev_anomaly_ack_valid = anomaly_q;
   assign ev_anomaly_ack_data  = anomaly_data;
-  assign m_note_valid = note_valid_q;
-  assign m_note_data = note_q;
 
   efa_arb #(
       .N(3)
@@ -529,6 +525,21 @@ module efa_tx_resolve #(
       .s_request(chooses ? {s_look_valid, s_gone_valid, s_ack_valid} : 3'd0),
       .s_hold(1'b0),
       .m_grant(grant)
+  );
+
+  wire [`EFA_SRD_NOTE__W-1:0] unused_next;
+  efa_skid #(
+      .WIDTH(`EFA_SRD_NOTE__W)
+  ) u_notes (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(note_own || note_flush),
+      .s_ready(note_free),
+      .s_data(note_d),
+      .m_valid(m_note_valid),
+      .m_ready(m_note_ready),
+      .m_data(m_note_data),
+      .m_next_data(unused_next)
   );
 
   efa_ram #(
@@ -753,7 +764,6 @@ module efa_tx_resolve #(
       s0_set_q <= 1'b0;
       s1_set_q <= 1'b0;
       show_q <= {SHOW_W{1'b0}};
-      note_valid_q <= 1'b0;
       anomaly_q <= 1'b0;
     end else begin
       state_q <= state_d;
@@ -761,7 +771,6 @@ module efa_tx_resolve #(
       else if (count_q != 2'd3) count_q <= count_q + 2'd1;
       if (state_q == ST_INIT && write) init_q <= init_q + ONE_NODE;
       w1_valid_q <= w0_steps || (w1_valid_q && walks && !w1_does);
-      note_valid_q <= note_own || note_flush || (note_valid_q && !m_note_ready);
       anomaly_q <= (state_q == ST_ACK || joined) && ack_anomaly;
       sets_q <= show && resolved_q;
       s0_set_q <= (store && state_q != ST_END_HOLD) || sets_q;
@@ -809,7 +818,6 @@ module efa_tx_resolve #(
     if (!oldest_q) oldest_ticks_q <= ticks_rd_data;
     refuses_q <= state_q == ST_ACK ? ack_refuses : refuses_q;
     resolved_q <= resolves || (resolved_q && state_q != ST_LOAD && !show);
-    if (note_own || note_flush) note_q <= note_d;
     cause_q <= ack_cause;
   end
 

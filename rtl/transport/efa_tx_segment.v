@@ -7,8 +7,8 @@
 // Out   m_post: packets to send; m_ctx_held: contexts of long sends that are or will be posted; m_outcome:
 //       outcomes of sends; m_more: the second and later requests of a read, before they are posted;
 //       m_responded_*: all packets of a read response have an outcome
-// Time  a message of one packet: same cycle; an event of a long message: 2 cycles, in which no other
-//       message is posted, 3 if it requests more of a read
+// Time  a new message of one packet: same cycle; an event of a long message and a packet after RNR: 2
+//       cycles, in which no other message is posted, 3 if it requests more of a read
 //
 // A context is posted once at a time. When its packet has left the posted ones, the next one is posted
 // behind those of other messages. A message has at most PACKETS packets without an outcome. Its first
@@ -95,7 +95,8 @@ module efa_tx_segment #(
   reg [2:0] kind_q;
   reg [INDEX_W-1:0] index_q;
   reg used_q;  // the send of the context has not ended when its event began
-  reg note_short_q;  // the outcome of a short message waits at the output
+  reg outcome_waits_q;  // an outcome waits at the output
+  reg [`EFA_SEND_OUTCOME__W-1:0] outcome_q;
   reg [(1<<CTX_W)-1:0] held_q;
   reg [N-1:0] posted_q;
   reg [31:0] tick_q;
@@ -109,11 +110,10 @@ module efa_tx_segment #(
   wire post_again = s_post_data[`EFA_SRD_POST__AGAIN];
   wire post_read = s_post_data[`EFA_SRD_POST__READ];
   wire [COUNT_W-1:0] post_rest = s_post_data[`EFA_SRD_POST__REST];
-  wire post_is_event = post_again && long_q[post_index];
-  wire post_passes = !acts_q && s_post_valid && !post_is_event;
+  wire post_passes = !acts_q && s_post_valid && !post_again;
   wire post_several = post_last != {PART_W{1'b0}};
   wire post_long = post_several || post_read;
-  wire begins_long = post_passes && m_post_ready && !post_again && post_long;
+  wire begins_long = post_passes && m_post_ready && post_long;
 
   wire [31:0] note_id = s_note_data[`EFA_SRD_NOTE__ID];
   wire note_response = s_note_data[`EFA_SRD_NOTE__KIND] == RESPONSE;
@@ -121,7 +121,7 @@ module efa_tx_segment #(
   wire [7:0] note_status = s_note_data[`EFA_SRD_NOTE__STATUS];
   wire note_gone = s_note_data[`EFA_SRD_NOTE__GONE];
   wire note_own = s_note_data[`EFA_SRD_NOTE__OWN];
-  wire note_is_event = long_q[note_index] && !note_short_q;
+  wire note_is_event = long_q[note_index];
   wire note_alone = !acts_q && s_note_valid && !note_is_event;
   wire note_passes = note_alone && !note_gone && !note_response;
 
@@ -137,10 +137,10 @@ module efa_tx_segment #(
   wire pop_space;
   wire [INDEX_W:0] pop_level;
 
-  // The choice of an event. Payload that waits at an output stays.
-  wire waits = (m_post_valid && !m_post_ready) || (m_outcome_valid && !m_outcome_ready);
+  // The choice of an event. A post that waits at the output stays.
+  wire waits = m_post_valid && !m_post_ready;
   wire note_event = s_note_valid && note_is_event;
-  wire post_event = s_post_valid && post_is_event;
+  wire post_event = s_post_valid && post_again;
   wire begins = !acts_q && !waits
       && (pop_valid || note_event || s_placed_valid || post_event || visit_q);
   wire [INDEX_W-1:0] event_index = pop_valid ? pop_index : note_event ? note_index
@@ -206,7 +206,7 @@ module efa_tx_segment #(
   wire ends = live && used && (ends_now || complete);
   wire acks = ends && !response;
   wire act_posts = (posts && !requests) || (acts_q && again);
-  wire done = acts_q && !requests && (!act_posts || m_post_ready) && (!acks || m_outcome_ready);
+  wire done = acts_q && !requests && (!act_posts || m_post_ready) && (!acks || !outcome_waits_q);
 
   always @* begin
     left_d = left;
@@ -229,7 +229,7 @@ module efa_tx_segment #(
       post[`EFA_SRD_POST__KIND] = post_long ? `EFA_PACKET_KIND__PART : `EFA_PACKET_KIND__ALONE;
     end
     if (acts_q && again) begin
-      post[`EFA_SRD_POST__PART] = last;
+      post[`EFA_SRD_POST__PART] = long_q[index_q] ? last : {PART_W{1'b0}};
       post[`EFA_SRD_POST__KIND] = `EFA_PACKET_KIND__ALONE;
     end else if (acts_q) begin
       post = {`EFA_SRD_POST__W{1'b0}};
@@ -251,10 +251,11 @@ module efa_tx_segment #(
 
   assign m_post_valid = acts_q ? act_posts : post_passes;
   assign m_post_data = post;
-  assign s_post_ready = acts_q ? again && m_post_ready : !post_is_event && m_post_ready;
-  assign m_outcome_valid = acts_q ? acks : note_passes;
-  assign m_outcome_data = ack;
-  assign s_note_ready = acts_q ? noted && done : !note_is_event && (!note_passes || m_outcome_ready);
+  assign s_post_ready = acts_q ? again && m_post_ready : !post_again && m_post_ready;
+  // The output stores the outcome that waits, so that no input depends on m_outcome_ready.
+  assign m_outcome_valid = outcome_waits_q || (acts_q ? acks : note_passes);
+  assign m_outcome_data = outcome_waits_q ? outcome_q : ack;
+  assign s_note_ready = acts_q ? noted && done : !note_is_event && (!note_passes || !outcome_waits_q);
   assign s_placed_ready = done && placed;
   // A context of an event may be posted at its end.
   assign m_ctx_held = held_q | acting;
@@ -305,14 +306,14 @@ module efa_tx_segment #(
   wire [(1<<CTX_W)-1:0] freeing = done && frees ? A_SEND << index_q[CTX_W-1:0] : {1 << CTX_W{1'b0}};
   wire [(1<<CTX_W)-1:0] acting = acts_q ? A_SEND << index_q[CTX_W-1:0] : {1 << CTX_W{1'b0}};
   wire [(1<<CTX_W)-1:0] ended = ~s_ctx_used & ~posted_q[(1<<CTX_W)-1:0] & ~acting;
-  wire [N-1:0] posting = post_passes && m_post_ready && !post_again ? A_CTX << post_index : {N{1'b0}};
+  wire [N-1:0] posting = post_passes && m_post_ready ? A_CTX << post_index : {N{1'b0}};
 
   always @(posedge clk) begin
     if (rst) begin
       long_q <= {N{1'b0}};
       acts_q <= 1'b0;
       requested_q <= 1'b0;
-      note_short_q <= 1'b0;
+      outcome_waits_q <= 1'b0;
       held_q <= {1 << CTX_W{1'b0}};
       posted_q <= {N{1'b0}};
       tick_q <= 32'd0;
@@ -322,7 +323,7 @@ module efa_tx_segment #(
       long_q <= post_long ? long_q | posting : long_q & ~posting;
       acts_q <= begins || (acts_q && !done);
       requested_q <= (requests && m_more_ready) || (requested_q && !done);
-      note_short_q <= note_passes && !m_outcome_ready;
+      outcome_waits_q <= m_outcome_valid && !m_outcome_ready;
       held_q <= (held_q & ~freeing & ~ended) | holding;
       posted_q <= (posted_q & ~pop_bit) | post_bit;
       if (s_tick) tick_q <= period_ends ? 32'd0 : tick_q + 32'd1;
@@ -332,6 +333,7 @@ module efa_tx_segment #(
   end
 
   always @(posedge clk) begin
+    if (!outcome_waits_q) outcome_q <= ack;
     if (begins) begin
       kind_q  <= pop_valid ? POPPED : note_event ? NOTED : s_placed_valid ? PLACED : post_event ? AGAIN : VISITED;
       index_q <= event_index;

@@ -152,7 +152,9 @@ class Bench:
         # Contexts of sends, then those of read responses.
         self.live, self.free = {}, set(range(2 * self.count))
         self.used, self.held, self.pops, self.ends = 0, 0, {}, {}
-        self.rises = {"m_post": None, "m_outcome": None, "m_more": None}
+        self.rises = {"m_post": None, "m_more": None}
+        self.outcome_stalls = self.outcome_waited = False  # of the last cycle, of that before
+        self.outcome_due = 0
         zero(self.dut, "s_ctx_used", "s_popped_valid")
 
     async def start(self):
@@ -263,6 +265,17 @@ class Bench:
             return None
         return int(getattr(dut, f"{prefix}_data").value)
 
+    def _outcome(self):
+        """Returns the outcome that is offered for the first time: the block has stored it. It may
+        have waited for the one before since cycle `outcome_due`."""
+        dut, waits = self.dut, self.outcome_stalls
+        valid = dut.m_outcome_valid.value == 1
+        self.outcome_stalls = valid and dut.m_outcome_ready.value != 1
+        if not self.outcome_waited:
+            self.outcome_due = cycle()
+        self.outcome_waited = waits
+        return int(dut.m_outcome_data.value) if valid and not waits else None
+
     async def _watch(self):
         dut = self.dut
         while True:
@@ -277,7 +290,7 @@ class Bench:
                 self.held = int(value)
                 self._release(now)
             note, new, placed = (self._stream(name) for name in ("s_note", "s_post", "s_placed"))
-            post, ack, more = (self._stream(name) for name in ("m_post", "m_outcome", "m_more"))
+            post, ack, more = self._stream("m_post"), self._outcome(), self._stream("m_more")
             noted = None if note is None else NOTE.unpack(note)
             if noted is not None:
                 self._noted(now, noted)
@@ -291,8 +304,6 @@ class Bench:
                 self._posted(now, POST.unpack(post), None if new is None else POST.unpack(new))
                 self.rises["m_post"] = None
             self._acked(now, noted, None if ack is None else ACK.unpack(ack))
-            if ack is not None:
-                self.rises["m_outcome"] = None
             if dut.m_responded_valid.value == 1:
                 self._responded(now, int(dut.m_responded_index.value))
             self._drive(now)
@@ -409,7 +420,7 @@ class Bench:
         if one is None or one.id != ack.msg_id:
             # That of a past message, which meets no context.
             past = self.by_id.get((False, ack.msg_id))
-            if past is not None and past.long and past.unused_at >= self.rises["m_outcome"] - 2:
+            if past is not None and past.long and past.unused_at >= self.outcome_due - 2:
                 return
             self._fail(ack, note is not None and ack.msg_id == note.id, "outcome of no message")
             self._fail(ack, ack.status == note.status and not note.gone, f"outcome after {note}")
@@ -423,7 +434,7 @@ class Bench:
             halted = note is not None and current and note.own and note.status == INTERNAL_ERROR
             self._fail(one, one.complete or halted, f"{ack} is early")
             self._fail(one, ack.status == one.status, f"{ack}, expected status {one.status}")
-            alive = one.unused_at >= self.rises["m_outcome"] - 2
+            alive = one.unused_at >= self.outcome_due - 2
             self._fail(one, alive, f"{ack} of an ended message")
         else:
             self._fail(one, current and not note.gone, f"{ack} after {note}")
@@ -749,7 +760,7 @@ async def messages_take_turns(dut):
 @cocotb.test()
 async def cycles(dut):
     """transport.tx_segment.time: A message of one packet passes in the same cycle, one per cycle;
-    an event of a long message takes its specified cycles."""
+    an event of a long message and a packet after RNR take their specified cycles."""
     bench = Bench(dut, "time", pop=(1, 1))
     await bench.start()
     assert timing("efa_tx_segment", "post")[:2] == (0, 1)
@@ -768,8 +779,11 @@ async def cycles(dut):
     await until(dut, lambda: len(one.flights) == bench.most, "in flight")
     # The FIFO of pops is one cycle faster if it is small.
     latency = timing("efa_tx_segment", "next").latency - (bench.count < 99)
-    for popped, post in zip(moments["s_popped_valid"], moments["m_post"][1:], strict=False):
-        assert post - popped == latency, moments.seen
+    times = [post - popped for popped, post in zip(moments["s_popped_valid"], moments["m_post"][1:],
+                                                   strict=False)]  # fmt: skip
+    # A visit of the message may come first.
+    late = sum(time != latency for time in times)
+    assert late <= 1 and {*times} <= {latency, latency + 1}, moments.seen
     assert len(moments["m_post"]) == bench.most
     # Outcomes that wait.
     await ClockCycles(dut.clk, 20)
@@ -782,6 +796,22 @@ async def cycles(dut):
     await bench.settle()
     assert bench.most == 1 or moments.intervals("s_note") == {outcome.interval}, moments.seen
     assert moments["m_outcome"] == moments["s_note"][-1:]
+    # Packets after RNR.
+    again = timing("efa_tx_segment", "again")
+    shorts = [bench.new() for _ in range(4)]
+    await until(dut, lambda: all(one.flights for one in shorts), "in flight")
+    for one in shorts:
+        bench.refuse(one)
+    moments.clear()
+    for one in shorts:
+        bench.post_again(one)
+    await until(dut, high(dut.s_post_valid))
+    assert await until(dut, high(dut.s_post_ready)) == again.latency
+    await until(dut, lambda: all(one.flights for one in shorts), "in flight")
+    assert moments.intervals("s_post") == {again.interval}, moments.seen
+    for one in shorts:
+        bench.note(one)
+    await bench.settle()
 
 
 @cocotb.test()

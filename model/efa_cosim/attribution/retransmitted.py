@@ -34,9 +34,9 @@ TIMER_STARTS, SENT_AGAIN, RESTARTS = 5, 14, 6
 # of the look; from the join of an acknowledgement to its begin; more of one behind a look.
 COMES_FIRST, LOOK_ENDS, OFFERED, RELOADED = 2, 6, 3, 1
 # Lists of efa_tx_rnr, one for each back-off; cycles in which a list without context is looked at,
-# more for one with a context, from a new context to a look that finds it, from the end of its
-# back-off to its transmission: its post, the list and the turn of its peer.
-LISTS, LOOK, DUE, LISTED, POSTED_AGAIN = 5, 3, 1, 3, 5
+# more for one with a context, for its post, from a new context to a look that finds it, from the
+# end of its back-off to its transmission: its post, the list and the turn of its peer.
+LISTS, LOOK, DUE, POST, LISTED, POSTED_AGAIN = 5, 3, 1, 2, 3, 6
 # Milestones whose stages every transmission passes.
 SENT = ("check", "rd", "rd_cpl", "tx_first", "tx_last", "rx_first", "rx_last", "ackout", "ack")
 # Functions of the engines, not compiled.
@@ -123,7 +123,7 @@ class _Backoff:
         due, every = found + DUE, LISTS * LOOK + DUE
         due += max(0, -((due - ends) // every)) * every
         # Behind the post the next list is looked at.
-        self._begins = due + 2 - LOOK * (level + 1)
+        self._begins = due + DUE + POST - LOOK * (level + 1)
         return due + POSTED_AGAIN
 
 

@@ -12,12 +12,11 @@ from efa_cosim.cycle import engine
 from efa_cosim.cycle.costs import Costs
 from efa_cosim.cycle.pacing import pace, round_trip, timeout
 from efa_cosim.cycle.segmenting import (
-    NOTE_AT,
-    NOTE_ROW,
+    NOTE_NEXT,
     RESPONDING,
     ends,
     is_long,
-    note_free,
+    notes,
 )
 from efa_cosim.cycle.state import (
     AT_NETWORK,
@@ -179,7 +178,7 @@ def _walk(
     ticks = now + c.ticks >> c.tick_log
     seen = r[TAKEN_SEEN] if r[EVENT] == EVENT_ACK else ticks
     k = r[RECORD]
-    does = k >= 0 and now > r[PACE_UNTIL] and note_free(c, r)
+    does = k >= 0 and now > r[PACE_UNTIL] and r[NOTE_NEXT] < 0
     if r[WALK] != RESOLVE:
         if k < 0:
             # The first packet that is not resolved.
@@ -221,7 +220,7 @@ def _walk(
         if not c.segments:
             ends(r, sent[k], incoming, note_due, now + 1 + c.tracked, wake)
         else:
-            r[NOTE_ROW], r[NOTE_AT] = sent[k], now + 1
+            notes(r, sent[k], now + 1)
             if not is_long(c, sent[k]):
                 r[RESPONDING] -= 1
             wake[AT_TRANSMIT] = min(wake[AT_TRANSMIT], now + 1)

@@ -16,7 +16,7 @@ from efa_cosim.cycle.state import AT_COMPLETIONS, FAR, NOW, R
 from efa_cosim.cycle.timelines import Ints
 
 ACT_KIND, ACT_ROW = R["act_kind"], R["act_row"]
-NOTE_ROW, NOTE_AT = R["note_row"], R["note_at"]
+NOTE_ROW, NOTE_AT, NOTE_NEXT = R["note_row"], R["note_at"], R["note_next"]
 POP_HEAD, POP_TAIL, ENDED_N = R["pop_head"], R["pop_tail"], R["ended_n"]
 PLACED_HEAD, PLACED_TAIL = R["placed_head"], R["placed_tail"]
 ROUTED_N = R["routed_n"]
@@ -87,12 +87,18 @@ def ends(r: Ints, message: int, incoming: Ints, note_due: Ints, due: int, wake: 
 
 
 @engine
-def note_free(c: Costs, r: Ints) -> bool:
-    """Returns True if the segmenter takes an outcome in this cycle, or none waits for it."""
+def notes(r: Ints, row: int, at: int) -> None:
+    """Stores an outcome for the segmenter, behind the one that waits for it: two may wait."""
     if r[NOTE_ROW] < 0:
-        return True
-    takes: bool = r[ACT_KIND] == (NOTED if is_long(c, r[NOTE_ROW]) else RESTS)
-    return takes
+        r[NOTE_ROW], r[NOTE_AT] = row, at
+    else:
+        r[NOTE_NEXT] = row
+
+
+@engine
+def _noted(now: int, r: Ints) -> None:
+    """Takes the outcome that waits; the next one follows in the next cycle."""
+    r[NOTE_ROW], r[NOTE_AT], r[NOTE_NEXT] = r[NOTE_NEXT], now + 1, NONE
 
 
 @engine
@@ -113,7 +119,7 @@ def _choose(now: int, c: Costs, r: Ints, pop_row: Ints, pop_due: Ints, placed: I
     head, note = r[POP_HEAD], r[NOTE_ROW]
     noted = note >= 0 and r[NOTE_AT] <= now
     if noted and not is_long(c, note):
-        r[NOTE_ROW] = NONE
+        _noted(now, r)
         noted = False
     if head < r[POP_TAIL] and pop_due[head] <= now:
         r[ACT_KIND], r[ACT_ROW] = POPPED, pop_row[head]
@@ -180,9 +186,7 @@ def segment(
         wake[AT_COMPLETIONS] = NOW
     else:
         seg_open[context] -= 1
-        # The next outcome may have come in this cycle.
-        if r[NOTE_AT] <= now:
-            r[NOTE_ROW] = NONE
+        _noted(now, r)
     if seg_posted[context] == 1:
         return NONE
     part, packets = seg_next[context], packets_of(c, context)

@@ -275,6 +275,7 @@ REGISTERS = (
     "act_row",
     "note_row",
     "note_at",
+    "note_next",
     "pop_head",
     "pop_tail",
     "post_n",
@@ -317,7 +318,7 @@ EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queu
          "d_queue", "popped", "range_out", "fetch_ring", "moved", "j1", "j2", "j3", "sc_job",
          "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1", "srd2", "srd3", "tx", "out",
          "freed_at", "counted_at", "looked_at", "retired_at", "posted_packet", "record",
-         "sets_at", "set_at", "limits_at", "pace_until", "note_row", "request_row",
+         "sets_at", "set_at", "limits_at", "pace_until", "note_row", "note_next", "request_row",
          "response_row", "post_held")
 RING = 32
 BLOCK = 16  # Arrays per allocated block.
