@@ -94,6 +94,8 @@ def clean_environment(sim: str, optimise: str = OPTIMISED) -> dict[str, str]:
     env["PYTHONHASHSEED"] = "0"
     # Idle OpenBLAS threads would spin: no bench uses linear algebra.
     env["OPENBLAS_NUM_THREADS"] = "1"
+    # cocotb loads pytest for the texts of failed assertions; a simulation uses no plugin of pytest.
+    env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     return env
 
 

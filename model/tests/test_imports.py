@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the contract of the packages notices an import in the wrong direction, and that no
-module of tools/ has the name of an installed one."""
+"""Tests that the contract of the packages notices an import in the wrong direction, that layouts
+import no numpy at their start, and that no module of tools/ has the name of an installed one."""
 
 import shutil
 import subprocess
@@ -50,6 +50,16 @@ def test_an_import_in_the_wrong_direction_is_an_error(copy, path, line):
     assert status == 1
     assert "BROKEN" in text
     assert path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") in text
+
+
+def test_layouts_import_numpy_with_the_first_type_of_arrays():
+    program = (
+        "import sys; from efa_cosim.layouts import codec, defs; before = 'numpy' in sys.modules; "
+        "size = defs.IoRxDesc.DTYPE.itemsize; print(before, size == defs.IoRxDesc.SIZE)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, text=True,
+                          capture_output=True, env={"PYTHONPATH": "model"})  # fmt: skip
+    assert done.stdout.split() == ["False", "True"]
 
 
 def test_no_tool_shadows_an_installed_module():

@@ -7,10 +7,8 @@
 from functools import cache
 from typing import NamedTuple
 
-# PyYAML has no types of its own.
-import yaml  # type: ignore[import-untyped]
-
-from tb.simulators import ROOT
+from efa_cosim.tree import ROOT
+from efa_cosim.yaml_file import contents
 
 
 class Timing(NamedTuple):
@@ -23,7 +21,7 @@ class Timing(NamedTuple):
 
 @cache
 def _table() -> dict[str, dict[str, dict[str, int]]]:
-    return yaml.safe_load((ROOT / "spec/timing.yaml").read_text())["modules"]
+    return contents(ROOT / "spec/timing.yaml")["modules"]
 
 
 def timing(module: str, path: str) -> Timing:

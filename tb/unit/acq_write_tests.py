@@ -4,10 +4,10 @@
 from pathlib import Path
 
 import cocotb
-import yaml
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa_cosim.layouts.codec import crc16
+from efa_cosim.yaml_file import contents
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, span
@@ -15,7 +15,7 @@ from tb.lib.waits import drive, high, span
 BASE = 0x12_3456_7000
 SOURCES = 7
 BODY = 448
-GOLDEN = yaml.safe_load((Path(__file__).parents[2] / "model/tests/golden/images.yaml").read_text())
+GOLDEN = contents(Path(__file__).parents[2] / "model/tests/golden/images.yaml")
 
 
 def find(tree, key):

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from efa_cosim.layouts import defs
 from efa_cosim.layouts.layout import BitField, Bytes, Struct, checked
 
@@ -65,6 +63,8 @@ def set_column(
     cls: type[Struct], records: NDArray[Any], path: str, values: ArrayLike
 ) -> None:
     """Sets one field of every entry of an array of cls.DTYPE; ValueError if a value is too wide."""
+    import numpy as np
+
     attribute, column = _column(cls, records, path)
     values = np.asarray(values)
     if not isinstance(attribute, BitField):

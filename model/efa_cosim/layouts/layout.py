@@ -3,6 +3,9 @@
 
 A struct holds the bytes; every attribute is a view of them. A union is two attributes on the same
 bytes, so reading, writing and packing are always consistent.
+
+numpy is imported when a type of arrays is needed for the first time. The simulators of unit benches
+need none, and each of them would spend a fifth of its start on that import.
 """
 
 from __future__ import annotations
@@ -24,10 +27,10 @@ from typing import (
     overload,
 )
 
-import numpy as np
-
 if TYPE_CHECKING:
     from enum import IntEnum
+
+    import numpy as np
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
@@ -53,11 +56,15 @@ def _named(enum: type[IntEnum] | None, value: int) -> int:
 class _Attribute:
     place: str | None
     name: str | None
-    dtype: np.dtype[Any]
 
     def __init__(self, offset: int, size: int) -> None:
         self.offset, self.size = offset, size
         self.place = self.name = None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of this attribute in an array of structs."""
+        raise NotImplementedError
 
     def __set_name__(self, owner: type[Struct], name: str) -> None:
         self.name, self.place = name, f"{owner.NAME}.{name}"
@@ -78,7 +85,12 @@ class Number(_Attribute):
     ) -> None:
         super().__init__(offset, size)
         self.enum, self.order = enum, order
-        self.dtype = np.dtype(f"{'<' if order == 'little' else '>'}u{size}")
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        import numpy as np
+
+        return np.dtype(f"{'<' if self.order == 'little' else '>'}u{self.size}")
 
     @overload
     def __get__(self, struct: None, owner: type[Struct] | None = None) -> Self: ...
@@ -131,9 +143,11 @@ class BitField:
 class ByteString(_Attribute):
     """Bytes without a numeric meaning; a shorter value is padded with zeros."""
 
-    def __init__(self, offset: int, size: int) -> None:
-        super().__init__(offset, size)
-        self.dtype = np.dtype(("u1", (size,)))
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        import numpy as np
+
+        return np.dtype(("u1", (self.size,)))
 
     @overload
     def __get__(self, struct: None, owner: type[Struct] | None = None) -> Self: ...
@@ -188,12 +202,15 @@ class _Elements(Generic[_Value]):
 
 
 class _Array(_Attribute, Generic[_Value]):
-    def __init__(
-        self, element: Callable[[int], Number | Nested[Any]], count: int, dtype: np.dtype[Any]
-    ) -> None:
+    def __init__(self, element: Callable[[int], Number | Nested[Any]], count: int) -> None:
         super().__init__(element(0).offset, element(0).size * count)
         self.elements = [element(i) for i in range(count)]
-        self.dtype = np.dtype((dtype, (count,)))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        import numpy as np
+
+        return np.dtype((self.elements[0].dtype, (len(self.elements),)))
 
     def __set_name__(self, owner: type[Struct], name: str) -> None:
         super().__set_name__(owner, name)
@@ -241,7 +258,7 @@ class NumberArray(_Array[int]):
     """An array of little-endian integers."""
 
     def __init__(self, offset: int, size: int, count: int) -> None:
-        super().__init__(lambda i: Number(offset + i * size, size), count, np.dtype(f"<u{size}"))
+        super().__init__(lambda i: Number(offset + i * size, size), count)
 
 
 class Nested(_Attribute, Generic[_Struct]):
@@ -249,7 +266,11 @@ class Nested(_Attribute, Generic[_Struct]):
 
     def __init__(self, offset: int, cls: type[_Struct]) -> None:
         super().__init__(offset, cls.SIZE)
-        self.cls, self.dtype = cls, cls.DTYPE
+        self.cls = cls
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.cls.DTYPE
 
     @overload
     def __get__(self, struct: None, owner: type[Struct] | None = None) -> Self: ...
@@ -272,7 +293,32 @@ class NestedArray(_Array[_Struct]):
     """An array of structs."""
 
     def __init__(self, offset: int, cls: type[_Struct], count: int) -> None:
-        super().__init__(lambda i: Nested(offset + i * cls.SIZE, cls), count, cls.DTYPE)
+        super().__init__(lambda i: Nested(offset + i * cls.SIZE, cls), count)
+
+
+class _RecordType:
+    """The type of an array of structs, made for each class of structs at its first use."""
+
+    def __init__(self) -> None:
+        self._made: dict[type[Struct], np.dtype[Any]] = {}
+
+    def __get__(self, struct: Struct | None, owner: type[Struct]) -> np.dtype[Any]:
+        if owner not in self._made:
+            self._made[owner] = self._make(owner)
+        return self._made[owner]
+
+    def _make(self, owner: type[Struct]) -> np.dtype[Any]:
+        import numpy as np
+
+        whole = {n: a for n, a in owner.FIELDS.items() if isinstance(a, _Attribute)}
+        return np.dtype(
+            {
+                "names": list(whole),
+                "formats": [a.dtype for a in whole.values()],
+                "offsets": [a.offset for a in whole.values()],
+                "itemsize": owner.SIZE,
+            }
+        )
 
 
 class Struct:
@@ -283,20 +329,11 @@ class Struct:
     NAME = "struct"
     SIZE = 0
     FIELDS: ClassVar[dict[str, Any]]  # _Attribute or BitField
-    DTYPE: ClassVar[np.dtype[Any]]
+    DTYPE = _RecordType()
 
     def __init_subclass__(cls) -> None:
         own = vars(cls)
         cls.FIELDS = {n: a for n, a in own.items() if isinstance(a, (_Attribute, BitField))}
-        whole = {n: a for n, a in cls.FIELDS.items() if isinstance(a, _Attribute)}
-        cls.DTYPE = np.dtype(
-            {
-                "names": list(whole),
-                "formats": [a.dtype for a in whole.values()],
-                "offsets": [a.offset for a in whole.values()],
-                "itemsize": cls.SIZE,
-            }
-        )
 
     def __init__(self, **values: Any) -> None:
         self.image = memoryview(bytearray(self.SIZE))
