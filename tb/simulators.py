@@ -125,7 +125,11 @@ class _CleanEnvironment:
 
 
 class VerilatorRunner(_CleanEnvironment, Verilator):
-    """Runs Verilator; `native_main` replaces cocotb's C++ main by that of the native bench."""
+    """Runs Verilator; `native_main` replaces cocotb's C++ main by that of the native bench.
+
+    A design in one C++ file (--output-split 0) includes cocotb's main, since each C++ file spends
+    a third of a second on the templates of the library's headers.
+    """
 
     sim = "verilator"
     native_main: Path | None = None
@@ -136,11 +140,13 @@ class VerilatorRunner(_CleanEnvironment, Verilator):
     def _build_command(self) -> list[list[str]]:
         commands = super()._build_command()
         verilate = [arg for arg in commands[0] if arg != "--public-flat-rw"]
+        main = next(arg for arg in verilate if arg.endswith("verilator/verilator.cpp"))
+        at = verilate.index(main)
         if self.native_main is not None:
-            verilate = [
-                str(self.native_main) if arg.endswith("verilator/verilator.cpp") else arg
-                for arg in verilate
-            ]
+            verilate[at] = str(self.native_main)
+        elif ("--output-split", "0") in zip(verilate, verilate[1:], strict=False):
+            del verilate[at]
+            commands[1].append(f"--eval=VM_CLASSES_SLOW = {main.removesuffix('.cpp')}")
         commands[0] = verilate
         return commands
 
