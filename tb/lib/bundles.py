@@ -36,6 +36,7 @@ class Slice:
         self._port, self._name, self._lsb, self._width = port, name, lsb, width
         end = len(port) - lsb
         self._text, self._bits = reader(port), slice(end - width, end)
+        self._path, self._others = port._path, ~((1 << width) - 1 << lsb)
 
     def __len__(self) -> int:
         return self._width
@@ -55,24 +56,23 @@ class Slice:
 
     @value.setter
     def value(self, value: SupportsInt) -> None:
-        value, path = int(value), self._port._path
+        self._port.value = self.driven(int(value))
+
+    def driven(self, value: int) -> int:
+        """Returns the value of the port with this value in the bits of the slice."""
         assert 0 <= value < 1 << self._width, f"{self._name}: {value} has over {self._width} bits"
-        mask = (1 << self._width) - 1 << self._lsb
-        _driven[path] = _driven.get(path, 0) & ~mask | value << self._lsb
-        self._port.value = _driven[path]
+        path = self._path
+        _driven[path] = whole = _driven.get(path, 0) & self._others | value << self._lsb
+        return whole
 
 
 def drive(slices: Iterable[tuple[Slice, int]]) -> None:
     """Sets slices to values; a port of several slices is written once."""
-    ports: dict[str, Any] = {}
+    ports: dict[str, tuple[Any, int]] = {}
     for one, value in slices:
-        assert 0 <= value < 1 << one._width, f"{one._name}: {value} has over {one._width} bits"
-        path = one._port._path
-        mask = (1 << one._width) - 1 << one._lsb
-        _driven[path] = _driven.get(path, 0) & ~mask | value << one._lsb
-        ports[path] = one._port
-    for path, port in ports.items():
-        port.value = _driven[path]
+        ports[one._path] = one._port, one.driven(value)
+    for port, whole in ports.values():
+        port.value = whole
 
 
 class Bundles:
@@ -94,6 +94,7 @@ class Bundles:
 
     def _add(self, handle: Any, name: str, lsb: int, width: int) -> None:
         self._slices[name] = Slice(handle, name, lsb, width)
+        self.__dict__.pop(name, None)
 
     def bundle(self, port: str, prefix: str, layout: BitLayout) -> Self:
         """Adds the fields of a port that is not called <prefix>_data."""
@@ -144,7 +145,10 @@ class Bundles:
         return self
 
     def __getattr__(self, name: str) -> Any:
-        return self._slices[name] if name in self._slices else getattr(self._dut, name)
+        found = self._slices[name] if name in self._slices else getattr(self._dut, name)
+        # Later reads find the port without a call.
+        self.__dict__[name] = found
+        return found
 
     def __iter__(self) -> Iterator[Any]:
         yield from (handle for handle in self._dut if handle._name not in self._replaced)

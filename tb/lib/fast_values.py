@@ -118,6 +118,27 @@ def _write_bits(self: Any, value: Any, action: Any) -> None:
     _set_bits(self, value, action)
 
 
+def _assign_bits(self: Any, value: Any) -> None:
+    """Writes a number at once, as _assign_bit does; cocotb has five calls for it."""
+    if type(value) is int and value >= 0 and type(_gpi._current_gpi_trigger) is not ReadOnly:
+        most, write, form = self.__dict__.get("_efa_write") or _writer(self)
+        if value <= most:
+            write(_DEPOSIT, value if form is None else format(value, form))
+            return
+    _write(self, value)
+
+
+def _writer(self: Any) -> tuple[int, Callable[[int, Any], None], str | None]:
+    """Returns the greatest number that a port takes, -1 for a constant, the function that writes,
+    and the format of the text if it writes text."""
+    width, most = len(self), -1 if self.is_const else self._max_val
+    if width <= 32:
+        self._efa_write = most, self._handle.set_signal_val_int, None
+    else:
+        self._efa_write = most, self._handle.set_signal_val_binstr, f"0{width}b"
+    return self._efa_write
+
+
 def _child(self: Any, name: str) -> Any:
     """Finds a child once; later reads find it without a call."""
     found = _find(self, name)
@@ -166,6 +187,7 @@ def install() -> None:
     if _handle._trust_inertial:
         _handle._schedule_write = _write_now
         _handle.LogicObject.value = property(_read_bit, _assign_bit)
+        _handle._LogicArrayObjectBase.value = property(_read_bits, _assign_bits)
     _Array._from_handle = classmethod(_from_handle)
     _Array._get_int = _to_int
     _Array.is_resolvable = property(_resolvable)

@@ -101,7 +101,10 @@ class Ports:
         self._dut, self._names = dut, names
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._dut, self._names.get(name, name))
+        found = getattr(self._dut, self._names.get(name, name))
+        # Later reads find the port without a call.
+        self.__dict__[name] = found
+        return found
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._dut)

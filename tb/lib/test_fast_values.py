@@ -112,6 +112,31 @@ def test_bits_take_the_values_of_cocotb(width):
     assert written == ["X" * width]
 
 
+@pytest.mark.parametrize("width", [4, 32, 33, 80])
+def test_bits_are_assigned_where_cocotb_assigns_them(monkeypatch, width):
+    port, written = signal(handle.LogicArrayObject, "0" * width)
+    port._handle.get_const = lambda: False
+    numbers = [0, 1, (1 << width) - 1]
+    for value in numbers:
+        fast_values._assign_bits(port, value)
+    assert written == [value if width <= 32 else f"{value:0{width}b}" for value in numbers]
+    written.clear()
+    for value in (-1, "x" * width, LogicArray("1" * width)):
+        fast_values._assign_bits(port, value)
+    assert written == [-1 if width <= 32 else "1" * width, "X" * width, "1" * width]
+    for wrong, error in ((1 << width, ValueError), (None, TypeError)):
+        with pytest.raises(error):
+            fast_values._assign_bits(port, wrong)
+    constant, changed = signal(handle.LogicArrayObject, "0" * width)
+    constant._handle.get_const = lambda: True
+    with pytest.raises(TypeError, match="immutable"):
+        fast_values._assign_bits(constant, 1)
+    monkeypatch.setattr(fast_values._gpi, "_current_gpi_trigger", ReadOnly())
+    with pytest.raises(RuntimeError, match="ReadOnly phase"):
+        fast_values._assign_bits(port, 1)
+    assert not changed
+
+
 def test_a_child_is_found_once():
     found = []
     parent = object.__new__(handle.HierarchyObject)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from efa_cosim.layouts.layout import BitLayout
 from tb.lib import bundles
 from tb.lib.bundles import Slice
 from tb.lib.stream import _places, _ports
@@ -46,6 +47,19 @@ class Written:
     def __setattr__(self, name, value):
         assert name == "value"
         self.values.append(value)
+
+
+def test_a_port_that_was_read_may_become_a_slice():
+    ports = {"one_data": Port(_path="top.one_data", value="ABCDEFGH"), "low": "its own"}
+    pins = bundles.Bundles(SimpleNamespace(**ports))
+    assert pins.low == pins.low == "its own"
+    pins.bundle("one_data", "in", BitLayout("in", 8, [("low", 0, 3), ("high", 5, 3)]))
+    assert [pins.in_low.text(), pins.in_high.text(), pins.low] == ["FGH", "ABC", "its own"]
+    assert pins.in_low is pins.in_low
+    pins.bundle("one_data", "in", BitLayout("in", 8, [("low", 0, 2)]))
+    assert pins.in_low.text() == "GH"
+    with pytest.raises(AttributeError, match="other"):
+        pins.other  # noqa: B018
 
 
 def test_slices_of_a_port_are_written_together(monkeypatch):
