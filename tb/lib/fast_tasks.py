@@ -17,6 +17,7 @@ from typing import Any
 from cocotb import _base_triggers, _bridge, _event_loop, _gpi_triggers, _profiling, debug, task
 from cocotb._base_triggers import TriggerCallback
 from cocotb._event_loop import ScheduledCallback
+from cocotb.triggers import RisingEdge
 
 # Young objects between two collections. Reference counting frees nearly all objects of a bench.
 COLLECT_AFTER = 20_000
@@ -82,8 +83,10 @@ def _register(self: Any, func: Callable[[], object]) -> TriggerCallback:
 
 def _schedule_resume(self: Any, exc: BaseException | None = None) -> None:
     self._state, self._exc = _SCHEDULED, exc
-    held = ScheduledCallback(self._resume)
-    self._schedule_callback = held
+    held = self.__dict__.get("_schedule_callback")
+    # A task is in the loop once, so its callback may be used again. A cancelled one ends its task.
+    if held is None:
+        self._schedule_callback = held = ScheduledCallback(self._resume)
     _loop._callbacks.append(held)
 
 
@@ -102,7 +105,18 @@ def _resume(self: Any) -> None:
     if error is None and not self._must_cancel and isinstance(trigger, _base.Trigger):
         self._state, self._trigger = _PENDING, trigger
         try:
-            self._trigger_callback = trigger._register(self._schedule_resume)
+            if type(trigger) is RisingEdge:
+                # A task waits for one trigger at a time, so its callback may be used again.
+                held = self.__dict__.get("_efa_held")
+                if held is None:
+                    self._efa_held = held = TriggerCallback(trigger, self._schedule_resume)
+                held._trigger, self._trigger_callback = trigger, held
+                callbacks = trigger._callbacks
+                callbacks[held] = None
+                if len(callbacks) == 1:
+                    trigger._prime()
+            else:
+                self._trigger_callback = trigger._register(self._schedule_resume)
         except Exception as raised:  # noqa: BLE001 - it goes to the task
             self._schedule_resume(raised)
         _task._current_task = None

@@ -25,12 +25,15 @@ class Edge(_gpi_triggers.GPITrigger):
         self.primed -= 1
 
 
-@pytest.fixture(params=["cocotb", "own"])
+@pytest.fixture(params=["cocotb", "own", "clock"])
 def _functions(request, monkeypatch):
-    """Each test runs with the functions of cocotb and with those of fast_tasks."""
-    chosen = fast_tasks.REPLACED if request.param == "own" else fast_tasks.ORIGINAL
+    """Each test runs with the functions of cocotb and with those of fast_tasks, which treat the
+    edge as any trigger or as that of a clock."""
+    chosen = fast_tasks.ORIGINAL if request.param == "cocotb" else fast_tasks.REPLACED
     for (owner, name), function in chosen.items():
         monkeypatch.setattr(owner, name, function)
+    if request.param == "clock":
+        monkeypatch.setattr(fast_tasks, "RisingEdge", Edge)
 
 
 def started(coroutine):
@@ -62,6 +65,33 @@ def test_tasks_run_in_the_order_in_which_they_wait():
     fire(edge)
     assert seen[5:] == [("a", 2)]
     assert [one.done() for one in tasks] == [True] * 3
+
+
+@pytest.mark.usefixtures("_functions")
+def test_a_task_waits_for_one_trigger_after_another():
+    edges, event, seen = (Edge(), Edge()), Event(), []
+
+    async def work():
+        for number in range(2):
+            for edge in edges:
+                await edge
+                seen.append(number)
+        await event.wait()
+        await edges[0]
+        seen.append("end")
+
+    one = started(work())
+    _event_loop._inst.run()
+    for count, edge in enumerate((*edges, *edges)):
+        other = edges[edge is edges[0]]
+        assert len(seen) == count and edge._callbacks and not other._callbacks
+        fire(edge)
+    assert seen == [0, 0, 1, 1] and not edges[0]._callbacks
+    event.set()
+    _event_loop._inst.run()
+    one.cancel()
+    _event_loop._inst.run()
+    assert one.cancelled() and seen == [0, 0, 1, 1] and not edges[0]._callbacks
 
 
 @pytest.mark.usefixtures("_functions")
@@ -144,13 +174,16 @@ def test_what_is_no_trigger_is_refused_in_the_task():
 
 @pytest.mark.usefixtures("_functions")
 def test_a_trigger_that_cannot_be_armed_fails_in_the_task():
-    class Refused(Edge):
-        def _prime(self):
-            raise RuntimeError("not armed")
+    edge = Edge()
+
+    def refuse():
+        raise RuntimeError("not armed")
+
+    edge._prime = refuse
 
     async def work():
         with pytest.raises(RuntimeError, match="not armed"):
-            await Refused()
+            await edge
 
     one = started(work())
     _event_loop._inst.run()
