@@ -68,9 +68,9 @@ module fv_keys #(
 
   (* probe = "u_dut.init_q" *) wire [MR_W:0] sweep;
   (* probe = "u_dut.u_table.word_addr" *) wire [MR_W-1:0] word_addr;
-  (* probe = "u_dut.u_table.word_q" *) wire [MRC_W-1:0] word;
+  (* probe = "u_dut.u_table.word_q" *) wire [63+MRC_W:0] word;
   (* probe = "u_dut.u_table.word_known_q" *) wire word_known;
-  (* probe = "u_dut.u_table.rd_data_q" *) wire [MRC_W-1:0] region;
+  (* probe = "u_dut.u_table.rd_data_q" *) wire [63+MRC_W:0] region;
   (* probe = "u_dut.s1_valid_q" *) wire s1_valid;
   (* probe = "u_dut.s1_key_q" *) wire [23:0] s1_key;
   (* probe = "u_dut.s1_pd_q" *) wire [9:0] s1_pd;
@@ -140,6 +140,8 @@ module fv_keys #(
   };
   wire [63:0] iova = mr[`EFA_MRC__IOVA];
   wire [63:0] first_page = iova & ({64{1'b1}} << mr[`EFA_MRC__SHIFT]);
+  wire [63:0] first_page0 = mr_q[`EFA_MRC__IOVA] & ({64{1'b1}} << mr_q[`EFA_MRC__SHIFT]);
+  wire [63:0] first_page1 = mr1_q[`EFA_MRC__IOVA] & ({64{1'b1}} << mr1_q[`EFA_MRC__SHIFT]);
   wire [63:0] first_page2 = mr2_q[`EFA_MRC__IOVA] & ({64{1'b1}} << mr2_q[`EFA_MRC__SHIFT]);
   wire [63:0] length = mr[`EFA_MRC__LENGTH];
   wire [65:0] end_requested = {2'd0, addr} + {34'd0, len};
@@ -174,7 +176,7 @@ module fv_keys #(
     a_words : assume (word_addr == me);
     if (began_q && !rst) begin
       h_init : assert (init_done || (mr_q == {MRC_W{1'b0}} && there_q == 3'd0));
-      h_word : assert (sweep <= {1'b0, me} || (word_known && word == mr_q));
+      h_word : assert (sweep <= {1'b0, me} || (word_known && word == {first_page0, mr_q}));
       h_ends :
       assert ((!mr_q[`EFA_MRC__LIVE] || mr_q[`EFA_MRC__LENGTH] == 64'd0
           || mr_q[`EFA_MRC__IOVA] <= -mr_q[`EFA_MRC__LENGTH])
@@ -183,7 +185,7 @@ module fv_keys #(
       h_first :
       assert (s1_valid == there_q[0] && (!there_q[0] || (request1_q == {
         s1_key, s1_pd, s1_addr, s1_len, s1_access, s1_user
-      } && mine_q[0] == (s1_key[MR_W-1:0] == me) && (!mine_q[0] || region == mr1_q))));
+      } && mine_q[0] == (s1_key[MR_W-1:0] == me) && (!mine_q[0] || region == {first_page1, mr1_q}))));
       h_second :
       assert (s2_valid == there_q[1] && (!there_q[1] || (s2_addr == addr2 && s2_len == len2
           && s2_user == user2 && s2_none == (len2 == 32'd0) && mine_q[1] == (key2[MR_W-1:0] == me)

@@ -71,9 +71,13 @@ module efa_mr_check #(
   wire initializing = !init_q[MR_W];
   wire move = !m_valid || m_ready;
 
+  // The table has the begin of the first page beside the region, so that no mask precedes the
+  // subtraction.
+  wire [63:0] new_iova = s_mr_data[`EFA_MRC__IOVA];
+  wire [63:0] new_page = new_iova & ({64{1'b1}} << s_mr_data[`EFA_MRC__SHIFT]);
   wire [`EFA_MRC__W-1:0] region;
+  wire [63:0] first_page;
   wire [63:0] iova = region[`EFA_MRC__IOVA];
-  wire [63:0] first_page = iova & ({64{1'b1}} << region[`EFA_MRC__SHIFT]);
   wire [64:0] distance = less64(s1_addr_q, iova);
   wire [64:0] length_left = less64(region[`EFA_MRC__LENGTH], {32'd0, s1_len_q});
   wire [64:0] offset = less64(s1_addr_q, first_page);
@@ -127,16 +131,16 @@ module efa_mr_check #(
   endgenerate
 
   efa_ram #(
-      .WIDTH (`EFA_MRC__W),
+      .WIDTH (64 + `EFA_MRC__W),
       .ADDR_W(MR_W)
   ) u_table (
       .clk(clk),
       .wr_en(initializing || s_mr_valid),
       .wr_addr(initializing ? init_q[MR_W-1:0] : s_mr_index),
-      .wr_data(initializing ? {`EFA_MRC__W{1'b0}} : s_mr_data),
+      .wr_data(initializing ? {64 + `EFA_MRC__W{1'b0}} : {new_page, s_mr_data}),
       .rd_en(move),
       .rd_addr(s_key[MR_W-1:0]),
-      .rd_data(region)
+      .rd_data({first_page, region})
   );
 
   always @(posedge clk) begin
@@ -179,9 +183,8 @@ module efa_mr_check #(
 
   wire unused_borrow = &{1'b0, distance[64], offset[64]};
 
-  wire [63:0] mr_iova = s_mr_data[`EFA_MRC__IOVA];
   wire [63:0] mr_length = s_mr_data[`EFA_MRC__LENGTH];
-  wire ends = mr_length == 64'd0 || mr_iova <= -mr_length;
+  wire ends = mr_length == 64'd0 || new_iova <= -mr_length;
 
   `EFA_CHECK(!initializing || !s_valid, "request before the table is initialized")
   `EFA_CHECK(!s_mr_valid || !s_mr_data[`EFA_MRC__LIVE] || ends, "region ends beyond 2^64")

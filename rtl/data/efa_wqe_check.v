@@ -49,7 +49,7 @@ module efa_wqe_check (
   localparam [15:0] MAX_SGES = `EFA_LIMITS__MAX_SEND_SGES;
   localparam [31:0] A_BYTE = 1;
   localparam [4:0] REQUEST_LOG = `EFA_TRANSPORT__READ_REQUEST_LOG;
-  localparam [31:0] REQUEST = 1 << `EFA_TRANSPORT__READ_REQUEST_LOG;  // bytes of a read request, but the last
+  localparam [16:0] REQUEST = 1 << `EFA_TRANSPORT__READ_REQUEST_LOG;  // bytes of a read request, but the last
 
   reg [AH_W:0] init_q;
   reg [`EFA_WQE_IN__W-1:0] k_item_q;
@@ -115,7 +115,7 @@ module efa_wqe_check (
   // The packet of an RDMA operation.
   wire [`EFA_SRD_SEND__W-1:0] send = k_item_q[`EFA_WQE_IN__SEND];
   wire [3:0] unit_log = packet_log(s_cfg_profile);
-  wire [31:0] unit = A_BYTE << unit_log;
+  wire [15:0] unit = 16'd1 << unit_log;
   wire [31:0] part = {14'd0, send[`EFA_SRD_SEND__PART]};
   // The last number of a part requests 0 bytes.
   wire asks = is_read && &send[`EFA_SRD_SEND__PART];
@@ -123,11 +123,14 @@ module efa_wqe_check (
   // A response is a part of the bytes of its request, from the offset of the request on.
   wire [31:0] base = response ? entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__RKEY] : 32'd0;
   wire [31:0] whole = response ? entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__BUF_ADDR_LO] : k_len0_q;
-  wire [31:0] left = whole - place;
-  wire final_part = left <= unit;
-  wire [15:0] part_length = final_part ? left[15:0] : unit[15:0];
+  // The number of the last part is known before the difference of whole and place.
+  wire [31:0] last_byte = whole - A_BYTE;
+  wire final_part = whole == 32'd0 || last_byte >> unit_log == part;
+  wire final_request = asks || whole == 32'd0 || last_byte >> REQUEST_LOG == part;
+  wire [16:0] left = whole[16:0] - place[16:0];  // bytes of the final part
+  wire [15:0] part_length = final_part ? left[15:0] : unit;
   wire [15:0] bytes = is_read ? 16'd0 : is_write || response ? part_length : length[15:0];
-  wire [16:0] requested = left <= REQUEST ? left[16:0] : REQUEST[16:0];
+  wire [16:0] requested = final_request ? left : REQUEST;
 
   wire sends_imm = has_imm && (is_send || (is_write && final_part));
   wire [3:0] op_type = k_item_q[`EFA_WQE_IN__OP_TYPE];

@@ -105,7 +105,8 @@ module efa_cq #(
   wire [15:0] s1_count = s1_sub ? s1_counts[31:16] : s1_counts[15:0];
   wire [15:0] s1_bumped = s1_count + 16'd1;
   wire [31:0] s1_next_counts = s1_sub ? {s1_bumped, s1_counts[15:0]} : {s1_counts[31:16], s1_bumped};
-  wire [15:0] s1_total = s1_next_counts[31:16] + s1_next_counts[15:0];
+  // The same as the sum of the next counts, without waiting for them.
+  wire [15:0] s1_total = s1_counts[31:16] + s1_counts[15:0] + 16'd1;
 
   wire [3:0] s1_log = s1_ctx[`EFA_CQC__LOG];
   wire s1_wide = s1_ctx[`EFA_CQC__WIDE];
@@ -116,8 +117,6 @@ module efa_cq #(
   wire [21:0] s1_offset = s1_wide ? {s1_entry, 5'b0} : {1'b0, s1_entry, 4'b0};
   wire s1_live = s1_ctx[`EFA_CQC__LIVE];
   wire s1_posted;
-  wire [15:0] s1_unread = s1_total - (s1_posted ? s1_consumed : 16'd0);
-  wire [16:0] s1_space = 17'd1 << ({1'b0, s1_log} + {4'b0, s1_ctx[`EFA_CQC__TWO]});
 
   // A context write uses the write port of the table for one cycle; completions wait.
   wire s1_commit = s1_valid_q && advance && !s_cqc_valid;
@@ -184,7 +183,8 @@ module efa_cq #(
   reg s2_intr_q;
   reg s2_counted_q;
   reg s2_wide_q;
-  reg s2_overflow_q;
+  reg [15:0] s2_consumed_q;
+  reg [4:0] s2_space_log_q;
   reg s2_dead_q;
   reg [57:0] s2_base_q;
   reg [21:0] s2_offset_q;
@@ -203,6 +203,11 @@ module efa_cq #(
       .s_long_id(s1_ctx[`EFA_CQC__LONG_ID]),
       .m_cqe(s1_cqe)
   );
+
+  // More unread CQEs than the rings of the CQ hold.
+  wire [15:0] s2_unread = s2_total_q - s2_consumed_q;
+  wire [16:0] s2_space = 17'd1 << s2_space_log_q;
+  wire s2_overflow = {1'b0, s2_unread} > s2_space;
 
   wire commit_free;
 
@@ -274,7 +279,8 @@ module efa_cq #(
       s2_wide_q <= s1_wide;
       s2_sub_q <= s1_sub;
       s2_qpn_q <= s1_cpl_q[`EFA_CPL__QPN];
-      s2_overflow_q <= {1'b0, s1_unread} > s1_space;
+      s2_consumed_q <= s1_posted ? s1_consumed : 16'd0;
+      s2_space_log_q <= {1'b0, s1_log} + {4'b0, s1_ctx[`EFA_CQC__TWO]};
     end
     if (s_drain_valid && !drain_q) begin
       drain_fence_q <= in_q;
@@ -314,7 +320,7 @@ module efa_cq #(
     ev_data[`EFA_EV_CQE__QPN] = s2_qpn_q;
     ev_data[`EFA_EV_CQE__REQ_ID] = s2_cqe_q[`EFA_IO_RX_CDESC_EX__BASE__COMMON__REQ_ID];
     ev_data[`EFA_EV_CQE__STATUS] = s2_cqe_q[`EFA_IO_RX_CDESC_EX__BASE__COMMON__STATUS];
-    ev_data[`EFA_EV_CQE__OVERFLOW] = s2_overflow_q;
+    ev_data[`EFA_EV_CQE__OVERFLOW] = s2_overflow;
   end
   assign ev_cqe_data = ev_data;
 

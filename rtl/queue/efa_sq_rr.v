@@ -43,29 +43,50 @@ module efa_sq_rr #(
   wire [ROW_W-1:0] last_row = last_q[QPN_W-1:COL_W];
   wire [COLS-1:0] rest = inside_q[{last_row, {COL_W{1'b0}}}+:COLS]
       & (({COLS{1'b1}} << last_q[COL_W-1:0]) << 1);
-  wire [COLS-1:0] rest_pick = rest & (~rest + ONE_COL);
+  wire [COLS-1:0] rest_pick;
   wire in_row = rest != {COLS{1'b0}};
   wire [ROWS-1:0] behind = filled & (({ROWS{1'b1}} << last_row) << 1);
   wire [ROWS-1:0] from = behind != {ROWS{1'b0}} ? behind : filled;
-  wire [ROWS-1:0] row_pick = from & (~from + ONE_ROW);
+  wire [ROWS-1:0] row_pick;
   wire [COL_W-1:0] rest_col;
   wire [ROW_W-1:0] row;
   wire some = filled != {ROWS{1'b0}};
-  wire [QPN_W-1:0] picked = in_row ? {last_row, rest_col} : {row, lowest[COL_W*row+:COL_W]};
+  // The lowest queue of the row that is picked.
+  reg [COL_W-1:0] row_col;
+  integer r;
+  always @* begin
+    row_col = {COL_W{1'b0}};
+    for (r = 0; r < ROWS; r = r + 1) begin
+      row_col = row_col | (lowest[COL_W*r+:COL_W] & {COL_W{row_pick[r]}});
+    end
+  end
+  wire [QPN_W-1:0] picked = in_row ? {last_row, rest_col} : {row, row_col};
+  // The queue that leaves, without the way through its number.
+  wire [N-1:0] leaving;
 
   genvar place;
   genvar bit_no;
   generate
     for (place = 0; place < ROWS; place = place + 1) begin : g_row
       wire [COLS-1:0] word = inside_q[COLS*place+:COLS];
-      wire [COLS-1:0] pick = word & (~word + ONE_COL);
+      wire [COLS-1:0] pick;
+      wire [ROW_W-1:0] number = place;
       assign filled[place] = word != {COLS{1'b0}};
+      assign row_pick[place] = from[place] && (from & ((ONE_ROW << place) - ONE_ROW)) == {ROWS{1'b0}};
+      assign leaving[COLS*place+:COLS] = in_row ? rest_pick & {COLS{number == last_row}}
+          : pick & {COLS{row_pick[place]}};
+      for (bit_no = 0; bit_no < COLS; bit_no = bit_no + 1) begin : g_pick
+        assign pick[bit_no] = word[bit_no] && (word & ((ONE_COL << bit_no) - ONE_COL)) == {COLS{1'b0}};
+      end
       for (bit_no = 0; bit_no < COL_W; bit_no = bit_no + 1) begin : g_number
         // Places whose number has this bit.
         localparam HALF = 1 << bit_no;
         assign lowest[COL_W*place+bit_no] =
             (pick & {COLS / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}}) != {COLS{1'b0}};
       end
+    end
+    for (place = 0; place < COLS; place = place + 1) begin : g_rest_pick
+      assign rest_pick[place] = rest[place] && (rest & ((ONE_COL << place) - ONE_COL)) == {COLS{1'b0}};
     end
     for (bit_no = 0; bit_no < COL_W; bit_no = bit_no + 1) begin : g_rest
       localparam HALF = 1 << bit_no;
@@ -79,8 +100,6 @@ module efa_sq_rr #(
     end
   endgenerate
 
-  wire take = m_valid && m_ready;
-
   assign s_ready = 1'b1;
   assign m_valid = some || s_now_valid;
   assign m_qpn = some ? picked : s_now_qpn;
@@ -90,10 +109,8 @@ module efa_sq_rr #(
       inside_q <= {N{1'b0}};
       last_q <= {QPN_W{1'b0}};
     end else begin
-      if (take) begin
-        inside_q[m_qpn] <= 1'b0;
-        last_q <= m_qpn;
-      end
+      if (some && m_ready) inside_q <= inside_q & ~leaving;
+      if (m_valid && m_ready) last_q <= m_qpn;
       if (s_valid) inside_q[s_qpn] <= 1'b1;
       // A queue that bypasses the set is not added.
       if (s_now_valid && (some || !m_ready)) inside_q[s_now_qpn] <= 1'b1;
