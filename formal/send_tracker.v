@@ -147,13 +147,13 @@ module fv_send_tracker #(
   (* probe = "u_dut.scan_q" *) wire [1:0] scan_state;
   (* probe = "u_dut.pass_q" *) wire [1:0] pass;
   (* probe = "u_dut.seen_q" *) wire [CTX_W:0] seen;
-  (* probe = "u_dut.from_q" *) wire [CTX_W-1:0] from;
   (* probe = "u_dut.cancelling_q" *) wire cancelling;
   (* probe = "u_dut.ctx" *) wire [`EFA_SEND_CTX__W-1:0] ctx;
   (* probe = "u_dut.u_look_qpn.word_addr" *) wire [CTX_W-1:0] look_place;
   (* probe = "u_dut.u_look_qpn.word_known_q" *) wire look_known;
   (* probe = "u_dut.u_look_qpn.word_q" *) wire [QPN_W-1:0] look_word;
-  (* probe = "u_dut.look" *) wire [CTX_W-1:0] look;
+  (* probe = "u_dut.look_q" *) wire [CTX_W-1:0] look;
+  wire [CTX_W-1:0] from = look - seen[CTX_W-1:0];
   (* probe = "u_dut.u_contexts.word_addr" *) wire [CTX_W-1:0] ctx_place;
   (* probe = "u_dut.u_contexts.word_known_q" *) wire ctx_known;
   (* probe = "u_dut.u_contexts.word_q" *) wire [`EFA_SEND_CTX__W-1:0] ctx_word;

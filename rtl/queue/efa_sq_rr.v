@@ -30,6 +30,7 @@ module efa_sq_rr #(
   localparam ROWS = 1 << ROW_W;
   localparam [COLS-1:0] ONE_COL = 1;
   localparam [ROWS-1:0] ONE_ROW = 1;
+  localparam [N-1:0] A_QUEUE = 1;
 
   reg [N-1:0] inside_q;
   reg [QPN_W-1:0] last_q;
@@ -61,8 +62,11 @@ module efa_sq_rr #(
     end
   end
   wire [QPN_W-1:0] picked = in_row ? {last_row, rest_col} : {row, row_col};
-  // The queue that leaves, without the way through its number.
+  // The queue that leaves, without the way through its number. A queue that bypasses the set is not
+  // added.
   wire [N-1:0] leaving;
+  wire [N-1:0] adding = s_valid ? A_QUEUE << s_qpn : {N{1'b0}};
+  wire [N-1:0] adding_now = s_now_valid && (some || !m_ready) ? A_QUEUE << s_now_qpn : {N{1'b0}};
 
   genvar place;
   genvar bit_no;
@@ -109,11 +113,8 @@ module efa_sq_rr #(
       inside_q <= {N{1'b0}};
       last_q <= {QPN_W{1'b0}};
     end else begin
-      if (some && m_ready) inside_q <= inside_q & ~leaving;
+      inside_q <= (inside_q & ~(some && m_ready ? leaving : {N{1'b0}})) | adding | adding_now;
       if (m_valid && m_ready) last_q <= m_qpn;
-      if (s_valid) inside_q[s_qpn] <= 1'b1;
-      // A queue that bypasses the set is not added.
-      if (s_now_valid && (some || !m_ready)) inside_q[s_now_qpn] <= 1'b1;
     end
   end
 

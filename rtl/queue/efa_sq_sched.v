@@ -209,8 +209,14 @@ module efa_sq_sched #(
   wire [15:0] p_half = p_room[16:1];
   wire [6:0] p_limit = !p_counts || (p_shares && p_half >= LIMIT) ? LIMIT[6:0]
       : p_shares && p_half != 16'd0 ? p_half[6:0] : 7'd1;
-  wire p_over = p_waiting[15:7] != 9'd0 || p_waiting[6:0] > p_limit;
-  wire [6:0] p_left = p_over ? p_limit : p_waiting[6:0];
+  // Twice the waiting WQEs exceed the room: known as early as the room, without the limit.
+  wire signed [17:0] p_excess = $signed({10'd0, p_waiting[6:0], 1'b0}) - {{18 - FREE_W{shared_q[FREE_W-1]}}, shared_q}
+      - 18'sd1 + $signed({2'd0, p_open >> SHARE_W});
+  wire p_over = p_waiting[15:7] != 9'd0 || (!p_counts || (p_shares && p_half >= LIMIT) ? p_waiting[6:0] > LIMIT[6:0]
+      : p_shares && p_half != 16'd0 ? !p_excess[17] : p_waiting[6:0] > 7'd1);
+  // Both cases are computed before it is known which one holds.
+  wire [6:0] p_over_left = p_wide ? p_limit : p_limit - 7'd1;
+  wire [6:0] p_all_left = p_wide ? p_waiting[6:0] : p_waiting[6:0] - 7'd1;
   wire p_one = p_waiting == 16'd1 || p_limit == 7'd1;
   wire signed [FLIT_W+1:0] p_quantum = QUANTUM_FLITS - (next_valid ? $signed({2'b00, p_deficit}) : 10'sd0);
 
@@ -259,12 +265,16 @@ module efa_sq_sched #(
   wire [FLIT_W-1:0] consumed_flits =
       s1_deducts_q ? 8'd0 : incomplete || s1_flush_q ? 8'd1 : s1_wide ? half_flits_q : s1_flits;
 
-  // Contexts that a visit reserves, and contexts that it returns when cut short.
+  // Contexts that a visit reserves, and contexts that it returns when cut short. Each sum is computed
+  // before it is known which one holds.
   wire spend = p_go && p_take && p_counts;
-  wire signed [FREE_W-1:0] spent = {{FREE_W - 7{1'b0}}, p_left};
-  wire signed [FREE_W-1:0] back = ((kill_a || drop_a) && a_credit_q ? {{FREE_W - 7{1'b0}}, a_left_q} : ZERO)
-      + (kill_s1 && s1_end && s1_credit_q ? ONE : ZERO);
+  wire back_a = (kill_a || drop_a) && a_credit_q;
+  wire back_one = kill_s1 && s1_end && s1_credit_q;
   wire signed [FREE_W-1:0] freed = shared_q + (s_credit_freed ? ONE : ZERO) + (s_credit_unused ? ONE : ZERO);
+  wire signed [FREE_W-1:0] freed_a = freed + {{FREE_W - 7{1'b0}}, a_left_q};
+  wire signed [FREE_W-1:0] returned = back_a ? (back_one ? freed_a + ONE : freed_a) : back_one ? freed + ONE : freed;
+  wire signed [FREE_W-1:0] over_spent = freed - {{FREE_W - 7{1'b0}}, p_limit};
+  wire signed [FREE_W-1:0] all_spent = freed - {{FREE_W - 7{1'b0}}, p_waiting[6:0]};
 
   // Address of the next line to read.
   wire [LINE_W-1:0] p_ring = ~({LINE_W{1'b1}} << qpc_rd_data[`EFA_QPC__SQ_LOG]);
@@ -409,7 +419,7 @@ module efa_sq_sched #(
       void_valid_q <= 1'b0;
       shared_q   <= SHARED;
     end else begin
-      shared_q <= spend ? freed - spent : freed + back;
+      shared_q <= !spend ? returned : p_over ? over_spent : all_spent;
       if (!p_valid_q || p_go) p_valid_q <= next_valid && next_ready;
       if (p_go) a_valid_q <= p_take && (p_wide || !p_one);
       else if (kill_a || drop_a || (a_issue && a_last)) a_valid_q <= 1'b0;
@@ -436,7 +446,7 @@ module efa_sq_sched #(
       a_flush_q <= p_flush;
       a_second_q <= p_wide;
       a_count_q <= p_wide ? p_consumed : p_consumed + 16'd1;
-      a_left_q <= p_wide ? p_left : p_left - 7'd1;
+      a_left_q <= p_over ? p_over_left : p_all_left;
       a_credit_q <= p_counts;
       a_over_q <= p_over;
     end else if (a_issue) begin
@@ -475,11 +485,11 @@ module efa_sq_sched #(
     clear_qpn_q <= s_clear_qpn;
   end
 
-  wire unused_bits = &{1'b0, s1_qpc_q, c_owed, s1_padded, p_base, a_base};
+  wire unused_bits = &{1'b0, s1_qpc_q, c_owed, s1_padded, p_base, a_base, p_excess};
 
   `EFA_CHECK(!(clear_q && c_valid_q), "a WQE was consumed in the cycle of a clear")
   `EFA_CHECK(shared_q <= SHARED, "more free contexts than contexts")
-  `EFA_CHECK(!spend || shared_q - spent >= -GUARANTEED,
+  `EFA_CHECK(!spend || (p_over ? over_spent : all_spent) - freed + shared_q >= -GUARANTEED,
              "a visit reserves more contexts than are free")
 
 endmodule

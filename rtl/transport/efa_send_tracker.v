@@ -107,8 +107,8 @@ module efa_send_tracker #(
   reg [1:0] scan_d;
   reg [CTX_W:0] seen_q;
   reg [CTX_W:0] seen_d;
-  reg [CTX_W-1:0] from_q;
-  reg [CTX_W-1:0] from_d;
+  reg [CTX_W-1:0] look_q;
+  reg [CTX_W-1:0] look_d;
   reg cancelling_q;
   reg cancelling_d;
   reg [1:0] pass_q;
@@ -157,15 +157,13 @@ module efa_send_tracker #(
   wire [N-1:0] used;
   wire passes_open;
   wire [CTX_W-1:0] next_index = m_ctx_id[CTX_W-1:0];
-  wire [CTX_W-1:0] look = from_q + seen_q[CTX_W-1:0];
-  wire [COLS-1:0] lookup_row = used[{look[CTX_W-1:COL_W], {COL_W{1'b0}}}+:COLS];
-  wire row_free = look[COL_W-1:0] == {COL_W{1'b0}} && lookup_row == {COLS{1'b0}}
+  wire [COLS-1:0] lookup_row = used[{look_q[CTX_W-1:COL_W], {COL_W{1'b0}}}+:COLS];
+  wire row_free = look_q[COL_W-1:0] == {COL_W{1'b0}} && lookup_row == {COLS{1'b0}}
       && seen_q + A_ROW <= {1'b1, {CTX_W{1'b0}}};
-  wire lookup_hit = scan_q == ST_LOOKUP && lookup_row[look[COL_W-1:0]];
+  wire lookup_hit = scan_q == ST_LOOKUP && lookup_row[look_q[COL_W-1:0]];
 
   // The QP of the context at the scan position is read one cycle ahead, so that its lookup in the
   // scan set returns with the context.
-  wire [CTX_W-1:0] look_d = from_d + seen_d[CTX_W-1:0];
   wire [11:0] s_ctx_qpn = s_ctx_msg[`EFA_TX_MSG__QPN];
   wire [QPN_W-1:0] look_read;
 
@@ -174,7 +172,7 @@ module efa_send_tracker #(
   wire [2:0] request = {lookup_hit, s_outcome_valid, s_done_valid && rest_space};
   wire [2:0] grant;
   wire [31:0] ack_id = s_outcome_data[`EFA_SEND_OUTCOME__MSG_ID];
-  wire [CTX_W-1:0] c0_index = grant[1] ? ack_id[CTX_W-1:0] : look;
+  wire [CTX_W-1:0] c0_index = grant[1] ? ack_id[CTX_W-1:0] : look_q;
 
   reg [`EFA_SEND_CTX__W-1:0] new_ctx;
   always @* begin
@@ -291,7 +289,7 @@ module efa_send_tracker #(
 
   wire handed = m_txc_valid && m_txc_ready;
 
-  assign scan_set_rd_addr = took_q && took_index_q == look ? took_qpn_q : look_read;
+  assign scan_set_rd_addr = took_q && took_index_q == look_q ? took_qpn_q : look_read;
   assign m_ctx_used = used;
   assign s_outcome_ready = grant[1];
   assign s_done_ready = grant[0];
@@ -385,7 +383,7 @@ module efa_send_tracker #(
   always @* begin
     scan_d = scan_q;
     seen_d = seen_q;
-    from_d = from_q;
+    look_d = look_q;
     cancelling_d = cancelling_q;
     pass_d = pass_q;
     case (scan_q)
@@ -394,24 +392,30 @@ module efa_send_tracker #(
         seen_d = {CTX_W + 1{1'b0}};
         // A cancel needs no order.
         pass_d = any_q && !s_cancel_valid ? PASS_FIND : PASS_LAST;
-        from_d = pass_d == PASS_LAST ? next_index : {CTX_W{1'b0}};
+        look_d = pass_d == PASS_LAST ? next_index : {CTX_W{1'b0}};
         cancelling_d = s_cancel_valid;
         if (s_scan_valid || s_cancel_valid) scan_d = ST_LOOKUP;
       end
       // Until every context was visited once.
       ST_LOOKUP: begin
         if (seen_q[CTX_W]) scan_d = ST_TAIL;
-        else if (row_free) seen_d = seen_q + A_ROW;
-        else if (!lookup_hit || grant[2]) seen_d = seen_q + ONE;
+        else if (row_free) begin
+          seen_d = seen_q + A_ROW;
+          look_d = look_q + A_ROW[CTX_W-1:0];
+        end else if (!lookup_hit || grant[2]) begin
+          seen_d = seen_q + ONE;
+          look_d = look_q + ONE[CTX_W-1:0];
+        end
       end
-      // Until the last context has left c1; then old sends, the next generation, or the last pass.
+      // Until the last context has left c1; then old sends, the next generation, or the last pass. The
+      // position is again that at the begin of the pass.
       ST_TAIL: begin
         seen_d = {CTX_W + 1{1'b0}};
         if (!c1_valid_q || c1_from_q != FROM_SCAN) begin
           scan_d = pass_q == PASS_LAST ? ST_DONE : ST_LOOKUP;
           if (pass_q == PASS_FIND && !found_q) begin
             pass_d = PASS_LAST;
-            from_d = start_q[CTX_W-1:0];
+            look_d = start_q[CTX_W-1:0];
           end else begin
             pass_d = pass_q == PASS_FIND ? PASS_OLD : PASS_FIND;
           end
@@ -448,7 +452,7 @@ module efa_send_tracker #(
 
   always @(posedge clk) begin
     seen_q <= seen_d;
-    from_q <= from_d;
+    look_q <= look_d;
     cancelling_q <= cancelling_d;
     pass_q <= pass_d;
     took_q <= s_ctx_take;
