@@ -207,13 +207,15 @@ module efa_sq_sched #(
   wire p_deducts = next_valid && p_deficit >= QUANTUM_FLITS[FLIT_W-1:0];
   wire p_take = p_may && !p_stalls && !p_deducts;
   wire [15:0] p_half = p_room[16:1];
-  wire [6:0] p_limit = !p_counts || (p_shares && p_half >= LIMIT) ? LIMIT[6:0]
-      : p_shares && p_half != 16'd0 ? p_half[6:0] : 7'd1;
+  // At most as many WQEs as a visit may have, half of the room, or one.
+  wire p_full = !p_counts || (p_shares && p_half >= LIMIT);
+  wire p_halves = p_shares && p_half != 16'd0;
+  wire [6:0] p_limit = p_full ? LIMIT[6:0] : p_halves ? p_half[6:0] : 7'd1;
   // Twice the waiting WQEs exceed the room: known as early as the room, without the limit.
   wire signed [17:0] p_excess = $signed({10'd0, p_waiting[6:0], 1'b0}) - {{18 - FREE_W{shared_q[FREE_W-1]}}, shared_q}
       - 18'sd1 + $signed({2'd0, p_open >> SHARE_W});
-  wire p_over = p_waiting[15:7] != 9'd0 || (!p_counts || (p_shares && p_half >= LIMIT) ? p_waiting[6:0] > LIMIT[6:0]
-      : p_shares && p_half != 16'd0 ? !p_excess[17] : p_waiting[6:0] > 7'd1);
+  wire p_over = p_waiting[15:7] != 9'd0
+      || (p_full ? p_waiting[6:0] > LIMIT[6:0] : p_halves ? !p_excess[17] : p_waiting[6:0] > 7'd1);
   // Both cases are computed before it is known which one holds.
   wire [6:0] p_over_left = p_wide ? p_limit : p_limit - 7'd1;
   wire [6:0] p_all_left = p_wide ? p_waiting[6:0] : p_waiting[6:0] - 7'd1;
