@@ -123,7 +123,9 @@ module fv_send_tracker #(
       .m_txc_data(txc_data)
   );
 
-  (* probe = "u_dut.used" *) wire [N-1:0] used;
+  (* probe = "u_dut.used" *) wire [N-1:0] flags;
+  (* probe = "u_dut.ended_q" *) wire ended;
+  (* probe = "u_dut.ended_index_q" *) wire [CTX_W-1:0] ended_index;
   (* probe = "u_dut.rest_q" *) wire [MSG_W:0] rest;
   (* probe = "u_dut.c1_valid_q" *) wire c1_valid;
   (* probe = "u_dut.c1_from_q" *) wire [1:0] c1_from;
@@ -132,7 +134,7 @@ module fv_send_tracker #(
   (* probe = "u_dut.c1_passes" *) wire c1_passes;
   (* probe = "u_dut.c1_item" *) wire [ITEM_W-1:0] c1_item;
   (* probe = "u_dut.c1_ack_q" *) wire [`EFA_SEND_OUTCOME__W-1:0] c1_ack;
-  (* probe = "u_dut.release_ctx" *) wire release_ctx;
+  (* probe = "u_dut.ends_ctx" *) wire ends_ctx;
   (* probe = "u_dut.bypass" *) wire bypass;
   (* probe = "u_dut.store_valid" *) wire store_valid;
   (* probe = "u_dut.store_item" *) wire [ITEM_W-1:0] store_item;
@@ -255,7 +257,7 @@ module fv_send_tracker #(
   wire [11:0] my_qpn = context_q[`EFA_SEND_CTX__QPN];
   wire [15:0] my_ah = context_q[`EFA_SEND_CTX__AH];
   wire of_me = open_q && ack_id == id_q;
-  wire ends_me = release_ctx && c1_index == me;
+  wire ends_me = ends_ctx && c1_index == me;
   wire meant = cancelling ? my_qpn[QPN_W-1:0] == s_cancel_qpn
       : scan_set_q[my_qpn[QPN_W-1:0]] || ah_gen[4*my_ah[AH_W-1:0]+:4] != context_q[`EFA_SEND_CTX__AH_GEN];
 
@@ -276,14 +278,17 @@ module fv_send_tracker #(
   // Changed bits of the contexts in use: the bit of an allocated context is clear, that of a freed
   // context is set.
   wire [N-1:0] one = 1;
+  // The flag of a context is cleared one cycle after its end.
+  wire [N-1:0] ended_bit = ended ? one << ended_index : {N{1'b0}};
+  wire [N-1:0] used = flags & ~ended_bit;
   wire [N-1:0] given_bit = give ? one << ctx_id[CTX_W-1:0] : {N{1'b0}};
-  wire [N-1:0] released_bit = release_ctx ? one << c1_index : {N{1'b0}};
+  wire [N-1:0] released_bit = ends_ctx ? one << c1_index : {N{1'b0}};
   wire push_rest = push && c1_item[ITEM_W-1];
   wire pop_rest = pop && store_item[ITEM_W-1];
 
   // A freed context was counted at its allocation, and not all contexts are in use.
-  wire counted_right = (!release_ctx || open_sum_q != 0)
-      && (open_sum_q > MOST || used != {N{1'b1}});
+  wire counted_right = (!ends_ctx || open_sum_q != 0)
+      && (open_sum_q > MOST || flags != {N{1'b1}});
   wire [CTX_W:0] used_count;
   generate
     if (COUNTED) begin : g_count
@@ -296,7 +301,7 @@ module fv_send_tracker #(
           .bits(used),
           .up(give),
           .up_at(ctx_id[CTX_W-1:0]),
-          .halted(release_ctx),
+          .halted(ends_ctx),
           .halted_at(c1_index),
           .total(used_count)
       );
@@ -342,7 +347,7 @@ module fv_send_tracker #(
       meant_q <= scan_state == SCAN_IDLE || (meant_q && meant);
       inside_q <= inside_q + give + take_done - ends_c1 - ends_c2 - ends_c3;
       out_q <= out_q + give - freed;
-      open_sum_q <= open_sum_q + give - release_ctx;
+      open_sum_q <= open_sum_q + give - ends_ctx;
       rest_sum_q <= rest_sum_q + push_rest - pop_rest;
       ack_waits_q <= outcome_valid && !outcome_ready ? ack_waits_q + 1'b1 : 0;
       if (!followed_q && pick) begin
@@ -426,7 +431,7 @@ module fv_send_tracker #(
       h_ctx :
       assert (!open_q || (ctx_known && ctx_word == context_q
           && id_q == {context_q[31-CTX_W:0], me}));
-      h_next : assert (!ctx_free || !used[ctx_id[CTX_W-1:0]]);
+      h_next : assert (!ctx_free || !flags[ctx_id[CTX_W-1:0]]);
       h_c1 : assert (!c1_me || (open_q && ctx == context_q));
       h_look :
       assert (!open_q || (look_known && look_word == my_qpn[QPN_W-1:0]
@@ -469,7 +474,9 @@ module fv_send_tracker #(
           || !old_q || !meant_q
           || (c1_me && c1_from == FROM_SCAN) || (scan_state == SCAN_LOOKUP ? {1'b0, way} >= seen
           : scan_state == SCAN_IDLE)));
-      h_bits : assert ((given_bit & used) == 0 && (released_bit & ~used) == 0 && used == used_q);
+      h_bits :
+      assert ((given_bit & flags) == 0 && (ended_bit & ~flags) == 0 && (released_bit & ~used) == 0
+          && used == used_q);
       h_sums :
       assert (out_q + rest_sum_q == open_sum_q + stored && rest == rest_sum_q + c1_done && rest <= REST
           && rest_sum_q <= stored && out_q <= MOST && open_sum_q <= MOST && stored <= ROOM);
@@ -490,7 +497,7 @@ module fv_send_tracker #(
       p_credits : assert (used == used_q && out_q + rest_sum_q == open_sum_q + stored);
       p_inside :
       assert (used == used_q && inside_q == open_sum_q + c1_done + stored + c2_valid + c3_valid);
-      c_counted : cover (release_ctx && open_sum_q == 2);
+      c_counted : cover (ends_ctx && open_sum_q == 2);
       c_scan : cover (s_scan_ready && where_q == C2 && item_q[ITEM_W-1] == 1'b0);
       c_ack_waits : cover (ack_waits_q == 2 && take_ack);
       c_space : cover (c1_passes && level == 3);

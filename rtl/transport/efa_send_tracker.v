@@ -8,7 +8,7 @@
 //       scan_set_rd_addr is in the set, one cycle later; s_cancel: cancel the sends of a QP;
 //       s_ctx_held: contexts that are not reused yet
 // Out   m_ctx_free, m_ctx_id: the context of the next send; m_ctx_used: contexts of sends that have
-//       not ended; m_txc completions, m_txc_srd: of an SRD QP; m_completed_*, with completed_rd_*:
+//       not ended, one cycle late at their end; m_txc completions, m_txc_srd: of an SRD QP; m_completed_*, with completed_rd_*:
 //       the new number of sends completed of a QP, with its completion; m_fence_*: a fence passed; m_freed: one send is no
 //       longer outstanding
 // Time  completion 3 cycles after its cause, one per cycle; a context scan takes one cycle for each
@@ -131,9 +131,12 @@ module efa_send_tracker #(
   reg c1_valid_q;
   reg [1:0] c1_from_q;
   reg [CTX_W-1:0] c1_index_q;
-  reg c1_used_q;  // as read; a context released in the same cycle is not in use
-  reg released_q;
-  reg [CTX_W-1:0] released_index_q;
+  reg c1_used_q;  // as read; a context that ended in one of the last two cycles is not in use
+  // The contexts that ended one and two cycles ago. The first one is released in this cycle.
+  reg ended_q;
+  reg [CTX_W-1:0] ended_index_q;
+  reg ended_before_q;
+  reg [CTX_W-1:0] ended_before_index_q;
   reg [`EFA_SEND_OUTCOME__W-1:0] c1_ack_q;
   reg [`EFA_TX_MSG__W-1:0] c1_msg_q;
 
@@ -194,7 +197,8 @@ module efa_send_tracker #(
   wire [11:0] ctx_qpn = ctx[`EFA_SEND_CTX__QPN];
   wire [15:0] ctx_ah = ctx[`EFA_SEND_CTX__AH];
   wire [31:0] c1_id = c1_ack_q[`EFA_SEND_OUTCOME__MSG_ID];
-  wire c1_used = c1_used_q && !(released_q && released_index_q == c1_index_q);
+  wire c1_used = c1_used_q && !(ended_q && ended_index_q == c1_index_q)
+      && !(ended_before_q && ended_before_index_q == c1_index_q);
   wire acked = c1_from_q == FROM_ACK && c1_used
       && ctx[`EFA_SEND_CTX__GEN] == {{CTX_W{1'b0}}, c1_id[31:CTX_W]};
   wire stale = s_ah_gen[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SEND_CTX__AH_GEN];
@@ -215,7 +219,7 @@ module efa_send_tracker #(
   // The comparison of handle generations arrives late.
   wire c1_known = c1_valid_q && (left || acked) || looked_at && meant && now;
   wire c1_passes = c1_known || may_be_stale && now && stale;
-  wire release_ctx = c1_passes && !left;
+  wire ends_ctx = c1_passes && !left;
   wire c1_cancelled = flushes && cancelling_q;
   wire c1_barrier = left && c1_msg_q[`EFA_TX_MSG__KIND] == `EFA_TX_KIND__BARRIER;
   wire [7:0] c1_status = left ? c1_msg_q[`EFA_TX_MSG__STATUS]
@@ -329,8 +333,8 @@ module efa_send_tracker #(
       .m_next_free(m_ctx_free),
       .m_next_id(m_ctx_id),
       .s_give(s_ctx_take),
-      .s_release_valid(release_ctx),
-      .s_release_place(c1_index_q),
+      .s_release_valid(ended_q),
+      .s_release_place(ended_index_q),
       .s_held(s_ctx_held),
       .m_used(used),
       .m_passes(passes_open)
@@ -434,7 +438,8 @@ module efa_send_tracker #(
       rest_q <= {MSG_W + 1{1'b0}};
       any_q <= 1'b0;
       c1_valid_q <= 1'b0;
-      released_q <= 1'b0;
+      ended_q <= 1'b0;
+      ended_before_q <= 1'b0;
       c2_valid_q <= 1'b0;
       c3_valid_q <= 1'b0;
     end else begin
@@ -442,7 +447,8 @@ module efa_send_tracker #(
       any_q <= (any_q && !(looked && !any_found_q)) || passes_open;
       rest_q <= rest_q + {{MSG_W{1'b0}}, grant[0]} - {{MSG_W{1'b0}}, goes_rest};
       c1_valid_q <= grant != 3'd0;
-      released_q <= release_ctx;
+      ended_q <= ends_ctx;
+      ended_before_q <= ended_q;
       if (move) begin
         c2_valid_q <= next_valid && !next_cancelled;
         c3_valid_q <= c2_valid_q && (c2_barrier_q || c2_live);
@@ -477,7 +483,8 @@ module efa_send_tracker #(
     c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_SCAN;
     c1_index_q <= c0_index;
     c1_used_q <= grant[1] ? used[ack_id[CTX_W-1:0]] : lookup_hit;
-    released_index_q <= c1_index_q;
+    ended_index_q <= c1_index_q;
+    ended_before_index_q <= ended_index_q;
     c1_ack_q <= s_outcome_data;
     c1_msg_q <= s_done_msg;
     if (move) begin
