@@ -8,6 +8,7 @@ rtl/common/efa_slot_range.v
 rtl/common/efa_skid.v
 rtl/common/efa_stream_check.v
 # level common 2
+rtl/common/efa_slot_find.v
 rtl/common/efa_fifo.v
 rtl/common/efa_arb.v
 rtl/common/efa_wr_arb.v
@@ -62,7 +63,6 @@ rtl/data/efa_tx_buffer.v
 rtl/transport/efa_ah_gen.v
 rtl/common/efa_ram_fwd.v
 rtl/transport/efa_psn_range.v
-rtl/transport/efa_slot_find.v
 rtl/transport/efa_path_choose.v
 rtl/transport/efa_srd_number.v
 rtl/transport/efa_srd_fields.v

@@ -126,7 +126,9 @@ UNITS: dict[str, Unit] = {
     "wqe_check": Unit("efa_wqe_check"),
     "ah_gen": Unit("efa_ah_gen"),
     "psn_range": Unit("efa_psn_range", [{}, {"WINDOW_W": 3}]),
-    "slot_find": Unit("efa_slot_find", [{}, {"WINDOW_W": 4}, {"WINDOW_W": 3}]),
+    "slot_find": Unit(
+        "efa_slot_find", [{}, {"WINDOW_W": 4}, {"WINDOW_W": 3}, {"WINDOW_W": 6, "BEHIND": 1}]
+    ),
     "path_choose": Unit("efa_path_choose", [{}, {"PATHS_W": 1}]),
     "srd_number": Unit("efa_srd_number", [{"NUMBERS_LEFT": 4}, {}, {"NUMBERS_LEFT": 1}]),
     "tx_times": Unit("efa_tx_times", [{}, {"RTO_INITIAL": 100}]),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_slot_find - finds the first marked slot of a window, from a slot on and round the end.
+// efa_slot_find - finds the first marked slot from a slot on, or behind it, and round the end.
 //
-// In    s_from: first slot; s_slots: marked slots
+// In    s_from: the slot to search from, itself the last one if BEHIND = 1; s_slots: marked slots
 // Out   m_found; m_slot: its number; m_bits: only its bit is set, none if none is marked
 // Time  combinational
 //
@@ -11,7 +11,8 @@
 `default_nettype none
 
 module efa_slot_find #(
-    parameter WINDOW_W = 8
+    parameter WINDOW_W = 8,
+    parameter BEHIND = 0
 ) (
     input wire [WINDOW_W-1:0] s_from,
     input wire [(1<<WINDOW_W)-1:0] s_slots,
@@ -32,16 +33,16 @@ module efa_slot_find #(
   wire [ROWS-1:0] here = A_ROW << row;
 
   // The row of s_from, from s_from on.
-  wire [COLS-1:0] own = s_slots[{row, {COL_W{1'b0}}}+:COLS] & ({COLS{1'b1}} << col);
+  wire [COLS-1:0] own = s_slots[{row, {COL_W{1'b0}}}+:COLS] & (({COLS{1'b1}} << col) << BEHIND);
   wire in_own = own != {COLS{1'b0}};
-  wire [COLS-1:0] own_first = own & (~own + A_COL);
+  wire [COLS-1:0] own_first;
   wire [COL_W-1:0] own_col;
 
   // Other rows: those behind, else those from the beginning, each with its first slot.
   wire [ROWS-1:0] any;
   wire [ROWS-1:0] behind = any & (({ROWS{1'b1}} << row) << 1);
-  wire [ROWS-1:0] first_behind = behind & (~behind + A_ROW);
-  wire [ROWS-1:0] first_any = any & (~any + A_ROW);
+  wire [ROWS-1:0] first_behind;
+  wire [ROWS-1:0] first_any;
   wire [ROWS-1:0] other = behind != {ROWS{1'b0}} ? first_behind : first_any;
   wire [ROW_W-1:0] other_row;
   wire [ROWS*COL_W-1:0] row_cols;
@@ -71,13 +72,24 @@ module efa_slot_find #(
       .m_index(other_row)
   );
 
+  // A first bit is compared with those below it, not found by a subtraction: no path has a carry.
   genvar place;
+  genvar slot;
   generate
+    for (place = 0; place < COLS; place = place + 1) begin : g_own
+      assign own_first[place] = own[place] && (own & ((A_COL << place) - A_COL)) == {COLS{1'b0}};
+    end
     for (place = 0; place < ROWS; place = place + 1) begin : g_row
+      localparam [ROWS-1:0] BELOW = (A_ROW << place) - A_ROW;
       wire [COLS-1:0] cols = s_slots[place*COLS+:COLS];
-      wire [COLS-1:0] first = cols & (~cols + A_COL);
+      wire [COLS-1:0] first;
       assign any[place] = cols != {COLS{1'b0}};
+      assign first_behind[place] = behind[place] && (behind & BELOW) == {ROWS{1'b0}};
+      assign first_any[place] = any[place] && (any & BELOW) == {ROWS{1'b0}};
       assign m_bits[place*COLS+:COLS] = in_own ? own_first & {COLS{here[place]}} : first & {COLS{other[place]}};
+      for (slot = 0; slot < COLS; slot = slot + 1) begin : g_first
+        assign first[slot] = cols[slot] && (cols & ((A_COL << slot) - A_COL)) == {COLS{1'b0}};
+      end
       efa_onehot_index #(
           .INDEX_W(COL_W)
       ) u_first (
