@@ -39,8 +39,6 @@ module efa_mr_check #(
   localparam MR_W = `EFA_LIMITS__MR_W;
   localparam [MR_W:0] ONE = 1;
 
-  `include "efa_sum_fn.vh"
-
   // Init sweep after a reset: it marks every region as not live.
   reg [MR_W:0] init_q;
 
@@ -78,9 +76,9 @@ module efa_mr_check #(
   wire [`EFA_MRC__W-1:0] region;
   wire [63:0] first_page;
   wire [63:0] iova = region[`EFA_MRC__IOVA];
-  wire [64:0] distance = less64(s1_addr_q, iova);
-  wire [64:0] length_left = less64(region[`EFA_MRC__LENGTH], {32'd0, s1_len_q});
-  wire [64:0] offset = less64(s1_addr_q, first_page);
+  wire [63:0] distance = s1_addr_q - iova;
+  wire [64:0] length_left = {1'b0, region[`EFA_MRC__LENGTH]} - {33'd0, s1_len_q};
+  wire [63:0] offset = s1_addr_q - first_page;
   reg permitted;
   always @* begin
     case (s1_access_q)
@@ -169,9 +167,9 @@ module efa_mr_check #(
       s2_allowed_q <= allowed;
       s2_none_q <= s1_len_q == 32'd0;
       s2_long_q <= length_left[64];
-      s2_distance_q <= distance[63:0];
+      s2_distance_q <= distance;
       s2_space_q <= length_left[63:0];
-      s2_offset_q <= offset[63:0];
+      s2_offset_q <= offset;
       s2_phys_q <= region[`EFA_MRC__PHYS];
       s2_shift_q <= region[`EFA_MRC__SHIFT];
       s2_mtt_q <= region[`EFA_MRC__MTT];
@@ -180,8 +178,6 @@ module efa_mr_check #(
       s2_user_q <= s1_user_q;
     end
   end
-
-  wire unused_borrow = &{1'b0, distance[64], offset[64]};
 
   wire [63:0] mr_length = s_mr_data[`EFA_MRC__LENGTH];
   wire ends = mr_length == 64'd0 || new_iova <= -mr_length;

@@ -38,8 +38,6 @@ module efa_mr_translate #(
 
   localparam [12:0] ONE = 1;
 
-  `include "efa_sum_fn.vh"
-
   // s1: the range being cut; s1_where_q: byte offset in the region, or host address
   reg s1_valid_q;
   reg s1_phys_q;
@@ -69,7 +67,6 @@ module efa_mr_translate #(
   wire [11:0] s_low = s_where[11:0];
   wire [12:0] s_step = block - ({1'b0, s_low} & (block - ONE));
   wire [15:0] s1_rest = s1_left_q - {3'd0, s1_step_q};
-  wire [64:0] s1_next = sum64(s1_where_q, {51'd0, s1_step_q}, 1'b0);
   wire [63:0] page = s1_where_q >> s1_shift_q;
   wire [51:0] host;
 
@@ -159,7 +156,7 @@ module efa_mr_translate #(
       s1_user_q  <= s_user;
     end else if (move) begin
       // Only the first access may start inside a block.
-      s1_where_q <= s1_next[63:0];
+      s1_where_q <= s1_where_q + {51'd0, s1_step_q};
       s1_left_q  <= s1_rest;
       s1_step_q  <= block;
       s1_done_q  <= s1_rest <= {3'd0, block};
@@ -170,7 +167,7 @@ module efa_mr_translate #(
     end
   end
 
-  wire unused_high = &{1'b0, s1_mtt_q, s_mtt_index, page, s1_next[64]};
+  wire unused_high = &{1'b0, s1_mtt_q, s_mtt_index, page};
 
   `EFA_CHECK(!s_valid || s_len != 16'd0, "range of 0 bytes")
   `EFA_CHECK(!s1_valid_q || (s_cfg_max_log >= 4'd7 && s_cfg_max_log <= 4'd12),

@@ -40,7 +40,6 @@ module efa_wqe_check (
 
   `include "efa_admin_fn.vh"
   `include "efa_rdma_fn.vh"
-  `include "efa_sum_fn.vh"
 
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam [AH_W:0] ONE = 1;
@@ -55,6 +54,8 @@ module efa_wqe_check (
   reg [`EFA_WQE_IN__W-1:0] k_item_q;
   reg [31:0] k_len0_q;
   reg [31:0] k_len1_q;
+  reg [31:0] k_whole_q;  // bytes of an RDMA operation, or of the request of a response
+  reg [31:0] k_last_q;  // place of the last of them
   reg [3:0] k_gen_q;  // generation of the handle, of the same cycle as the copy that was read
   reg [`EFA_TX_MSG__W-1:0] j_msg_q;
   reg j_nowhere_q;
@@ -77,6 +78,8 @@ module efa_wqe_check (
       : s_entry[`EFA_IO_TX_WQE__META__LENGTH];
   wire [31:0] s_len0 = s_rdma || s_buffers >= 16'd1 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH] : 32'd0;
   wire [31:0] s_len1 = s_buffers >= (s_rdma ? 16'd1 : 16'd2) ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] : 32'd0;
+
+  wire [31:0] s_whole = s_response ? s_entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__BUF_ADDR_LO] : s_len0;
 
   wire [1:0] second_access = s_response ? `EFA_MR_ACCESS__REMOTE_READ_W2
       : s_read ? `EFA_MR_ACCESS__LOCAL_WRITE_W2 : `EFA_MR_ACCESS__READ_W2;
@@ -122,12 +125,11 @@ module efa_wqe_check (
   wire [31:0] place = asks ? k_len0_q : part << (is_read ? REQUEST_LOG : {1'b0, unit_log});
   // A response is a part of the bytes of its request, from the offset of the request on.
   wire [31:0] base = response ? entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__RKEY] : 32'd0;
-  wire [31:0] whole = response ? entry[`EFA_IO_TX_WQE__DATA__RDMA_REQ__REMOTE_MEM__BUF_ADDR_LO] : k_len0_q;
-  // The number of the last part is known before the difference of whole and place.
-  wire [31:0] last_byte = whole - A_BYTE;
-  wire final_part = whole == 32'd0 || last_byte >> unit_log == part;
-  wire final_request = asks || whole == 32'd0 || last_byte >> REQUEST_LOG == part;
-  wire [16:0] left = whole[16:0] - place[16:0];  // bytes of the final part
+  // The number of the last part is known before the difference of the whole and place.
+  wire empty = k_whole_q == 32'd0;
+  wire final_part = empty || k_last_q >> unit_log == part;
+  wire final_request = asks || empty || k_last_q >> REQUEST_LOG == part;
+  wire [16:0] left = k_whole_q[16:0] - place[16:0];  // bytes of the final part
   wire [15:0] part_length = final_part ? left[15:0] : unit;
   wire [15:0] bytes = is_read ? 16'd0 : is_write || response ? part_length : length[15:0];
   wire [16:0] requested = final_request ? left : REQUEST;
@@ -196,12 +198,11 @@ module efa_wqe_check (
   wire [31:0] second_len;
   wire [`EFA_MR_LOC__W-1:0] second_loc;
   wire [`EFA_TX_MSG__W-1:0] checked = j_msg_q;
-  wire [64:0] part_start = sum64(second_loc[`EFA_MR_LOC__START], {32'd0, checked[`EFA_TX_MSG__OFFSET]}, 1'b0);
 
   reg [`EFA_MR_LOC__W-1:0] part_loc;
   always @* begin
     part_loc = second_loc;
-    part_loc[`EFA_MR_LOC__START] = part_start[63:0];
+    part_loc[`EFA_MR_LOC__START] = second_loc[`EFA_MR_LOC__START] + {32'd0, checked[`EFA_TX_MSG__OFFSET]};
   end
 
   reg [`EFA_TX_MSG__W-1:0] msg;
@@ -332,6 +333,8 @@ module efa_wqe_check (
       k_item_q <= s_item_data;
       k_len0_q <= s_len0;
       k_len1_q <= s_len1;
+      k_whole_q <= s_whole;
+      k_last_q <= s_whole - A_BYTE;
       k_gen_q  <= s_ah_gen[{s_ah[AH_W-1:0], 2'b00}+:4];
       j_msg_q <= request;
       j_nowhere_q <= nowhere;
@@ -340,7 +343,7 @@ module efa_wqe_check (
     end
   end
 
-  wire unused_bits = &{1'b0, k_item_q[`EFA_WQE_IN__RNR_RETRY], send, part_start[64], s_ah, s_entry, entry, second_user,
+  wire unused_bits = &{1'b0, k_item_q[`EFA_WQE_IN__RNR_RETRY], send, s_ah, s_entry, entry, second_user,
                        first_user, op_type[3]};
   wire unused_lengths = &{1'b0, first_len[31:16], second_len[31:16]};
 
