@@ -2,7 +2,7 @@
 // efa_slot_find - finds the first marked slot from a slot on, or behind it, and round the end.
 //
 // In    s_from: the slot to search from, itself the last one if BEHIND = 1; s_slots: marked slots
-// Out   m_found; m_slot: its number; m_bits: only its bit is set, none if none is marked
+// Out   m_found; m_slot: its number, 0 if none is marked; m_bits: only its bit is set, none if none is marked
 // Time  combinational
 //
 // Two levels: a row of slots, then a slot in the row. The row of s_from is looked at twice, for its

@@ -51,7 +51,8 @@ module efa_sq_rr #(
 
   assign s_ready = 1'b1;
   assign m_valid = some || s_now_valid;
-  assign m_qpn = some ? picked : s_now_qpn;
+  // Without a queue in the set picked is 0.
+  assign m_qpn = picked | (some ? {QPN_W{1'b0}} : s_now_qpn);
 
   always @(posedge clk) begin
     if (rst) begin
