@@ -159,7 +159,9 @@ module fv_sq_sched #(
   (* probe = "u_dut.left_q" *) wire signed [9:0] deficit_kept;
   (* probe = "u_dut.left" *) wire signed [9:0] left;
   (* probe = "u_dut.d_valid_q" *) wire d_valid;
+  (* probe = "u_dut.d_clear_q" *) wire d_clear;
   (* probe = "u_dut.d_qpn_q" *) wire [QPN_W-1:0] d_qpn;
+  (* probe = "u_dut.d_deficit_q" *) wire [7:0] d_deficit;
   (* probe = "u_dut.kill" *) wire kill;
   (* probe = "u_dut.clear_q" *) wire clear_late;
   (* probe = "u_dut.clear_qpn_q" *) wire [QPN_W-1:0] clear_late_qpn;
@@ -211,7 +213,7 @@ module fv_sq_sched #(
   // Cycles until its count and deficit are in the tables.
   function [2:0] late(input [QPN_W-1:0] queue);
     late = (a_valid && a_qpn == queue) || ((s1_valid || s1_deducts) && s1_qpn == queue) ? 3'd3
-        : c_valid && c_qpn == queue ? 3'd2 : d_valid && d_qpn == queue ? 3'd1 : 3'd0;
+        : c_valid && c_qpn == queue ? 3'd2 : d_valid && !d_clear && d_qpn == queue ? 3'd1 : 3'd0;
   endfunction
 
   wire visited = a_me || s1_me;  // the visit of the chosen queue continues
@@ -382,6 +384,7 @@ module fv_sq_sched #(
           && (!sink_q || out_ready)
           && (!p_me || !known_q || d_valid && d_qpn == me || c_me || cleared_q != 0
           || (requested_q && p_deficit == deficit_word))
+          && (!(d_valid && d_qpn == me) || (deficit_known && d_deficit == deficit_word))
           && (!known_q || cleared_q[0] || (deficit_known && deficit_word < FLITS))
           && cleared_q[0] == (clear_late && clear_late_qpn == me)
           && (!waits || set[me] || p_me || (a_me && a_over) || waiting == coming));

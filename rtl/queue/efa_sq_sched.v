@@ -103,9 +103,11 @@ module efa_sq_sched #(
   localparam [13:0] LONGEST = `EFA_LIMITS__MAX_MTU;
   localparam [13:0] ROUND_UP = `EFA_PKT_HDR__BYTES + 63;
 
-  // p: the next queue; its context, indices and first line are read again every cycle
+  // p: the next queue; its context, indices and first line are read again every cycle, its deficit once
   reg p_valid_q;
   reg [QPN_W-1:0] p_qpn_q;
+  reg p_written_q;  // its deficit was written while it waited
+  reg [FLIT_W-1:0] p_written_deficit_q;
 
   // a: the rest of the visit, one line per cycle
   reg a_valid_q;
@@ -149,13 +151,15 @@ module efa_sq_sched #(
   reg [LINE_W-1:0] void_line_q;
   reg void_parity_q;
 
-  // c: a consumed WQE is deducted from its visit; d: its deficit is in the RAM a cycle later
+  // c: a consumed WQE is deducted from its visit; d: a deficit is in the RAM a cycle later
   reg c_valid_q;
   reg [QPN_W-1:0] c_qpn_q;
   reg signed [FLIT_W+1:0] c_left_q;  // flits left of the visit after the deduction
   reg signed [FLIT_W+1:0] left_q;
   reg d_valid_q;
+  reg d_clear_q;  // by a clear
   reg [QPN_W-1:0] d_qpn_q;
+  reg [FLIT_W-1:0] d_deficit_q;
 
   // A clear one cycle ago. No WQE was consumed in its cycle, so the deficit RAM is free.
   reg clear_q;
@@ -180,6 +184,8 @@ module efa_sq_sched #(
   wire [FLIT_W+1:0] c_owed = -c_left_q;
   wire signed [FLIT_W+1:0] left = !c_valid_q ? left_q : c_spent ? QUANTUM_FLITS : c_left_q;
   wire [FLIT_W-1:0] c_deficit = c_spent ? c_owed[FLIT_W-1:0] : {FLIT_W{1'b0}};
+  wire [QPN_W-1:0] written_qpn = clear_q ? clear_qpn_q : c_qpn_q;
+  wire [FLIT_W-1:0] written_deficit = clear_q ? {FLIT_W{1'b0}} : c_deficit;
   // WQEs read beyond the quantum are not consumed.
   wire kill_s1 = c_ends && s1_valid_q && s1_qpn_q == c_qpn_q;
   wire kill_a = c_ends && a_valid_q && a_qpn_q == c_qpn_q;
@@ -188,10 +194,11 @@ module efa_sq_sched #(
 
   // The indices or the deficit of queue p are still being written.
   wire p_late = (a_valid_q && a_qpn_q == p_qpn_q) || ((s1_valid_q || s1_deducts_q) && s1_qpn_q == p_qpn_q)
-      || (c_valid_q && c_qpn_q == p_qpn_q) || (d_valid_q && d_qpn_q == p_qpn_q);
+      || (c_valid_q && c_qpn_q == p_qpn_q) || (d_valid_q && !d_clear_q && d_qpn_q == p_qpn_q);
   wire p_go = p_valid_q && !a_valid_q && !p_late && go;
   wire [15:0] p_consumed = consumed_rd_data;
-  wire [FLIT_W-1:0] p_deficit;
+  wire [FLIT_W-1:0] p_read_deficit;
+  wire [FLIT_W-1:0] p_deficit = p_written_q ? p_written_deficit_q : p_read_deficit;
   wire [15:0] p_waiting = prod_rd_data - p_consumed;
   wire p_wide = qpc_rd_data[`EFA_QPC__WQE128];
   wire p_run = qpc_rd_data[`EFA_QPC__STATE] == `EFA_ADMIN_QP_STATE__RTS_W3 && !halted_rd_data;
@@ -227,7 +234,8 @@ module efa_sq_sched #(
   wire a_last = a_entry_end && a_left_q == 7'd1;
   wire a_issue = a_valid_q && go;
 
-  // Back into the set: visits cut short, queues that may not continue, queues with WQEs left.
+  // Back into the set: visits cut short, queues that may not continue, queues with WQEs left. Only a
+  // visit cut short meets s_again, which waits then.
   wire put = kill || (a_issue && a_last && a_over_q)
       || (p_go && p_may && (p_stalls || p_deducts || (p_over && p_one && !p_wide)));
   wire [QPN_W-1:0] put_qpn = kill ? c_qpn_q : a_valid_q ? a_qpn_q : p_qpn_q;
@@ -362,7 +370,7 @@ module efa_sq_sched #(
       .s_now_qpn(s_work_qpn),
       .s_valid(put || s_again_valid),
       .s_ready(again_ready),
-      .s_qpn(put ? put_qpn : s_again_qpn),
+      .s_qpn(kill || !s_again_valid ? put_qpn : s_again_qpn),
       .m_valid(next_valid),
       .m_ready(next_ready),
       .m_qpn(next_qpn)
@@ -374,11 +382,11 @@ module efa_sq_sched #(
   ) u_deficit (
       .clk(clk),
       .wr_en(c_valid_q || clear_q),
-      .wr_addr(clear_q ? clear_qpn_q : c_qpn_q),
-      .wr_data(clear_q ? {FLIT_W{1'b0}} : c_deficit),
-      .rd_en(1'b1),
-      .rd_addr(qpc_rd_addr),
-      .rd_data(p_deficit)
+      .wr_addr(written_qpn),
+      .wr_data(written_deficit),
+      .rd_en(next_ready),
+      .rd_addr(next_qpn),
+      .rd_data(p_read_deficit)
   );
 
   // A clear and a commit never fall into the same cycle.
@@ -432,7 +440,7 @@ module efa_sq_sched #(
         s1_valid_q <= 1'b0;
       end
       c_valid_q <= commit || (s1_deducts_q && move);
-      d_valid_q <= c_valid_q;
+      d_valid_q <= c_valid_q || clear_q;
       clear_q <= s_clear_valid;
       if (move) void_valid_q <= s1_valid_q && !s1_complete && !kill_s1;
       else if (m_void_ready) void_valid_q <= 1'b0;
@@ -441,6 +449,10 @@ module efa_sq_sched #(
 
   always @(posedge clk) begin
     if (next_valid && next_ready) p_qpn_q <= next_qpn;
+    // A queue whose deficit was written by a WQE one cycle ago does not begin its visit (p_late).
+    if (next_ready) p_written_q <= 1'b0;
+    else if (d_valid_q && d_qpn_q == p_qpn_q) p_written_q <= 1'b1;
+    if (d_valid_q && d_qpn_q == p_qpn_q) p_written_deficit_q <= d_deficit_q;
     if (p_go) begin
       a_qpn_q <= p_qpn_q;
       a_qpc_q <= qpc_rd_data;
@@ -483,7 +495,9 @@ module efa_sq_sched #(
     c_qpn_q <= s1_qpn_q;
     c_left_q <= (s1_first_q ? s1_quantum_q : left) - $signed({2'b00, consumed_flits});
     left_q <= left;
-    d_qpn_q <= c_qpn_q;
+    d_clear_q <= clear_q;
+    d_qpn_q <= written_qpn;
+    d_deficit_q <= written_deficit;
     clear_qpn_q <= s_clear_qpn;
   end
 
