@@ -28,7 +28,7 @@ def pytest_addoption(parser):
     group.addoption("--sim", default=",".join(SIMULATORS), help="verilator, icarus or both")
     group.addoption("--long", action="store_true", help="also tests that take long on Icarus")
     group.addoption("--short", action="store_true",
-                    help="first parameter set of long units, fewer rounds of long scenarios")
+                    help="a part of the parameters and rounds of long units and scenarios")
     group.addoption("--plan", action="store_true", help="complete run: write reports/test")
     group.addoption("--seed", type=int, default=None, help="seed of every random choice")
 
@@ -192,6 +192,15 @@ def counts_by_simulator(config):
     return dict(sorted(counts.items(), key=lambda item: SIMULATORS.index(item[0])))
 
 
+def shortened_units(reporter):
+    """Returns the modules with the tests of units that ran a part of their cases or rounds."""
+    modules = {module for report in reporter.stats.get("passed", [])
+               for key, module in report.user_properties if key == "efa_module"}
+    texts = {module: (ROOT / f"{module.replace('.', '/')}.py").read_text() for module in modules}
+    return sorted(module.rpartition(".")[2].removesuffix("_tests")
+                  for module, text in texts.items() if "from tb.unit.length import" in text)
+
+
 def unused_simulators(config, counts):
     """Returns the reason for each simulator of the project on which no test ran."""
     requested = config.getoption("--sim").split(",")
@@ -267,4 +276,8 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.write_line(f"simulator {sim}: {text}")
     for line in config.stash.get(REPORTED, []):
         terminalreporter.write_line(line)
+    names = shortened_units(terminalreporter) if config.getoption("--short") else []
+    if names:
+        text = f"a part of the cases, `make unit` runs all: {', '.join(names)}"
+        terminalreporter.write_line(text)
     terminalreporter.write_line(f"seed {config.stash[SEED]}")

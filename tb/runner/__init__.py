@@ -28,6 +28,7 @@ from efa_cosim.jobs.files import newest_first
 from tb import code_coverage
 from tb.lib.failure import five_lines, named
 from tb.results import note
+from tb.scenarios.length import SHORT
 from tb.simulators import OPTIMISED, ROOT, make_runner
 
 OUT = ROOT / "sim" / "out"
@@ -348,8 +349,12 @@ def run_unit(
     seed: int,
     params: dict | None = None,
     test: str | None = None,
+    short: bool = False,
 ) -> Outcome:
-    """Runs one RTL module under its cocotb module; `sources` None selects by module name."""
+    """Runs one RTL module under its cocotb module; `sources` None selects by module name.
+
+    `short` runs a part of long benches (tb/unit/length.py).
+    """
     params = params or {}
     waves = waves_wanted()
     files = closure(top) if sources is None else [ROOT / path for path in sources]
@@ -366,8 +371,9 @@ def run_unit(
     folder = build(sim, top, files, params, build_args, waves, optimise=UNIT_OPTIMISED)
     plusargs = random_unknowns(seed) + code_coverage.arguments(unit)
     return run(
-        "unit", unit, sim, top, folder, test_module, seed, params, test,
+        "unit", unit, sim, top, folder, test_module, seed, params, test, {SHORT: str(int(short))},
         plusargs=plusargs if sim == "verilator" else [], waves=waves,
+        options=" --short" if short else "",
     )  # fmt: skip
 
 

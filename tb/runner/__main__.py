@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
                         help="system: how the hosts' CPUs combine stores, as POLICY/LINES/overtakes"
                              " or POLICY/LINES/drains (default: drawn from the seed)")  # fmt: skip
     parser.add_argument("--short", action="store_true",
-                        help="system: fewer rounds of long scenarios, as `make test`")
+                        help="a part of long benches and scenarios, as `make test`")
     args = parser.parse_args(argv)
     reason = simulator_missing(args.sim)
     if reason is not None:
@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
             for variant in [params] if params else unit.variants:
                 outcome = run_unit(
                     args.name, unit.top, unit.sources, unit.module(args.name), args.sim, seed,
-                    variant, args.test,
+                    variant, args.test, args.short,
                 )  # fmt: skip
                 print(report(outcome))
         else:

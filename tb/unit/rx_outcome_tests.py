@@ -12,6 +12,7 @@ from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, r
 from tb.lib.timing import timing
 from tb.lib.waits import high, until, zero
 from tb.unit.data_bench import Moments, consumed
+from tb.unit.length import grid
 
 READ = timing("efa_rx_outcome", "read")
 
@@ -156,7 +157,7 @@ class Bench:
 
 
 @cocotb.test()
-@cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.1, 0.7)], nodes=[1, 3, 64])
+@grid(pace=[(0.0, 0.0), (0.4, 0.0), (0.1, 0.7)], nodes=[1, 3, 64])
 async def outcomes_of_moving_windows(dut, pace, nodes):
     """transport.rx_outcome.random: Outcomes and duplicates of any peers are stored and reported
     against the window of their moment, while windows move, sessions begin and replies wait."""

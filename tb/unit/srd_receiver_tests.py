@@ -11,6 +11,7 @@ from tb.lib.stream import periodic
 from tb.lib.timing import timing
 from tb.lib.waits import high, low, span, until
 from tb.unit.data_bench import Moments, consumed
+from tb.unit.length import grid, rounds
 from tb.unit.srd_receiver_bench import ABORT, PATHS, STATUSES, Bench, Peer, header
 
 REPLIES = TRANSPORT.replies
@@ -43,7 +44,7 @@ def bitmap(ack):
 
 
 @cocotb.test()
-@cocotb.parametrize(
+@grid(
     peers=[1, 3, 64],
     pace=[(0.0, 0.0, 0.0), (0.4, 0.0, 0.0), (0.2, 0.5, 0.1), (0.1, 0.1, 0.4)],
 )
@@ -71,7 +72,7 @@ async def packets_of_one_peer_in_a_row(dut, wait):
     bench = Bench(dut, f"row {wait}", wait=wait, refuse=0.3)
     await bench.start()
     rng = bench.rng
-    for _ in range(20):
+    for _ in range(rounds(20, 6)):
         peers = [Peer(bench, rng.randrange(bench.nodes)) for _ in range(rng.choice((1, 2)))]
         for peer in peers:
             peer.new_session(3)

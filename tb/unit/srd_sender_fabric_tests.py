@@ -7,6 +7,7 @@ from efa_cosim.fabric.description import Duplicate, FixedBurst, Override, Random
 from efa_cosim.layouts.defs import TRANSPORT
 from efa_cosim.layouts.fields import SrdAckFields
 from efa_cosim.transport.packets import BITMAP_BYTES, PSN_MASK, psn_distance
+from tb.unit.length import grid, rounds
 from tb.unit.srd_sender_bench import STATUSES, Bench, down
 from tb.unit.srd_sender_rules import OK, RNR
 
@@ -37,7 +38,7 @@ async def carry(bench, packets, peers):
 
 
 @cocotb.test()
-@cocotb.parametrize(loss=[0.01, 0.05, 0.2], paths=[1, 4, 8], peers=[1, 5])
+@grid(loss=[0.01, 0.05, 0.2], paths=[1, 4, 8], peers=[1, 5])
 async def a_fabric_that_loses(dut, loss, paths, peers):
     """transport.srd_sender.loss: With random loss, each packet is executed once and completes with
     success, and no live peer is declared dead."""
@@ -57,11 +58,11 @@ async def a_fabric_that_loses_late_packets(dut, read):
     timeout, each packet is executed once and completes with success."""
     bench = Bench(dut, f"loss payload {read}", loss=0.05, read=read)
     await bench.start()
-    await carry(bench, 150, 3)
+    await carry(bench, rounds(150, 50), 3)
 
 
 @cocotb.test()
-@cocotb.parametrize(fault=list(FAULTS), paths=[1, 4, 8])
+@grid(fault=list(FAULTS), paths=[1, 4, 8])
 async def a_fabric_with_faults(dut, fault, paths):
     """transport.srd_sender.faults: Bursts of loss, duplicates, deep and shallow reordering and all
     together: each packet is executed once and completes with success."""
@@ -105,7 +106,7 @@ def partial(peer, ack, rng):
 
 
 @cocotb.test()
-@cocotb.parametrize(form=[from_oldest, aligned, partial], loss=[0.0, 0.05])
+@grid(form=[from_oldest, aligned, partial], loss=[0.0, 0.05])
 async def forms_of_acknowledgements(dut, form, loss):
     """transport.srd_sender.forms: A receiver may show its state from oldest on, from a later
     multiple of 256 on, or a part of it: each packet completes once with success."""
@@ -165,7 +166,7 @@ async def timeouts_in_a_row(dut, paths):
     await bench.start()
     rng = bench.rng
     nodes = rng.sample(range(bench.nodes), 3)
-    for _ in range(120):
+    for _ in range(rounds(120, 30)):
         for node in nodes:
             bench.post(node, rng.choice((1, 1, 2, 5)))
         await bench.all_done()

@@ -10,6 +10,7 @@ from tb.lib.stream import periodic
 from tb.lib.timing import timing
 from tb.lib.waits import until
 from tb.unit.data_bench import Moments
+from tb.unit.length import grid, rounds
 from tb.unit.srd_sender_bench import ABORT, STATUSES, Bench, Held
 from tb.unit.srd_sender_rules import GONE, OK, RNR, number_after
 
@@ -31,7 +32,7 @@ def live(bench, node):
 
 
 @cocotb.test()
-@cocotb.parametrize(peers=[1, 3, 64], paths=[1, 8])
+@grid(peers=[1, 3, 64], paths=[1, 8])
 async def packets_leave_in_order(dut, peers, paths):
     """transport.srd_sender.order: Without loss, each packet of each peer is transmitted once, in
     the order of the posts, with the next PSN, over all paths, and completes with success."""
@@ -73,7 +74,7 @@ async def slow_neighbours(dut, pace):
 
     bench.judge = judge
     nodes = rng.sample(range(bench.nodes), min(5, bench.nodes))
-    for _ in range(400):
+    for _ in range(rounds(400, 150)):
         job = bench.post(rng.choice(nodes))[0]
         if wanted.setdefault(job.name, rng.choice((OK, OK, OK, *STATUSES))) == RNR:
             wanted[job.name] = OK
@@ -82,7 +83,7 @@ async def slow_neighbours(dut, pace):
 
 
 @cocotb.test()
-@cocotb.parametrize(latency=[1, 60, 300], peers=[1, 3])
+@grid(latency=[1, 60, 300], peers=[1, 3])
 async def payload_comes_late(dut, latency, peers):
     """transport.srd_sender.payload: After packets without a payload read, others wait many timeouts
     for theirs, and are long. None of them is sent again."""
@@ -557,7 +558,7 @@ async def rate(dut, peers):
 
 
 @cocotb.test()
-@cocotb.parametrize(peers=[1, 2, 5], waits=[False, True])
+@grid(peers=[1, 2, 5], waits=[False, True])
 async def packets_leave_back_to_back(dut, peers, waits):
     """transport.srd_sender.back_to_back: With open windows, packets leave in the specified number
     of cycles, as they are posted or after they have waited, also to one peer."""

@@ -2,7 +2,8 @@
 """Runs every unit of units.py with every parameter set on every requested simulator.
 
 On Icarus, long units and further parameter sets run only with --long. With --short, long units run
-with their first parameter set only.
+with their first parameter set only, and long benches run a part of their cases and rounds
+(tb/unit/length.py).
 """
 
 import pytest
@@ -28,9 +29,11 @@ def test_unit(name, params, sim, seed, unless_long, request):
     # What Icarus adds, unknown values and another scheduler, shows in one parameter set.
     if unit.long or further:
         unless_long(name)
-    if unit.long and further and request.config.getoption("--short"):
+    short = request.config.getoption("--short")
+    if unit.long and further and short:
         pytest.skip(f"{name} is slow on {sim}: `make unit` runs it")
     try:
-        run_unit(name, unit.top, unit.sources, unit.module(name), sim, seed, params)
+        run_unit(name, unit.top, unit.sources, unit.module(name), sim, seed, params,
+                 short=short)
     except RunFailed as error:
         pytest.fail(str(error), pytrace=False)

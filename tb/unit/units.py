@@ -64,7 +64,7 @@ UNITS: dict[str, Unit] = {
     "mmio": Unit("efa_mmio"),
     "wr_arb": Unit("efa_wr_arb"),
     "arb": Unit("efa_arb", [{"N": 1}, {"N": 3}, {"N": 6}], mutants={"N": 6}),
-    "admin": Unit("efa_admin"),
+    "admin": Unit("efa_admin", long=True),
     "admin_objects": Unit("efa_admin", long=True),
     "admin_wires": Unit("efa_admin", long=True),
     "acq_write": Unit("efa_acq_write"),
@@ -86,7 +86,8 @@ UNITS: dict[str, Unit] = {
     "doorbell": Unit("efa_doorbell", [{}, {"QPN_W": 10, "CQN_W": 11}]),
     "queue_fifo_set": Unit("efa_queue_fifo_set", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
     "sq_rr": Unit("efa_sq_rr", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
-    "llq": Unit("efa_llq", mutants={"LLQ_AW": 19}, long=True),
+    # The init sweep passes each line of the memory: a small one takes a third of the time.
+    "llq": Unit("efa_llq", [{"LLQ_AW": 19}, {}], long=True),
     "sq_sched": Unit("efa_sq_sched", long=True),
     "sq_sched_quanta": Unit("efa_sq_sched", long=True),
     "sq_ctrl": Unit("efa_sq_ctrl"),
@@ -119,11 +120,13 @@ UNITS: dict[str, Unit] = {
     "send_tracker": Unit(
         "efa_send_tracker", [{"ID_LEFT": 8192}, {"QPN_W": 10}], long=True
     ),
-    "msg_id_alloc": Unit("efa_msg_id_alloc", [{"ID_LEFT": 4096}, {"CTX_W": 4}, {"CTX_W": 7}]),
+    "msg_id_alloc": Unit(
+        "efa_msg_id_alloc", [{"ID_LEFT": 4096}, {"CTX_W": 4}, {"CTX_W": 7}], long=True
+    ),
     "tx_buffer": Unit("efa_tx_buffer", [{}, {"SLOT_W": 3, "LINE_W": 8}]),
     "tx_alloc": Unit("efa_tx_alloc"),
     "tx": Unit("efa_tx", [{}, {"QPN_W": 10}], long=True),
-    "wqe_check": Unit("efa_wqe_check"),
+    "wqe_check": Unit("efa_wqe_check", long=True),
     "ah_gen": Unit("efa_ah_gen"),
     "psn_range": Unit("efa_psn_range", [{}, {"WINDOW_W": 3}]),
     "slot_find": Unit(
@@ -140,8 +143,8 @@ UNITS: dict[str, Unit] = {
     "peer_list": Unit(
         "efa_peer_list", [{"NODE_W": 2, "CTX_W": 4}, {"CTX_W": 12, "ID_W": 33, "USER_W": 20}]
     ),
-    "tx_route": Unit("efa_tx_route", [{"CTX_W": 6}, {}]),
-    "tx_recall": Unit("efa_tx_recall", [{"CTX_W": 6, "READS_W": 5}, {"QPN_W": 10}]),
+    "tx_route": Unit("efa_tx_route", [{"CTX_W": 6}, {}], long=True),
+    "tx_recall": Unit("efa_tx_recall", [{"CTX_W": 6, "READS_W": 5}, {"QPN_W": 10}], long=True),
     "tx_window": Unit("efa_tx_window", [{"WINDOW_W": 4}, {}]),
     "ack_join": Unit("efa_ack_join", [{}, {"NODE_W": 2, "REFUSALS_LOG2": 3}]),
     "tx_timer": Unit("efa_tx_timer", [{"NODE_W": 2, "TICKS_LEFT": 40}, {}]),
@@ -213,6 +216,7 @@ UNITS: dict[str, Unit] = {
         "efa_read_responder",
         [{"NODE_W": 2, "CTX_W": 6, "READS_W": 5, "SLOT_W": 3}, {},
          {"NODE_W": 3, "CTX_W": 8, "READS_W": 7, "SLOT_W": 4, "QPN_W": 10}],
+        long=True,
     ),
     "read_table": Unit("efa_read_table", [{}, {"CTX_W": 4}]),
     "rx_free": Unit("efa_rx_free", [{}, {"SLOT_W": 6}]),
@@ -225,7 +229,7 @@ UNITS: dict[str, Unit] = {
     "rx_retire": Unit("efa_rx_retire", long=True),
     "rx_mr_check": Unit("efa_rx_mr_check"),
     "rx_accept": Unit("efa_rx_accept", [{}, {"QPN_W": 10}]),
-    "rx_validate": Unit("efa_rx_validate"),
+    "rx_validate": Unit("efa_rx_validate", long=True),
     "rx_park": Unit("efa_rx_park", [{}, {"QPN_W": 10}]),
     "stats": Unit("efa_stats", [{"COUNT_LEFT": 40}]),
     "rx_job_arb": Unit("efa_rx_job_arb", [{}, {"QPN_W": 10}]),
@@ -252,7 +256,7 @@ UNITS: dict[str, Unit] = {
     "cmd_ec": Unit("efa_cmd_ec", [{}, {"QPN_W": 10}]),
     "cmd_info": Unit("efa_cmd_info"),
     "cmd_mr": Unit("efa_cmd_mr", [{}, {"MTT_W": 19}]),
-    "cmd_qp": Unit("efa_cmd_qp", [{}, {"SQ_HOST": 1}], mutants={"SQ_HOST": 1}),
+    "cmd_qp": Unit("efa_cmd_qp", [{}, {"SQ_HOST": 1}], mutants={"SQ_HOST": 1}, long=True),
 }
 
 # Run by a separate target: this bench measures and checks nothing, so it must not count as
