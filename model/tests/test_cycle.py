@@ -2,9 +2,10 @@
 """Tests the cycle model without the RTL: the tables are the only source of its latencies."""
 
 import itertools
-import json
 import shutil
+from copy import copy, deepcopy
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,7 +17,6 @@ from efa_cosim.cycle.timelines import MILESTONES, NEVER, Clocks, MessageTimeline
 from efa_cosim.cycle.workload import Workload, WorkloadError, consumer_index, store_beats
 from efa_cosim.host.wc import POLICIES
 from efa_cosim.layouts import defs
-from efa_cosim.yaml_file import contents
 
 pytestmark = pytest.mark.slow
 
@@ -35,14 +35,18 @@ def idle(work, table=None):
     return {name: int(at - timelines["bell"][-1]) for name, at in found.items()}
 
 
-def altered(folder, module, path, key, by):
-    """Writes the tables with one number changed."""
-    for name in ("timing.yaml", "stages.yaml"):
-        shutil.copy(ROOT / "spec" / name, folder)
-    timing = contents(folder / "timing.yaml")
-    timing["modules"][module][path][key] += by
-    (folder / "timing.yaml").write_text(json.dumps(timing))
-    return Stages(folder)
+@cache
+def tables():
+    """Reads the tables once."""
+    return Stages()
+
+
+def altered(module, path, key, by):
+    """Returns the tables with one number changed."""
+    found = copy(tables())
+    found._timing = deepcopy(found._timing)
+    found._timing[module][path][key] += by
+    return found
 
 
 @pytest.mark.parametrize("kind", ["SRD", "UD"])
@@ -152,8 +156,8 @@ def test_a_wqe_of_128_bytes_does_what_the_stages_define(size):
     assert idle(work) == expected and work.inline == (size <= 80)
 
 
-def test_every_stage_of_the_way_follows_its_module(tmp_path):
-    plain = Stages()
+def test_every_stage_of_the_way_follows_its_module():
+    plain = tables()
     for (kind, operation), size in itertools.product(
             (("SRD", "SEND"), ("UD", "SEND"), ("SRD", "WRITE"), ("SRD", "WRITE_IMM"),
              ("SRD", "READ")), (8, 64)):
@@ -161,7 +165,7 @@ def test_every_stage_of_the_way_follows_its_module(tmp_path):
         for stage, _ in plain.way(work):
             modules = [path for path in stage.cost if path not in plain.parameters]
             for path in dict.fromkeys(modules):
-                table = altered(tmp_path, *path.split("."), "latency", 3)
+                table = altered(*path.split("."), "latency", 3)
                 expected = table.moments(work)
                 assert expected[stage.end] > plain.moments(work)[stage.end], path
                 expected.pop("seen")
@@ -191,9 +195,9 @@ def test_a_packet_that_would_be_sent_again_is_an_error():
         simulate(work)
 
 
-def test_a_longer_interval_slows_a_loaded_device(tmp_path):
+def test_a_longer_interval_slows_a_loaded_device():
     work = Workload(size=32, queues=8, depth=64, batch=16, messages=4096)
-    slow = altered(tmp_path, "efa_rx_validate", "packet", "interval", 6)
+    slow = altered("efa_rx_validate", "packet", "interval", 6)
     before, after = (simulate(work, table=table).end.max() for table in (None, slow))
     assert after > 1.5 * before
 

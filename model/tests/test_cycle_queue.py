@@ -48,9 +48,9 @@ def test_an_idle_device_reads_wqes_as_the_stages_define(kind, size):
 
 
 @pytest.mark.parametrize("path", ["efa_sq_fetch.read", "efa_sq_reorder.beat", "efa_dma_rd.request"])
-def test_the_read_of_a_wqe_follows_its_modules(tmp_path, path):
+def test_the_read_of_a_wqe_follows_its_modules(path):
     work = Workload(size=8, messages=2, sq_host=1)
-    table = altered(tmp_path, *path.split("."), "latency", 3)
+    table = altered(*path.split("."), "latency", 3)
     expected = table.moments(work)
     assert expected["wqe"] == Stages().moments(work)["wqe"] + 3
     expected.pop("seen")
@@ -75,9 +75,9 @@ def test_a_batch_pays_once():
     assert 0 < later < 2 * MOST_K
 
 
-def test_reads_of_one_queue_follow_each_other_as_the_table_says(tmp_path):
+def test_reads_of_one_queue_follow_each_other_as_the_table_says():
     work = Workload(size=32, depth=16, batch=16, messages=16, sq_host=1)
-    slow = altered(tmp_path, "efa_sq_fetch", "again", "interval", 40)
+    slow = altered("efa_sq_fetch", "again", "interval", 40)
     before, after = (simulate(work, table=table)["wqe"] for table in (None, slow))
     assert after[8] - before[8] >= 20 and after[7] == before[7]
 
