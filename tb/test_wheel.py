@@ -28,11 +28,13 @@ def installed(tmp_path_factory):
     run(*pip, "wheel", "--no-build-isolation", "--no-deps", "-w", place, ROOT)
     run(sys.executable, "-m", "venv", "--without-pip", place / "env")
     (wheel,) = place.glob("*.whl")
-    run(*pip, "--python", place / "env/bin/python", "install", wheel)
+    # Each module that a program imports is compiled then, others never.
+    run(*pip, "--python", place / "env/bin/python", "install", "--no-compile", wheel)
     work = place / "work"
     work.mkdir()
-    # Without PYTHONPATH, which would lead to the checkout.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    # PYTHONPATH would lead to the checkout; the other one would compile modules again and again.
+    left_out = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
     environment["EFA_COSIM_HOME"] = str(place / "home")
 
     def program(name: str, *arguments: str | Path) -> str:
