@@ -55,7 +55,6 @@ module efa_tx_rnr #(
   localparam [LEVEL_W-1:0] A_LEVEL = 1;
   localparam [GAP_W-1:0] A_CYCLE = 1;
   localparam [2:0] NO_END = 3'd7;
-  localparam [N-1:0] A_CTX = 1;
   localparam [CTX_W-1:0] ONE = 1;
   localparam [TICKS_W-1:0] FIRST = RNR_TICKS;
   localparam [TICKS_W-1:0] A_TICK = 1;
@@ -143,10 +142,6 @@ module efa_tx_rnr #(
     again[`EFA_SRD_POST__NODE] = {{16 - NODE_W{1'b0}}, first_node};
     again[`EFA_SRD_POST__ID] = first_id;
   end
-
-  wire [N-1:0] entering = enters ? A_CTX << note_index : {N{1'b0}};
-  wire [N-1:0] dropping = list_q == LS_DUE && gone ? A_CTX << first_index : {N{1'b0}};
-  wire [N-1:0] leaving = s_popped_valid ? A_CTX << s_popped_index : {N{1'b0}};
 
   assign s_post_ready = m_post_ready && !posts_again;
   assign m_post_valid = posts_again || s_post_valid;
@@ -273,7 +268,10 @@ module efa_tx_rnr #(
       if (list_d == LS_LOOK && list_q != LS_LOOK) begin
         level_q <= level_q == LAST_LEVEL ? {LEVEL_W{1'b0}} : level_q + A_LEVEL;
       end
-      held_q <= (held_q & ~dropping & ~leaving) | entering;
+      // A context that enters comes last, so that it wins.
+      if (list_q == LS_DUE && gone) held_q[first_index] <= 1'b0;
+      if (s_popped_valid) held_q[s_popped_index] <= 1'b0;
+      if (enters) held_q[note_index] <= 1'b1;
       end_waits_q <= state_q == ST_END && scan_meets && !m_note_ready;
       if (s_tick) ticks_q <= ticks_q + A_TICK;
       // LS_DUE sees the end of the gap and LS_POST follows it.

@@ -59,7 +59,6 @@ module efa_tx_route #(
   localparam N = 1 << CTX_W;
   localparam [4:0] REQUEST_LOG = `EFA_TRANSPORT__READ_REQUEST_LOG;  // log2 of the bytes of a read request, but the last
   localparam [AH_W:0] ONE = 1;
-  localparam [N-1:0] A_CTX = 1;
 
   reg [AH_W:0] init_q;
   reg [N-1:0] held_q;
@@ -149,9 +148,6 @@ module efa_tx_route #(
     read[`EFA_READ_CTX__TOTAL] = reads ? length_q : 32'd0;
   end
 
-  wire [N-1:0] posted = post ? A_CTX << s_ctx_id[CTX_W-1:0] : {N{1'b0}};
-  wire [N-1:0] popped = s_popped_valid ? A_CTX << s_popped_index : {N{1'b0}};
-
   assign m_init_done = !initializing;
   assign s_item_ready = takes ? s_ctx_free && m_post_ready : m_item_ready;
   assign m_item_valid = s_item_valid && !takes;
@@ -185,7 +181,9 @@ module efa_tx_route #(
       held_q <= {N{1'b0}};
     end else begin
       if (initializing) init_q <= init_q + ONE;
-      held_q <= (held_q & ~popped) | posted;
+      // A post comes last, so that it wins.
+      if (s_popped_valid) held_q[s_popped_index] <= 1'b0;
+      if (post) held_q[s_ctx_id[CTX_W-1:0]] <= 1'b1;
     end
   end
 
