@@ -185,8 +185,8 @@ def changes_meet_errors(
     """
     node, backend = Node(backends[0]), backends[0]
     changed = 0
+    end = Endpoint(node)
     for at in range(0, longest, step):
-        end = Endpoint(node)
         node.context.enter_kernel()
         request = defs.AdminModifyQpCmd(qp_handle=end.qp.handle, qkey=QKEY ^ at)
         request.modify_mask__qkey = 1
@@ -201,9 +201,8 @@ def changes_meet_errors(
         backend.settle()
         query: Any = node.driver.execute(defs.AdminQueryQpCmd(qp_handle=end.qp.handle))
         assert query.qp_state == STATE.ERR, f"after {at} cycles in state {query.qp_state}"
-        end.qp.destroy()
-        end.cq.destroy()
-        end.buffer.dereg()
+        end.qp.modify(STATE.RESET)
+        end.qp.to_rts(QKEY)
     assert 0 < changed, "no change was accepted"
 
 

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from random import Random
 
 LONG_READS = {"rd_latency_min": 150, "rd_latency_max": 1200, "rd_reorder": 1}
+# A packet is in flight for longer than a few admin commands last.
+IN_FLIGHT = {"net_latency_min": 6000, "net_latency_max": 6000}
+TEARDOWN = shortened(races.teardown, 6)
+BARRIERS = shortened(races.barriers_meet, 10)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -32,7 +36,7 @@ class DrainingShowsUntilAcknowledged(NicTest):
     """send.draining"""
 
     work = staticmethod(collisions.draining_shows)
-    knobs = {"net_latency_min": 12_000, "net_latency_max": 12_000}
+    knobs = IN_FLIGHT
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -47,7 +51,7 @@ class AHandleGoesUnderItsSends(NicTest):
     """send.ah_destroyed"""
 
     work = staticmethod(collisions.handle_goes_under_sends)
-    knobs = {"net_latency_min": 12_000, "net_latency_max": 12_000}
+    knobs = IN_FLIGHT
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -55,14 +59,14 @@ class OtherHandlesGoUnderSends(NicTest):
     """send.ah_destroyed.others"""
 
     work = staticmethod(collisions.other_handles_go_under_sends)
-    knobs = {"net_latency_min": 12_000, "net_latency_max": 12_000}
+    knobs = IN_FLIGHT
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class OneBreaksWhileAnotherGoes(NicTest):
     """send.at_once.destroyed"""
 
-    work = staticmethod(shortened(collisions.breaks_while_another_goes, 12))
+    work = staticmethod(shortened(collisions.breaks_while_another_goes, 8))
     knobs = {"net_latency_min": 40_000, "net_latency_max": 40_000}
 
 
@@ -128,19 +132,19 @@ async def objects_go_under_traffic(dut: Any) -> None:
 @cocotb.test(timeout_time=40, timeout_unit="ms")
 async def objects_go_under_traffic_on_a_rough_host(dut: Any) -> None:
     """admin.released.races.rough"""
-    await race(dut, races.teardown, **{**ROUGH, "rd_latency_max": 1200})
+    await race(dut, TEARDOWN, **{**ROUGH, "rd_latency_max": 1200})
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
 async def objects_go_while_acknowledgements_are_out(dut: Any) -> None:
     """admin.released.races.network"""
-    await race(dut, races.teardown, net_latency_min=1500, net_latency_max=4000)
+    await race(dut, TEARDOWN, net_latency_min=1500, net_latency_max=4000)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
 async def barriers_of_a_flush_and_a_drain_meet(dut: Any) -> None:
     """send.at_once.barriers"""
-    await race(dut, races.barriers_meet, **LONG_READS)
+    await race(dut, BARRIERS, **LONG_READS)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
@@ -189,8 +193,7 @@ async def a_broken_queue_sends_no_more(dut: Any) -> None:
 @cocotb.test(timeout_time=40, timeout_unit="ms")
 async def a_query_follows_a_reset_at_once(dut: Any) -> None:
     """send.reset.query"""
-    await race(dut, collisions.reset_beside_a_query, net_latency_min=20_000,
-               net_latency_max=20_000)  # fmt: skip
+    await race(dut, collisions.reset_beside_a_query, **IN_FLIGHT)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
