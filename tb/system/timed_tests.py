@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 KINDS = {"SRD": defs.AdminQpType.SRD, "UD": defs.AdminQpType.UD}
 LEAD_CYCLES = 64  # open loop: from the posting of the program to its first store
 PHASE_CYCLES = 4096  # a multiple of each period of the device
+# Latencies outside a workload. Commands follow one another there, so that reads are short; the
+# others are the defaults of a workload.
+SETUP = {"read_latency": 20, "write_latency": 60, "net_latency": 50}
 RECEIVE_SPACE = 1 << 16  # offset of received bytes, after the sent bytes
 TIMESTAMP_BASE = 1 << 32
 ENDLESS = 7  # retries after RNR: no limit
@@ -218,12 +221,15 @@ def begin_phase(native: Native, backend: RtlBackend) -> None:
     assert backend.link.run([host.idle(1)], 2 * PHASE_CYCLES) >= 0
 
 
+def set_latencies(native: Native, read_latency: int, write_latency: int, net_latency: int) -> None:
+    """Sets the latencies of host and fabric, in cycles."""
+    native.knobs(0, rd_latency_min=read_latency, rd_latency_max=read_latency,
+                 wr_latency_min=write_latency, wr_latency_max=write_latency,
+                 net_latency_min=net_latency, net_latency_max=net_latency)  # fmt: skip
+
+
 def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]:
     """Runs one workload; returns its events and timestamps."""
-    native.knobs(0, rd_latency_min=work.read_latency, rd_latency_max=work.read_latency,
-                 wr_latency_min=work.write_latency, wr_latency_max=work.write_latency,
-                 net_latency_min=work.net_latency, net_latency_max=work.net_latency,
-                 net_loss=work.loss)
     backend = node.backend
     assert isinstance(backend, RtlBackend)
     node.ah_of(1)
@@ -235,7 +241,8 @@ def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]
     read_counters = resume(native.perf_counters)
     before = np.array(read_counters(), np.int64)
     native.pins()
-    native.knobs(0, pin_mask=EVERY_PORT, cnt_run=1)
+    set_latencies(native, work.read_latency, work.write_latency, work.net_latency)
+    native.knobs(0, net_loss=work.loss, pin_mask=EVERY_PORT, cnt_run=1)
     begin_phase(native, backend)
     start = backend.cycles + LEAD_CYCLES
     accesses, beats = program(ends, work, start)
@@ -250,6 +257,7 @@ def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]
     seconds = time.process_time() - began
     cycles = native.cycle - cycle
     native.knobs(0, pin_mask=0, cnt_run=0, net_loss=0)
+    set_latencies(native, **SETUP)
     events, timestamps, pins = backend.events(), native.loads(), native.pins()
     perf_counters = np.array(read_counters(), np.int64) - before
     for end, peer in zip(ends, ends[1:] + ends[:1], strict=True):
@@ -284,6 +292,7 @@ async def workloads(dut: Any) -> None:
     folder = Path(os.environ["EFA_TIMED"])
     native = Native(dut)
     native.start(1)
+    set_latencies(native, **SETUP)
     backend = in_simulation(native)[0]
     # All workloads of a run use the same build.
     backend.sq_host = bool(wanted[0].sq_host)
