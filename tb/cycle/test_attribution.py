@@ -103,12 +103,13 @@ LOSSES = [
     Workload(size=64, operation="WRITE", messages=100, loss=6554),
     Workload(size=4096, operation="WRITE_IMM", messages=60, loss=13_107),
 ]
-# Receives posted before the first retransmission, behind one, two and three of them.
+# Receives posted before the first retransmission, behind one, two and three of them. The gaps are
+# little longer than the messages.
 LATE = [
-    Workload(size=32, messages=16, gap=30_000, late=3000),
-    Workload(size=256, messages=10, gap=60_000, late=20_000, entry_bytes=128),
-    Workload(size=0, messages=6, gap=120_000, late=70_000, net_latency=300),
-    Workload(size=64, messages=4, gap=250_000, late=130_000, sq_host=1),
+    Workload(size=32, messages=6, gap=18_000, late=3000),
+    Workload(size=256, messages=4, gap=52_000, late=20_000, entry_bytes=128),
+    Workload(size=0, messages=3, gap=119_000, late=70_000, net_latency=300),
+    Workload(size=64, messages=2, gap=249_000, late=130_000, sq_host=1),
 ]
 # Changes of depths that no run uses whole. The most packets in the store of a run are 179 of 256;
 # the unit bench of efa_net_rx holds the exact number.
@@ -144,7 +145,12 @@ def recorded(seed):
 
 @cache
 def attributed(seed):
-    return [attribute(record) for record in recorded(seed)]
+    """Returns the attribution of each record and the numbers of the table that it has read."""
+    found = []
+    for record in recorded(seed):
+        table = Planted()
+        found.append((attribute(record, table), frozenset(table.read)))
+    return found
 
 
 @pytest.fixture
@@ -154,7 +160,12 @@ def records(runs, seed):
 
 @pytest.fixture
 def found(runs, seed):
-    return attributed(seed)
+    return [attribution for attribution, _ in attributed(seed)]
+
+
+@pytest.fixture
+def numbers(runs, seed):
+    return [read for _, read in attributed(seed)]
 
 
 def test_service_and_named_waits_make_up_every_latency(records, found):
@@ -216,19 +227,23 @@ def refused(records, table):
     return None
 
 
-def test_each_number_of_the_table_is_held_by_some_run(records):
+def test_each_number_of_the_table_is_held_by_some_run(records, numbers):
     table, users = Planted(), {}
     # Short runs first: idle devices show a cycle more or less at once.
-    for record in sorted(records, key=lambda one: len(one.timelines["db"])):
-        table.read.clear()
-        assert refused([record], table) is None
-        for number in table.read:
+    used = sorted(zip(records, numbers, strict=True), key=lambda one: len(one[0].timelines["db"]))
+    for record, read in used:
+        for number in read:
             users.setdefault(number, []).append(record)
     missed = []
     for (path, key), runs in sorted(users.items(), key=lambda one: one[0]):
         for more in (LESS.get(path, -1),) if key == "depth" else (1, -1):
-            if not refused(runs, table.plant(path, key, more)):
+            table.plant(path, key, more)
+            first = next((run for run in runs if refused([run], table)), None)
+            if first is None:
                 missed.append((path, key, more))
+            else:
+                # The run that shows a cycle more often shows a cycle less, too.
+                runs.sort(key=lambda run, first=first: run is not first)
     assert not missed
 
 
