@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses how often a scenario repeats: fully, or a few times for a run with --short."""
+"""Chooses how often a scenario repeats: fully, or a few times for a run with --short.
+
+Rounds of a scenario differ in random choices only, so that other seeds replace them.
+"""
 
 import os
 from collections.abc import Callable
@@ -8,11 +11,13 @@ from functools import partial, update_wrapper
 SHORT = "EFA_SHORT"
 
 
-def shortened(work: Callable[..., None], rounds: int) -> Callable[..., None]:
-    """Returns a scenario that runs with --short for so many `rounds`, else for its own number.
+def is_short() -> bool:
+    """Returns True in a run with --short."""
+    return os.environ.get(SHORT) == "1"
 
-    Rounds of a scenario differ in random choices only, so that other seeds replace them.
-    """
-    if os.environ.get(SHORT) != "1":
+
+def shortened(work: Callable[..., None], rounds: int) -> Callable[..., None]:
+    """Returns a scenario that runs with --short for so many `rounds`, else for its own number."""
+    if not is_short():
         return work
     return update_wrapper(partial(work, rounds=rounds), work)

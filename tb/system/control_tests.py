@@ -15,8 +15,10 @@ from tb.env.control import (
 from tb.env.nic_env import ROUGH, NicTest
 from tb.env.register_walk import RegisterWalk
 from tb.scenarios import async_events, counters, regions, wide
+from tb.scenarios.length import is_short
 
-COMMANDS = partial(RandomCommands, knobs=CommandKnobs(commands=600, sessions=4))
+COMMANDS = partial(RandomCommands, knobs=CommandKnobs(commands=300 if is_short() else 600,
+                                                      sessions=4))  # fmt: skip
 KEEP_ALIVE_CYCLES = 5000
 
 

@@ -5,6 +5,7 @@ import pyuvm
 
 from tb.env.nic_env import NicTest
 from tb.scenarios import recv, send, stress
+from tb.scenarios.length import shortened
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -25,4 +26,4 @@ class UnknownPeersAreNamed(NicTest):
 class EverythingBetweenTwo(NicTest):
     """pair.stress"""
 
-    work = staticmethod(stress.everything)
+    work = staticmethod(shortened(stress.everything, 10))

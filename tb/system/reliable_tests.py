@@ -18,7 +18,7 @@ LOSS_1 = {"net_loss": 655}
 LOSS_10 = {"net_loss": 6554}
 DUPLICATES = {"net_dup": 65536, "net_reorder_max": 4000}
 REORDERING = {"net_reorder": 20000, "net_reorder_max": 3000}
-ENDINGS = shortened(reliable.endings, 8)
+ENDINGS = shortened(reliable.endings, 4)
 PEER_RESETS = shortened(reliable.peer_resets, 2)
 EVERYTHING = {"net_loss": 3000, "net_dup": 12000, **REORDERING}
 
@@ -89,7 +89,7 @@ class PacketsAreLostDuplicatedAndReorderedOnRoughHosts(Exchange):
 class MessagesWaitForTheirReceives(NicTest):
     """reliable.rnr"""
 
-    work = staticmethod(reliable.not_ready)
+    work = staticmethod(shortened(reliable.not_ready, 2))
     profile = "default"
     least = 200
 
@@ -156,7 +156,7 @@ class StatisticsOfAllOperationsAgree(Rdma):
 class RegionsGoWhileOperationsUseThem(Rdma):
     """reliable.rdma.regions"""
 
-    work = staticmethod(shortened(rdma_pair.regions_go, 6))
+    work = staticmethod(shortened(rdma_pair.regions_go, 4))
 
 
 @pyuvm.test(timeout_time=200, timeout_unit="ms")
