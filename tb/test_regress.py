@@ -82,6 +82,6 @@ def test_the_repeat_line_runs_the_same_test(run, monkeypatch, capsys):
     monkeypatch.setattr(command, "report", lambda _outcome: "")
     program, *arguments = shlex.split(regress.repeat(run).removeprefix(".venv/bin/python -m "))
     assert (program, command.main(arguments)) == ("tb.runner", 0)
-    ((name, *_, simulator, seed, parameters, test),) = called
-    assert (name, simulator, seed, parameters, test) == (
-        run.name, run.simulator, run.seed, dict(run.parameters), None)
+    ((name, *_, simulator, seed, parameters, test, short),) = called
+    assert (name, simulator, seed, parameters, test, short) == (
+        run.name, run.simulator, run.seed, dict(run.parameters), None, False)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that one seed gives one trace: a digest of all boundary activity, cycle by cycle.
 
-Without --long, Icarus runs the short tests of tb/system/trace_tests.py.
+Without --long, Icarus repeats the short tests of tb/system/trace_tests.py only; with --short, so do
+all runs but the first.
 """
 
 import pytest
@@ -33,7 +34,9 @@ def digest_of(tmp_path):
 def test_a_seed_gives_one_trace_and_another_differs(digest_of, seed, request):
     """The plain build draws initial values, also of memories: they do not reach the boundary."""
     first = digest_of("verilator", seed)
-    runs = {"second run": ("verilator", {}), "plain build": ("verilator", {"plain": True})}
+    part = {"test": SHORT} if request.config.getoption("--short") else {}
+    runs = {"second run": ("verilator", part),
+            "plain build": ("verilator", {"plain": True, **part})}  # fmt: skip
     missing = simulator_missing("icarus")
     if missing is None:
         long = request.config.getoption("--long")
@@ -41,7 +44,7 @@ def test_a_seed_gives_one_trace_and_another_differs(digest_of, seed, request):
     for name, (sim, how) in runs.items():
         expected = {test: first[test] for test in planned_tests(TESTS, how.get("test"))}
         assert digest_of(sim, seed, **how) == expected, f"{name}: another trace"
-    other = digest_of("verilator", seed + 1)
-    assert all(digest != other[test] for test, digest in first.items())
+    other = digest_of("verilator", seed + 1, **part)
+    assert all(digest != first[test] for test, digest in other.items())
     if missing is not None:
         pytest.skip(f"all but Icarus agree; {missing}")

@@ -16,12 +16,12 @@ from typing import Any
 
 import cocotb
 
-from tb.scenarios.length import SHORT
+from tb.scenarios.length import is_short
 
 
 def rounds(complete: int, fewer: int) -> int:
     """Returns the repetitions of a random step; with --short they are fewer."""
-    return fewer if os.environ.get(SHORT) == "1" else complete
+    return fewer if is_short() else complete
 
 
 def grid(**axes: Sequence[object]) -> Any:
@@ -30,7 +30,7 @@ def grid(**axes: Sequence[object]) -> Any:
     With --short, the test has as many cases as its longest axis has values: each value of each axis
     occurs in one case at least.
     """
-    if os.environ.get(SHORT) != "1":
+    if not is_short():
         return cocotb.parametrize(**axes)
     return cocotb.parametrize((list(axes), covering([list(values) for values in axes.values()],
                                                     Random(os.environ["EFA_SEED"]))))
