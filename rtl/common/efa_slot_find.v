@@ -43,20 +43,26 @@ module efa_slot_find #(
   wire [ROWS-1:0] behind = any & (({ROWS{1'b1}} << row) << 1);
   wire [ROWS-1:0] first_behind;
   wire [ROWS-1:0] first_any;
-  wire [ROWS-1:0] other = behind != {ROWS{1'b0}} ? first_behind : first_any;
-  wire [ROW_W-1:0] other_row;
+  wire in_behind = behind != {ROWS{1'b0}};
+  wire [ROWS-1:0] other = in_behind ? first_behind : first_any;
+  // Both numbers are known before it is known which one holds.
+  wire [ROW_W-1:0] behind_row;
+  wire [ROW_W-1:0] any_row;
   wire [ROWS*COL_W-1:0] row_cols;
-  reg [COL_W-1:0] other_col;
+  reg [COL_W-1:0] behind_col;
+  reg [COL_W-1:0] any_col;
   integer each;
   always @* begin
-    other_col = {COL_W{1'b0}};
+    behind_col = {COL_W{1'b0}};
+    any_col = {COL_W{1'b0}};
     for (each = 0; each < ROWS; each = each + 1) begin
-      other_col = other_col | (row_cols[each*COL_W+:COL_W] & {COL_W{other[each]}});
+      behind_col = behind_col | (row_cols[each*COL_W+:COL_W] & {COL_W{first_behind[each]}});
+      any_col = any_col | (row_cols[each*COL_W+:COL_W] & {COL_W{first_any[each]}});
     end
   end
 
   assign m_found = any != {ROWS{1'b0}};
-  assign m_slot  = in_own ? {row, own_col} : {other_row, other_col};
+  assign m_slot  = in_own ? {row, own_col} : in_behind ? {behind_row, behind_col} : {any_row, any_col};
 
   efa_onehot_index #(
       .INDEX_W(COL_W)
@@ -67,9 +73,16 @@ module efa_slot_find #(
 
   efa_onehot_index #(
       .INDEX_W(ROW_W)
-  ) u_other (
-      .s_bits(other),
-      .m_index(other_row)
+  ) u_behind (
+      .s_bits(first_behind),
+      .m_index(behind_row)
+  );
+
+  efa_onehot_index #(
+      .INDEX_W(ROW_W)
+  ) u_any (
+      .s_bits(first_any),
+      .m_index(any_row)
   );
 
   // A first bit is compared with those below it, not found by a subtraction: no path has a carry.

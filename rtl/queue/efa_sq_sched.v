@@ -226,7 +226,9 @@ module efa_sq_sched #(
   // Both cases are computed before it is known which one holds.
   wire [6:0] p_over_left = p_wide ? p_limit : p_limit - 7'd1;
   wire [6:0] p_all_left = p_wide ? p_waiting[6:0] : p_waiting[6:0] - 7'd1;
-  wire p_one = p_waiting == 16'd1 || p_limit == 7'd1;
+  // p_limit is 1, known without the comparison of the room with LIMIT.
+  wire p_least = p_counts && p_room < 17'sd4;
+  wire p_one = p_waiting == 16'd1 || p_least;
   wire signed [FLIT_W+1:0] p_quantum = QUANTUM_FLITS - (next_valid ? $signed({2'b00, p_deficit}) : 10'sd0);
 
   wire a_wide = a_qpc_q[`EFA_QPC__WQE128];
@@ -237,7 +239,7 @@ module efa_sq_sched #(
   // Back into the set: visits cut short, queues that may not continue, queues with WQEs left. Only a
   // visit cut short meets s_again, which waits then.
   wire put = kill || (a_issue && a_last && a_over_q)
-      || (p_go && p_may && (p_stalls || p_deducts || (p_over && p_one && !p_wide)));
+      || (p_go && p_may && (p_stalls || p_deducts || (p_least && p_waiting[15:1] != 15'd0 && !p_wide)));
   wire [QPN_W-1:0] put_qpn = kill ? c_qpn_q : a_valid_q ? a_qpn_q : p_qpn_q;
 
   // A fence waits until all scheduled WQEs were consumed; no further queue is scheduled meanwhile.
