@@ -71,6 +71,8 @@ module efa_tx_segment #(
   localparam [OPEN_W-1:0] MOST = PACKETS;
   localparam [OPEN_W-1:0] ONE = 1;
   localparam [PART_W:0] A_PART = 1;
+  localparam [N-1:0] A_CTX = 1;
+  localparam [(1<<CTX_W)-1:0] A_SEND = 1;
   localparam [COUNT_W-1:0] WHOLE = 1 << `EFA_TRANSPORT__READ_REQUEST_LOG;  // bytes of a request, but the last
   localparam [1:0] RESPONSE = `EFA_PACKET_KIND__RESPONSE;
   localparam [31:0] VISIT = VISIT_TICKS;
@@ -256,7 +258,7 @@ module efa_tx_segment #(
   assign s_note_ready = acts_q ? noted && done : !note_is_event && (!note_passes || !outcome_waits_q);
   assign s_placed_ready = done && placed;
   // A context of an event may be posted at its end.
-  assign m_ctx_held = held;
+  assign m_ctx_held = held_q | acting;
   assign m_more_valid = requests;
   assign m_more_data = more;
   assign m_responded_valid = (done && ends && response) || (note_alone && note_response);
@@ -298,12 +300,13 @@ module efa_tx_segment #(
   // A long send is held from its post to the end of its posts, and while a packet is posted again.
   wire posts_now = begins_long || (live && done && (posts || again));
   wire [INDEX_W-1:0] posts_index = acts_q ? index_q : post_index;
-  wire [CTX_W-1:0] acting = index_q[CTX_W-1:0];
-  reg [(1<<CTX_W)-1:0] held;
-  always @* begin
-    held = held_q;
-    if (acts_q) held[acting] = 1'b1;
-  end
+  wire [N-1:0] post_bit = posts_now ? A_CTX << posts_index : {N{1'b0}};
+  wire [N-1:0] pop_bit = done && kind_q == POPPED ? A_CTX << index_q : {N{1'b0}};
+  wire [(1<<CTX_W)-1:0] holding = post_bit[(1<<CTX_W)-1:0];
+  wire [(1<<CTX_W)-1:0] freeing = done && frees ? A_SEND << index_q[CTX_W-1:0] : {1 << CTX_W{1'b0}};
+  wire [(1<<CTX_W)-1:0] acting = acts_q ? A_SEND << index_q[CTX_W-1:0] : {1 << CTX_W{1'b0}};
+  wire [(1<<CTX_W)-1:0] ended = ~s_ctx_used & ~posted_q[(1<<CTX_W)-1:0] & ~acting;
+  wire [N-1:0] posting = post_passes && m_post_ready ? A_CTX << post_index : {N{1'b0}};
 
   always @(posedge clk) begin
     if (rst) begin
@@ -317,16 +320,12 @@ module efa_tx_segment #(
       visit_q <= 1'b0;
       visit_index_q <= {CTX_W{1'b0}};
     end else begin
-      if (post_passes && m_post_ready) long_q[post_index] <= post_long;
+      long_q <= post_long ? long_q | posting : long_q & ~posting;
       acts_q <= begins || (acts_q && !done);
       requested_q <= (requests && m_more_ready) || (requested_q && !done);
       outcome_waits_q <= m_outcome_valid && !m_outcome_ready;
-      held_q <= held_q & (s_ctx_used | posted_q[(1<<CTX_W)-1:0]);
-      // The context of an event is freed by the event only. A post comes last, so that it wins.
-      if (acts_q) held_q[acting] <= held_q[acting] && !(done && frees);
-      if (posts_now && !posts_index[CTX_W]) held_q[posts_index[CTX_W-1:0]] <= 1'b1;
-      if (done && kind_q == POPPED) posted_q[index_q] <= 1'b0;
-      if (posts_now) posted_q[posts_index] <= 1'b1;
+      held_q <= (held_q & ~freeing & ~ended) | holding;
+      posted_q <= (posted_q & ~pop_bit) | post_bit;
       if (s_tick) tick_q <= period_ends ? 32'd0 : tick_q + 32'd1;
       visit_q <= (visit_due && visits) || (visit_q && !(done && visited));
       if ((visit_due && !visits) || (done && visited)) visit_index_q <= visit_index_q + A_PLACE;
