@@ -8,9 +8,9 @@
 //       scan_set_rd_addr is in the set, one cycle later; s_cancel: cancel the sends of a QP;
 //       s_ctx_held: contexts that are not reused yet
 // Out   m_ctx_free, m_ctx_id: the context of the next send; m_ctx_used: contexts of sends that have
-//       not ended, one cycle late at their end; m_txc completions, m_txc_srd: of an SRD QP; m_completed_*, with completed_rd_*:
-//       the new number of sends completed of a QP, with its completion; m_fence_*: a fence passed; m_freed: one send is no
-//       longer outstanding
+//       not ended, cleared one cycle after the end; m_txc completions, m_txc_srd: of an SRD QP;
+//       m_completed_*, with completed_rd_*: the new number of sends completed of a QP, with its
+//       completion; m_fence_*: a fence passed; m_freed: one send is no longer outstanding
 // Time  completion 3 cycles after its cause, one per cycle; a context scan takes one cycle for each
 //       context or for each row of 32 free contexts, plus 3; the contexts before the first row
 //       boundary take one cycle each
