@@ -155,6 +155,7 @@ module fv_send_tracker #(
   (* probe = "u_dut.u_look_qpn.word_known_q" *) wire look_known;
   (* probe = "u_dut.u_look_qpn.word_q" *) wire [QPN_W-1:0] look_word;
   (* probe = "u_dut.look_q" *) wire [CTX_W-1:0] look;
+  (* probe = "u_dut.look_row_q" *) wire [(1<<(CTX_W/2))-1:0] look_row;
   wire [CTX_W-1:0] from = look - seen[CTX_W-1:0];
   (* probe = "u_dut.u_contexts.word_addr" *) wire [CTX_W-1:0] ctx_place;
   (* probe = "u_dut.u_contexts.word_known_q" *) wire ctx_known;
@@ -405,6 +406,7 @@ module fv_send_tracker #(
 
   wire [STORE_LOG2:0] behind = {1'b0, rd_addr} + ahead_q - (head ? 1'b1 : 1'b0);
   wire [CTX_W-1:0] way = me - from;
+  wire [CTX_W-1:0] look_row_at = look >> (CTX_W / 2) << (CTX_W / 2);
 
   always @* begin
     a_reset_first : assume (began_q || (rst && rst_por));
@@ -437,6 +439,8 @@ module fv_send_tracker #(
       assert (!open_q || (look_known && look_word == my_qpn[QPN_W-1:0]
           && (look != me || scan_set_addr == my_qpn[QPN_W-1:0])
           && (!c1_me || c1_from != FROM_SCAN || scan_set_addr_q == my_qpn[QPN_W-1:0])));
+      // The scan has the flags of its row.
+      h_row : assert (scan_state != SCAN_LOOKUP || look_row == flags[look_row_at+:1<<(CTX_W/2)]);
       h_c1_used : assert (!(c1_valid && c1_from != FROM_DONE && c1_used) || used[c1_index]);
       h_from : assert (!c1_valid || c1_from != 2'd3);
       h_ack :

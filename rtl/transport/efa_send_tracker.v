@@ -86,10 +86,13 @@ module efa_send_tracker #(
   localparam N = 1 << CTX_W;
   localparam COL_W = CTX_W / 2;
   localparam COLS = 1 << COL_W;
+  localparam ROW_W = CTX_W - COL_W;
   localparam ITEM_W = 4 + 8 + 3 + QPN_W + 16 + 12 + 1 + 64 + 32;
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam [CTX_W:0] ONE = 1;
   localparam [CTX_W:0] A_ROW = 1 << COL_W;
+  localparam [COLS-1:0] A_COL = 1;
+  localparam [ROW_W-1:0] ROW_ONE = 1;
   localparam [1:0] FROM_DONE = 2'd0;
   localparam [1:0] FROM_ACK = 2'd1;
   localparam [1:0] FROM_SCAN = 2'd2;
@@ -109,6 +112,8 @@ module efa_send_tracker #(
   reg [CTX_W:0] seen_d;
   reg [CTX_W-1:0] look_q;
   reg [CTX_W-1:0] look_d;
+  reg enters;  // the position moves to another row
+  reg [COLS-1:0] look_row_q;
   reg cancelling_q;
   reg cancelling_d;
   reg [1:0] pass_q;
@@ -160,10 +165,23 @@ module efa_send_tracker #(
   wire [N-1:0] used;
   wire passes_open;
   wire [CTX_W-1:0] next_index = m_ctx_id[CTX_W-1:0];
-  wire [COLS-1:0] lookup_row = used[{look_q[CTX_W-1:COL_W], {COL_W{1'b0}}}+:COLS];
-  wire row_free = look_q[COL_W-1:0] == {COL_W{1'b0}} && lookup_row == {COLS{1'b0}}
+
+  // The pass has visited every context, and the last one has left c1.
+  wire visited = scan_q == ST_TAIL && (!c1_valid_q || c1_from_q != FROM_SCAN);
+  // A find pass has ended.
+  wire looked = visited && pass_q == PASS_FIND;
+  wire last_begins = looked && !found_q;
+
+  // look_row_q is a copy of the flags of the row at the scan position: the flags of all contexts do
+  // not precede a RAM address. The row that the scan may enter is read meanwhile.
+  wire [CTX_W-1:0] pass_begin = scan_q == ST_IDLE ? (any_q && !s_cancel_valid ? {CTX_W{1'b0}} : next_index)
+      : last_begins ? start_q[CTX_W-1:0] : look_q;
+  wire [ROW_W-1:0] row = look_q[CTX_W-1:COL_W];
+  wire [ROW_W-1:0] enter_row = scan_q == ST_LOOKUP ? row + ROW_ONE : pass_begin[CTX_W-1:COL_W];
+  wire [COLS-1:0] enter_flags = used[{enter_row, {COL_W{1'b0}}}+:COLS];
+  wire row_free = look_q[COL_W-1:0] == {COL_W{1'b0}} && look_row_q == {COLS{1'b0}}
       && seen_q + A_ROW <= {1'b1, {CTX_W{1'b0}}};
-  wire lookup_hit = scan_q == ST_LOOKUP && lookup_row[look_q[COL_W-1:0]];
+  wire lookup_hit = scan_q == ST_LOOKUP && look_row_q[look_q[COL_W-1:0]];
 
   // The QP of the context at the scan position is read one cycle ahead, so that its lookup in the
   // scan set returns with the context.
@@ -381,13 +399,21 @@ module efa_send_tracker #(
       .m_level(stored)
   );
 
-  // A find pass has ended.
-  wire looked = scan_q == ST_TAIL && pass_q == PASS_FIND && (!c1_valid_q || c1_from_q != FROM_SCAN);
+  // Bits of a row of flags that a send of this cycle sets and an ended one clears.
+  wire [COLS-1:0] take_col = s_ctx_take ? A_COL << next_index[COL_W-1:0] : {COLS{1'b0}};
+  wire [COLS-1:0] ended_col = ended_q ? A_COL << ended_index_q[COL_W-1:0] : {COLS{1'b0}};
+  wire [ROW_W-1:0] take_row = next_index[CTX_W-1:COL_W];
+  wire [ROW_W-1:0] ended_row = ended_index_q[CTX_W-1:COL_W];
+  wire [COLS-1:0] enter_row_d = (enter_flags | (take_row == enter_row ? take_col : {COLS{1'b0}}))
+      & ~(ended_row == enter_row ? ended_col : {COLS{1'b0}});
+  wire [COLS-1:0] stay_row_d = (look_row_q | (take_row == row ? take_col : {COLS{1'b0}}))
+      & ~(ended_row == row ? ended_col : {COLS{1'b0}});
 
   always @* begin
     scan_d = scan_q;
     seen_d = seen_q;
     look_d = look_q;
+    enters = scan_q != ST_LOOKUP;
     cancelling_d = cancelling_q;
     pass_d = pass_q;
     case (scan_q)
@@ -396,7 +422,7 @@ module efa_send_tracker #(
         seen_d = {CTX_W + 1{1'b0}};
         // A cancel needs no order.
         pass_d = any_q && !s_cancel_valid ? PASS_FIND : PASS_LAST;
-        look_d = pass_d == PASS_LAST ? next_index : {CTX_W{1'b0}};
+        look_d = pass_begin;
         cancelling_d = s_cancel_valid;
         if (s_scan_valid || s_cancel_valid) scan_d = ST_LOOKUP;
       end
@@ -404,9 +430,11 @@ module efa_send_tracker #(
       ST_LOOKUP: begin
         if (seen_q[CTX_W]) scan_d = ST_TAIL;
         else if (row_free) begin
+          enters = 1'b1;
           seen_d = seen_q + A_ROW;
           look_d = look_q + A_ROW[CTX_W-1:0];
         end else if (!lookup_hit || grant[2]) begin
+          enters = look_q[COL_W-1:0] == {COL_W{1'b1}};
           seen_d = seen_q + ONE;
           look_d = look_q + ONE[CTX_W-1:0];
         end
@@ -415,14 +443,10 @@ module efa_send_tracker #(
       // position is again that at the begin of the pass.
       ST_TAIL: begin
         seen_d = {CTX_W + 1{1'b0}};
-        if (!c1_valid_q || c1_from_q != FROM_SCAN) begin
+        look_d = pass_begin;
+        if (visited) begin
           scan_d = pass_q == PASS_LAST ? ST_DONE : ST_LOOKUP;
-          if (pass_q == PASS_FIND && !found_q) begin
-            pass_d = PASS_LAST;
-            look_d = start_q[CTX_W-1:0];
-          end else begin
-            pass_d = pass_q == PASS_FIND ? PASS_OLD : PASS_FIND;
-          end
+          pass_d = last_begins ? PASS_LAST : looked ? PASS_OLD : PASS_FIND;
         end
       end
       // Ready acknowledges the requester.
@@ -459,6 +483,7 @@ module efa_send_tracker #(
   always @(posedge clk) begin
     seen_q <= seen_d;
     look_q <= look_d;
+    look_row_q <= enters ? enter_row_d : stay_row_d;
     cancelling_q <= cancelling_d;
     pass_q <= pass_d;
     took_q <= s_ctx_take;
