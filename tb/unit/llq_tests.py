@@ -240,7 +240,7 @@ async def wqes_are_complete_from_any_pieces(dut):
 @cocotb.test()
 async def rings_of_every_depth_begin_at_any_index(dut):
     """queue.llq.depths: stores to rings of every depth have the wrap of their slot and leave posted
-    WQEs unchanged, at any producer index."""
+    WQEs unchanged, at any producer index, before and after the ring wraps."""
     bench = Bench(dut)
     await bench.start()
     rng = bench.rng
@@ -248,9 +248,12 @@ async def rings_of_every_depth_begin_at_any_index(dut):
         turn = 2 << log
         ring = Ring(log, 1, log, wide=rng.getrandbits(1), start=rng.randrange(turn, 1 << 16, turn))
         await bench.make(ring)
-        for _ in range(6):
-            entries = min(ring.depth, 4)
-            for slot in [ring.produced + ahead for ahead in range(entries)] + [ring.produced - 1]:
+        first = ring.produced
+        while ring.produced - first & 0xFFFF <= ring.depth * 3 // 2 + 4:
+            # Few doorbells, also of the longest ring, and stores to some of their WQEs.
+            entries = min(ring.depth, rng.randint(1, 1 + ring.depth // 4))
+            stored = rng.sample(range(entries), min(entries, 4))
+            for slot in [ring.produced + ahead for ahead in stored] + [ring.produced - 1]:
                 line = ring.line + (slot % ring.depth << ring.wide) + rng.randrange(1 + ring.wide)
                 await bench.store(line, rng.getrandbits(16), owner=ring)
             bench.ring_bell(ring, entries)

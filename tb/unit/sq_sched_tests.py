@@ -394,12 +394,14 @@ async def the_count_goes_on_past_its_end(dut, wide, near):
     bench.lines = {64 + line: (64 + line, 0) for line in range(queue.lines)}
     cocotb.start_soon(bench.memory())
     items = StreamMonitor(dut, "m_item", 0.3, ["data"])
+    consumed = Pulses(dut, "m_consumed", "qpn", "count")
     dut.prod_rd_data.value = near + 64 & 0xFFFF
     await pulse(dut, "s_work_valid", s_work_qpn=12)
     for count in range(near, near + 64):
         item = INTERNAL.wqe_in.unpack((await items.take())[0]["data"])
         assert (item.msg, item.entry & 0xFFFF) == (count & 0xFFFF, 64 + (count % 1024 << wide))
     await items.none(20)
+    assert consumed.values() == [(12, near + one & 0xFFFF) for one in range(1, 65)]
 
 
 @cocotb.test()
