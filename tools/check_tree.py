@@ -8,6 +8,7 @@ correction; exit status 1 if there is one.
 """
 
 import ast
+import fnmatch
 import importlib.util
 import re
 import sys
@@ -343,6 +344,15 @@ def documents(root):
     return wrong
 
 
+def main_modules(root):
+    """Checks that the table of the main modules in README.md names only modules."""
+    there = modules(root)
+    _, _, table = (root / "README.md").read_text().partition("## Modules")
+    return [f"README.md: {name} is no module: follow the tree"
+            for name in re.findall(r"`(efa_[\w*]+)`", table)
+            if not fnmatch.filter(there, name)]  # fmt: skip
+
+
 def check(root):
     """Returns all inconsistencies of the tree, as lines."""
     root = Path(root)
@@ -352,7 +362,7 @@ def check(root):
         return [str(error)]
     tests = find_tests(root)
     wrong = sources(root) + ports(root) + names_of_modules(root, plan) + plan_and_tests(plan, tests)
-    wrong += licences(root) + glossary(root) + documents(root)
+    wrong += licences(root) + glossary(root) + documents(root) + main_modules(root)
     wrong += plan_and_bins(plan, declared_bins(root)) + statuses(root, plan.refused, tests)
     return wrong + benches(root, plan, tests) + timing(root, plan) + opcodes(root, plan)
 

@@ -75,6 +75,7 @@ def test_this_tree_is_whole():
         ("docs/glossary.md", "`efa_llq` |", "`efa_loq` |", "efa_loq is not there"),
         ("docs/timing.md", "UNIT=tx_engine_load", "UNIT=tx_engine_loud", "UNIT=tx_engine_loud is"),
         ("docs/timing.md", "`efa_net_tx`", "`efa_net_" "ty`", "18: efa_net_"),
+        ("README.md", "`efa_send_tracker`, ", "`efa_send_truck`, ", "efa_send_truck is"),
         ("CONTRIBUTING.md", "`make lint`", "`make lints`", "make lints is not there"),
         ("docs/formal.md", "`formal/", "`formal/no_such_", "formal/no_such_"),
         ("rtl/common/efa_skid.v", "", "// efa_" "work_set\n", "was renamed"),
