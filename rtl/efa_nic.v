@@ -87,20 +87,6 @@ module efa_nic #(
 );
 
   wire rst;
-  wire [15:0] incarnation;
-  wire [(2<<`EFA_LIMITS__MSG_W)-1:0] ctx_used;
-  wire read_valid;
-  wire [`EFA_READ_CTX__W-1:0] read_data;
-  wire more_valid;
-  wire more_ready;
-  wire [`EFA_READ_MORE__W-1:0] more_data;
-  wire placed_valid;
-  wire placed_ready;
-  wire [`EFA_READ_PLACED__W-1:0] placed_data;
-  wire request_valid;
-  wire request_ready;
-  wire [`EFA_READ_JOB__W-1:0] request_data;
-  wire [(1<<`EFA_LIMITS__NODE_W)-1:0] full;
   wire acq_crc;
   wire ec_valid;
   wire ec_ready;
@@ -151,20 +137,14 @@ module efa_nic #(
   wire queue_op_busy;
   wire [`EFA_ENGINE__CPL:0] drain_valid;
   wire [`EFA_ENGINE__CPL:0] drain_ready;
-  wire rqdb_valid;
-  wire [`EFA_RQDB__W-1:0] rqdb_data;
   wire cqdb_valid;
   wire [`EFA_CQDB__W-1:0] cqdb_data;
   wire [`EFA_ENGINE__RECV:0] cpl_valid;
   wire [`EFA_ENGINE__RECV:0] cpl_ready;
   wire [2*`EFA_CPL__W-1:0] cpl_data;
   wire rxdone_valid;
-  wire ack_tx_valid;
-  wire ack_tx_ready;
-  wire [`EFA_SRD_ACK__BITS-1:0] ack_tx_data;
-  wire ack_rx_valid;
-  wire ack_rx_ready;
-  wire [`EFA_SRD_ACK__BITS-1:0] ack_rx_data;
+  wire [1:0] ack_valids;
+  wire [1:0] ack_readies;
   wire [`EFA_STAT__COUNT-1:0] st_valid;
   wire [32*`EFA_STAT__DROP-1:32*`EFA_STAT__TX] st_bytes;
   wire [4:0] stat_index;
@@ -325,155 +305,73 @@ module efa_nic #(
       .ev_qperr_data(ev_data[64*`EFA_EV__QPERR+:64])
   );
 
-  efa_tx_engine #(
+  efa_data_path #(
       .QPN_W(QPN_W),
       .LLQ_AW(LLQ_AW),
       .SQ_HOST(SQ_HOST),
       .MTT_W(MTT_W)
-  ) u_tx_engine (
+  ) u_data_path (
+      .clk(clk),
+      .rst_por(rst_por),
+      .rst(rst),
       .s_cfg_paths(s_cfg_paths),
       .s_cfg_tick(s_cfg_tick),
-      .m_incarnation(incarnation),
-      .m_ctx_used(ctx_used),
-      .m_read_valid(read_valid),
-      .m_read_data(read_data),
-      .m_more_valid(more_valid),
-      .m_more_ready(more_ready),
-      .m_more_data(more_data),
-      .s_placed_valid(placed_valid),
-      .s_placed_ready(placed_ready),
-      .s_placed_data(placed_data),
-      .s_job_valid(request_valid),
-      .s_job_ready(request_ready),
-      .s_job_data(request_data),
-      .m_full(full),
-      .m_sends_open(m_sends_open),
-      .clk(clk),
-      .qpc_rd_addr(qpc_addr[0+:4*QPN_W]),
-      .qpc_rd_data(qpc_data[0+:4*`EFA_QPC__W]),
       .s_cfg_node_id(s_cfg_node_id),
       .s_cfg_profile(s_cfg_profile),
+      .s_cfg_mps_log(mps_log),
+      .s_cfg_mrrs_log(mrrs_log),
+      .m_init_done(init_done[`EFA_ENGINE__RECV:0]),
+      .s_quiesce(quiesce),
+      .m_net_quiet(net_quiet),
       .m_net_valid(m_net_valid),
       .m_net_ready(m_net_ready),
       .m_net_data({m_net_last, m_net_keep, m_net_data}),
-      .rst_por(rst_por),
-      .rst(rst),
-      .m_init_done(init_done[`EFA_ENGINE__SEND]),
-      .s_quiesce(quiesce),
-      .m_net_quiet(net_quiet),
-      .s_cfg_mrrs_log(mrrs_log),
+      .s_net_valid(s_net_valid),
+      .s_net_ready(s_net_ready),
+      .s_net_data({s_net_last, s_net_keep, s_net_data}),
       .s_llq_valid(llq_valid),
       .s_llq_data(llq_data),
       .s_db_valid(db_valid),
       .s_db_data(db_data),
-      .m_rd_valid(rd_valid[`EFA_DMA_RD_CLIENT__SQ:`EFA_DMA_RD_CLIENT__TX]),
-      .m_rd_ready(rd_ready[`EFA_DMA_RD_CLIENT__SQ:`EFA_DMA_RD_CLIENT__TX]),
-      .m_rd_data(rd_data[`EFA_DMA_RD__W*`EFA_DMA_RD_CLIENT__TX+:2*`EFA_DMA_RD__W]),
-      .s_rd_cpl_valid(rd_cpl_valid[`EFA_DMA_RD_CLIENT__SQ:`EFA_DMA_RD_CLIENT__TX]),
-      .s_rd_cpl_data(rd_cpl_data),
-      .s_qpchg_valid(qpchg_valid[`EFA_ENGINE__SEND]),
-      .s_qpchg_ready(qpchg_ready[`EFA_ENGINE__SEND]),
+      .qpc_rd_addr(qpc_addr),
+      .qpc_rd_data(qpc_data),
+      .s_qpchg_valid(qpchg_valid),
+      .s_qpchg_ready(qpchg_ready),
       .s_qpchg_data(qpchg_data),
-      .m_qperr_valid(qperr_valid[`EFA_ENGINE__SEND]),
-      .m_qperr_ready(qperr_ready[`EFA_ENGINE__SEND]),
-      .m_qperr_data(qperr_data[`EFA_QPERR__W*`EFA_ENGINE__SEND+:`EFA_QPERR__W]),
+      .m_qperr_valid(qperr_valid),
+      .m_qperr_ready(qperr_ready),
+      .m_qperr_data(qperr_data),
       .s_table_valid(table_valid),
       .s_table_data(table_data),
-      .s_queue_op_valid(queue_op_valid[`EFA_ENGINE__SEND]),
-      .s_queue_op_ready(queue_op_ready[`EFA_ENGINE__SEND]),
+      .s_queue_op_valid(queue_op_valid),
+      .s_queue_op_ready(queue_op_ready),
       .s_queue_op_data(queue_op_data),
       .m_queue_op_busy(queue_op_busy),
-      .s_drain_valid(drain_valid[`EFA_ENGINE__SEND]),
-      .s_drain_ready(drain_ready[`EFA_ENGINE__SEND]),
-      .m_rqdb_valid(rqdb_valid),
-      .m_rqdb_data(rqdb_data),
+      .s_drain_valid(drain_valid[`EFA_ENGINE__RECV:0]),
+      .s_drain_ready(drain_ready[`EFA_ENGINE__RECV:0]),
+      .m_rd_valid(rd_valid[`EFA_DMA_RD_CLIENT__SQ:`EFA_DMA_RD_CLIENT__RQ]),
+      .m_rd_ready(rd_ready[`EFA_DMA_RD_CLIENT__SQ:`EFA_DMA_RD_CLIENT__RQ]),
+      .m_rd_data(rd_data[`EFA_DMA_RD__W*`EFA_DMA_RD_CLIENT__COUNT-1:`EFA_DMA_RD__W*`EFA_DMA_RD_CLIENT__RQ]),
+      .s_rd_cpl_valid(rd_cpl_valid[`EFA_DMA_RD_CLIENT__SQ:`EFA_DMA_RD_CLIENT__RQ]),
+      .s_rd_cpl_data(rd_cpl_data),
+      .m_wr_valid(wr_valid[`EFA_DMA_WR_CLIENT__RX]),
+      .m_wr_ready(wr_ready[`EFA_DMA_WR_CLIENT__RX]),
+      .m_wr_data(wr_data[`EFA_DMA_WR__W*`EFA_DMA_WR_CLIENT__RX+:`EFA_DMA_WR__W]),
       .m_cqdb_valid(cqdb_valid),
       .m_cqdb_data(cqdb_data),
-      .m_cpl_valid(cpl_valid[`EFA_ENGINE__SEND]),
-      .m_cpl_ready(cpl_ready[`EFA_ENGINE__SEND]),
-      .m_cpl_data(cpl_data[`EFA_CPL__W*`EFA_ENGINE__SEND+:`EFA_CPL__W]),
-      .s_ack_tx_valid(ack_tx_valid),
-      .s_ack_tx_ready(ack_tx_ready),
-      .s_ack_tx_data(ack_tx_data),
-      .s_ack_rx_valid(ack_rx_valid),
-      .s_ack_rx_ready(ack_rx_ready),
-      .s_ack_rx_data(ack_rx_data),
-      .m_st_valid(st_valid[`EFA_STAT__RESPONSE:`EFA_STAT__ACK_DROP]),
-      .m_st_bytes(st_bytes[32*`EFA_STAT__RX-1:32*`EFA_STAT__TX]),
-      .ev_valid(ev_valid[`EFA_EV__TX_VALID]),
-      .ev_data(ev_data[`EFA_EV__TX_DATA])
-  );
-
-  efa_rx_engine #(
-      .QPN_W(QPN_W),
-      .MTT_W(MTT_W)
-  ) u_rx_engine (
-      .s_cfg_paths(s_cfg_paths),
-      .s_cfg_tick(s_cfg_tick),
-      .s_cfg_incarnation(incarnation),
-      .s_ctx_used(ctx_used),
-      .s_read_valid(read_valid),
-      .s_read_data(read_data),
-      .s_more_valid(more_valid),
-      .s_more_ready(more_ready),
-      .s_more_data(more_data),
-      .m_placed_valid(placed_valid),
-      .m_placed_ready(placed_ready),
-      .m_placed_data(placed_data),
-      .m_request_valid(request_valid),
-      .m_request_ready(request_ready),
-      .m_request_data(request_data),
-      .s_full(full),
-      .s_cfg_profile(s_cfg_profile),
-      .clk(clk),
-      .qpc_rd_addr(qpc_addr[4*QPN_W+:2*QPN_W]),
-      .qpc_rd_data(qpc_data[4*`EFA_QPC__W+:2*`EFA_QPC__W]),
-      .rst_por(rst_por),
-      .s_cfg_node_id(s_cfg_node_id),
-      .s_net_valid(s_net_valid),
-      .s_net_ready(s_net_ready),
-      .s_net_data({s_net_last, s_net_keep, s_net_data}),
-      .rst(rst),
-      .s_quiesce(quiesce),
-      .m_init_done(init_done[`EFA_ENGINE__RECV]),
-      .s_cfg_mps_log(mps_log),
-      .m_rd_rq_valid(rd_valid[`EFA_DMA_RD_CLIENT__RQ]),
-      .m_rd_rq_ready(rd_ready[`EFA_DMA_RD_CLIENT__RQ]),
-      .m_rd_rq_data(rd_data[`EFA_DMA_RD__W*`EFA_DMA_RD_CLIENT__RQ+:`EFA_DMA_RD__W]),
-      .s_rd_cpl_rq_valid(rd_cpl_valid[`EFA_DMA_RD_CLIENT__RQ]),
-      .s_rd_cpl_data(rd_cpl_data),
-      .m_wr_rx_valid(wr_valid[`EFA_DMA_WR_CLIENT__RX]),
-      .m_wr_rx_ready(wr_ready[`EFA_DMA_WR_CLIENT__RX]),
-      .m_wr_rx_data(wr_data[`EFA_DMA_WR__W*`EFA_DMA_WR_CLIENT__RX+:`EFA_DMA_WR__W]),
-      .s_qpchg_valid(qpchg_valid[`EFA_ENGINE__RECV]),
-      .s_qpchg_ready(qpchg_ready[`EFA_ENGINE__RECV]),
-      .s_qpchg_data(qpchg_data),
-      .m_qperr_valid(qperr_valid[`EFA_ENGINE__RECV]),
-      .m_qperr_ready(qperr_ready[`EFA_ENGINE__RECV]),
-      .m_qperr_data(qperr_data[`EFA_QPERR__W*`EFA_ENGINE__RECV+:`EFA_QPERR__W]),
-      .s_table_valid(table_valid),
-      .s_table_data(table_data),
-      .s_queue_op_valid(queue_op_valid[`EFA_ENGINE__RECV]),
-      .s_queue_op_ready(queue_op_ready[`EFA_ENGINE__RECV]),
-      .s_queue_op_data(queue_op_data),
-      .s_drain_valid(drain_valid[`EFA_ENGINE__RECV]),
-      .s_drain_ready(drain_ready[`EFA_ENGINE__RECV]),
-      .s_rqdb_valid(rqdb_valid),
-      .s_rqdb_data(rqdb_data),
-      .m_cpl_valid(cpl_valid[`EFA_ENGINE__RECV]),
-      .m_cpl_ready(cpl_ready[`EFA_ENGINE__RECV]),
-      .m_cpl_data(cpl_data[`EFA_CPL__W*`EFA_ENGINE__RECV+:`EFA_CPL__W]),
+      .m_cpl_valid(cpl_valid),
+      .m_cpl_ready(cpl_ready),
+      .m_cpl_data(cpl_data),
       .s_rxdone_valid(rxdone_valid),
-      .m_ack_tx_valid(ack_tx_valid),
-      .m_ack_tx_ready(ack_tx_ready),
-      .m_ack_tx_data(ack_tx_data),
-      .m_ack_rx_valid(ack_rx_valid),
-      .m_ack_rx_ready(ack_rx_ready),
-      .m_ack_rx_data(ack_rx_data),
-      .m_st_valid(st_valid[`EFA_STAT__QKEY:`EFA_STAT__RX]),
-      .m_st_bytes(st_bytes[32*`EFA_STAT__DROP-1:32*`EFA_STAT__RX]),
-      .ev_valid(ev_valid[`EFA_EV__RX_VALID]),
-      .ev_data(ev_data[`EFA_EV__RX_DATA])
+      .m_st_valid(st_valid),
+      .m_st_bytes(st_bytes),
+      .m_sends_open(m_sends_open),
+      .ev_ack_valids(ack_valids),
+      .ev_ack_readies(ack_readies),
+      .ev_tx_valid(ev_valid[`EFA_EV__TX_VALID]),
+      .ev_tx_data(ev_data[`EFA_EV__TX_DATA]),
+      .ev_rx_valid(ev_valid[`EFA_EV__RX_VALID]),
+      .ev_rx_data(ev_data[`EFA_EV__RX_DATA])
   );
 
   efa_cq_engine #(
@@ -524,13 +422,13 @@ module efa_nic #(
       .rst(rst_por),
       // In the order of efa_perf_stream; the clients of DMA have the order of their lanes.
       .s_valids({
-        {ack_rx_valid, ack_tx_valid, cpl_valid},
+        {ack_valids, cpl_valid},
         {wr_valid, rd_valid[`EFA_DMA_RD_CLIENT__TX:`EFA_DMA_RD_CLIENT__ADM]},
         {s_net_valid, m_net_valid},
         {m_dma_wr_valid, s_dma_rd_cpl_valid, m_dma_rd_valid, m_mmio_cpl_valid, s_mmio_valid}
       }),
       .s_readies({
-        {ack_rx_ready, ack_tx_ready, cpl_ready},
+        {ack_readies, cpl_ready},
         {wr_ready, rd_ready[`EFA_DMA_RD_CLIENT__TX:`EFA_DMA_RD_CLIENT__ADM]},
         {s_net_ready, m_net_ready},
         {m_dma_wr_ready, s_dma_rd_cpl_ready, m_dma_rd_ready, m_mmio_cpl_ready, s_mmio_ready}

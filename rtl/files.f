@@ -147,5 +147,7 @@ rtl/efa_rx_engine.v
 rtl/efa_tx_engine.v
 rtl/host/efa_host.v
 rtl/efa_cq_engine.v
+# level data path
+rtl/efa_data_path.v
 # level top
 rtl/efa_nic.v

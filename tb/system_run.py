@@ -35,8 +35,8 @@ HEADERS = sorted(NATIVE.glob("*.h"))
 TOP = "efa_tb"
 DEVICES = "DEVICES"
 # Code coverage counts the wiring modules here; the unit benches count the other modules.
-COUNTED = ("efa_nic.v", "efa_tx_engine.v", "efa_sq_engine.v", "efa_transport_engine.v",
-           "efa_rx_engine.v", "efa_cq_engine.v")  # fmt: skip
+COUNTED = ("efa_nic.v", "efa_data_path.v", "efa_tx_engine.v", "efa_sq_engine.v",
+           "efa_transport_engine.v", "efa_rx_engine.v", "efa_cq_engine.v")  # fmt: skip
 # No flags of the compiler: the builds share the objects of Verilator's library with unit benches.
 VERILATOR = [
     "--assert", "-Wno-fatal", "--noassert-case", "-LDFLAGS", "-rdynamic", "--output-split", "20000",

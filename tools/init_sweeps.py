@@ -141,8 +141,8 @@ class Sweeps:
                           for one in bits_of(module, name, which)]  # fmt: skip
                 return set().union(*(walk(module, path, one) for one in inputs))
             if kind in self.modules and port == DONE:
-                [end] = self.modules[kind]["ports"][DONE]["bits"]
-                return walk(kind, (*path, name), end)
+                at = bits_of(module, name, port).index(bit)
+                return walk(kind, (*path, name), self.modules[kind]["ports"][DONE]["bits"][at])
             parameters = tuple(sorted(cell["parameters"].items()))
             return {((*path, name), kind, parameters)}
 

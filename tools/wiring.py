@@ -25,8 +25,8 @@ import mutant_proofs
 import mutants as netlists
 from mutants import FLAGS, OUT, ROOT, Mutant, scratch, yosys
 
-WIRING = ("efa_nic", "efa_tx_engine", "efa_sq_engine", "efa_transport_engine", "efa_rx_engine",
-          "efa_cq_engine", "efa_admin", "efa_host")  # fmt: skip
+WIRING = ("efa_nic", "efa_data_path", "efa_tx_engine", "efa_sq_engine", "efa_transport_engine",
+          "efa_rx_engine", "efa_cq_engine", "efa_admin", "efa_host")  # fmt: skip
 NUMBERS = 1 << 12  # of each module
 FORM = "3"  # of list and netlist; stored results of another form are invalid
 CLOCKS = ("clk",)
