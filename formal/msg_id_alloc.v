@@ -40,6 +40,9 @@ module fv_msg_id_alloc #(
   );
 
   (* probe = "u_dut.in_row" *) wire in_row;
+  localparam COL_W = CTX_W / 2;
+  localparam ROWS = 1 << (CTX_W - COL_W);
+  (* probe = "u_dut.rows_q" *) wire [ROWS-1:0] rows;
 
   (* anyconst *) wire [CTX_W-1:0] me;
   reg began_q = 1'b0;
@@ -50,13 +53,22 @@ module fv_msg_id_alloc #(
   reg avail_q;
   reg [N-1:0] held_q;
   reg [N-1:0] given_q;
-  // Cycles without a ready context, while one is neither in use nor held.
+  // Cycles without a ready context, while one is neither in use nor held, and was not held before.
   reg waits_q;
   reg stood_q;
   // The round robin skips the context: it was in use or held when the scan pointer passed.
   reg passed_q;
 
   wire avail = ~(used | held) != {N{1'b0}};
+  // A row with a context that is no longer held is known to have it one cycle later.
+  wire avail_known = ~(used | held | held_q) != {N{1'b0}};
+  wire [ROWS-1:0] rows_known;
+  genvar row;
+  generate
+    for (row = 0; row < ROWS; row = row + 1) begin : g_row
+      assign rows_known[row] = (used[row<<COL_W+:1<<COL_W] | held_q[row<<COL_W+:1<<COL_W]) != {1 << COL_W{1'b1}};
+    end
+  endgenerate
   wire [N-1:0] give_bit = {{N - 1{1'b0}}, give} << next_id[CTX_W-1:0];
   wire give_me = give && next_id[CTX_W-1:0] == me;
   wire release_me = release_valid && release_place == me;
@@ -70,7 +82,7 @@ module fv_msg_id_alloc #(
     avail_q <= avail;
     held_q <= rst ? {N{1'b0}} : held;
     given_q <= rst ? {N{1'b0}} : give_bit;
-    waits_q <= !rst && !next_ready && avail;
+    waits_q <= !rst && !next_ready && avail_known;
     stood_q <= waits_q;
     passed_q <= !rst && passes;
   end
@@ -89,6 +101,7 @@ module fv_msg_id_alloc #(
     a_held : assume (!began_q || (held & ~(held_q | given_q)) == {N{1'b0}});
     if (began_q && !rst) begin
       h_ready : assert (!next_ready || !used[next_id[CTX_W-1:0]]);
+      h_rows : assert (rows == rows_known);
       h_row : assert (!waits_q || next_ready || in_row);
       p_given : assert (used[me] == mine_q && !(give_me && mine_q));
       p_held : assert (!next_ready || !held[next_id[CTX_W-1:0]]);

@@ -6,7 +6,8 @@
 // Out   m_next_id of the next context, its index below a wrap count, free if m_next_free; m_used;
 //       m_passes: the scan pointer skips a context in use
 // Time  one allocation per cycle; after contexts in use, the next one is ready at most 3 cycles
-//       after the previous one; a freed context is available one cycle later
+//       after the previous one; a freed context is available one cycle later, one that is no longer
+//       held two cycles later
 //
 // The scan pointer moves to the next free context in the same row. If the row has none, it first
 // moves to the next row that has one, its own row last. At least one context must be out of use. The ids
@@ -15,7 +16,7 @@
 `include "efa_check.vh"
 
 module efa_msg_id_alloc #(
-    parameter CTX_W = 11,  // 2 or more
+    parameter CTX_W = 11,  // 4 or more
     parameter ID_LEFT = 0  // ids until the wrap at power-on, a multiple of 2^CTX_W; 0: 2^32
 ) (
     input wire clk,
@@ -37,7 +38,7 @@ module efa_msg_id_alloc #(
   localparam COLS = 1 << COL_W;
   localparam ROWS = 1 << ROW_W;
   localparam [COLS-1:0] A_COL = 1;
-  localparam [ROWS-1:0] A_ROW = 1;
+  localparam [ROW_W-1:0] ROW_ONE = 1;
   localparam [31:0] ONE_ID = 1;
   localparam [31:0] LEFT = ID_LEFT;
 
@@ -45,12 +46,13 @@ module efa_msg_id_alloc #(
   reg [31:0] id_q;  // wraps, row, column
   reg [31:0] id_d;
   reg ready_q;
+  reg [ROWS-1:0] rows_q;  // rows with a free context; a held one of the last cycle is not free
 
   wire [COL_W-1:0] col = id_q[COL_W-1:0];
   wire [ROW_W-1:0] row = id_q[CTX_W-1:COL_W];
   wire [31:0] id_after = id_q + ONE_ID;
   wire [COL_W-1:0] col_after = id_after[COL_W-1:0];
-  wire [ROW_W-1:0] row_after = row + A_ROW[ROW_W-1:0];
+  wire [ROW_W-1:0] row_after = row + ROW_ONE;
 
   wire [N-1:0] busy = used_q | s_held;
 
@@ -58,13 +60,10 @@ module efa_msg_id_alloc #(
   // the current row have priority.
   wire [COLS-1:0] used_row = busy[{row, {COL_W{1'b0}}}+:COLS];
   wire [COLS-1:0] free_row = ~used_row & ({COLS{1'b1}} << col);
-  wire [COLS-1:0] first_col = free_row & (~free_row + A_COL);
-  wire in_row = free_row != {COLS{1'b0}};
-  wire [ROWS-1:0] rows;
-  wire [ROWS-1:0] rows_behind = rows & (({ROWS{1'b1}} << row) << 1);
-  wire wrap = rows_behind == {ROWS{1'b0}};
-  wire [ROWS-1:0] rows_from = wrap ? rows : rows_behind;
-  wire [ROWS-1:0] first_row = rows_from & (~rows_from + A_ROW);
+  wire in_row;
+  wire any_row;
+  wire wrap = (rows_q & (({ROWS{1'b1}} << row) << 1)) == {ROWS{1'b0}};
+  wire [ROWS-1:0] rows_d;
   // The context after the next one may be in another row.
   wire [ROWS-1:0] begins_used;
   wire used_after = col == {COL_W{1'b1}} ? begins_used[row_after] : used_row[col_after];
@@ -83,26 +82,35 @@ module efa_msg_id_alloc #(
   generate
     for (place = 0; place < ROWS; place = place + 1) begin : g_row
       wire [COLS-1:0] cols = used_q[place*COLS+:COLS];
-      wire [COLS-1:0] taken = busy[place*COLS+:COLS];
-      assign begins_used[place] = taken[0];
-      assign rows[place] = taken != {COLS{1'b1}};
+      wire [COLS-1:0] taken_d = used_d[place*COLS+:COLS] | s_held[place*COLS+:COLS];
+      assign begins_used[place] = busy[place*COLS];
+      assign rows_d[place] = taken_d != {COLS{1'b1}};
       assign used_d[place*COLS+:COLS] = (cols | (give_row[place] ? give_col : {COLS{1'b0}}))
           & ~(release_row[place] ? release_col : {COLS{1'b0}});
     end
   endgenerate
 
-  efa_onehot_index #(
-      .INDEX_W(COL_W)
+  wire [COLS-1:0] unused_col;
+  efa_slot_find #(
+      .WINDOW_W(COL_W)
   ) u_col (
-      .s_bits (first_col),
-      .m_index(col_found)
+      .s_from(col),
+      .s_slots(free_row),
+      .m_found(in_row),
+      .m_slot(col_found),
+      .m_bits(unused_col)
   );
 
-  efa_onehot_index #(
-      .INDEX_W(ROW_W)
+  wire [ROWS-1:0] unused_row;
+  efa_slot_find #(
+      .WINDOW_W(ROW_W),
+      .BEHIND  (1)
   ) u_row (
-      .s_bits (first_row),
-      .m_index(row_found)
+      .s_from(row),
+      .s_slots(rows_q),
+      .m_found(any_row),
+      .m_slot(row_found),
+      .m_bits(unused_row)
   );
 
   assign m_next_free = ready_q;
@@ -116,7 +124,7 @@ module efa_msg_id_alloc #(
       id_d = id_after;
     end else if (in_row) begin
       id_d[COL_W-1:0] = col_found;
-    end else if (rows != {ROWS{1'b0}}) begin
+    end else if (any_row) begin
       id_d[31:CTX_W] = id_q[31:CTX_W] + {{31 - CTX_W{1'b0}}, wrap};
       id_d[CTX_W-1:0] = {row_found, {COL_W{1'b0}}};
     end
@@ -130,9 +138,11 @@ module efa_msg_id_alloc #(
   always @(posedge clk) begin
     if (rst) begin
       used_q  <= {N{1'b0}};
+      rows_q  <= {ROWS{1'b1}};
       ready_q <= 1'b1;
     end else begin
       used_q  <= used_d;
+      rows_q  <= rows_d;
       ready_q <= s_give ? !used_after : in_row;
     end
   end
