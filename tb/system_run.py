@@ -109,12 +109,14 @@ def run_system(
     extra: tuple[str, ...] = (),
     store_buffer: StoreBuffer | None = None,
     plain: bool = False,
+    unknowns: bool = False,
     short: bool = False,
 ) -> Outcome:
     """Runs a cocotb module on the whole device; `params` are those of efa_tb (DEVICES, QPN_W, ...).
 
-    `store_buffer` is that of the hosts' CPUs; without a value the seed draws it. `plain` builds for
-    Verilator without optimisation and starts memories and unknowns at random. `short` runs long
+    `store_buffer` is that of the hosts' CPUs; without a value the seed draws it. `unknowns`
+    starts the registers and memories of a Verilator build at random values of the seed. `plain`
+    builds for Verilator without optimisation and draws all other unknowns, too. `short` runs long
     scenarios with fewer rounds (tb/scenarios/length.py).
     """
     params = params or {}
@@ -125,7 +127,8 @@ def run_system(
               SHORT: str(int(short)), **(env or {})}  # fmt: skip
     if "EFA_COVERAGE" in os.environ:
         wanted["EFA_COVERAGE"] = os.environ["EFA_COVERAGE"]
-    plusargs = (random_unknowns(seed) if plain else []) + code_coverage.arguments(Path(name).stem)
+    plusargs = random_unknowns(seed) if plain or unknowns else []
+    plusargs += code_coverage.arguments(Path(name).stem)
     plusargs.append(f"+efa_devices={params.get(DEVICES, 1)}")
     if sim == "icarus":
         wanted["EFA_NATIVE"] = str(Path(test_args[0][2:]) / "efa.vpi")
