@@ -278,21 +278,28 @@ def shift_length(wqe: Any, by: int) -> None:
     wqe.data.rdma_req.remote_mem.length += by
 
 
-def refusals(backends: Sequence[Any], rng: Random) -> None:
+def refusals(backends: Sequence[Any], rng: Random, rounds: int = 2) -> None:
     """Refused operations of each kind and size between valid ones, all at once.
 
-    A refused write with immediate consumes no receive.
+    Each refusal occurs in so many `rounds`, of the two directions. A refused write with immediate
+    consumes no receive.
     """
     near, far = nodes_of(backends)
+    left: list[int] = []
     for way in ((near, far), (far, near)):
         pair, other = Pair(*way, rng), Pair(*way, rng, INLINE)
         cases = {size: wrong_operations(pair, size) for size in (1, 2 * PAGE + 1, 40 * PAGE)}
-        todo = [
+        everything = [
             (op, size, case)
             for size, wrong in cases.items() for case in wrong for op in (READ, WRITE)
             if case.only in (None, op)
         ]  # fmt: skip
-        rng.shuffle(todo)
+        if not left:
+            left = [at for _ in range(rounds) for at in rng.sample(range(len(everything)),
+                                                                   len(everything))]  # fmt: skip
+            share = (len(left) + 1) // 2
+        todo = [everything[at] for at in left[:share]]
+        left = left[share:]
         while todo:
             for one in (pair, other):
                 one.begin()

@@ -19,7 +19,9 @@ LOSS_10 = {"net_loss": 6554}
 DUPLICATES = {"net_dup": 65536, "net_reorder_max": 4000}
 REORDERING = {"net_reorder": 20000, "net_reorder_max": 3000}
 ENDINGS = shortened(reliable.endings, 4)
+# A reset by register, then one by FLR. A clean fabric shows nothing that the others do not.
 PEER_RESETS = shortened(reliable.peer_resets, 2)
+PEER_RESET = shortened(reliable.peer_resets, 1)
 EVERYTHING = {"net_loss": 3000, "net_dup": 12000, **REORDERING}
 
 
@@ -89,7 +91,7 @@ class PacketsAreLostDuplicatedAndReorderedOnRoughHosts(Exchange):
 class MessagesWaitForTheirReceives(NicTest):
     """reliable.rnr"""
 
-    work = staticmethod(shortened(reliable.not_ready, 2))
+    work = staticmethod(shortened(reliable.not_ready, 1))
     profile = "default"
     least = 200
 
@@ -98,6 +100,7 @@ class MessagesWaitForTheirReceives(NicTest):
 class MessagesWaitForTheirReceivesUnderLoss(MessagesWaitForTheirReceives):
     """reliable.rnr.loss"""
 
+    work = staticmethod(shortened(reliable.not_ready, 2))
     knobs = EVERYTHING
 
 
@@ -126,14 +129,14 @@ class RdmaOperationsAndSendsAreMixedUnderLossOnRoughHosts(RdmaOperationsAndSends
 class WrongRdmaOperationsAreRefused(Rdma):
     """reliable.rdma.refused"""
 
-    work = staticmethod(rdma_pair.refusals)
+    work = staticmethod(shortened(rdma_pair.refusals, 1))
 
 
 @pyuvm.test(timeout_time=200, timeout_unit="ms")
 class WritesWithImmediateWaitForReceives(Rdma):
     """reliable.rdma.rnr"""
 
-    work = staticmethod(rdma_pair.not_ready)
+    work = staticmethod(shortened(rdma_pair.not_ready, 1))
     profile = "default"
 
 
@@ -141,6 +144,7 @@ class WritesWithImmediateWaitForReceives(Rdma):
 class WritesWithImmediateWaitForReceivesUnderLoss(WritesWithImmediateWaitForReceives):
     """reliable.rdma.rnr.loss"""
 
+    work = staticmethod(rdma_pair.not_ready)
     knobs = EVERYTHING
 
 
@@ -187,7 +191,7 @@ async def objects_end_while_everything_happens(dut: Any) -> None:
 @cocotb.test(timeout_time=200, timeout_unit="ms")
 async def a_peer_resets_on_a_clean_fabric(dut: Any) -> None:
     """reliable.reset"""
-    await race(dut, PEER_RESETS, devices=2)
+    await race(dut, PEER_RESET, devices=2)
 
 
 @cocotb.test(timeout_time=200, timeout_unit="ms")
