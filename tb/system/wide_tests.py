@@ -18,7 +18,7 @@ from tb.scenarios.length import is_short, shortened
 class EachHandleAgain(NicTest):
     """admin.handles.generations"""
 
-    work = staticmethod(wide.each_handle_again)
+    work = staticmethod(shortened(wide.each_handle_again, 2))
 
 
 @pyuvm.test(timeout_time=400, timeout_unit="ms")
