@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from efa_cosim.device.link import MAX_RNR_RETRY, report_drop
 from efa_cosim.device.rdma import Transfer
@@ -44,6 +44,7 @@ from tb.env.rdma_packets import OPCODES as RDMA
 from tb.env.rdma_packets import REQUEST, RESPONSE, RdmaPackets, failed, is_failed, rdma_of
 from tb.env.sessions import Outcomes, Peer, Sent, Session, accepted_bits
 from tb.lib.failure import Named, field_of
+from tb.lib.timing import timing
 
 if TYPE_CHECKING:
     from tb.env.payload import Message
@@ -60,6 +61,8 @@ _WINDOW = 1 << defs.TRANSPORT.psn_window_w
 _PATHS = 1 << defs.TRANSPORT.paths_w
 _NODES = 1 << defs.LIMITS.node_w
 _HEADER = defs.SrdHdr.SIZE
+# The first tick of the quiet time begins behind the reset of the engines.
+_RESET_CYCLES = cast(int, timing("efa_reset", "core").latency)
 
 
 def same_transmission(packet: bytes, other: bytes) -> bool:
@@ -588,7 +591,7 @@ class ReliableTransport:
     def drained(self, device: int, cycle: int) -> None:
         """Forgets sessions and outcomes of a device; its quiet time begins."""
         self._receivers[device] = self._receiver(device)
-        self._receivers[device].begin_quiet(cycle)
+        self._receivers[device].begin_quiet(cycle + _RESET_CYCLES)
         self._outcomes[device].clear()
         self._held[device].clear()
         self._unreported[device].clear()
