@@ -45,6 +45,9 @@ ACCEPT_POLL_SECONDS = 0.2
 FLR_CYCLES = 4
 IDLE_CYCLES = 64
 MOST_PATIENCE = 64
+# Evaluations of a condition without a word before the writes between two of them grow: an admin
+# response is a write and an interrupt, an event of a completion one write more.
+PROMPT_LOOKS = 3
 # Upper bound of the cycles between two evaluations of a condition. The condition may hold before
 # the expected word arrives, and a device that waits for the host in a reset is never idle.
 LOOK_CYCLES = 40_000
@@ -105,7 +108,7 @@ class RtlBackend(Backend):
         word: Word | None = None,
     ) -> None:
         deadline = self.cycles + timeout_cycles
-        patience = 1
+        patience, looks = 1, 0
         while not condition():
             left = deadline - self.cycles
             if left <= 0:
@@ -117,7 +120,9 @@ class RtlBackend(Backend):
                 news = host.memory_is(*needed, self.device)
             else:
                 news = host.writes_are(self.link.writes_seen() + patience)
-                patience = min(2 * patience, MOST_PATIENCE)
+                looks += 1
+                if looks >= PROMPT_LOOKS:
+                    patience = min(2 * patience, MOST_PATIENCE)
             woken = self.link.run([news, host.idle(IDLE_CYCLES)], min(left, LOOK_CYCLES))
             if woken == 1 and not condition():
                 self._wait_out_silence(condition, left)

@@ -225,7 +225,7 @@ def breaks_while_another_goes(
 
     Its sends in flight and its pending sends all flush, once. The engines receive both state
     changes at once and must apply each step to the right queue pair. The network latency must
-    exceed four admin commands.
+    exceed four admin commands. A round begins with an idle fabric, so that its sends leave at once.
     """
     node, backend = Node(backends[0]), backends[0]
     driver, b, peer = node.driver, Endpoint(node, depth=16), Endpoint(node)
@@ -250,7 +250,7 @@ def breaks_while_another_goes(
         b.qp.modify(STATE.RESET)
         b.qp.to_rts(QKEY)
         cancel(a)
-    backend.settle()
+        backend.settle()
     exchange(b, Endpoint(node), b"as new")
 
 

@@ -67,7 +67,7 @@ class OneBreaksWhileAnotherGoes(NicTest):
     """send.at_once.destroyed"""
 
     work = staticmethod(shortened(collisions.breaks_while_another_goes, 8))
-    knobs = {"net_latency_min": 40_000, "net_latency_max": 40_000}
+    knobs = IN_FLIGHT
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
