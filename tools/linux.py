@@ -48,7 +48,8 @@ RUN = OUT / "run"
 BOOT_SECONDS = 120.0  # from the start of QEMU to the first step
 SERVER_SECONDS = 30.0
 BUILD_SECONDS = 600.0  # of the simulated device, once
-FABRIC_TIME = 4  # times as long as without a fabric file
+# Limits with a fabric file, times those without: the RTL simulates each timeout of a lost packet.
+FABRIC_TIME = 10
 DAY_SECONDS = 24 * 3600.0  # limit of --cmd
 BACKENDS = {"model": "reference model", "verilator": "RTL on Verilator"}
 SHORT = {"model": "model", "verilator": "RTL"}
