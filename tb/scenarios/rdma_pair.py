@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,6 @@ from tb.scenarios.rdma_load import ALL, INLINE
 from tb.scenarios.reliable import PATIENCE, STATE, STATUS, back_off, nodes_of
 
 if TYPE_CHECKING:
-    from random import Random
 
     from efa_cosim.host.queue_pair import QueuePair
 
@@ -281,25 +281,24 @@ def shift_length(wqe: Any, by: int) -> None:
 def refusals(backends: Sequence[Any], rng: Random, rounds: int = 2) -> None:
     """Refused operations of each kind and size between valid ones, all at once.
 
-    Each refusal occurs in so many `rounds`, of the two directions. A refused write with immediate
-    consumes no receive.
+    With `rounds` 1, each refusal occurs in one of the two directions. A refused write with
+    immediate consumes no receive.
     """
     near, far = nodes_of(backends)
-    left: list[int] = []
-    for way in ((near, far), (far, near)):
+    seed = rng.getrandbits(32)
+    for direction, way in enumerate(((near, far), (far, near))):
         pair, other = Pair(*way, rng), Pair(*way, rng, INLINE)
         cases = {size: wrong_operations(pair, size) for size in (1, 2 * PAGE + 1, 40 * PAGE)}
-        everything = [
+        todo = [
             (op, size, case)
             for size, wrong in cases.items() for case in wrong for op in (READ, WRITE)
             if case.only in (None, op)
         ]  # fmt: skip
-        if not left:
-            left = [at for _ in range(rounds) for at in rng.sample(range(len(everything)),
-                                                                   len(everything))]  # fmt: skip
-            share = (len(left) + 1) // 2
-        todo = [everything[at] for at in left[:share]]
-        left = left[share:]
+        if rounds == 1:
+            # In the same order in both directions: what one leaves out, the other one has.
+            Random(seed).shuffle(todo)
+            todo = todo[direction::2]
+        rng.shuffle(todo)
         while todo:
             for one in (pair, other):
                 one.begin()

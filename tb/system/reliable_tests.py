@@ -19,7 +19,7 @@ LOSS_10 = {"net_loss": 6554}
 DUPLICATES = {"net_dup": 65536, "net_reorder_max": 4000}
 REORDERING = {"net_reorder": 20000, "net_reorder_max": 3000}
 ENDINGS = shortened(reliable.endings, 4)
-# A reset by register, then one by FLR. A clean fabric shows nothing that the others do not.
+# PEER_RESETS has a reset by register and one by FLR. On a clean fabric the first one is enough.
 PEER_RESETS = shortened(reliable.peer_resets, 2)
 PEER_RESET = shortened(reliable.peer_resets, 1)
 EVERYTHING = {"net_loss": 3000, "net_dup": 12000, **REORDERING}
