@@ -132,7 +132,8 @@ def test_the_seconds_of_a_proof_are_noted(tree):
 def test_an_assumption_about_the_inside_is_marked(tree):
     page = formal_claims.page(tree / "formal")
     assert "`a_calm` (reads a signal inside the block): The neighbour is calm." in page
-    assert "| [one](#one) | One thing is proven. | 1 | N 3 | calm | 1 | The rest. |" in page
+    assert "| [one](#one) | One thing is proven. | 1 | 1 | 2 | 1 |" in page
+    assert "\n1. pdr: N 3\n" in page and "\n- The rest.\n" in page
     assert "1 claims, 1 properties, 1 proofs." in page
 
 
@@ -156,7 +157,7 @@ def test_a_model_replaces_a_module(tree):
     (tree / "formal/models/efa_other.v").write_text(MODEL.replace("any", "all"))
     assert proven.digest(block) != before
     page = formal_claims.page(tree / "formal")
-    assert "- `efa_other`: Any wire." in page and "| calm, model of efa_other |" in page
+    assert "- `efa_other`: Any wire." in page and "proven. | 1 | 1 | 3 | 1 |" in page
     path.write_text(plan + "models: {efa_absent: none}\n")
     with pytest.raises(formal_job.PlanFault, match="models/efa_absent.v"):
         formal_job.read_block(path)

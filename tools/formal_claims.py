@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the page of the proofs: docs/proofs.md, and reports/formal/claims.md with verdicts.
 
-One table lists each claim with its sizes, assumptions and exclusions. A section per block lists its
-RTL, properties and the texts of assumptions. The sources are formal/*.yaml and the wrappers;
+One table lists each claim. A section per block lists its RTL, sizes, properties and
+assumptions, and what is outside. The sources are formal/*.yaml and the wrappers;
 tools/formal_job.py checks that they match.
 """
 
@@ -56,14 +56,14 @@ def _wrapped(line, indent=""):
 
 
 def _proofs(block):
-    """Returns {property: [(engine, sizes, whether covered), ...]}, equal proofs once."""
-    message = {name: [] for name in block.properties}
+    """Returns the sizes of a block's proofs, {(engine, sizes): number from 1}, and for each
+    property {number: whether covered}."""
+    numbers, proven = {}, {name: {} for name in block.properties}
     for job in block.jobs:
+        number = numbers.setdefault((job["engine"], sizes(job)), len(numbers) + 1)
         for name in kept(block, job):
-            one = (job["engine"], sizes(job), job.get("covers", True))
-            if one not in message[name]:
-                message[name].append(one)
-    return message
+            proven[name][number] = proven[name].get(number, False) or job.get("covers", True)
+    return numbers, proven
 
 
 def _section(block, status):
@@ -71,14 +71,17 @@ def _section(block, status):
     text = block.wrapper.read_text()
     modules = sorted({module for module, _, _ in instances(text)})
     rtl = ", ".join(f"`{module}`" for module in modules)
+    numbers, proven = _proofs(block)
     lines = [f"## {block.name}", "", *_wrapped(block.claim), "", *_wrapped(f"RTL: {rtl}."), ""]
-    head = "| property | statement | proofs |" + (" verdict |" if status else "")
-    lines += [head, "|" + "---|" * (head.count("|") - 1)]
-    for name, message in _proofs(block).items():
+    lines += ["Sizes, each with its engine:", ""]
+    for (engine, size), number in numbers.items():
+        lines += _wrapped(f"{number}. {engine}: {size}", "   ")
+    head = "| property | statement | sizes |" + (" verdict |" if status else "")
+    lines += ["", head, "|" + "---|" * (head.count("|") - 1)]
+    for name, covered in proven.items():
         says = " ".join(block.properties[name]["says"].split())
-        where = "; ".join(
-            f"{engine}: {size}{'' if covers else ' (no cover)'}" for engine, size, covers in message
-        )
+        where = ", ".join(f"{number}{'' if covers else ' (no cover)'}"
+                          for number, covers in covered.items())  # fmt: skip
         verdict = f" {status.get(f'{block.name}.{name}', 'not run')} |" if status else ""
         lines.append(f"| `{name}` | {says} | {where} |{verdict}")
     reads = dict.fromkeys(inside(text), " (reads a signal inside the block)")
@@ -131,18 +134,17 @@ def page(home, rows=()):
         "",
         *(f"- `a_{label}`: {message}." for label, message in COMMON.items()),
         "",
-        "| block | claim | properties | sizes | assumptions | constant inputs | outside |",
-        "|---|---|---|---|---|---|---|",
+        "The section of a block lists its sizes, its assumptions and what is outside of the claim.",
+        "The number of assumptions includes models and constant inputs.",
+        "",
+        "| block | claim | properties | sizes | assumptions | outside |",
+        "|---|---|---|---|---|---|",
     ]
     for block in blocks:
-        where = "; ".join(dict.fromkeys(sizes(job) for job in block.jobs))
-        assumed = [*block.assumes, *(f"model of {name}" for name in block.models)]
-        lines.append(
-            f"| [{block.name}](#{block.name}) | {block.claim} |"
-            f" {len(block.properties)} | {where} |"
-            f" {', '.join(assumed) or 'none'} | {len(block.ties) or 'none'} |"
-            f" {' '.join(map(_sentence, block.outside)) or 'nothing named'} |"
-        )
+        each = (block.properties, _proofs(block)[0], [*block.assumes, *block.models, *block.ties],
+                block.outside)  # fmt: skip
+        lines.append(f"| [{block.name}](#{block.name}) | {' '.join(block.claim.split())} |"
+                     + "".join(f" {len(some)} |" for some in each))
     lines.append("")
     for block in blocks:
         lines += _section(block, status)
