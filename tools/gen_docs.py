@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the reference pages: the position of each bit and its names in Verilog and Python."""
 
+import textwrap
+
 from gen_python import camel, named_unions
 from gen_verilog import TITLE, bit_range, literal_widths, scalar_macros, struct_macro
 from spec_model import sub_field_name
@@ -12,10 +14,10 @@ field. `_W<n>` exists for each other width in use and for the smallest width tha
 """
 
 COMMANDS = """
-Statuses of every admin command with their reasons, in the order of the checks, and the tests of the
-model (`model/tests`) that show them. A refused command changes no state: each of these tests
-compares the whole state. `make lint` checks that rows and tests match by name, `test_statuses.py`
-that each test produces the statuses of its rows.
+Statuses of every admin command with their reasons, in the order of the checks, then the tests that
+show them. A refused command changes no state: each of these tests compares the whole state.
+`make lint` checks that statuses and tests match by name, `test_statuses.py` that each test produces
+its statuses.
 """
 
 NAMING = [
@@ -236,13 +238,17 @@ def commands(spec):
     """Returns the text of docs/commands.md."""
     lines = [f"<!-- {TITLE} -->", "# Admin commands and their statuses", *COMMANDS.splitlines(), ""]
     opcodes = {command["name"]: command["opcode"] for command in spec.commands}
-    lines += table("command", "opcode", "status", "reason", "tests")
+    lines += table("command", "opcode", "status", "reason")
+    shown = []
     for name, rows in spec.command_statuses.items():
         head = (f"`{name}`", opcodes[name]) if name in opcodes else (f"{name} command", "")
+        shown += ["", f"### {head[0]}"]
         for status, item in rows.items():
-            tests = ", ".join(f"`{test}`" for test in item["tests"])
-            lines.append(row(*head, f"`{status}`", text(item.get("when")), tests))
+            lines.append(row(*head, f"`{status}`", text(item.get("when"))))
+            tests = ", ".join(f"`{test}`" for test in item["tests"]) or "no test of its own"
+            shown += textwrap.wrap(f"- `{status}`: {tests}", 120, subsequent_indent="  ")
             head = ("", "")
     for name in sorted(opcodes.keys() - spec.command_statuses.keys()):
-        lines.append(row(f"`{name}`", opcodes[name], "`UNSUPPORTED_OPCODE`", "always", ""))
+        lines.append(row(f"`{name}`", opcodes[name], "`UNSUPPORTED_OPCODE`", "always"))
+    lines += ["", "## Tests", "Those of the model (`model/tests`), by command and status.", *shown]
     return "\n".join(lines) + "\n"
