@@ -261,13 +261,16 @@ async def any_pairs(dut, profile):
     numbers.consumed.clear()
     numbers.give(Kind.PD, *pds)
     numbers.give(Kind.UAR, *uars)
-    of_uar = {uar: [] for uar in uars}
+    of_uar, with_long = {uar: [] for uar in uars}, set()
     bits = range(len(dut.s_cqc_cqn))
     for at, cqn in enumerate({1 << bit for bit in bits} | set(range(3, 16, 2))):
         uar = uars[at % len(uars)]
         numbers.give(Kind.CQ, cqn, uar=uar)
         of_uar[uar].append(cqn)
-        await unit.cq_made(cqn, long_id=at & 1 & long_ids)
+        # Each number with a wrong bit is one without.
+        if long_ids and cqn.bit_count() == 1:
+            with_long.add(cqn)
+        await unit.cq_made(cqn, long_id=int(cqn in with_long))
     live, pack, unpack = {}, INTERNAL.qpc.pack, INTERNAL.qpc.unpack
     attributes = {}
     for _ in range(90):
@@ -287,6 +290,10 @@ async def any_pairs(dut, profile):
                   "sq_base_addr": unit.sq, "stride": 64 << wide,
                   "unsolicited_write_recv": rdma & rng.getrandbits(1),
                   "rq": 0 if rq_log is None else 1 << rq_log}  # fmt: skip
+        if scqn not in with_long:
+            await unit.refused(qp(**fields, sq_64_bit_req_id=1), Code.CREATE_QP, ILLEGAL)
+            assert unit.observed() == []
+        fields["sq_64_bit_req_id"] = int(scqn in with_long) & rng.getrandbits(1)
         name, width = rng.choice((("pd", 16), ("uar", 16), ("send_cq_idx", 32),
                                   ("recv_cq_idx", 32)))  # fmt: skip
         wrong = fields | {name: fields[name] ^ 1 << rng.randrange(width)}
@@ -308,7 +315,8 @@ async def any_pairs(dut, profile):
         reported = {"live": 1, "pd": pd, "uar": uar, "scqn": scqn, "rcqn": rcqn, "srd": srd,
                 "qp_num": number, "sq_log": log, "wqe128": wide, "sq_line": 64 * page,
                 "rsub": sub, "rnr_retry": offers.rnr_retry * srd,
-                "unsolicited": fields["unsolicited_write_recv"]}  # fmt: skip
+                "unsolicited": fields["unsolicited_write_recv"],
+                "long_id": fields["sq_64_bit_req_id"]}  # fmt: skip
         if rq_log is not None:
             reported |= {"rq_live": 1, "rq_base": base >> 6, "rq_log": rq_log}
         assert unit.context(index) == unpack(pack(**reported))
