@@ -15,10 +15,11 @@ import numpy as np
 
 from efa_cosim.cycle.compare import compare
 from efa_cosim.cycle.network import Retransmission, simulate
-from efa_cosim.cycle.timelines import TimelineError, from_events
+from efa_cosim.cycle.timelines import MessageTimelines, TimelineError, from_events
 from efa_cosim.cycle.workload import Workload
 from efa_cosim.measure.process import answer, serve
-from tb.cycle.timed import run_timed
+from tb.cycle.lossy import completed
+from tb.cycle.timed import Timed, run_timed
 from tb.runner import RunFailed
 
 
@@ -34,12 +35,21 @@ class Chunk:
         return {"works": [work.as_dict() for work in self.works], "seed": self.seed}
 
 
+def both(work: Workload, run: Timed) -> tuple[MessageTimelines, MessageTimelines]:
+    """Returns the timelines of RTL and model. With losses, both lose the same packets and
+    acknowledgements, and those of the RTL have doorbells and send completions only."""
+    if work.loss:
+        return completed(work, run), simulate(work, run.beats, clocks=run.clocks,
+                                              losses=run.lost.astype(np.int64))
+    return (from_events(work, run.events, run.timestamps, run.queues, run.numbers),
+            simulate(work, run.beats, clocks=run.clocks))
+
+
 def measure(works: Sequence[Workload], seed: int) -> list[dict[str, Any]]:
     """Returns a row per workload: RTL and model on the same host accesses."""
     rows = []
     for work, run in zip(works, run_timed(works, "verilator", seed), strict=True):
-        real = from_events(work, run.events, run.timestamps, run.queues, run.numbers)
-        modelled = simulate(work, run.beats, clocks=run.clocks)
+        real, modelled = both(work, run)
         rows.append({**compare(work, real, modelled), "cycles": run.cycles,
                      "beats": float(np.mean(run.beats)) / work.batch})
     return rows

@@ -17,6 +17,7 @@ READ_LATENCIES = (125, 500)
 SMALL, LARGE, LARGE_BYTES = 2048, 512, 1024
 WINDOWS = ((1, 1), (16, 4), (64, 16))  # depth, batch
 LOADS = (0.5, 0.9)
+LOSSES = (66, 655, 3277)  # of 65,536: 0.1 %, 1 %, 5 %
 
 
 def sized(**values: Any) -> Workload:
@@ -33,6 +34,7 @@ def fixed() -> list[Workload]:
       doorbells
     - send queues in host memory
     - RDMA writes of one packet and of several, RDMA reads over a long fabric
+    - sends and writes of one packet while the fabric loses some
     - open loops below capacity
     """
     found = [sized(size=size, queues=queues, depth=depth, batch=batch, read_latency=latency)
@@ -60,6 +62,15 @@ def fixed() -> list[Workload]:
                     net_latency=500)
               for size, (queues, depth, batch) in itertools.product(
                   (64, 4096, 16384), ((1, 1, 1), (2, 4, 1), (8, 16, 4)))]
+    found += [sized(size=size, operation=operation, queues=queues, depth=depth, batch=batch,
+                    loss=loss)
+              for (operation, size), (queues, depth, batch), loss in itertools.product(
+                  (("SEND", 32), ("SEND", 64), ("WRITE", 64), ("WRITE_IMM", 64), ("WRITE", 4096)),
+                  ((1, 1, 1), (1, 16, 1), (1, 64, 16), (4, 16, 4)), LOSSES)]
+    found += [sized(size=size, queues=queues, depth=depth, loss=loss, net_latency=500,
+                    read_latency=500)
+              for size, (queues, depth), loss in itertools.product(
+                  (32, 512), ((1, 1), (1, 32), (8, 8)), LOSSES)]
     found += [opened(size, latency, load) for size, latency, load in itertools.product(
         (32, 64, 1024), READ_LATENCIES, LOADS)]
     return found

@@ -46,6 +46,7 @@ class Timed:
 
     - `events`: boundary.events.DTYPE; `timestamps`: cycle in which each doorbell store was driven
     - `pins`: handshakes at every port (tb.lib.requests.PIN)
+    - `lost`: whether the fabric lost each packet and acknowledgement, in the order of leaving
     - `rings`: address of each queue pair's receive ring
     - `reset`: cycle in which the reset of the core began
     - `context`: message context of the first message
@@ -58,6 +59,7 @@ class Timed:
 
     events: np.ndarray
     pins: np.ndarray
+    lost: np.ndarray
     perf_counters: np.ndarray
     rings: np.ndarray
     reset: int

@@ -41,6 +41,7 @@ INPUT = np.dtype(
      ("device", "<u4"), ("unused", "<u4"), ("data", "u1", 64)]
 )  # fmt: skip
 IN_STORE, IN_PIN, IN_ASYNC = range(3)
+FATE_LOST = 2
 PIN_NAMES = ("bme", "msix_enable", "msix_fmask", "flr")
 
 EVENTS, WRITES, INTERRUPTS, PACKETS, LOADS, BYTES, PINS, INPUTS, ARRIVALS = range(9)

@@ -238,6 +238,7 @@ def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]
         end.receive(work)
     backend.settle()
     backend.events()
+    native.packets()
     read_counters = resume(native.perf_counters)
     before = np.array(read_counters(), np.int64)
     native.pins()
@@ -259,6 +260,7 @@ def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]
     native.knobs(0, pin_mask=0, cnt_run=0, net_loss=0)
     set_latencies(native, **SETUP)
     events, timestamps, pins = backend.events(), native.loads(), native.pins()
+    lost = native.packets()[0]["fate"] == host.FATE_LOST
     perf_counters = np.array(read_counters(), np.int64) - before
     for end, peer in zip(ends, ends[1:] + ends[:1], strict=True):
         if work.reads:
@@ -273,6 +275,7 @@ def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]
     return {
         "events": events,
         "pins": pins,
+        "lost": lost,
         "timestamps": timestamps["cycle"].astype("u8"),
         "beats": np.array(beats),
         "queues": np.array(queues),

@@ -99,7 +99,7 @@ def _run(c: Costs, s: State, wake: Ints, checked: Ints, departures: Ints, reques
                 departs(c, r, out, departures[out], s.departed_at, wake)
                 out += 1
             resolve(now, c, r, s.sent, s.departed_at, s.resolved_at, s.incoming, s.note_due, s.todo,
-                    s.outcome_k, s.ack_shows, s.ack_in_at, wake)  # fmt: skip
+                    s.outcome_k, s.ack_shows, s.ack_in_at, None, wake)  # fmt: skip
             looks[now] = LOOKS
             if r[RESOLVED_N] > resolved:
                 looks[now] = RESOLVES
@@ -113,7 +113,7 @@ def _run(c: Costs, s: State, wake: Ints, checked: Ints, departures: Ints, reques
         transmit(now, c, r, s.items, s.sent, s.number_of, s.skid_in, s.check_due, s.pushed_at,
                  s.seg_next, s.seg_open, s.seg_posted, s.seg_left,
                  s.live_until, s.pop_row, s.pop_due, s.placed, s.placed_at, s.incoming,
-                 s.note_due, wake)
+                 s.note_due, s.at, s.departed_at, s.outgoing, None, wake)
         if acts != RESTS:
             posts[now] = EVENTS
         if r[POSTED] >= 0:

@@ -70,6 +70,10 @@ def sent_again(
     The milestones of a message until its receive completion are those of the first transmission
     that arrived; `ackout` and `ack` are those of the first acknowledgement that came.
     """
+    if max(work.queues, work.depth, work.batch) > 1:
+        raise TimelineError(f"loss {work.loss} with queues {work.queues} and depth {work.depth}: "
+                            "expected one message at a time, whose events tell its transmissions "
+                            "apart")
     base = int(timestamps[0])
     cycles = {
         "db": where(events, "db", kind=0), "wqe": of_kind(events, "wqe"),

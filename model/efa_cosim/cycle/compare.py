@@ -16,6 +16,8 @@ from efa_cosim.cycle.workload import Workload
 
 # Maximum difference: a share, or a number of cycles if that is more.
 BOUNDS = {"rate": (0.02, 0.0), "median": (0.02, 1.0), "p99": (0.05, 3.0)}
+# The same of a run with losses.
+LOSSY_BOUNDS = {"rate": (0.05, 0.0), "median": (0.05, 1.0), "p99": (0.1, 3.0)}
 
 
 class Difference(NamedTuple):
@@ -38,9 +40,9 @@ def measurements(timelines: MessageTimelines) -> dict[str, float]:
             "p99": float(np.percentile(latency, 99))}
 
 
-def within(name: str, real: float, found: float) -> bool:
+def within(name: str, real: float, found: float, lossy: bool = False) -> bool:
     """Returns True if a measurement is within its bound of the RTL measurement."""
-    share, least = BOUNDS[name]
+    share, least = (LOSSY_BOUNDS if lossy else BOUNDS)[name]
     return abs(found - real) <= max(share * abs(real), least)
 
 
@@ -67,7 +69,7 @@ def compare(work: Workload, real: MessageTimelines, found: MessageTimelines) -> 
         "workload": work.as_dict(), "messages": work.total, "rtl": a, "model": b,
         "error": {"rate": b["rate"] / a["rate"] - 1,
                   **{name: b[name] - a[name] for name in ("median", "p99")}},
-        "met": {name: within(name, a[name], b[name]) for name in BOUNDS},
+        "met": {name: within(name, a[name], b[name], work.loss > 0) for name in BOUNDS},
         "exact": parts is None,
         "parts_at": None if parts is None else parts._asdict(),
         "stages": stages(real, found),

@@ -28,6 +28,7 @@ from efa_cosim.cycle.state import (
     SEEN,
     TX_LAST,
     R,
+    Recovery,
 )  # fmt: skip
 from efa_cosim.cycle.timelines import Ints
 
@@ -123,7 +124,7 @@ def scatter(
 def writes(
     now: int, c: Costs, r: Ints, at: Ints, write_beats: Ints, issued_at: Ints, taken_at: Ints,
     jobs: Ints, out_at: Ints, number_of: Ints, outcome_at: Ints, outcome_k: Ints, pending: Ints,
-    pending_at: Ints, unseen: Ints, beat_log: Ints, wake: Ints
+    pending_at: Ints, unseen: Ints, beat_log: Ints, recovery: Recovery | None, wake: Ints
 ) -> int:
     """Executes the host write stream: round robin of payload and completions, packet by packet."""
     payload, entry = FAR, FAR
@@ -180,6 +181,12 @@ def writes(
                 _outcome(now + c.outcome, c, r, number_of[message], outcome_at, outcome_k, wake)
     else:
         at[DONE, message * c.packets] = now
+        if recovery is not None:
+            # The host waits for a number of completions of the queue, of any messages.
+            queue = message // c.batch % c.queues
+            turn, place = recovery.done_n[queue] // c.batch, recovery.done_n[queue] % c.batch
+            message = (turn * c.queues + queue) * c.batch + place
+            recovery.done_n[queue] += 1
         at[SEEN, message * c.packets] = now + c.visible
         if c.pushes:
             unseen[r[UNSEEN_TAIL]] = message

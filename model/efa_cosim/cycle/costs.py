@@ -164,6 +164,12 @@ class Costs:
     time_period: int
     rto_initial: int
     rto_margin: int
+    paths: int
+    path_losses: int
+    extent_period: int
+    rto_backoff_max: int
+    rto_retries: int
+    again: int
     scan: int
     scan_every: int
     window: int
@@ -227,6 +233,9 @@ def receiving(table: Stages) -> dict[str, int]:
         "outcome": entry + at("efa_srd_receiver.acknowledgement") - ACKNOWLEDGEMENT_STAGES,
         "outcome_job": job + at("efa_srd_receiver.acknowledgement") - ACKNOWLEDGEMENT_STAGES,
         "due": at("efa_rx_outcome.due"),
+        # From the arrival of a packet that was seen before, as if its outcome came then.
+        "again": at("efa_net_rx.packet") + at("efa_srd_receiver.duplicate")
+        - ACKNOWLEDGEMENT_STAGES,
     }  # fmt: skip
 
 
@@ -365,6 +374,11 @@ def costs(table: Stages, work: Workload, log: bool, clocks: Clocks) -> Costs:
         time_period=TRANSPORT.time_period,
         rto_initial=TRANSPORT.rto_initial,
         rto_margin=TRANSPORT.rto_margin,
+        paths=1 << TRANSPORT.paths_w,
+        path_losses=TRANSPORT.path_losses,
+        extent_period=TRANSPORT.extent_period,
+        rto_backoff_max=TRANSPORT.rto_backoff_max,
+        rto_retries=TRANSPORT.rto_retries,
         scan=SCAN,
         scan_every=SCAN_CYCLES,
         **sending(table, work),

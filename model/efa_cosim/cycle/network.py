@@ -45,8 +45,12 @@ from efa_cosim.cycle.state import (
     AT_WRITES,
     ENGINES,
     FAR,
+    FIRST_KEPT,
+    KEPT,
     R,
+    Recovery,
     State,
+    new_recovery,
     new_state,
 )
 from efa_cosim.cycle.timelines import (
@@ -59,9 +63,12 @@ from efa_cosim.cycle.timelines import (
     in_order,
 )
 from efa_cosim.cycle.transmitting import transmit
-from efa_cosim.cycle.workload import Workload, store_beats
+from efa_cosim.cycle.workload import LOSS_SHARE, Workload, store_beats
 
-RESOLVED_N = R["resolved_n"]
+RESOLVED_N, DEPARTED_N, TRANSMITTED_N = R["resolved_n"], R["departed_n"], R["transmitted_n"]
+STUCK, FULL = -1, -2  # Of a run that is not complete.
+# Transmissions and acknowledgements of a packet, at least.
+LEAVES, MORE_LEAVES = 4, 1024
 # The counters of the device in cycle 0, unless they are those of an RTL run.
 FIRST_CYCLE = Clocks(-1, 0)
 
@@ -71,8 +78,8 @@ class Stuck(Exception):
 
 
 class Retransmission(Exception):
-    """A packet waits longer than the timeout of the reliable transport: the device sends it again,
-    which the model does not."""
+    """The device sends packets again, in a way that the model does not: for another reason than
+    losses of the fabric, or until the peer is dead."""
 
 
 @engine
@@ -85,8 +92,9 @@ def _first(wake: Ints) -> int:
 
 
 @compiled
-def _run(c: Costs, s: State, wake: Ints) -> int:
-    """Runs until every completion is written; returns the last cycle, or -1 in a deadlock."""
+def _run(c: Costs, s: State, recovery: Recovery | None, wake: Ints) -> int:
+    """Runs until every completion is written; returns the last cycle, STUCK in a deadlock, or FULL
+    if more packets and acknowledgements leave than `loses_at` has."""
     # Arrays as local names: access through the tuple costs more than a cycle of an engine.
     (
         r,
@@ -173,6 +181,7 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         unseen,
         read_log,
         beat_log,
+        outgoing,
     ) = s
     # Cycle 0. A plain 0 would be a type of its own, for which numba compiles every engine twice.
     now = _first(wake)
@@ -185,11 +194,12 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
         # when its own time has come or when an engine that it depends on has acted.
         if wake[AT_LINK] <= now:
             wake[AT_LINK] = link(now, c, r, at, sent, link_msg, link_ack, link_due, arrived,
-                                 gone_at, outcome_k, ack_shows, ack_in_at, wake)
+                                 gone_at, outcome_k, ack_shows, ack_in_at, number_of, recovery,
+                                 wake)
         if wake[AT_WRITES] <= now:
             wake[AT_WRITES] = writes(now, c, r, at, write_beats, issued_at, taken_at, jobs,
                                      out_at, number_of, outcome_at, outcome_k, pending, pending_at,
-                                     unseen, beat_log, wake)
+                                     unseen, beat_log, recovery, wake)
         if wake[AT_SCATTER] <= now:
             wake[AT_SCATTER] = scatter(now, c, r, write_beats, issued_at, taken_at, wake)
         if wake[AT_COMPLETIONS] <= now:
@@ -222,8 +232,9 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
                                          front_due, window_due, jobs, job_at, places, out_at,
                                          parked, park_due, blocked, wake)
         if wake[AT_NETWORK] <= now:
-            wake[AT_NETWORK] = network(now, c, r, at, sent, listed_at, left_at, link_msg,
-                                       link_ack, link_due, outcome_k, departed_at, wake)
+            wake[AT_NETWORK] = network(now, c, r, at, sent, outgoing, listed_at, left_at, link_msg,
+                                       link_ack, link_due, outcome_k, departed_at, number_of,
+                                       recovery, wake)
         if wake[AT_READS] <= now:
             wake[AT_READS] = reads(
                 now,
@@ -231,7 +242,7 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
                 r,
                 at,
                 read_beats,
-                sent,
+                outgoing,
                 tag_free,
                 here,
                 req_ring,
@@ -247,17 +258,19 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
                 wake,
             )
         if wake[AT_CHECKS] <= now:
-            wake[AT_CHECKS] = checks(now, c, r, at, sent, check_due, listed_at, left_at, wake)
+            wake[AT_CHECKS] = checks(now, c, r, at, outgoing, check_due, listed_at, left_at,
+                                     wake)
         if wake[AT_SHOW] <= now:
-            wake[AT_SHOW] = show(now, c, r, outcome_at, wake)
+            wake[AT_SHOW] = show(now, c, r, outcome_at, recovery, wake)
         if wake[AT_RESOLVE] <= now:
             wake[AT_RESOLVE] = resolve(now, c, r, sent, departed_at, resolved_at, incoming,
-                                       note_due, todo, outcome_k, ack_shows, ack_in_at, wake)
+                                       note_due, todo, outcome_k, ack_shows, ack_in_at, recovery,
+                                       wake)
         if wake[AT_TRANSMIT] <= now:
             wake[AT_TRANSMIT] = transmit(
                 now, c, r, items, sent, number_of, skid_in, check_due, pushed_at,
                 seg_next, seg_open, seg_posted, seg_left, live_until, pop_row, pop_due, placed,
-                placed_at, incoming, note_due, wake)
+                placed_at, incoming, note_due, at, departed_at, outgoing, recovery, wake)
         if wake[AT_SCHEDULER] <= now:
             wake[AT_SCHEDULER] = scheduler(now, c, r, at, news_at, news_queue, news_count, inside,
                                            posted, consumed, counted, deficit, items, skid_in, wake)
@@ -269,7 +282,9 @@ def _run(c: Costs, s: State, wake: Ints) -> int:
                                        entry_free, wake)
         step = max(1, _first(wake) - now)
         if step >= FAR - now:
-            return -1
+            return STUCK
+        if recovery is not None and max(r[DEPARTED_N], r[TRANSMITTED_N]) >= len(recovery.loses_at):
+            return FULL
         if r[CHECK_STUCK] == 0:
             r[CHECK_PT] += step
         now += step
@@ -286,14 +301,16 @@ def simulate(
     beats: Ints | None = None,
     table: Stages | None = None,
     clocks: Clocks | None = None,
+    losses: Ints | None = None,
 ) -> MessageTimelines:
     """Returns the MessageTimelines of a Workload; cycle 0 is its first doorbell store.
 
     beats: bus beats of the stores before each doorbell, used cyclically (default: those of the
-    store buffer policy); table: Stages; clocks: those of an RTL run. Raises Stuck and
-    Retransmission.
+    store buffer policy); table: Stages; clocks: those of an RTL run; losses: 1 for each packet or
+    acknowledgement that the fabric loses, in the order of leaving (default: drawn from the seed of
+    the workload). Raises Stuck and Retransmission.
     """
-    return _simulate(work, beats, table, clocks)[0]
+    return _simulate(work, beats, table, clocks, losses=losses)[0]
 
 
 def recorded(
@@ -304,6 +321,10 @@ def recorded(
 ) -> Record:
     """Returns the Record of a model run, like record.from_rtl for the RTL; see `simulate`; raises
     as it does."""
+    if work.loss:
+        raise Retransmission(f"{work}: a record of the cycle model has no transmissions that are "
+                             "lost or sent again; a run on the RTL has them, of one message at a "
+                             "time")
     timelines, state, base = _simulate(work, beats, table, clocks, log=True)
     log = state.read_log[: state.r[R["read_count"]]]
     reads = Reads(log[:, 0] - base, log[:, 1] - base, log[:, 2], log[:, 3])
@@ -332,6 +353,17 @@ def identified(
     return timelines, np.where(accepted == FAR, NEVER, accepted - base)
 
 
+def _lost(work: Workload, count: int, losses: Ints | None) -> Ints:
+    """Returns which of the first packets and acknowledgements the fabric loses, in the order of
+    leaving; none behind given ones."""
+    if losses is not None:
+        found = np.zeros(count, np.int64)
+        found[: len(losses)] = losses[:count]
+        return found
+    draws = np.random.default_rng(work.seed).integers(0, LOSS_SHARE, count)
+    return np.asarray(draws < work.loss, np.int64)
+
+
 def _simulate(
     work: Workload,
     beats: Ints | None,
@@ -339,26 +371,39 @@ def _simulate(
     clocks: Clocks | None,
     log: bool = False,
     apart: bool = False,
+    losses: Ints | None = None,
 ) -> tuple[MessageTimelines, State, int]:
-    if work.again:
-        raise Retransmission(f"{work}: messages are sent again; the cycle model has no "
-                             "retransmissions")
+    if work.late:
+        raise Retransmission(f"{work}: packets arrive before their receives and are sent again; "
+                             "the cycle model has no RNR")
     table = table or _table()
     beats = store_beats(work) if beats is None else beats
     # The stores of the first doorbell begin in cycle 0.
     numbers = costs(table, work, log, clocks.before(int(beats[0])) if clocks else FIRST_CYCLE)
-    state = new_state(numbers, shape(work), beats)
-    # Compiled code reads the fields of the record by their names.
-    given = cast(Costs, packed(numbers)), state, np.zeros(ENGINES, np.int64)
-    if _run(*given) < 0:
+    leaves, ended, recovery = 0, FULL, None
+    while ended == FULL:
+        if work.loss:
+            leaves = 2 * leaves or work.total * LEAVES + MORE_LEAVES
+        state = new_state(numbers, shape(work), beats, leaves)
+        if work.loss:
+            recovery = new_recovery(numbers, _lost(work, leaves, losses), state.r)
+        # Compiled code reads the fields of the record by their names.
+        given = cast(Costs, packed(numbers)), state, recovery
+        ended = _run(*given, np.zeros(ENGINES, np.int64))
+    if ended == STUCK:
         raise Stuck(f"{work}: no engine can act, but completions are missing")
-    if state.r[R["timeouts"]]:
+    if state.r[R["dead"]]:
+        raise Retransmission(f"{work}: {numbers.rto_retries} timeouts in a row, with which the "
+                             "device ends the messages to the peer; the cycle model does not")
+    if state.r[R["timeouts"]] and not work.loss:
         raise Retransmission(f"{work}: packets wait longer than the timeout of the transport; the "
-                             "cycle model has no retransmissions")
+                             "cycle model has no retransmissions without `loss`")
     if state.r[R["overflows"]]:
         raise Retransmission(f"{work}: more read requests than the device has contexts for; it "
                              "drops some, and the cycle model has no retransmissions")
     found = dict(zip(MILESTONES, state.at, strict=False))
+    if work.loss:
+        found |= {MILESTONES[row]: state.at[FIRST_KEPT + place] for place, row in enumerate(KEPT)}
     base = int(found["bell"][0])
     for column in found.values():
         never = column == FAR

@@ -25,6 +25,8 @@ from efa_cosim.cycle.state import (
     AT_TRANSMIT,
     CHECK,
     FAR,
+    FIRST_KEPT,
+    KEPT,
     NOW,
     RD,
     RD_CPL,
@@ -33,6 +35,7 @@ from efa_cosim.cycle.state import (
     TX_FIRST,
     TX_LAST,
     R,
+    Recovery,
 )  # fmt: skip
 from efa_cosim.cycle.timelines import Ints
 
@@ -60,6 +63,7 @@ BUILT, BUILT_AT, OUT_SHOWN_N = R["built"], R["built_at"], R["out_shown_n"]
 UNSEEN_HEAD, UNSEEN_TAIL = R["unseen_head"], R["unseen_tail"]
 ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
 DESCRIPTORS, PAYLOAD, SEND_ENTRIES = range(3)  # Clients of the host reads, in round-robin order.
+DEPARTED_N = R["departed_n"]
 PAST = -1  # left_at of a message that bypassed the list.
 
 
@@ -300,12 +304,13 @@ def _place(now: int, c: Costs, r: Ints, at: Ints, sent: Ints) -> bool:
 
 @engine
 def _leave(
-    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, left_at: Ints, link_msg: Ints,
-    link_ack: Ints, link_due: Ints, outcome_k: Ints, departed_at: Ints, wake: Ints
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, outgoing: Ints, left_at: Ints,
+    link_msg: Ints, link_ack: Ints, link_due: Ints, outcome_k: Ints, departed_at: Ints,
+    number_of: Ints, recovery: Recovery | None, wake: Ints
 ) -> int:
     """Sends a packet or an acknowledgement, round robin, when the output is free; returns when."""
     data = r[OUT_AT] if r[OUT] >= 0 else FAR
-    if not c.srd and data <= now and not _place(now, c, r, at, sent):
+    if not c.srd and data <= now and not _place(now, c, r, at, outgoing):
         return now + 1 if r[LOOKED_AT] == now else FAR
     ack = r[BUILT_AT] if r[BUILT] > 0 else FAR
     data, ack = max(data, r[NET_FREE]), max(ack, r[NET_FREE])
@@ -315,22 +320,27 @@ def _leave(
     is_ack = ack <= now and (data > now or r[NET_TURN] == 0)
     r[NET_TURN] = 1 if is_ack else 0
     tail = r[LINK_TAIL]
+    lost = False
+    if recovery is not None:
+        lost = recovery.loses_at[r[DEPARTED_N]] == 1
+        r[DEPARTED_N] += 1
     if is_ack:
         # The number of outcomes that it shows.
         message, flits = r[BUILT], 1
-        while r[OUT_SHOWN_N] < message:
+        while r[OUT_SHOWN_N] < message and not lost:
             at[ACKOUT, sent[outcome_k[r[OUT_SHOWN_N]]]] = now + c.out
             r[OUT_SHOWN_N] += 1
         r[BUILT] = 0
         wake[AT_SHOW] = NOW
     else:
         k = r[OUT]
-        message = sent[k]
+        message = outgoing[k]
         flits = flits_of(c, message) - r[HALF]
         if r[HALF] == 0:
             at[TX_FIRST, message] = now + c.out
             if c.srd:
-                departs(c, r, k, now + c.out, departed_at, wake)
+                number = k if recovery is None else number_of[message]
+                departs(c, r, number, now + c.out, departed_at, wake)
         # A datagram that follows another one may stop behind its first flit.
         half = not c.srd and r[HALF] == 0 and flits > 1 and r[SEND_N] - r[LEFT_N] >= c.places
         if flits > 1 and not (half and flits > 2):
@@ -347,6 +357,14 @@ def _leave(
         r[OUT], r[OUT_FREE] = -1, now + flits - 1
         if not c.srd:
             wake[AT_COMPLETIONS] = NOW
+        if recovery is not None:
+            recovery.link_oldest[tail] = recovery.out_oldest[k]
+            if not lost and at[FIRST_KEPT, message] == FAR:
+                for number in range(len(KEPT)):
+                    at[FIRST_KEPT + number, message] = at[KEPT[number], message]
+    if lost:
+        r[NET_FREE] = now + flits
+        return now + flits
     link_msg[tail] = message
     link_ack[tail] = 1 if is_ack else 0
     link_due[tail] = now + c.out + flits - 1 + c.net_latency + c.bus
@@ -358,28 +376,29 @@ def _leave(
 
 @engine
 def network(
-    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, listed_at: Ints, left_at: Ints,
-    link_msg: Ints, link_ack: Ints, link_due: Ints, outcome_k: Ints, departed_at: Ints, wake: Ints
+    now: int, c: Costs, r: Ints, at: Ints, sent: Ints, outgoing: Ints, listed_at: Ints,
+    left_at: Ints, link_msg: Ints, link_ack: Ints, link_due: Ints, outcome_k: Ints,
+    departed_at: Ints, number_of: Ints, recovery: Recovery | None, wake: Ints
 ) -> int:
     """Outputs packets, one flit a cycle: TX is the current message, OUT its next flit."""
     while r[FREED_N] < r[LISTED_N] and (
             left_at[r[FREED_N]] == PAST or left_at[r[FREED_N]] <= now):
         if left_at[r[FREED_N]] != PAST:
-            r[LINES] -= c.space if gathers(c, sent[r[FREED_N]]) else 0
+            r[LINES] -= c.space if gathers(c, outgoing[r[FREED_N]]) else 0
             r[SLOTS] -= 1
             wake[AT_CHECKS] = NOW
         r[FREED_N] += 1
-    later = _leave(now, c, r, at, sent, left_at, link_msg, link_ack, link_due, outcome_k,
-                   departed_at, wake)
+    later = _leave(now, c, r, at, sent, outgoing, left_at, link_msg, link_ack, link_due, outcome_k,
+                   departed_at, number_of, recovery, wake)
     if r[FREED_N] < r[LISTED_N]:
         later = min(later, left_at[r[FREED_N]])
     k = r[TX]
     if k >= 0 and r[OUT] < 0:
-        due = max(r[OUT_FREE], max(r[TX_AT], at[READY, sent[k]]))
+        due = max(r[OUT_FREE], max(r[TX_AT], at[READY, outgoing[k]]))
         if due <= now:
             r[OUT], r[OUT_AT] = k, now + 1
             later = min(later, now + 1)
-            if flits_of(c, sent[k]) == 1:
+            if flits_of(c, outgoing[k]) == 1:
                 r[TX], r[TX_FREE] = -1, now
                 if left_at[k] != PAST:
                     left_at[k] = now + c.freed

@@ -15,6 +15,7 @@ from efa_cosim.cycle.state import (
     AT_LINK,
     AT_RESOLVE,
     AT_SCATTER,
+    AT_SHOW,
     AT_TRANSMIT,
     AT_VALIDATE,
     FAR,
@@ -23,6 +24,7 @@ from efa_cosim.cycle.state import (
     RX_LAST,
     RX_VALIDATED,
     R,
+    Recovery,
 )  # fmt: skip
 from efa_cosim.cycle.timelines import Ints
 
@@ -37,6 +39,7 @@ PASS_LEFT, PASS_REST, SC_JOB = R["pass_left"], R["pass_rest"], R["sc_job"]
 LOOKED_UP, FOUND_AT = R["looked_up"], R["found_at"]
 SC_PIECE, RETIRED_AT, WRITE_N = R["sc_piece"], R["retired_at"], R["write_n"]
 IN_SHOWN_N, ACK_COME_N, WINDOW_N = R["in_shown_n"], R["ack_come_n"], R["window_n"]
+CAME_OLDEST, DUPLICATE_TAIL = R["came_oldest"], R["duplicate_tail"]
 OPEN, QUIET, PASSING = 0, 1, 2
 NONE = -1
 WINDOW_PLACES = 2
@@ -46,7 +49,7 @@ WINDOW_PLACES = 2
 def link(
     now: int, c: Costs, r: Ints, at: Ints, sent: Ints, link_msg: Ints, link_ack: Ints,
     link_due: Ints, arrived: Ints, gone_at: Ints, outcome_k: Ints, ack_shows: Ints,
-    ack_in_at: Ints, wake: Ints
+    ack_in_at: Ints, number_of: Ints, recovery: Recovery | None, wake: Ints
 ) -> int:
     """Receives packets in the order of transmission; stalls while a packet store is full."""
     # Packets leave their store in order of arrival, one a cycle.
@@ -79,6 +82,21 @@ def link(
         r[LINK_HEAD] += 1
         wake[AT_RESOLVE] = min(wake[AT_RESOLVE], now + c.join)
         return now + 1
+    if recovery is not None and r[LINK_FLITS] == 0:
+        k = number_of[message]
+        r[CAME_OLDEST] = max(r[CAME_OLDEST], recovery.link_oldest[head])
+        if recovery.came[k] == 1:
+            # Seen before: it takes no place, and is acknowledged again if the sender may wait.
+            r[LINK_FREE] = now + flits_of(c, message)
+            r[LINK_HEAD] += 1
+            if k >= r[CAME_OLDEST]:
+                due = r[LINK_FREE] - 1 + c.again
+                recovery.duplicate_at[r[DUPLICATE_TAIL]] = due
+                r[DUPLICATE_TAIL] += 1
+                wake[AT_SHOW] = min(wake[AT_SHOW], due)
+            again: int = r[LINK_FREE]
+            return again
+        recovery.came[k] = 1
     if r[LINK_FLITS] == 0:
         at[RX_FIRST, message] = now
     # All remaining flits at once, as far as lines are free.

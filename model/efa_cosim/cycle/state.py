@@ -33,6 +33,10 @@ FAR = 1 << 60
 ) = range(len(MILESTONES))
 ROWS = (*MILESTONES, "ready", "seen", "accepted")
 READY, SEEN, ACCEPTED = range(len(MILESTONES), len(ROWS))
+# With losses, behind these rows: the milestones of the transmission that arrives first.
+KEPT = (CHECK, RD, RD_CPL, TX_FIRST, TX_LAST)
+FIRST_KEPT = len(ROWS)
+FIRST_PATHS = 2
 
 # Engines, by their index in `wake`, which holds the next cycle of each. An engine that changes an
 # input of another engine wakes it at once or, if known, in the first cycle of an effect.
@@ -313,13 +317,56 @@ REGISTERS = (
     "time_shortest_0",
     "time_longest",
     "time_longest_0",
+    "transmitted_n",
+    "departed_n",
+    "space_transmitted",
+    "space_turn",
+    "settled_n",
+    "lost_n",
+    "again_n",
+    "again_request",
+    "again_turn",
+    "again_k",
+    "again_path",
+    "served_turn",
+    "served_at",
+    "served",
+    "show_waits",
+    "show_request",
+    "show_turn",
+    "show_k",
+    "old_waits",
+    "old_request",
+    "old_turn",
+    "old_k",
+    "lossy",
+    "backoff",
+    "expired_n",
+    "search_ticks",
+    "first_checked",
+    "latest_known",
+    "latest_ticks",
+    "learned",
+    "extent_before",
+    "extent",
+    "extent_n",
+    "unusable_n",
+    "path_turn",
+    "best_path",
+    "best_time",
+    "stale",
+    "busy_until",
+    "duplicate_head",
+    "duplicate_tail",
+    "came_oldest",
+    "dead",
 )
 EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queue", "c_queue",
          "d_queue", "popped", "range_out", "fetch_ring", "moved", "j1", "j2", "j3", "sc_job",
          "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1", "srd2", "srd3", "tx", "out",
          "freed_at", "counted_at", "looked_at", "retired_at", "posted_packet", "record",
          "sets_at", "set_at", "limits_at", "pace_until", "note_row", "note_next", "request_row",
-         "response_row", "post_held")
+         "response_row", "post_held", "served_at", "busy_until")
 RING = 32
 BLOCK = 16  # Arrays per allocated block.
 R = {name: number for number, name in enumerate(REGISTERS)}
@@ -440,12 +487,75 @@ class State(NamedTuple):
     # handed over
     read_log: Ints
     beat_log: Ints
+    # Columns of transmissions in order: `sent` itself without losses.
+    outgoing: Ints
 
 
-def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
-    """The state before the first cycle."""
+class Recovery(NamedTuple):
+    """Arrays of a run with losses, all numpy int64; None in their place compiles the engines
+    without any code for losses.
+
+    - by transmission in order: oldest PSN at it; the same of packets on the link
+    - loses_at: what the fabric loses, in the order of leaving
+    - by packet: path and order number of the last transmission; whether it was sent again, is lost,
+      has arrived
+    - by path: usable; transmissions, those not in flight, the newest acknowledged one, losses in a
+      row, eight times the smoothed round-trip time
+    - limits that are shown of the paths, the latest ones and those before
+    - duplicate_at: cycles in which packets arrive again; done_n: send completions of each queue
+    """
+
+    out_oldest: Ints
+    link_oldest: Ints
+    loses_at: Ints
+    path_of: Ints
+    order_of: Ints
+    sent_again: Ints
+    is_lost: Ints
+    came: Ints
+    usable: Ints
+    path_sent: Ints
+    path_settled: Ints
+    path_newest: Ints
+    path_losses: Ints
+    path_time: Ints
+    shown_usable: Ints
+    shown_settled: Ints
+    duplicate_at: Ints
+    done_n: Ints
+
+
+
+def new_recovery(costs: Costs, losses: Ints, r: Ints) -> Recovery:
+    """The state of a run with losses before the first cycle; losses: 1 for what the fabric loses,
+    in the order of leaving, as long as transmissions and acknowledgements may be; r: registers."""
+    count, packets, paths = len(losses), costs.total * costs.packets + 1, costs.paths
+
+    def zeros(size: int) -> Ints:
+        return np.zeros(size, np.int64)
+
+    # The first packet of the session was sent twice, as a reset precedes it: on the first paths.
+    sent = zeros(paths)
+    sent[:FIRST_PATHS] = 1
+    r[R["path_turn"]], r[R["extent_n"]], r[R["extent_before"]] = FIRST_PATHS, 1, costs.psns
+    return Recovery(
+        out_oldest=zeros(count), link_oldest=zeros(2 * count), loses_at=losses,
+        path_of=zeros(packets), order_of=zeros(packets), sent_again=zeros(packets),
+        is_lost=zeros(packets), came=zeros(packets),
+        usable=np.ones(paths, np.int64), path_sent=sent, path_settled=sent.copy(),
+        path_newest=np.full(paths, -1, np.int64), path_losses=zeros(paths),
+        path_time=zeros(paths), shown_usable=np.ones((2, paths), np.int64),
+        shown_settled=np.array([sent, sent]), duplicate_at=zeros(count),
+        done_n=zeros(costs.queues),
+    )  # fmt: skip
+
+
+def new_state(costs: Costs, made: Shape, beats: Ints, leaves: int = 0) -> State:
+    """The state before the first cycle; leaves: with losses, the number of transmissions and
+    acknowledgements that there may be."""
     n, q = costs.total, costs.queues
     p = n * costs.packets
+    t = leaves or p
     most = np.full
 
     # Arrays are parts of a few large blocks: with small pages, a page costs as much as a message.
@@ -473,9 +583,10 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         registers[R[name]] = costs.cwnd_initial
     registers[R["last"]] = registers[R["entry_last"]] = q - 1
     registers[R["credits"]] = costs.contexts if costs.srd else FAR
+    sent = zeros(p)
     return State(
         r=registers,
-        at=most((len(ROWS), p), FAR, np.int64),
+        at=most((len(ROWS) + len(KEPT) * (leaves > 0), p), FAR, np.int64),
         beats=np.ascontiguousarray(beats, np.int64),
         post_at=zeros(costs.posts),
         news_at=zeros(n), news_queue=zeros(n), news_count=zeros(n),
@@ -489,10 +600,10 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         consumed=zeros(q),
         counted=zeros(q),
         items=zeros(n),
-        sent=zeros(p),
+        sent=sent,
         skid_in=zeros(n),
-        check_due=zeros(p),
-        listed_at=zeros(p), left_at=zeros(p),
+        check_due=zeros(t),
+        listed_at=zeros(t), left_at=zeros(t),
         tag_free=zeros(costs.tags),
         claimed=zeros(q),
         requested=most(q, first, np.int64),
@@ -504,9 +615,9 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         req_block=zeros(here.size + 1),
         req_at=zeros(here.size + 1),
         req_end=zeros(here.size + 1),
-        link_msg=zeros(2 * p),
-        link_ack=zeros(2 * p),
-        link_due=zeros(2 * p),
+        link_msg=zeros(2 * t),
+        link_ack=zeros(2 * t),
+        link_due=zeros(2 * t),
         arrived=zeros(p),
         gone_at=zeros(p),
         ring_of=(np.arange(p) // costs.packets // costs.batch + 1) % q,
@@ -530,10 +641,11 @@ def new_state(costs: Costs, made: Shape, beats: Ints) -> State:
         pop_row=zeros(p), pop_due=zeros(p), placed=zeros(p), placed_at=zeros(p),
         outcome_at=zeros(p), outcome_k=zeros(p),
         pending=zeros(p), pending_at=zeros(p),
-        ack_shows=zeros(p), ack_in_at=zeros(p),
+        ack_shows=zeros(t), ack_in_at=zeros(t),
         note_due=zeros(p),
         window_due=zeros(2),
         unseen=zeros(n if costs.pushes else 1),
         read_log=np.zeros((reads if costs.log else 1, 4), np.int64),
         beat_log=zeros(p * sum(made.writes) if costs.log else 1),
+        outgoing=zeros(t) if leaves else sent,
     )

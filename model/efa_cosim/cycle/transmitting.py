@@ -10,6 +10,14 @@ from __future__ import annotations
 
 from efa_cosim.cycle import engine
 from efa_cosim.cycle.costs import Costs
+from efa_cosim.cycle.recovering import (
+    OLD_WAITS,
+    REQUEST,
+    SHOW_WAITS,
+    TRANSMITTED_N,
+    departs_on_path,
+    requested,
+)
 from efa_cosim.cycle.segmenting import (
     ACT_KIND,
     RESPONSE_AT,
@@ -21,7 +29,7 @@ from efa_cosim.cycle.segmenting import (
     responds,
     segment,
 )
-from efa_cosim.cycle.state import AT_CHECKS, AT_SCHEDULER, FAR, NOW, R
+from efa_cosim.cycle.state import AT_CHECKS, AT_RESOLVE, AT_SCHEDULER, FAR, NOW, R, Recovery
 from efa_cosim.cycle.timelines import Ints
 
 ITEM_N, POPPED, ROUTED_N = R["item_n"], R["popped"], R["routed_n"]
@@ -105,7 +113,8 @@ def transmit(
     now: int, c: Costs, r: Ints, items: Ints, sent: Ints, number_of: Ints, skid_in: Ints,
     check_due: Ints, pushed_at: Ints, seg_next: Ints, seg_open: Ints,
     seg_posted: Ints, seg_left: Ints, live_until: Ints, pop_row: Ints, pop_due: Ints, placed: Ints,
-    placed_at: Ints, incoming: Ints, note_due: Ints, wake: Ints
+    placed_at: Ints, incoming: Ints, note_due: Ints, at: Ints, departed_at: Ints, outgoing: Ints,
+    recovery: Recovery | None, wake: Ints
 ) -> int:
     """Gives packets to the checks: at once if none waits and the limits permit it, else through the
     list of the peer and efa_tx_recall. The limits are those of the cycle before."""
@@ -154,7 +163,16 @@ def transmit(
                                else (r[OLDEST_0], r[SETTLED_0], r[WINDOW_0]))
     found = kind == DIRECT or (kind == TURN and pushed_at[k] + LISTED <= now)
     goes = kind == TURN or (kind == DIRECT and r[EMPTY] == 1)
-    begins = found and goes and k - settled < window and k - oldest < c.psns
+    again = NONE
+    if recovery is not None:
+        may = r[TRANSMITTED_N] - settled < window
+        if goes and may:
+            again = requested(r, fresh)
+        waits = r[SHOW_WAITS] if fresh else r[OLD_WAITS]
+        may = may and waits == 0 and again < 0
+    else:
+        may = k - settled < window
+    begins = found and goes and may and k - oldest < c.psns
     direct = begins and kind == DIRECT
     # efa_tx_recall.
     none_waits = r[RECALL_1] == 0 and r[RECALL_2] == 0
@@ -175,6 +193,13 @@ def transmit(
     if first_free:
         r[RECALL_1] = 1 if level > 0 else 0
         r[QUEUED] -= r[RECALL_1]
+    if recovery is not None and (begins or again >= 0):
+        number = k if begins else again
+        departs_on_path(now, c, r, at, sent[number], number, oldest, again >= 0, fresh,
+                        departed_at, outgoing, recovery)
+        if again >= 0:
+            r[QUEUED] += 1
+            wake[AT_RESOLVE] = min(wake[AT_RESOLVE], now + 1)
     if begins:
         if not at_once:
             r[QUEUED] += 1
@@ -183,9 +208,9 @@ def transmit(
             leaves(now, c, r, sent[k], pop_row, pop_due)
     # Turns of the peer.
     push = r[POSTED] >= 0 and not direct
-    limits_wake = not fresh and r[EMPTY] == 0
+    limits_wake = not fresh and (r[EMPTY] == 0 or r[REQUEST] > 0)
     cause = 1 if r[POSTED] >= 0 or limits_wake else 0
-    sleeps = kind == TURN and not begins and r[WOKEN_2] == 0
+    sleeps = kind == TURN and not begins and again < 0 and r[WOKEN_2] == 0
     stays = r[TURN_1] == 1 and not space
     first_woken = 1 if r[WOKEN_1] == 1 or cause == 1 else 0
     r[TURN_2] = 0

@@ -23,6 +23,7 @@ FLIT_BYTES = 64
 INLINE = {64: defs.LIMITS.inline_64, 128: defs.LIMITS.inline_128}
 STORED_BYTES = 1024  # Maximum bytes of WQEs per doorbell.
 SAMPLED_POSTS = 512
+LOSS_SHARE = 1 << 16
 KINDS = ("SRD", "UD")
 OPERATIONS = ("SEND", "WRITE", "WRITE_IMM", "READ")
 # Payload bytes of a packet of an RDMA operation, with the MTU of the profile `default`.
@@ -35,7 +36,7 @@ LIMITS = {
     "size": (0, max(MOST_BYTES.values())), "queues": (1, 64), "depth": (1, 1024), "batch": (1, 16),
     "messages": (1, 1 << 24), "read_latency": (1, 100_000), "write_latency": (1, 100_000),
     "net_latency": (1, 100_000), "buffers": (1, 2), "gap": (0, 1 << 20), "seed": (0, (1 << 31) - 1),
-    "cq_batch": (0, 1024), "sq_host": (0, 1), "loss": (0, 1 << 15),
+    "cq_batch": (0, 1024), "sq_host": (0, 1), "loss": (0, LOSS_SHARE // 2),
     "late": (0, 1 << 20),
 }  # fmt: skip
 
@@ -61,10 +62,10 @@ class Workload:
     policy    eviction policy of the CPU's store buffer (efa_cosim.host.wc.POLICIES)
     sq_host   1: WQEs are in host memory, from where the device fetches them; their stores do not
               use the bus, so the policy has no effect
-    loss      packets and acknowledgements that the fabric loses, of 65,536; not 0: one queue pair
-              has one outstanding message of one packet, and the cycle model refuses the workload
+    loss      packets and acknowledgements that the fabric loses, of 65,536; not 0: sends and writes
+              of kind SRD, of one packet
     late      not 0: the host posts the receive of a message so many cycles after the time of its
-              doorbell (open loop only); as with loss, one message at a time
+              doorbell (open loop only, sends, one message at a time); the cycle model refuses it
     """
 
     kind: str = "SRD"
@@ -116,12 +117,13 @@ class Workload:
             )
 
     def _check_again(self) -> None:
-        if self.again and (self.kind != "SRD" or self.reads or self.packets > 1
-                           or max(self.queues, self.depth, self.batch) > 1):
+        if self.again and (self.kind != "SRD" or self.reads or self.packets > 1):
             raise WorkloadError(f"loss {self.loss} and late {self.late} with kind {self.kind}, "
-                                f"{self.packets} packets, queues {self.queues} and depth "
-                                f"{self.depth}: expected sends or writes of kind SRD, one message "
-                                "of one packet at a time")
+                                f"operation {self.operation} and {self.packets} packets: expected "
+                                "sends or writes of kind SRD, of one packet")
+        if self.late and max(self.queues, self.depth, self.batch) > 1:
+            raise WorkloadError(f"late {self.late} with queues {self.queues} and depth "
+                                f"{self.depth}: expected one message at a time")
         if self.late and (self.loss or not self.gap or self.operation != "SEND"):
             raise WorkloadError(f"late {self.late} with loss {self.loss}, gap {self.gap} and "
                                 f"operation {self.operation}: expected sends in an open loop "
