@@ -18,6 +18,7 @@ from efa_cosim.layouts.defs import (
     IoSendOpType,
     IoTxCdesc,
 )
+from tb.lib.fast_values import reader
 from tb.lib.stream import cycle
 
 
@@ -33,16 +34,19 @@ class Table:
 
     async def _serve(self):
         in_bits, out_bits = len(self.addr) // self.lanes, len(self.data) // self.lanes
+        edge, shown, last = RisingEdge(self.clk), reader(self.addr), None
         while True:
-            await RisingEdge(self.clk)
-            requested = str(self.addr.value)
+            await edge
+            requested = shown()
             words = 0
             for lane in range(self.lanes):
                 end = len(requested) - in_bits * lane
                 bits = requested[end - in_bits : end]
-                if set(bits) <= {"0", "1"}:
+                if not bits.strip("01"):
                     words |= self.read(int(bits, 2)) << out_bits * lane
-            self.data.value = words
+            # The port keeps the former value.
+            if words != last:
+                self.data.value = last = words
 
 
 class Pulses:
@@ -64,12 +68,15 @@ class Pulses:
         self._task.cancel()
 
     async def _watch(self):
+        edge, reset, shown = RisingEdge(self.dut.clk), reader(self.dut.rst), reader(self.valid)
+        ready = None if self.ready is None else reader(self.ready)
         while True:
-            await RisingEdge(self.dut.clk)
-            if self.dut.rst.value == 1:
+            await edge
+            if reset() == "1":
                 continue
-            assert self.valid.value.is_resolvable, f"{self.prefix}_valid is unknown"
-            if self.valid.value == 1 and (self.ready is None or self.ready.value == 1):
+            valid = shown()
+            assert valid in "01LH", f"{self.prefix}_valid is unknown"
+            if valid == "1" and (ready is None or ready() == "1"):
                 self.seen.append((cycle(), *[int(signal.value) for signal in self.payload]))
 
     def values(self):

@@ -24,6 +24,7 @@ from typing import (
     SupportsIndex,
     TypeAlias,
     TypeVar,
+    cast,
     overload,
 )
 
@@ -390,17 +391,24 @@ class BitLayout(Generic[_Fields]):
     def __init__(self, name: str, width: int, fields: Iterable[tuple[Any, ...]]) -> None:
         self.name, self.width = name, width
         self.fields = {f[0]: (f[1], f[2], f[3] if len(f) > 3 else None) for f in fields}
+        # The map of an IntEnum has int members; its declared type is that of any Enum.
+        self._read: list[tuple[str, int, int, dict[Any, Any]]] = [
+            (name, lsb, (1 << width) - 1, enum._value2member_map_ if enum else {})
+            for name, (lsb, width, enum) in self.fields.items()
+        ]
 
     def pack(self, **values: SupportsIndex) -> int:
         """The number; fields not given are 0."""
         number = 0
+        fields = self.fields
         for name, value in values.items():
             try:
-                lsb, width, _ = self.fields[name]
+                lsb, width, _ = fields[name]
             except KeyError:
                 raise TypeError(f"{self.name} has no field {name}") from None
-            part = as_int(value)
-            if part < 0 or part >> width:
+            part = value if type(value) is int else as_int(value)
+            # No shift makes a negative number 0.
+            if part >> width:
                 checked(f"{self.name}.{name}", value, width)
             number |= part << lsb
         return number
@@ -408,12 +416,12 @@ class BitLayout(Generic[_Fields]):
     def unpack(self, number: int) -> _Fields:
         """The fields as attributes."""
         # The stub of the generated layouts declares the attributes of each one as _Fields.
-        return SimpleNamespace(  # type: ignore[return-value]
-            **{
-                name: _named(enum, (number >> lsb) & ((1 << width) - 1))
-                for name, (lsb, width, enum) in self.fields.items()
-            }
-        )
+        fields = SimpleNamespace()
+        shown = fields.__dict__
+        for name, lsb, mask, members in self._read:
+            part = number >> lsb & mask
+            shown[name] = members.get(part, part) if members else part
+        return cast(_Fields, fields)
 
 
 class Constants(Mapping[str, Any]):
@@ -424,6 +432,8 @@ class Constants(Mapping[str, Any]):
     def __init__(self, tree: Mapping[str, Any]) -> None:
         values = {k: Constants(v) if isinstance(v, dict) else v for k, v in tree.items()}
         object.__setattr__(self, "_values", values)
+        # An attribute of the object is found without a call; the methods of a mapping stay.
+        self.__dict__.update({k: v for k, v in values.items() if not hasattr(Mapping, k)})
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
