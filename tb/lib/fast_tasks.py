@@ -29,6 +29,7 @@ _task: Any = task
 _State = _task._TaskState
 _RUNNING, _SCHEDULED, _PENDING = _State.RUNNING, _State.SCHEDULED, _State.PENDING
 
+_new_edge = RisingEdge.__new__
 _resume_of_cocotb = _task.Task._resume
 _loop = _event_loop._inst
 _run_threads = _bridge.run_bridge_threads
@@ -129,11 +130,22 @@ def _resume(self: Any) -> None:
         self._coro = coroutine
 
 
+def _edge_of(cls: Any, signal: Any) -> RisingEdge:
+    """Returns the one trigger of a signal, which cocotb makes when it is used first."""
+    try:
+        return signal.__dict__["rising_edge"]
+    except (AttributeError, KeyError):
+        return _new_edge(cls, signal)
+
+
 REPLACED: dict[tuple[Any, str], Callable[..., Any]] = {
     (_event_loop.EventLoop, "run"): _run,
     (_gpi.GPITrigger, "_react"): _react,
     (_base.Trigger, "_do_callbacks"): _do_callbacks,
     (_base.Trigger, "_register"): _register,
+    (RisingEdge, "__new__"): _edge_of,
+    # The original does nothing; this one is no Python function.
+    (_gpi._EdgeBase, "__init__"): object.__init__,
     (_task.Task, "_schedule_resume"): _schedule_resume,
     (_task.Task, "_resume"): _resume,
 }

@@ -37,8 +37,8 @@ _find = _handle.HierarchyObject.__getattr__
 _set_bit = _handle.LogicObject._set_value
 _set_bits = _handle._LogicArrayObjectBase._set_value
 _get_int = _Array._get_int
+_same = _Array.__eq__
 _is_resolvable = _Array.is_resolvable.fget
-_read_bits = _handle._LogicArrayObjectBase.get
 _write = _handle.ValueObjectBase.value.fset
 
 
@@ -67,6 +67,10 @@ def _read_bit(self: Any) -> Logic:
         return _LOGIC[bits]
     except KeyError:
         return Logic(bits)
+
+
+def _read_bits(self: Any) -> LogicArray:
+    return _from_handle(LogicArray, self._handle.get_signal_val_binstr(), False)
 
 
 def reader(port: Any) -> Callable[[], str]:
@@ -170,6 +174,20 @@ def _to_int(self: LogicArray) -> int:
     return _get_int(self)
 
 
+def _as_int(self: LogicArray) -> int:
+    """Spares three calls for bits that are all known."""
+    text = self._value_as_str
+    return int(text, 2) if text and not text.strip("01") else self.to_unsigned()
+
+
+def _equal_array(self: LogicArray, other: object) -> bool:
+    if type(other) is int and other >= 0:
+        text = self._value_as_str
+        if text and not text.strip("01"):
+            return int(text, 2) == other
+    return _same(self, other)
+
+
 def _resolvable(self: LogicArray) -> bool:
     text = self._value_as_str
     return not text.strip("01LH") if text is not None else _is_resolvable(self)
@@ -179,15 +197,21 @@ def install() -> None:
     """Replaces the methods of cocotb."""
     _Logic.__eq__, _Logic.__ne__ = _equal, _differ
     _handle.LogicObject.get = _read_bit
+    # cocotb can warn of indices whose meaning has changed; it does if a variable asks for it.
+    read_bits = _handle._LogicArrayObjectBase.get if _handle.do_indexing_changed_warning else (
+        _read_bits)  # fmt: skip
+    _handle._LogicArrayObjectBase.get = read_bits
     _handle.LogicObject.value = property(_read_bit, _write)
-    _handle._LogicArrayObjectBase.value = property(_read_bits, _write)
+    _handle._LogicArrayObjectBase.value = property(read_bits, _write)
     _handle.LogicObject._set_value = _write_bit
     _handle._LogicArrayObjectBase._set_value = _write_bits
     _handle.HierarchyObject.__getattr__ = _child
     if _handle._trust_inertial:
         _handle._schedule_write = _write_now
         _handle.LogicObject.value = property(_read_bit, _assign_bit)
-        _handle._LogicArrayObjectBase.value = property(_read_bits, _assign_bits)
+        _handle._LogicArrayObjectBase.value = property(read_bits, _assign_bits)
     _Array._from_handle = classmethod(_from_handle)
     _Array._get_int = _to_int
+    _Array.__eq__ = _equal_array
+    _Array.__int__ = _Array.__index__ = _as_int
     _Array.is_resolvable = property(_resolvable)

@@ -33,17 +33,19 @@ class Table:
         cocotb.start_soon(self._serve())
 
     async def _serve(self):
-        in_bits, out_bits = len(self.addr) // self.lanes, len(self.data) // self.lanes
+        end, in_bits = len(self.addr), len(self.addr) // self.lanes
+        out_bits = len(self.data) // self.lanes
+        places = [(slice(end - in_bits * (lane + 1), end - in_bits * lane), out_bits * lane)
+                  for lane in range(self.lanes)]  # fmt: skip
         edge, shown, last = RisingEdge(self.clk), reader(self.addr), None
         while True:
             await edge
             requested = shown()
             words = 0
-            for lane in range(self.lanes):
-                end = len(requested) - in_bits * lane
-                bits = requested[end - in_bits : end]
+            for place, lsb in places:
+                bits = requested[place]
                 if not bits.strip("01"):
-                    words |= self.read(int(bits, 2)) << out_bits * lane
+                    words |= self.read(int(bits, 2)) << lsb
             # The port keeps the former value.
             if words != last:
                 self.data.value = last = words
