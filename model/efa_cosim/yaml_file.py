@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,6 +49,32 @@ class Range:
         """The value of a YAML scalar; raises ValueError if not permitted."""
         value = int(node.value, 0) if node.tag.endswith(":int") else None
         if value is None or not self.least <= value <= self.most:
+            raise ValueError
+        return value
+
+
+# A number: whole or decimal, with or without exponent, or a fraction. All have few digits, since
+# the value of a long exponent fills the memory.
+_FORM = re.compile(r"([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][-+]?[0-9]{1,2})?"
+                   r"|[0-9]{1,9}/[1-9][0-9]{0,8}")
+
+
+@dataclass(frozen=True)
+class Number:
+    """Permitted numbers, from least to most."""
+
+    least: int | Fraction
+    most: int | Fraction
+
+    def __str__(self) -> str:
+        return f"a number, {self.least} to {self.most}, such as 1, 0.5, 1e-3 or 1/3"
+
+    def read(self, node: yaml.ScalarNode) -> Fraction:
+        """The value of a YAML scalar; raises ValueError if not permitted."""
+        if node.style is not None or not _FORM.fullmatch(node.value):
+            raise ValueError
+        value = Fraction(node.value)
+        if not self.least <= value <= self.most:
             raise ValueError
         return value
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from efa_cosim.cli.main import main
+from efa_cosim.cycle.workload import LOSS_SHARE, Workload
 from efa_cosim.report import curves
 from efa_cosim.sweep import cache
 from efa_cosim.sweep.grid import Job
@@ -66,6 +67,38 @@ def test_more_open_messages_are_never_slower():
     assert many > one
 
 
+def test_losses_slow_a_queue_down():
+    jobs = [Job("cycle", "SRD", 64, 125, 1, (4,), ("latency", "rate"), 16, 4, "ideal", loss=loss)
+            for loss in (0.0, 0.05)]
+    plain, lossy = (measure(job) for job in jobs)
+    assert [row.loss for row in lossy] == [0.05] * len(lossy)
+    assert lossy[1].metric == "message rate" and lossy[1].value < 0.8 * plain[1].value
+    assert lossy[3].statistic == "p99" and lossy[3].value > 2 * plain[3].value
+
+
+def test_a_sweep_draws_a_panel_for_the_loss(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "FOLDER", tmp_path / "kept")
+    (tmp_path / "grid.yaml").write_text("sizes: 64\nkinds: [SRD, UD]\nsq_host: [0, 1]\n"
+                                        "loss: [0, 1e-2, 1/50]\nbackend: cycle\n")
+    out = tmp_path / "out"
+    assert main(["sweep", str(tmp_path / "grid.yaml"), "--out", str(out)]) == 0
+    rows = json.loads((out / "summary.json").read_text())["measurements"]
+    assert {(row["kind"], row["loss"]) for row in rows} == {
+        ("UD", 0.0), ("SRD", 0.0), ("SRD", 0.01), ("SRD", 0.02)}
+    for name in ("latency", "loaded", "rates"):
+        assert "loss of packets and acknowledgements" in (out / f"{name}.svg").read_text()
+    # LLQ and host memory are compared without losses.
+    compared = of("latency")([row for row in rows if row["kind"] == "SRD" and row["loss"] == 0])
+    rated = of("message rate")([row for row in rows if row["kind"] == "SRD" and row["loss"] == 0])
+    messages = sum(row["messages"] for row in compared + rated)
+    assert f"{messages:,} messages" in (out / "queues.svg").read_text()
+
+
+def test_a_peer_that_seems_dead_fails_the_job():
+    with pytest.raises(RuntimeError, match="timeouts in a row"):
+        simulated([Workload(size=64, loss=LOSS_SHARE // 2, messages=4096)])
+
+
 def test_the_rtl_is_requested_the_same_workloads():
     job = Job("verilator", "SRD", 64, 125, 1, (1, 4), ("latency", "rate"), 16, 4, "ideal")
     requested = []
@@ -86,12 +119,12 @@ def test_more_of_a_value_is_drawn_against_that_value_alone():
         return {"metric": "message rate", "statistic": "mean", "kind": "SRD", "size": size,
                 "queues": 1, "depth": depth, "batch": batch, "host_read_latency": 125,
                 "store_buffer": "ideal", "value": value,
-                "limit": 1.0, "messages": 10, "backend": backend, "sq_host": 0}
+                "limit": 1.0, "messages": 10, "backend": backend, "sq_host": 0, "loss": 0.0}
 
     rows = [row(64, 1, 1, 0.1), row(64, 8, 8, 0.2), row(8, 8, 8, 0.3)]
     assert curves.varied(rows) == ["size", "depth", "batch"]
     assert curves.usual(rows) == {"queues": 1, "depth": 1, "batch": 8, "size": 64,
-                                  "host_read_latency": 125, "store_buffer": "ideal"}
+                                  "host_read_latency": 125, "store_buffer": "ideal", "loss": 0.0}
     # With one outstanding message, a batch of eight equals a batch of one.
     assert curves._stands(rows[0], "batch", 8) and not curves._stands(rows[1], "batch", 1)
     both = curves.rates([*rows, row(64, 1, 1, 0.1, "verilator")])
@@ -104,7 +137,7 @@ def test_a_sweep_along_two_lines_is_drawn_along_both():
         return {"metric": "message rate", "statistic": "mean", "kind": "UD", "size": size,
                 "queues": queues, "depth": 0, "batch": 0, "host_read_latency": 125,
                 "store_buffer": "", "value": 0.2, "limit": None, "messages": 10,
-                "backend": "verilator", "sq_host": 0}
+                "backend": "verilator", "sq_host": 0, "loss": 0.0}
 
     rows = [row(size, 16) for size in (8, 32, 64, 4096)] + [row(32, n) for n in (1, 2, 8)]
     fixed = curves.usual(rows)

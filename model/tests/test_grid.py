@@ -36,6 +36,8 @@ MISTAKES = {
     "many queues": ("sizes: 8\nqueues: 64", "1: queues: at most 16 where all is posted at once"),
     "no such depth": ("sizes: 8\ndepth: 0", "2: depth: '0' is not allowed, must be a whole"),
     "no such CPU": ("sizes: 8\nstore_buffer: slow", "2: store_buffer: 'slow' is not allowed"),
+    "much loss": ("sizes: 8\nloss: 0.6", "2: loss: '0.6' is not allowed, must be a number"),
+    "lost datagrams": ("sizes: 8\nkinds: UD\nloss: 0.1", "and no datagram with loss"),
     "nothing": ("sizes: 0\nmeasure: rate", "nothing to measure"),
     "too much": (f"sizes: {list(range(900))}", "jobs, at most 1000 are allowed"),
 }
@@ -49,6 +51,13 @@ def file(tmp_path):
         return path
 
     return written
+
+
+def test_losses_are_of_srd_alone(file):
+    jobs = read_grid(file("sizes: 8\nloss: [0, 1e-2, 1/4]")).jobs()
+    assert [(job.kind, job.loss) for job in jobs] == [
+        ("UD", 0.0), ("SRD", 0.0), ("SRD", 0.01), ("SRD", 0.25)]  # fmt: skip
+    assert str(jobs[2]).endswith("ideal, loss 0.01")
 
 
 def test_the_example_is_a_grid():

@@ -281,7 +281,8 @@ def grids(draw):
     return Grid(
         sizes=some((0, 32, 64, 512, 4096)), queues=some((1, 2, 4)), kinds=some(("SRD", "UD")),
         host_read_latency=some((125, 500)), depth=some((1, 4, 16), 3), batch=some((1, 4), 2),
-        store_buffer=some(("ideal", "adversarial")), sq_host=some((0, 1)), backend=("cycle",),
+        store_buffer=some(("ideal", "adversarial")), sq_host=some((0, 1)), loss=some((0.0, 0.02)),
+        backend=("cycle",),
         measure=draw(st.sampled_from((("latency",), ("rate",), ("latency", "rate")))),
     )
 

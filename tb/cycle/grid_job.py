@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from efa_cosim.cycle.compare import compare
+from efa_cosim.cycle.lossy import completed
 from efa_cosim.cycle.network import Retransmission, simulate
 from efa_cosim.cycle.timelines import MessageTimelines, TimelineError, from_events
 from efa_cosim.cycle.workload import Workload
 from efa_cosim.measure.process import answer, serve
-from tb.cycle.lossy import completed
 from tb.cycle.timed import Timed, run_timed
 from tb.runner import RunFailed
 
@@ -39,8 +39,8 @@ def both(work: Workload, run: Timed) -> tuple[MessageTimelines, MessageTimelines
     """Returns the timelines of RTL and model. With losses, both lose the same packets and
     acknowledgements, and those of the RTL have doorbells and send completions only."""
     if work.loss:
-        return completed(work, run), simulate(work, run.beats, clocks=run.clocks,
-                                              losses=run.lost.astype(np.int64))
+        return (completed(work, run.events, run.timestamps, run.queues),
+                simulate(work, run.beats, clocks=run.clocks, losses=run.lost.astype(np.int64)))
     return (from_events(work, run.events, run.timestamps, run.queues, run.numbers),
             simulate(work, run.beats, clocks=run.clocks))
 

@@ -60,12 +60,13 @@ a FILE, as sim/sweeps/example.yaml (only sizes is required, a single value needs
   seeds: [1, 2]                     # plots show the median
   measure: [latency, rate]
   backend: [verilator, cycle]       # or icarus; cycle: the cycle model, in milliseconds
-host parameters; with one of them, or with `cycle`, rates are those of a closed loop with the same
-messages on every backend, and queues may be 1 to 64:
+parameters of host and fabric; with one of them, or with `cycle`, rates are those of a closed loop
+with the same messages on every backend, and queues may be 1 to 64:
   depth: [16, 64]                   # outstanding messages per queue, 1 to 1024; default 64
   batch: [1, 16]                    # WQEs per doorbell, 1 to 16; default 16
   store_buffer: [ideal, pressure]   # eviction policy of the CPU's store buffer; default ideal
   sq_host: [0, 1]                   # 1: the build with send queues in host memory; default 0
+  loss: [0, 0.001, 0.01]            # share of lost packets and acknowledgements, SRD, 0 to 1/2
 
 output, in the folder --out: summary.json with every measurement, its unit and its number of
 messages; measurements.csv and measurements.parquet, one row per measurement; the pictures
@@ -74,7 +75,8 @@ index.html with all of them
 
 examples:
   efa-cosim sweep sim/sweeps/example.yaml --jobs 2
-  efa-cosim sweep sim/sweeps/host.yaml            the cycle model, every axis
+  efa-cosim sweep sim/sweeps/host.yaml            the cycle model, every axis of the host
+  efa-cosim sweep sim/sweeps/loss.yaml            the cycle model, a fabric that loses packets
   efa-cosim sweep sim/sweeps/host.yaml --cluster tcp://10.0.0.1:8786   on other machines
   efa-cosim sweep --sizes 8,64,4096 --queues 1,8 --rd-latency 500 --out reports/slow_host
 """

@@ -214,6 +214,7 @@ class Workload:
         own = ("operation", "buffers", "write_latency", "net_latency", "gap", "entry_bytes",
                "cq_batch")
         return {**{name: getattr(self, name) for name in names}, **renamed,
+                "loss": self.loss / LOSS_SHARE,
                 "configuration": {name: getattr(self, name) for name in own}}
 
     def __str__(self) -> str:

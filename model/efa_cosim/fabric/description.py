@@ -6,7 +6,6 @@ Every error names file, line and key, and the permitted values.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -15,7 +14,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]  # the library has no types
 
-from efa_cosim.yaml_file import Choice, Range, YamlFile, kind_of, line_of
+from efa_cosim.yaml_file import Choice, Number, Range, YamlFile, kind_of, line_of
 
 MOST_NODES = 64
 MOST_PATHS = 8
@@ -178,32 +177,6 @@ class FabricDescription:
             if override.applies(path, source, destination):
                 found |= override.properties
         return replace(self.default, **found)
-
-
-# A number: whole or decimal, with or without exponent, or a fraction. All have few digits, since
-# the value of a long exponent fills the memory.
-_FORM = re.compile(r"([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][-+]?[0-9]{1,2})?"
-                   r"|[0-9]{1,9}/[1-9][0-9]{0,8}")
-
-
-@dataclass(frozen=True)
-class Number:
-    """Permitted numbers, from least to most."""
-
-    least: int | Fraction
-    most: int | Fraction
-
-    def __str__(self) -> str:
-        return f"a number, {self.least} to {self.most}, such as 1, 0.5, 1e-3 or 1/3"
-
-    def read(self, node: yaml.ScalarNode) -> Fraction:
-        """The value of a YAML scalar; raises ValueError if not permitted."""
-        if node.style is not None or not _FORM.fullmatch(node.value):
-            raise ValueError
-        value = Fraction(node.value)
-        if not self.least <= value <= self.most:
-            raise ValueError
-        return value
 
 
 _Read = Callable[[YamlFile, str, yaml.Node], Any]

@@ -42,6 +42,7 @@ class Measurement:
     - `depth`: outstanding messages of a queue, 0: all messages are posted at once; `batch`: WQEs of
       a doorbell, 0: as many as the device permits
     - `store_buffer`: policy of the CPU's store buffer; `sq_host`: 1 with send queues in host memory
+    - `loss`: share of packets and acknowledgements that the fabric loses
     - `configuration`: further values that the job sets, by name
     - `seed`: of every random choice
     - `backend`: `cycle`, `model` or the simulator of the RTL
@@ -63,6 +64,7 @@ class Measurement:
     host_read_latency: int | None = None
     store_buffer: str = ""
     sq_host: int = 0
+    loss: float = 0.0
     configuration: dict[str, Any] = field(default_factory=dict)
     seed: int = 1
     backend: str = ""

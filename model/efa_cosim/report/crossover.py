@@ -37,20 +37,22 @@ class _Point(NamedTuple):
 
 def both(measurements: Rows) -> bool:
     """True if both builds were measured, with one type of queue pair."""
-    kind = _kind(measurements)
-    return {f.get("sq_host") for f in measurements if f["kind"] == kind} >= {0, 1}
+    return {f.get("sq_host") for f in _compared(measurements)} >= {0, 1}
 
 
 def savings(measurements: Rows) -> dict[_Point, float]:
     """Cycles that LLQ saves for a single message, by (host read latency, size, backend)."""
-    kind = _kind(measurements)
-    alone = [f for f in measurements if f["metric"] == "latency" and f["kind"] == kind]
+    alone = [f for f in _compared(measurements) if f["metric"] == "latency"]
     host, llq = _by(alone, 1), _by(alone, 0)
     return {place: host[place] - llq[place] for place in sorted(host.keys() & llq.keys())}
 
 
-def _kind(measurements: Rows) -> str:
-    return "SRD" if any(f["kind"] == "SRD" for f in measurements) else "UD"
+def _compared(measurements: Rows) -> Rows:
+    """The measurements of one type of queue pair with the least loss."""
+    kind = "SRD" if any(f["kind"] == "SRD" for f in measurements) else "UD"
+    mine = [f for f in measurements if f["kind"] == kind]
+    least = min((f.get("loss", 0.0) for f in mine), default=0.0)
+    return [f for f in mine if f.get("loss", 0.0) == least]
 
 
 def _by(measurements: Rows, sq_host: int) -> dict[_Point, float]:
@@ -66,8 +68,8 @@ def queues(measurements: Rows) -> str:
     """Draws up to six panels: latency against size and saving beyond one host read, if single
     messages were measured; rates against outstanding messages, WQEs per doorbell, host read latency
     and size, if rates were."""
-    kind = _kind(measurements)
-    mine = [f for f in measurements if f["kind"] == kind]
+    mine = _compared(measurements)
+    kind = mine[0]["kind"]
     rates = [f for f in mine if f["metric"] == "message rate"]
     alone, loaded = bool(savings(mine)), both(rates)
     rows = 2 if loaded else 1

@@ -24,9 +24,12 @@ from efa_cosim.sweep.grid import CYCLE
 COLOURS = {("SRD", 0): "#059669", ("UD", 0): "#2563eb", ("SRD", 1): "#d97706", ("UD", 1): "#9333ea"}
 WORDS = {"size": "message size, bytes", "queues": "queues", "depth": "outstanding messages per "
          "queue", "batch": "WQEs per doorbell", "host_read_latency": "host read latency, cycles",
-         "store_buffer": "store buffer of the CPU"}  # fmt: skip
+         "store_buffer": "store buffer of the CPU",
+         "loss": "loss of packets and acknowledgements"}  # fmt: skip
 UNITS = {"size": "{} bytes", "queues": "queues: {}", "depth": "depth {}", "batch": "batch {}",
-         "host_read_latency": "read {}", "store_buffer": "{}"}  # fmt: skip
+         "host_read_latency": "read {}", "store_buffer": "{}", "loss": "loss {:g}"}  # fmt: skip
+# Parameters whose values stand side by side, without a scale.
+SIDE_BY_SIDE = ("store_buffer", "loss")
 MOST_COLUMNS, PANEL = 3, (4.0, 3.3)
 ZERO_AT = 4
 USUAL_SIZE = 64
@@ -69,6 +72,7 @@ def usual(measurements: Rows) -> dict[str, Any]:
     found["size"] = min(values["size"], key=lambda size: abs(size - USUAL_SIZE))
     found["host_read_latency"] = values["host_read_latency"][0]
     found["store_buffer"] = min(values["store_buffer"], key=_policy)
+    found["loss"] = values["loss"][0]
     return found
 
 
@@ -141,7 +145,8 @@ def _share_y(panels: Iterable[Axes]) -> None:
 def _panel(panel: Axes, measurements: Rows, over: str, limit: str, thin: str | None) -> None:
     order = _policy if over == "store_buffer" else None
     values = sorted({f[over] for f in measurements}, key=order)
-    place = {value: n if over == "store_buffer" else max(value, ZERO_AT if over == "size" else 0)
+    apart = over in SIDE_BY_SIDE
+    place = {value: n if apart else max(value, ZERO_AT if over == "size" else 0)
              for n, value in enumerate(values)}
     backends = sorted({f["backend"] for f in measurements}, key=lambda name: name == CYCLE)
     several = {f["sq_host"] for f in measurements} == {0, 1}
@@ -172,7 +177,7 @@ def _panel(panel: Axes, measurements: Rows, over: str, limit: str, thin: str | N
             continue
         panel.plot([place[x] for x in best], list(best.values()), "--", linewidth=1.1, alpha=0.7,
                    zorder=3, color=colour, label=f"{name}, {limit}")
-    if over == "store_buffer":
+    if apart:
         panel.set_xticks(range(len(values)), values, rotation=20, fontsize=8)
         panel.set_xlabel(WORDS[over])
     else:

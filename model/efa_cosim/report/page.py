@@ -138,8 +138,8 @@ def _sessions(sessions: Rows) -> Section:
 
 def _table(measurements: Rows) -> Section:
     known = ("metric", "statistic", "backend", "sq_host", "kind", "size", "queues", "depth",
-             "batch", "store_buffer", "host_read_latency", "seed", "value", "unit", "limit",
-             "messages")  # fmt: skip
+             "batch", "store_buffer", "host_read_latency", "loss", "seed", "value", "unit",
+             "limit", "messages")  # fmt: skip
     # Parameters without a value in any row have no column.
     columns = [name for name in known if any(row.get(name) for row in measurements)]
     rows = [[*(row.get(name) for name in columns),

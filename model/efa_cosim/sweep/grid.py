@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from efa_cosim.host.wc import POLICIES
 from efa_cosim.layouts import defs
-from efa_cosim.yaml_file import Allowed, Choice, Range, YamlFile
+from efa_cosim.yaml_file import Allowed, Choice, Number, Range, YamlFile
 
 MOST_JOBS = 1000
 LATENCY, RATE = "latency", "rate"
 CYCLE = "cycle"
-# Host parameters. A grid with one of these, with several backends or with the cycle model runs
-# efa_cosim.cycle.workload on each backend; else the driver posts all messages at once.
-HOST_DEFAULTS: dict[str, Any] = {"depth": 64, "batch": 16, "store_buffer": "ideal", "sq_host": 0}
+# Parameters of host and fabric. A grid with one of these, with several backends or with the cycle
+# model runs efa_cosim.cycle.workload on each backend; else the driver posts all messages at once.
+HOST_DEFAULTS: dict[str, Any] = {"depth": 64, "batch": 16, "store_buffer": "ideal", "sq_host": 0,
+                                 "loss": 0.0}  # fmt: skip
 MOST_BURST_QUEUES = 16
 MOST_MODEL_JOBS = 20_000
 
@@ -45,6 +47,7 @@ class Job:
     - `batch`: WQEs per doorbell
     - `store_buffer`: eviction policy of the CPU's store buffer
     - `sq_host`: 1: the build with send queues in host memory
+    - `loss`: share of packets and acknowledgements that the fabric loses
     """
 
     backend: str
@@ -58,6 +61,7 @@ class Job:
     batch: int = 0
     store_buffer: str = ""
     sq_host: int = 0
+    loss: float = 0.0
 
     @property
     def kind_number(self) -> defs.AdminQpType:
@@ -69,6 +73,7 @@ class Job:
         if self.depth:
             host = f", depth {self.depth}, batch {self.batch}, {self.store_buffer}"
             host += ", send queues in host memory" if self.sq_host else ""
+            host += f", loss {self.loss:g}" if self.loss else ""
         device = "cycle model, " if self.backend == CYCLE else ""
         return (f"{device}{self.kind}, {self.size} bytes, host read latency "
                 f"{self.host_read_latency}, seed {self.seed}{host}")
@@ -97,6 +102,7 @@ class Grid:
     batch: tuple[int, ...] = ()
     store_buffer: tuple[str, ...] = ()
     sq_host: tuple[int, ...] = ()
+    loss: tuple[float, ...] = ()
 
     def jobs(self) -> list[Job]:
         """Returns one `Job` per combination of values; queue counts share a job."""
@@ -105,15 +111,17 @@ class Grid:
                                      for name, usual in HOST_DEFAULTS.items()))
         # A batch is limited to the depth; WQEs in host memory pass no store buffer.
         ideal = HOST_DEFAULTS["store_buffer"]
-        host = dict.fromkeys((depth, min(batch, depth), ideal if sq_host else cpu, sq_host)
-                             for depth, batch, cpu, sq_host in chosen)
+        host = dict.fromkeys((depth, min(batch, depth), ideal if sq_host else cpu, sq_host, loss)
+                             for depth, batch, cpu, sq_host, loss in chosen)
         for backend, kind, wait, size, seed, more in itertools.product(
                 self.backend, self.kinds, self.host_read_latency, self.sizes, self.seeds,
                 host if self.has_host_parameters else [()]):
             # A rate is measured by payload beats, so there is no rate at 0 bytes.
             measure = tuple(what for what in self.measure if size or what == LATENCY)
-            if measure:
-                found.append(Job(backend, kind, size, wait, seed, self.queues, measure, *more))
+            job = Job(backend, kind, size, wait, seed, self.queues, measure, *more)
+            # A lost datagram has no receive completion.
+            if measure and not (job.loss and kind == "UD"):
+                found.append(job)
         return found
 
     @property
@@ -136,6 +144,7 @@ ALLOWED: dict[str, Allowed] = {
     "batch": Range(1, 16),
     "store_buffer": Choice(tuple(POLICIES)),
     "sq_host": Range(0, 1),
+    "loss": Number(0, Fraction(1, 2)),
 }
 
 
@@ -145,6 +154,8 @@ def read_grid(path: str | Path) -> Grid:
     form = "of `key: values`, such as `sizes: [8, 64]`"
     values = {name: file.values(name, node, ALLOWED[name])
               for name, _, node in file.pairs(file.read(), ALLOWED, form)}
+    if "loss" in values:
+        values["loss"] = tuple(map(float, values["loss"]))
     needed = [field.name for field in fields(Grid) if field.name == "sizes"]
     missing = [name for name in needed if name not in values]
     if missing:
@@ -156,8 +167,8 @@ def read_grid(path: str | Path) -> Grid:
                         f"{_QUEUES.most}")
     count = len(grid.jobs())
     if not count:
-        raise GridError(f"{path}:1: nothing to measure: there is no rate at 0 bytes; add a size "
-                        "above 0 or measure latency")
+        raise GridError(f"{path}:1: nothing to measure: there is no rate at 0 bytes, and no "
+                        "datagram with loss; add a size above 0, measure latency or add SRD")
     most = MOST_MODEL_JOBS if grid.backend == (CYCLE,) else MOST_JOBS
     if count > most:
         raise GridError(f"{path}:1: {count} jobs, at most {most} are allowed; "

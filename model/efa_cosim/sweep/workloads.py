@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from efa_cosim.backends import run_workloads
-from efa_cosim.cycle.network import simulate
+from efa_cosim.cycle.lossy import completed
+from efa_cosim.cycle.network import Retransmission, Stuck, simulate
 from efa_cosim.cycle.timelines import MessageTimelines, TimelineError, from_events
-from efa_cosim.cycle.workload import Workload
+from efa_cosim.cycle.workload import LOSS_SHARE, Workload
 from efa_cosim.layouts import defs
 from efa_cosim.measure.record import Measurement
 from efa_cosim.measure.workload import MESSAGES, flits, rate_limit
@@ -28,8 +29,12 @@ Source: TypeAlias = Callable[[Sequence[Workload]], list[MessageTimelines]]
 
 
 def simulated(works: Sequence[Workload]) -> list[MessageTimelines]:
-    """Returns the MessageTimelines of Workloads from the cycle model."""
-    return [simulate(work) for work in works]
+    """Returns the MessageTimelines of Workloads from the cycle model; raises RuntimeError if the
+    model cannot run one."""
+    try:
+        return [simulate(work) for work in works]
+    except (Retransmission, Stuck) as error:
+        raise RuntimeError(str(error)) from error
 
 
 def on_backend(name: str, seed: int) -> Source:
@@ -39,7 +44,8 @@ def on_backend(name: str, seed: int) -> Source:
     def timelines_of(works: Sequence[Workload]) -> list[MessageTimelines]:
         try:
             return [
-                from_events(work, run.events, run.timestamps, run.queues, run.numbers)
+                completed(work, run.events, run.timestamps, run.queues) if work.loss
+                else from_events(work, run.events, run.timestamps, run.queues, run.numbers)
                 for work, run in zip(works, run_workloads(name, works, seed), strict=True)
             ]
         except TimelineError as error:
@@ -66,7 +72,9 @@ def measure(job: Job, timelines_of: Source = simulated) -> list[Measurement]:
                  least_latency(work))  # fmt: skip
             ]
         else:
-            cycles = int(timelines.end.max()) - int(timelines["tx_first"].min()) + 1
+            # With losses no event tells the message of a packet.
+            first = timelines["db" if work.loss else "tx_first"]
+            cycles = int(timelines.end.max()) - int(first.min()) + 1
             least = least_latency(work)
             values = [
                 ("message rate", "mean", work.total / cycles, "messages/cycle",
@@ -77,7 +85,7 @@ def measure(job: Job, timelines_of: Source = simulated) -> list[Measurement]:
             ]  # fmt: skip
         found += [
             Measurement(metric, statistic, value, unit, work.total, limit, backend=job.backend,
-                        **work.setting())
+                        **work.setting() | {"loss": job.loss})
             for metric, statistic, value, unit, limit in values
         ]
     return found
@@ -87,7 +95,8 @@ def workloads(job: Job) -> list[Workload]:
     """Returns the Workloads of a job; the workload of the latency comes first."""
     same: dict[str, Any] = {
         "kind": job.kind, "size": job.size, "read_latency": job.host_read_latency,
-        "policy": job.store_buffer, "seed": job.seed, "sq_host": job.sq_host}  # fmt: skip
+        "policy": job.store_buffer, "seed": job.seed, "sq_host": job.sq_host,
+        "loss": max(1, round(job.loss * LOSS_SHARE)) if job.loss else 0}  # fmt: skip
     found = [Workload(**same, messages=MESSAGES)] if LATENCY in job.measure else []
     messages = LARGE if job.size >= LARGE_BYTES else SMALL
     if RATE in job.measure:

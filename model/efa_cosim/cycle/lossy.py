@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what the comparison with the cycle model needs of RTL runs with losses.
+"""Reads the completions of an RTL run with losses, for sweeps and for the comparison with the cycle
+model.
 
 Several messages may be outstanding, and each may be transmitted several times. The request id of a
 completion names its message. No event names the message of the other milestones, so these are left
@@ -8,15 +9,18 @@ out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from efa_cosim.boundary.events import field, where
 from efa_cosim.cycle.timelines import (
     MILESTONES,
     NEVER,
     SEND,
+    Ints,
     MessageTimelines,
     TimelineError,
     order,
@@ -24,15 +28,18 @@ from efa_cosim.cycle.timelines import (
 
 if TYPE_CHECKING:
     from efa_cosim.cycle.workload import Workload
-    from tb.cycle.timed import Timed
 
 REQUEST_IDS = 1 << 16
 
 
-def completed(work: Workload, run: Timed) -> MessageTimelines:
+def completed(
+    work: Workload, events: NDArray[Any], timestamps: Ints, indices: Sequence[int] | Ints
+) -> MessageTimelines:
     """Returns the MessageTimelines of a run with losses: doorbells and send completions only.
-    Raises TimelineError."""
-    rings, ends = where(run.events, "db", kind=0), where(run.events, "cqe", q_type=SEND)
+
+    events, timestamps, indices: as for `from_events`. Raises TimelineError.
+    """
+    rings, ends = where(events, "db", kind=0), where(events, "cqe", q_type=SEND)
     if len(ends) != work.total or len(rings) != work.rounds * work.queues:
         raise TimelineError(f"{len(ends)} send completions and {len(rings)} doorbells, expected "
                             f"{work.total} and {work.rounds * work.queues}")
@@ -42,12 +49,11 @@ def completed(work: Workload, run: Timed) -> MessageTimelines:
     queue, place = order(work)
     message = np.empty((work.queues, work.per_queue), np.int64)
     message[queue, place] = np.arange(work.total)
-    number = np.argsort(run.queues)[np.searchsorted(np.sort(run.queues),
-                                                    field(ends, "cqe", "qpn"))]
+    number = np.argsort(indices)[np.searchsorted(np.sort(indices), field(ends, "cqe", "qpn"))]
     mine = message[number, field(ends, "cqe", "req_id")]
-    base, post = int(run.timestamps[0]), np.arange(work.total) // work.batch
+    base, post = int(timestamps[0]), np.arange(work.total) // work.batch
     table = {name: np.full(work.total, NEVER, np.int64) for name in MILESTONES}
-    table["bell"] = run.timestamps.astype(np.int64)[post] - base
+    table["bell"] = timestamps.astype(np.int64)[post] - base
     table["db"] = rings["cycle"].astype(np.int64)[post] - base
     table["done"][mine] = ends["cycle"].astype(np.int64) - base
     if (table["done"] == NEVER).any():
