@@ -178,7 +178,8 @@ def _panel(panel: Axes, measurements: Rows, over: str, limit: str, thin: str | N
         panel.plot([place[x] for x in best], list(best.values()), "--", linewidth=1.1, alpha=0.7,
                    zorder=3, color=colour, label=f"{name}, {limit}")
     if apart:
-        panel.set_xticks(range(len(values)), values, rotation=20, fontsize=8)
+        names = [UNITS[over].format(value).removeprefix(f"{over} ") for value in values]
+        panel.set_xticks(range(len(values)), names, rotation=20, fontsize=8)
         panel.set_xlabel(WORDS[over])
     else:
         log_axis(panel, [place[value] for value in values], values, WORDS[over])
