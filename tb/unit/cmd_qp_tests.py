@@ -263,13 +263,15 @@ async def any_pairs(dut, profile):
     numbers.give(Kind.UAR, *uars)
     of_uar, with_long = {uar: [] for uar in uars}, set()
     bits = range(len(dut.s_cqc_cqn))
-    for at, cqn in enumerate({1 << bit for bit in bits} | set(range(3, 16, 2))):
+    cqns = {1 << bit for bit in bits} | set(range(3, 16, 2))
+    for at, cqn in enumerate(cqns):
         uar = uars[at % len(uars)]
         numbers.give(Kind.CQ, cqn, uar=uar)
         of_uar[uar].append(cqn)
-        # Each number with a wrong bit is one without.
-        if long_ids and cqn.bit_count() == 1:
-            with_long.add(cqn)
+    # A number with a wrong bit is that of a CQ without.
+    if long_ids:
+        with_long = {cqn for cqn in cqns if cqn.bit_count() == 1}
+    for cqn in range(1 << len(bits)):
         await unit.cq_made(cqn, long_id=int(cqn in with_long))
     live, pack, unpack = {}, INTERNAL.qpc.pack, INTERNAL.qpc.unpack
     attributes = {}
