@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from efa_cosim.cycle.compare import compare
-from efa_cosim.cycle.lossy import completed
+from efa_cosim.cycle.lossy import of_run
 from efa_cosim.cycle.network import Retransmission, simulate
-from efa_cosim.cycle.timelines import MessageTimelines, TimelineError, from_events
+from efa_cosim.cycle.timelines import MessageTimelines, TimelineError
 from efa_cosim.cycle.workload import Workload
 from efa_cosim.measure.process import answer, serve
 from tb.cycle.timed import Timed, run_timed
@@ -38,11 +38,8 @@ class Chunk:
 def both(work: Workload, run: Timed) -> tuple[MessageTimelines, MessageTimelines]:
     """Returns the timelines of RTL and model. With losses, both lose the same packets and
     acknowledgements, and those of the RTL have doorbells and send completions only."""
-    if work.loss:
-        return (completed(work, run.events, run.timestamps, run.queues),
-                simulate(work, run.beats, clocks=run.clocks, losses=run.lost.astype(np.int64)))
-    return (from_events(work, run.events, run.timestamps, run.queues, run.numbers),
-            simulate(work, run.beats, clocks=run.clocks))
+    losses = run.lost.astype(np.int64) if work.loss else None
+    return of_run(work, run), simulate(work, run.beats, clocks=run.clocks, losses=losses)
 
 
 def measure(works: Sequence[Workload], seed: int) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from efa_cosim.cycle.timelines import (
     Ints,
     MessageTimelines,
     TimelineError,
+    from_events,
     order,
 )
 
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
     from efa_cosim.cycle.workload import Workload
 
 REQUEST_IDS = 1 << 16
+
+
+def of_run(work: Workload, run: Any) -> MessageTimelines:
+    """Returns the MessageTimelines of an RTL run with the attributes of tb.cycle.timed.Timed: those
+    of `completed` for a workload with losses. Raises TimelineError."""
+    if work.loss:
+        return completed(work, run.events, run.timestamps, run.queues)
+    return from_events(work, run.events, run.timestamps, run.queues, run.numbers)
 
 
 def completed(

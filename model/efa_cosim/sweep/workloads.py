@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from efa_cosim.backends import run_workloads
-from efa_cosim.cycle.lossy import completed
+from efa_cosim.cycle.lossy import of_run
 from efa_cosim.cycle.network import Retransmission, Stuck, simulate
-from efa_cosim.cycle.timelines import MessageTimelines, TimelineError, from_events
+from efa_cosim.cycle.timelines import MessageTimelines, TimelineError
 from efa_cosim.cycle.workload import LOSS_SHARE, Workload
 from efa_cosim.layouts import defs
 from efa_cosim.measure.record import Measurement
@@ -43,11 +43,8 @@ def on_backend(name: str, seed: int) -> Source:
 
     def timelines_of(works: Sequence[Workload]) -> list[MessageTimelines]:
         try:
-            return [
-                completed(work, run.events, run.timestamps, run.queues) if work.loss
-                else from_events(work, run.events, run.timestamps, run.queues, run.numbers)
-                for work, run in zip(works, run_workloads(name, works, seed), strict=True)
-            ]
+            return [of_run(work, run) for work, run in
+                    zip(works, run_workloads(name, works, seed), strict=True)]
         except TimelineError as error:
             raise RuntimeError(str(error)) from error
 
