@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses how often a scenario repeats: fully, or a few times for a run with --short.
 
-Rounds of a scenario differ in random choices only, so that other seeds replace them.
+Rounds and objects of a scenario differ in random choices only, so that other seeds replace them.
 """
 
 import os
@@ -16,8 +16,8 @@ def is_short() -> bool:
     return os.environ.get(SHORT) == "1"
 
 
-def shortened(work: Callable[..., None], rounds: int) -> Callable[..., None]:
-    """Returns a scenario that runs with --short for so many `rounds`, else for its own number."""
+def shortened(work: Callable[..., None], **short: int) -> Callable[..., None]:
+    """Returns a scenario that runs with --short with these options, else with its own."""
     if not is_short():
         return work
-    return update_wrapper(partial(work, rounds=rounds), work)
+    return update_wrapper(partial(work, **short), work)

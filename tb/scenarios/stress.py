@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from efa_cosim.host.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
 from efa_cosim.layouts import defs
+from tb.lib.at_once import at_once
 from tb.scenarios.reliable import nodes_of
 
 if TYPE_CHECKING:
     from random import Random
-
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
 QPS_PER_CQ = 8
 SLOT_BYTES = 256
@@ -42,20 +43,25 @@ def resets_under_load(backends: Sequence[Any], rng: Random) -> None:
         backends[0].interrupts()
 
 
-def every_queue(backends: Sequence[Any], rng: Random) -> None:
+def every_queue(backends: Sequence[Any], rng: Random, share: int = 1) -> None:
     """Sends on all queue pairs of the device to near and far peers.
 
-    Then moves all queue pairs to ERR with outstanding receives, and to RESET.
+    Then moves all queue pairs to ERR with outstanding receives, and to RESET. With a `share`, it
+    creates all queue pairs and uses one of so many, with their completion queues.
     """
     node = Node(backends[0])
-    count = node.driver.queue_attr.max_qp
+    most = node.driver.queue_attr.max_qp
+    first = rng.randrange(share)
+    all_cqs = [node.context.create_cq(8 * QPS_PER_CQ) for _ in range(most // QPS_PER_CQ)]
+    created = at_once(node.driver, [
+        partial(node.pd.create_qp, cq, cq, UD if n == 0 else SRD, max_send_wr=4, max_recv_wr=4)
+        for cq in all_cqs for n in (*range(4), *range(4))
+    ])  # fmt: skip
+    cqs = all_cqs[first::share]
+    qps = [qp for qp in created if qp.send_cq in cqs]
+    count = len(qps)
+    at_once(node.driver, [partial(qp.to_rts, QKEY) for qp in qps])
     buffer = node.pd.reg_mr(SLOT_BYTES * count)
-    cqs = [node.context.create_cq(8 * QPS_PER_CQ) for _ in range(count // QPS_PER_CQ)]
-    qps = [
-        node.pd.create_qp(cqs[n // QPS_PER_CQ], cqs[n // QPS_PER_CQ], UD if n % 4 == 0 else SRD,
-                          max_send_wr=4, max_recv_wr=4).to_rts(QKEY)
-        for n in range(count)
-    ]  # fmt: skip
     ids = np.arange(2)
     buffer.write(0, pattern(SLOT_BYTES * count, 1))
     # A multiple of four: the peer is of the same kind.
@@ -74,11 +80,10 @@ def every_queue(backends: Sequence[Any], rng: Random) -> None:
             assert not cq.wait_for(4 * QPS_PER_CQ)["status"].any()
     for n, qp in enumerate(qps):
         qp.post_recv_many(ids, buffer.addr + SLOT_BYTES * n + 64 * ids, 64, buffer.l_key)
-        qp.modify(STATE.ERR)
+    at_once(node.driver, [partial(qp.modify, STATE.ERR) for qp in qps])
     for cq in cqs:
         assert (cq.wait_for(2 * QPS_PER_CQ)["status"] == STATUS.FLUSHED).all()
-    for qp in qps:
-        qp.modify(STATE.RESET)
+    at_once(node.driver, [partial(qp.modify, STATE.RESET) for qp in qps])
 
 
 def everything(backends: Sequence[Any], rng: Random, rounds: int = 40, queues: int = 12) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from efa_cosim.host.endpoints import SRD, UD, Endpoint, Node, pattern
 from efa_cosim.host.verbs import Context, gid_of
 from efa_cosim.layouts import defs
 from efa_cosim.transport.sender import REFUSALS
+from tb.lib.at_once import at_once
 from tb.scenarios.peer import SILENT, Peer, await_quiet_end
 from tb.scenarios.send import exchange
 
@@ -102,14 +104,15 @@ def messages_with_any_values(
     most, ends, counters = 8000, [], []
     earlier = node.context.create_cq(4)
     for _ in range(EARLIER_QPS):
-        for qp in [node.pd.create_qp(earlier, earlier, SRD) for _ in range(4)]:
-            qp.destroy()
+        create = partial(node.pd.create_qp, earlier, earlier, SRD)
+        qps = at_once(node.driver, [create] * 4)
+        at_once(node.driver, [qp.destroy for qp in qps])
     earlier.destroy()
     room = node.driver.queue_attr.max_cq // processes - 1
     for number in range(processes):
         context = Context(node.driver, seed=number)
-        for _ in range(rng.randrange(min(spare, room))):
-            context.create_cq(4)
+        spared = rng.randrange(min(spare, room))
+        at_once(node.driver, [partial(context.create_cq, 4)] * spared)
         pd = context.alloc_pd()
         cq = context.create_cq(64, entry_bytes=32)
         kind, qkey = rng.choice((UD, SRD)), rng.getrandbits(32)
@@ -172,6 +175,7 @@ def longest_moderation(backends: Sequence[Any], _rng: Random) -> None:
     latencies of the host."""
     backend = backends[0]
     driver, ended = Driver(backend).probe(), []
+    backend.link.native.knobs(backend.device, moderation=LONGEST_MODERATION)
     for _ in range(2):
         driver.execute(defs.AdminAllocPdCmd())
         ended.append(backend.cycles)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 LONG_READS = {"rd_latency_min": 150, "rd_latency_max": 1200, "rd_reorder": 1}
 # A packet is in flight for longer than a few admin commands last.
 IN_FLIGHT = {"net_latency_min": 6000, "net_latency_max": 6000}
-TEARDOWN = shortened(races.teardown, 6)
-BARRIERS = shortened(races.barriers_meet, 10)
+TEARDOWN = shortened(races.teardown, rounds=6)
+BARRIERS = shortened(races.barriers_meet, rounds=10)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -66,7 +66,7 @@ class OtherHandlesGoUnderSends(NicTest):
 class OneBreaksWhileAnotherGoes(NicTest):
     """send.at_once.destroyed"""
 
-    work = staticmethod(shortened(collisions.breaks_while_another_goes, 8))
+    work = staticmethod(shortened(collisions.breaks_while_another_goes, rounds=8))
     knobs = IN_FLIGHT
 
 

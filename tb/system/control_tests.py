@@ -76,7 +76,8 @@ class CommandsWithTheLongestModeration(NicTest):
     """control.moderation.longest"""
 
     work = staticmethod(wide.longest_moderation)
-    knobs = {"keep_alive": (1 << 32) - 1}
+    # The scenario sets the moderation of the device after the probe, which would last long.
+    knobs = {"keep_alive": (1 << 32) - 1, "moderation": 0}
     moderation = wide.LONGEST_MODERATION
 
 

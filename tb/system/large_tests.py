@@ -5,10 +5,11 @@ import pyuvm
 
 from tb.env.nic_env import NicTest
 from tb.scenarios import stress
+from tb.scenarios.length import shortened
 
 
 @pyuvm.test(timeout_time=400, timeout_unit="ms")
 class EveryQueueOfALargeDevice(NicTest):
     """stress.large"""
 
-    work = staticmethod(stress.every_queue)
+    work = staticmethod(shortened(stress.every_queue, share=4))

@@ -26,4 +26,4 @@ class UnknownPeersAreNamed(NicTest):
 class EverythingBetweenTwo(NicTest):
     """pair.stress"""
 
-    work = staticmethod(shortened(stress.everything, 10))
+    work = staticmethod(shortened(stress.everything, rounds=10))

@@ -18,19 +18,19 @@ LOSS_1 = {"net_loss": 655}
 LOSS_10 = {"net_loss": 6554}
 DUPLICATES = {"net_dup": 65536, "net_reorder_max": 4000}
 REORDERING = {"net_reorder": 20000, "net_reorder_max": 3000}
-ENDINGS = shortened(reliable.endings, 4)
+ENDINGS = shortened(reliable.endings, rounds=4)
 # PEER_RESETS has a reset by register and one by FLR. On a clean fabric the first one is enough.
-PEER_RESETS = shortened(reliable.peer_resets, 2)
-PEER_RESET = shortened(reliable.peer_resets, 1)
+PEER_RESETS = shortened(reliable.peer_resets, rounds=2)
+PEER_RESET = shortened(reliable.peer_resets, rounds=1)
 EVERYTHING = {"net_loss": 3000, "net_dup": 12000, **REORDERING}
 
 
 class Exchange(NicTest):
     """Base of the tests: messages of 0 to 8,192 bytes in both directions."""
 
-    work = staticmethod(shortened(reliable.exchange, 3))
+    work = staticmethod(shortened(reliable.exchange, rounds=1))
     profile = "recorded"
-    least = 500
+    least = 200
 
 
 @pyuvm.test(timeout_time=200, timeout_unit="ms")
@@ -91,7 +91,7 @@ class PacketsAreLostDuplicatedAndReorderedOnRoughHosts(Exchange):
 class MessagesWaitForTheirReceives(NicTest):
     """reliable.rnr"""
 
-    work = staticmethod(shortened(reliable.not_ready, 1))
+    work = staticmethod(shortened(reliable.not_ready, rounds=1))
     profile = "default"
     least = 200
 
@@ -100,7 +100,7 @@ class MessagesWaitForTheirReceives(NicTest):
 class MessagesWaitForTheirReceivesUnderLoss(MessagesWaitForTheirReceives):
     """reliable.rnr.loss"""
 
-    work = staticmethod(shortened(reliable.not_ready, 2))
+    work = staticmethod(shortened(reliable.not_ready, rounds=1))
     knobs = EVERYTHING
 
 
@@ -115,7 +115,7 @@ class Rdma(NicTest):
 class RdmaOperationsAndSendsAreMixed(Rdma):
     """reliable.rdma"""
 
-    work = staticmethod(shortened(rdma_pair.mixed, 2))
+    work = staticmethod(shortened(rdma_pair.mixed, rounds=1))
 
 
 @pyuvm.test(timeout_time=200, timeout_unit="ms")
@@ -129,14 +129,14 @@ class RdmaOperationsAndSendsAreMixedUnderLossOnRoughHosts(RdmaOperationsAndSends
 class WrongRdmaOperationsAreRefused(Rdma):
     """reliable.rdma.refused"""
 
-    work = staticmethod(shortened(rdma_pair.refusals, 1))
+    work = staticmethod(shortened(rdma_pair.refusals, rounds=1))
 
 
 @pyuvm.test(timeout_time=200, timeout_unit="ms")
 class WritesWithImmediateWaitForReceives(Rdma):
     """reliable.rdma.rnr"""
 
-    work = staticmethod(shortened(rdma_pair.not_ready, 1))
+    work = staticmethod(shortened(rdma_pair.not_ready, rounds=1))
     profile = "default"
 
 
@@ -144,7 +144,7 @@ class WritesWithImmediateWaitForReceives(Rdma):
 class WritesWithImmediateWaitForReceivesUnderLoss(WritesWithImmediateWaitForReceives):
     """reliable.rdma.rnr.loss"""
 
-    work = staticmethod(rdma_pair.not_ready)
+    work = staticmethod(shortened(rdma_pair.not_ready, rounds=1))
     knobs = EVERYTHING
 
 
@@ -152,7 +152,7 @@ class WritesWithImmediateWaitForReceivesUnderLoss(WritesWithImmediateWaitForRece
 class StatisticsOfAllOperationsAgree(Rdma):
     """reliable.rdma.statistics"""
 
-    work = staticmethod(rdma_pair.statistics)
+    work = staticmethod(shortened(rdma_pair.statistics, rounds=1))
     least = 100
 
 
@@ -160,7 +160,7 @@ class StatisticsOfAllOperationsAgree(Rdma):
 class RegionsGoWhileOperationsUseThem(Rdma):
     """reliable.rdma.regions"""
 
-    work = staticmethod(shortened(rdma_pair.regions_go, 4))
+    work = staticmethod(shortened(rdma_pair.regions_go, rounds=2))
 
 
 @pyuvm.test(timeout_time=200, timeout_unit="ms")

@@ -135,7 +135,7 @@ class EveryQueueFromHostMemory(NicTest):
 class EverythingFromARoughHostsMemory(NicTest):
     """sq_host.stress"""
 
-    work = staticmethod(shortened(stress.everything, 16))
+    work = staticmethod(shortened(stress.everything, rounds=16))
     knobs = ROUGH
 
 

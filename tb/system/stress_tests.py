@@ -15,14 +15,14 @@ from tb.scenarios.length import shortened
 class EverythingAtOnce(NicTest):
     """stress.smooth"""
 
-    work = staticmethod(shortened(stress.everything, 10))
+    work = staticmethod(shortened(stress.everything, rounds=10))
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class EverythingOnARoughHost(NicTest):
     """stress.rough"""
 
-    work = staticmethod(shortened(stress.everything, 10))
+    work = staticmethod(shortened(stress.everything, rounds=10))
     knobs = ROUGH
 
 
@@ -52,5 +52,5 @@ class ProcessesOnARoughHost(NicTest):
 class EverythingInTheRecordedProfile(NicTest):
     """stress.recorded"""
 
-    work = staticmethod(shortened(stress.everything, 10))
+    work = staticmethod(shortened(stress.everything, rounds=10))
     profile = "recorded"

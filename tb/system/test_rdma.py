@@ -19,6 +19,8 @@ paths:
   default: {{latency: 100, loss: {0}, reorder: {{probability: {0}, depth: 8, delay: 3000}}}}
 """
 CLEAN, LOSSY = FABRIC.format(0), FABRIC.format(0.05)
+# Rounds with --short: one of operations, one of each way to end.
+FEWER = {rdma_load.operations: 1, rdma_load.endings: 4}
 PAIRS = {"simulated to model": (0, 2), "model to simulated": (2, 0), "two simulated": (0, 1)}
 
 
@@ -31,12 +33,13 @@ def run(sim, text, pair, scenario, cancels=True):
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize("scenario", [rdma_load.operations, rdma_load.endings])
+@pytest.mark.parametrize("scenario", FEWER)
 @pytest.mark.parametrize("reads", [False, True], ids=["writes", "reads"])
-def test_operations_over_a_lossy_fabric(reads, scenario, pair, sim, unless_long):
+def test_operations_over_a_lossy_fabric(reads, scenario, pair, sim, unless_long, request):
     unless_long("fabric")
     cancels = scenario is rdma_load.endings
-    run(sim, LOSSY, pair, partial(scenario, reads=reads), cancels)
+    rounds = {"rounds": FEWER[scenario]} if request.config.getoption("--short") else {}
+    run(sim, LOSSY, pair, partial(scenario, reads=reads, **rounds), cancels)
 
 
 @pytest.mark.parametrize("pair", PAIRS)

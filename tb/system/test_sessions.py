@@ -31,8 +31,7 @@ def test_session(name, sim, seed, tmp_path, unless_long):
     ("linux_mpi", 548, 0), ("linux_rebind", 0, 0), ("linux_rtl", 160, 65)])
 def test_session_of_a_guest(name, completions, events, sim, seed, tmp_path, unless_long):
     """Plays what `efa-cosim serve` recorded of the model, or of the RTL."""
-    if completions:
-        unless_long(name)
+    unless_long(name)
     result = tmp_path / "result.json"
     file = SESSIONS / f"{name}.jsonl.gz"
     assert main(["play", str(file), "--backend", sim, "--json", str(result)]) == 0

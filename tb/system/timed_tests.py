@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from efa_cosim.host.endpoints import QKEY, SRD, Endpoint, Node, pattern
 from efa_cosim.host.queue_pair import RdmaWr, Sge
 from efa_cosim.layouts import defs
 from tb.lib import requests as host
+from tb.lib.at_once import at_once
 from tb.lib.bridge import bridge, resume
 from tb.lib.host import IDLE_CYCLES, WAIT_CYCLES, RtlBackend, in_simulation
 from tb.lib.native import Native
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from efa_cosim.boundary.backend import Store
+    from efa_cosim.host.queue_pair import QueuePair
+    from efa_cosim.host.verbs import RegisteredRegion
 
 KINDS = {"SRD": defs.AdminQpType.SRD, "UD": defs.AdminQpType.UD}
 LEAD_CYCLES = 64  # open loop: from the posting of the program to its first store
@@ -81,17 +85,12 @@ class Recorder:
 class End:
     """A queue pair with a completion queue for each direction and a registered buffer."""
 
-    def __init__(self, node: Node, work: Workload, number: int) -> None:
-        context, kind = node.context, KINDS[work.kind]
-        self.node, self.number = node, number
+    def __init__(
+        self, node: Node, work: Workload, number: int, qp: QueuePair, buffer: RegisteredRegion
+    ) -> None:
+        self.node, self.number, self.qp, self.buffer = node, number, qp, buffer
+        self.scq, self.rcq = qp.send_cq, qp.recv_cq
         self.skip = defs.LIMITS.grh_bytes if work.kind == "UD" else 0
-        self.scq = context.create_cq(work.per_queue, entry_bytes=32)
-        self.rcq = context.create_cq(work.per_queue, entry_bytes=32)
-        self.qp = node.pd.create_qp(self.scq, self.rcq, kind, max_send_wr=max(2, work.depth),
-                                    max_recv_wr=work.per_queue,
-                                    max_inline=INLINE[work.entry_bytes])
-        self.qp.to_rts(QKEY, rnr_retry=ENDLESS if work.late else None)
-        self.buffer = node.pd.reg_mr(2 * RECEIVE_SPACE, Access(remote_write=True, remote_read=True))
         self.buffer.write(0, pattern(max(1, work.size), work.seed + number))
         # Replaces the queue on this object: the program counts what is outstanding.
         self.qp.sq = EndlessIds(self.qp.sq.depth)  # type: ignore[assignment]
@@ -155,6 +154,23 @@ class End:
         self.scq.destroy()
         self.rcq.destroy()
         self.buffer.dereg()
+
+
+def new_ends(node: Node, work: Workload) -> list[End]:
+    """Returns the queue pairs of a workload, in RTS. Many commands are outstanding at once, so that
+    the set-up of many queue pairs does not take longer than their messages."""
+    run = partial(at_once, node.driver)
+    cqs = iter(run([partial(node.context.create_cq, work.per_queue, entry_bytes=32)]
+                   * (2 * work.queues)))  # fmt: skip
+    create = partial(node.pd.create_qp, kind=KINDS[work.kind], max_send_wr=max(2, work.depth),
+                     max_recv_wr=work.per_queue, max_inline=INLINE[work.entry_bytes])
+    qps = run([partial(create, *pair) for pair in zip(cqs, cqs, strict=True)])
+    retries = ENDLESS if work.late else None
+    run([partial(qp.to_rts, QKEY, rnr_retry=retries) for qp in qps])
+    rights = Access(remote_write=True, remote_read=True)
+    buffers = run([partial(node.pd.reg_mr, 2 * RECEIVE_SPACE, rights)] * work.queues)
+    return [End(node, work, number, *both)
+            for number, both in enumerate(zip(qps, buffers, strict=True))]
 
 
 def program(ends: list[End], work: Workload, start: int) -> tuple[list[bytes], list[int]]:
@@ -233,7 +249,7 @@ def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]
     backend = node.backend
     assert isinstance(backend, RtlBackend)
     node.ah_of(1)
-    ends = [End(node, work, number) for number in range(work.queues)]
+    ends = new_ends(node, work)
     for end in ends:
         end.receive(work)
     backend.settle()
@@ -270,8 +286,7 @@ def measure(native: Native, node: Node, work: Workload) -> dict[str, np.ndarray]
         assert got == want, f"{work}: queue {end.number} did not deliver its bytes"
     queues = [end.qp.number & (1 << defs.LIMITS.qpn_w) - 1 for end in ends]
     numbers = [end.qp.number for end in ends]
-    for end in ends:
-        end.destroy()
+    at_once(node.driver, [end.destroy for end in ends])
     return {
         "events": events,
         "pins": pins,

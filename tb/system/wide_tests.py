@@ -18,14 +18,14 @@ from tb.scenarios.length import is_short, shortened
 class EachHandleAgain(NicTest):
     """admin.handles.generations"""
 
-    work = staticmethod(shortened(wide.each_handle_again, 2))
+    work = staticmethod(shortened(wide.each_handle_again, rounds=1))
 
 
 @pyuvm.test(timeout_time=400, timeout_unit="ms")
 class MessagesWithAnyValues(NicTest):
     """send.any_values"""
 
-    work = staticmethod(shortened(wide.messages_with_any_values, 3))
+    work = staticmethod(shortened(wide.messages_with_any_values, processes=24, rounds=3))
 
 
 @cocotb.test(timeout_time=400, timeout_unit="ms")

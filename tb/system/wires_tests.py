@@ -34,7 +34,7 @@ class EachQueueDrainsByItself(NicTest):
     """send.draining.queues"""
 
     work = staticmethod(wires.draining_of_each_queue)
-    knobs = {"net_latency_min": 40_000, "net_latency_max": 40_000}
+    knobs = {"net_latency_min": 10_000, "net_latency_max": 10_000}
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
