@@ -41,9 +41,8 @@ if TYPE_CHECKING:
 KINDS = {"SRD": defs.AdminQpType.SRD, "UD": defs.AdminQpType.UD}
 LEAD_CYCLES = 64  # open loop: from the posting of the program to its first store
 PHASE_CYCLES = 4096  # a multiple of each period of the device
-# Latencies outside a workload. Commands follow one another there, so that reads are short; the
-# others are the defaults of a workload.
-SETUP = {"read_latency": 20, "write_latency": 60, "net_latency": 50}
+# Latencies outside a workload: short, so that a set-up ends within a phase.
+SETUP = {"read_latency": 20, "write_latency": 10, "net_latency": 10}
 RECEIVE_SPACE = 1 << 16  # offset of received bytes, after the sent bytes
 TIMESTAMP_BASE = 1 << 32
 ENDLESS = 7  # retries after RNR: no limit
