@@ -160,5 +160,6 @@ def test_a_name_that_is_there_is_accepted(kind_and_name):
 
 @pytest.mark.skipif(simulator_missing("icarus") is not None, reason="icarus is missing")
 def test_the_baseline_bench_runs():
-    measurements = baseline("icarus")
-    assert measurements["baseline"] > 0 and measurements["baseline_cycles"] >= 8_000
+    """With fewer cycles than `make bench-sim` measures."""
+    measurements = baseline("icarus", short=True)
+    assert measurements["baseline"] > 0 and measurements["baseline_cycles"] >= 500

@@ -13,8 +13,9 @@ from cocotb.triggers import RisingEdge
 
 from efa_cosim.layouts import defs
 from tb.lib.stream import clock_and_reset
+from tb.unit.length import rounds
 
-CYCLES = 8_000
+CYCLES = rounds(8_000, 500)
 
 
 async def host_writes(dut, seen):
