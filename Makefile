@@ -88,7 +88,7 @@ gen: $(STAMP) ## [quick] write headers, codecs and reference pages from spec/ an
 
 ##@ Tests
 
-model: $(STAMP) ## [long] tests of the model, the host's software and the generator, with all random grids that make test shortens
+model: $(STAMP) ## [long] tests of the model, the host's software and the generator, with all grids and rounds that make test shortens
 	$(BIN)/pytest -q -n $(JOBS) model/tests tb/tests
 
 unit: $(STAMP) simulators ## [long] unit benches, all or UNIT=name

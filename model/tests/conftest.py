@@ -19,6 +19,12 @@ def recorded():
     return Host(profile="recorded")
 
 
+@pytest.fixture(scope="session")
+def short(request):
+    """Returns True in `make test`, which runs a part of some long tests; `make model` runs all."""
+    return request.config.getoption("--short", default=False)
+
+
 @pytest.fixture
 def entry(tmp_path, monkeypatch):
     """Writes a module with one job and registers it; returns the name of its entry point. The JSON
