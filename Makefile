@@ -95,9 +95,9 @@ unit: $(STAMP) simulators ## [long] unit benches, all or UNIT=name
 	$(if $(UNIT),@$(CHOICES) unit '$(UNIT)')
 	$(PYTEST) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)')
 
-system: $(STAMP) simulators ## [long] the whole device, all areas or TEST=area
+system: $(STAMP) simulators ## [long] the whole device, all areas and the cycle model, or TEST=area
 	$(if $(TEST),@$(CHOICES) system '$(TEST)')
-	$(PYTEST) -n $(JOBS) tb/system $(if $(TEST),-k '$(TEST)')
+	$(PYTEST) -n $(JOBS) tb/system $(if $(TEST),-k '$(TEST)',tb/cycle)
 
 icarus: $(STAMP) simulators ## [long] unit benches, the whole device and golden cycles on Icarus, long tests included
 	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/unit tb/system tb/perf/test_golden.py

@@ -355,7 +355,7 @@ def test_a_regression_survives_worker_client_and_scheduler(site, entry, monkeypa
 @with_dask
 @pytest.mark.slow
 def test_the_laboratory_has_the_same_report_on_a_cluster(site):
-    command = ["lab", "--bug", "no_fence", "--seeds", "2", "--correct", "2", "--rtl", "none"]
+    command = ["lab", "--bug", "no_fence", "--seeds", "1", "--correct", "1", "--rtl", "none"]
     site.start()
     client = site.client(*command)
     assert main([*command, "--jobs", "3", "--out", str(site.folder / "expected")]) == 0

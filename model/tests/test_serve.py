@@ -401,7 +401,14 @@ def test_a_client_without_a_version_is_cut_off(served, data):
     one.close()
 
 
-def test_a_client_that_leaves_anywhere_disturbs_nobody(served, guests):
+@pytest.fixture
+def fewer(backend, short):
+    """Returns a function that divides a number of rounds: with --short the RTL, which simulates
+    each reset of a function, runs fewer."""
+    return lambda number, by: number // by if short and backend != "model" else number
+
+
+def test_a_client_that_leaves_anywhere_disturbs_nobody(served, guests, fewer):
     """Cuts a valid exchange at random bytes, while another guest exchanges messages."""
     other = guests[1]
     guests[0].client.close()
@@ -410,17 +417,18 @@ def test_a_client_that_leaves_anywhere_disturbs_nobody(served, guests):
     stream = head(VERSION, 16 + len(version)) + version
     stream += 20 * (head(WRITE, 16 + len(store), flags=16) + store)
     rng = random.Random(7)
-    for _ in range(40):
+    for _ in range(fewer(40, 4)):
         one = Client(served.paths[0], version=False)
         one.raw(stream[: rng.randrange(1, len(stream))])
         one.close()
         loop_back(other, 1)
 
 
-def test_killed_clients_leave_a_function_for_the_next(served):
-    """Kills a hundred clients, each at a random moment: while it maps, probes or exchanges."""
+def test_killed_clients_leave_a_function_for_the_next(served, fewer):
+    """Kills a hundred clients, on the RTL with --short 25, each at a random moment: while it maps,
+    probes or exchanges."""
     rng = random.Random(3)
-    for _ in range(100):
+    for _ in range(fewer(100, 4)):
         child = os.fork()
         if child == 0:
             busy_client(served.paths[0])
@@ -463,9 +471,9 @@ def test_stores_to_mapped_llq_memory_reach_the_device_at_the_doorbell(tmp_path, 
     assert server.end() == 0
 
 
-def test_a_killed_server_starts_again_on_its_sockets(tmp_path, backend):
+def test_a_killed_server_starts_again_on_its_sockets(tmp_path, backend, short):
     rng = random.Random(4)
-    for _ in range(5):
+    for _ in range(2 if short else 5):
         server = Served(tmp_path, "--backend", backend, names=("a.sock",))
         child = os.fork()
         if child == 0:
