@@ -2,25 +2,20 @@
 // fv_msg_id_alloc - proves efa_msg_id_alloc: a context belongs to one message at a time, ids only
 // increase, and the next context is ready within a bound for any number of contexts in use.
 module fv_msg_id_alloc #(
-    parameter CTX_W = 4,
-    // 0: no context is held.
-    parameter HELD = 1
+    parameter CTX_W = 4
 ) (
     input wire clk,
     input wire rst_por,
     input wire rst,
     input wire give,
     input wire release_valid,
-    input wire [CTX_W-1:0] release_place,
-    input wire [(1<<CTX_W)-1:0] s_held
+    input wire [CTX_W-1:0] release_place
 );
 
   localparam N = 1 << CTX_W;
 
-  wire [N-1:0] held = HELD != 0 ? s_held : {N{1'b0}};
   wire next_ready;
   wire [31:0] next_id;
-  wire [N-1:0] used;
   wire passes;
 
   efa_msg_id_alloc #(
@@ -34,11 +29,10 @@ module fv_msg_id_alloc #(
       .s_give(give),
       .s_release_valid(release_valid),
       .s_release_place(release_place),
-      .s_held(held),
-      .m_used(used),
       .m_passes(passes)
   );
 
+  (* probe = "u_dut.u_used.all" *) wire [N-1:0] used;
   (* probe = "u_dut.in_row" *) wire in_row;
   localparam COL_W = CTX_W / 2;
   localparam ROWS = 1 << (CTX_W - COL_W);
@@ -51,25 +45,20 @@ module fv_msg_id_alloc #(
   reg gave_q;
   reg [31:0] id_q;
   reg avail_q;
-  reg [N-1:0] held_q;
-  reg [N-1:0] given_q;
-  // Cycles without a ready context, while one is neither in use nor held, and was not held before.
+  // Cycles without a ready context, while one is free.
   reg waits_q;
   reg stood_q;
-  // The round robin skips the context: it was in use or held when the scan pointer passed.
+  // The round robin skips the context: it was in use when the scan pointer passed.
   reg passed_q;
 
-  wire avail = ~(used | held) != {N{1'b0}};
-  // A row with a context that is no longer held is known to have it one cycle later.
-  wire avail_known = ~(used | held | held_q) != {N{1'b0}};
+  wire avail = used != {N{1'b1}};
   wire [ROWS-1:0] rows_known;
   genvar row;
   generate
     for (row = 0; row < ROWS; row = row + 1) begin : g_row
-      assign rows_known[row] = (used[row<<COL_W+:1<<COL_W] | held_q[row<<COL_W+:1<<COL_W]) != {1 << COL_W{1'b1}};
+      assign rows_known[row] = used[row<<COL_W+:1<<COL_W] != {1 << COL_W{1'b1}};
     end
   endgenerate
-  wire [N-1:0] give_bit = {{N - 1{1'b0}}, give} << next_id[CTX_W-1:0];
   wire give_me = give && next_id[CTX_W-1:0] == me;
   wire release_me = release_valid && release_place == me;
 
@@ -80,9 +69,7 @@ module fv_msg_id_alloc #(
     gave_q <= !rst && give;
     id_q <= next_id;
     avail_q <= avail;
-    held_q <= rst ? {N{1'b0}} : held;
-    given_q <= rst ? {N{1'b0}} : give_bit;
-    waits_q <= !rst && !next_ready && avail_known;
+    waits_q <= !rst && !next_ready && avail;
     stood_q <= waits_q;
     passed_q <= !rst && passes;
   end
@@ -95,21 +82,15 @@ module fv_msg_id_alloc #(
     // A context is allocated only while one is ready; a freed context was allocated.
     a_ready : assume (!give || next_ready);
     a_used : assume (!release_valid || used[release_place]);
-    // There are more contexts than outstanding sends.
-    a_spare : assume (rst || used != {N{1'b1}});
-    // A context becomes held with its allocation only.
-    a_held : assume (!began_q || (held & ~(held_q | given_q)) == {N{1'b0}});
     if (began_q && !rst) begin
       h_ready : assert (!next_ready || !used[next_id[CTX_W-1:0]]);
       h_rows : assert (rows == rows_known);
       h_row : assert (!waits_q || next_ready || in_row);
       p_given : assert (used[me] == mine_q && !(give_me && mine_q));
-      p_held : assert (!next_ready || !held[next_id[CTX_W-1:0]]);
       p_ids : assert (!ids_q || (gave_q ? went == 1 : went <= N && (avail_q || went == 0)));
       p_next : assert (!(waits_q && stood_q) || next_ready);
       p_passes : assert (gave_q || !ids_q || went == 0 || passed_q);
       c_given : cover (give_me && next_id[31:CTX_W] == 1);
-      c_held : cover (ids_q && passed_q && held[me] && !used[me]);
       c_ids : cover (ids_q && !gave_q && went > N / 2);
       c_next : cover (stood_q && waits_q && next_ready && next_id[31:CTX_W] == 1);
       c_passes : cover (passed_q && next_ready);

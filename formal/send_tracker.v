@@ -13,7 +13,8 @@ module fv_send_tracker #(
     input wire clk,
     input wire rst_por,
     input wire rst,
-    input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] ctx_held,
+    input wire free_valid,
+    input wire [`EFA_LIMITS__MSG_W:0] free_index,
     input wire ctx_take,
     input wire [`EFA_TX_MSG__W-1:0] s_ctx_msg,
     input wire [31:0] s_ctx_bytes,
@@ -59,7 +60,8 @@ module fv_send_tracker #(
   localparam [2:0] C2 = 3'd4;
   localparam [2:0] C3 = 3'd5;
 
-  wire [N-1:0] ctx_used;
+  wire end_valid;
+  wire [CTX_W-1:0] end_index;
   wire ctx_free;
   wire [31:0] ctx_id;
   wire outcome_ready;
@@ -87,8 +89,10 @@ module fv_send_tracker #(
       .clk(clk),
       .rst_por(rst_por),
       .rst(rst),
-      .s_ctx_held(ctx_held),
-      .m_ctx_used(ctx_used),
+      .s_ctx_free_valid(free_valid),
+      .s_ctx_free_index(free_index),
+      .m_ctx_end_valid(end_valid),
+      .m_ctx_end_index(end_index),
       .m_ctx_free(ctx_free),
       .m_ctx_id(ctx_id),
       .s_ctx_take(ctx_take),
@@ -123,7 +127,8 @@ module fv_send_tracker #(
       .m_txc_data(txc_data)
   );
 
-  (* probe = "u_dut.used" *) wire [N-1:0] flags;
+  (* probe = "u_dut.u_used.all" *) wire [N-1:0] flags;
+  (* probe = "u_dut.u_rr.u_used.all" *) wire [N-1:0] allocated;
   (* probe = "u_dut.ended_q" *) wire ended;
   (* probe = "u_dut.ended_index_q" *) wire [CTX_W-1:0] ended_index;
   (* probe = "u_dut.rest_q" *) wire [MSG_W:0] rest;
@@ -415,6 +420,8 @@ module fv_send_tracker #(
     a_word : assume (ctx_place == me && look_place == me);
     // The scheduler sends with a context reserved for the message (sq_sched.contexts).
     a_ctx : assume (!give || (ctx_free && out_q < MOST));
+    // A context is freed once, after the end of its send.
+    a_free : assume (!free_valid || (allocated[free_index] && !flags[free_index]));
     // Sources hold their offers.
     a_outcome_stays :
     assume (!outcome_stood_q || (outcome_valid && outcome_data == outcome_data_q));
@@ -433,7 +440,8 @@ module fv_send_tracker #(
       h_ctx :
       assert (!open_q || (ctx_known && ctx_word == context_q
           && id_q == {context_q[31-CTX_W:0], me}));
-      h_next : assert (!ctx_free || !flags[ctx_id[CTX_W-1:0]]);
+      h_next : assert (!ctx_free || !allocated[ctx_id[CTX_W-1:0]]);
+      h_allocated : assert ((flags & ~allocated) == 0);
       h_c1 : assert (!c1_me || (open_q && ctx == context_q));
       h_look :
       assert (!open_q || (look_known && look_word == my_qpn[QPN_W-1:0]

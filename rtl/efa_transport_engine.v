@@ -158,6 +158,10 @@ module efa_transport_engine #(
   wire [`EFA_SRD_GONE__W-1:0] gone_data;
   wire [(2<<`EFA_LIMITS__MSG_W)-1:0] rnr_held;
   wire [(2<<`EFA_LIMITS__MSG_W)-1:0] long_held;
+  wire ctx_end_valid;
+  wire [`EFA_LIMITS__MSG_W:0] ctx_end_index;
+  wire free_valid;
+  wire [`EFA_LIMITS__MSG_W:0] free_index;
   wire rnr_init;
   wire sender_init;
   wire departed_valid;
@@ -366,8 +370,10 @@ module efa_transport_engine #(
       .clk(clk),
       .rst_por(rst_por),
       .rst(rst),
-      .s_ctx_held(ctx_held),
-      .m_ctx_used(m_ctx_used),
+      .s_ctx_free_valid(free_valid),
+      .s_ctx_free_index(free_index),
+      .m_ctx_end_valid(ctx_end_valid),
+      .m_ctx_end_index(ctx_end_index),
       .m_ctx_free(m_ctx_free),
       .m_ctx_id(m_ctx_id),
       .s_ctx_take(s_ctx_take),
@@ -401,6 +407,19 @@ module efa_transport_engine #(
       .m_txc_ready(m_cpl_ready),
       .m_txc_data(m_cpl_data),
       .m_txc_srd(cpl_srd)
+  );
+
+  efa_ctx_flags u_ctx_flags (
+      .clk(clk),
+      .rst(rst),
+      .s_take_valid(s_ctx_take),
+      .s_take_index(m_ctx_id[`EFA_LIMITS__MSG_W:0]),
+      .s_end_valid(ctx_end_valid),
+      .s_end_index(ctx_end_index),
+      .s_held(ctx_held),
+      .m_used(m_ctx_used),
+      .m_free_valid(free_valid),
+      .m_free_index(free_index)
   );
 
   efa_send_stats u_send_stats (

@@ -14,6 +14,7 @@ rtl/common/efa_arb.v
 rtl/common/efa_wr_arb.v
 rtl/common/efa_ram_1wnr.v
 rtl/common/efa_flag_ram.v
+rtl/common/efa_flag_rows.v
 # level blocks
 rtl/host/efa_rd_timeout.v
 rtl/host/efa_mmio.v
@@ -69,6 +70,7 @@ rtl/transport/efa_srd_fields.v
 rtl/transport/efa_srd_tick.v
 rtl/transport/efa_rx_free.v
 rtl/transport/efa_ctx_end.v
+rtl/transport/efa_ctx_flags.v
 rtl/transport/efa_tx_route.v
 rtl/transport/efa_tx_recall.v
 rtl/transport/efa_tx_times.v

@@ -44,7 +44,8 @@ NO_REFERENCES = ("CHANGELOG.md", "layouts.md")
 PORT = re.compile(r"^ +(input|output) +(?:wire|reg) (?:\[.*\] )?(\w+),?$", re.M)
 LOOKUP = re.compile(r"_rd_(en|addr|data|qpn|count|present|parity)$")
 # The memory templates: one table, whose ports need no name of the table.
-MEMORIES = ("efa_ram", "efa_ram_1wnr", "efa_ram_be", "efa_ram_fwd", "efa_flag_ram")
+MEMORIES = ("efa_ram", "efa_ram_1wnr", "efa_ram_be", "efa_ram_fwd", "efa_flag_ram",
+            "efa_flag_rows")
 MEMORY_PORT = re.compile(r"(wr|rd|init|set|clear)_(en|addr|data|lanes|flag)")
 FOLDERS = ("examples", "formal", "model", "rtl", "sim/regress", "sim/sweeps", "spec", "tb", "tools")
 

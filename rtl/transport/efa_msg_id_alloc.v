@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_msg_id_alloc - allocates message contexts round robin and holds which contexts are in use.
+// efa_msg_id_alloc - allocates message contexts round robin and stores which ones are allocated.
 //
-// In    s_give: the next context is allocated; s_release_*: a context is freed; s_held: contexts that
-//       are not allocated even if they are not in use; a context becomes held with its allocation only
-// Out   m_next_id of the next context, its index below a wrap count, free if m_next_free; m_used;
-//       m_passes: the scan pointer skips a context in use
-// Time  one allocation per cycle; after contexts in use, the next one is ready at most 3 cycles
-//       after the previous one; a freed context is available one cycle later, one that is no longer
-//       held two cycles later
+// In    s_give: the next context is allocated; s_release_*: an allocated context is freed
+// Out   m_next_id of the next context, its index below a wrap count, free if m_next_free; m_passes:
+//       the scan pointer skips an allocated context
+// Time  one allocation per cycle; after allocated contexts, the next one is ready at most 3 cycles
+//       after the previous one; a freed context is available one cycle later
 //
 // The scan pointer moves to the next free context in the same row. If the row has none, it first
-// moves to the next row that has one, its own row last. At least one context must be out of use. The ids
-// continue through resets.
+// moves to the next row that has one, its own row last. While all contexts are allocated, it stays.
+// The ids continue through resets.
 `default_nettype none
 `include "efa_check.vh"
 
@@ -27,12 +25,9 @@ module efa_msg_id_alloc #(
     input wire s_give,
     input wire s_release_valid,
     input wire [CTX_W-1:0] s_release_place,
-    input wire [(1<<CTX_W)-1:0] s_held,
-    output wire [(1<<CTX_W)-1:0] m_used,
     output wire m_passes
 );
 
-  localparam N = 1 << CTX_W;
   localparam COL_W = CTX_W / 2;
   localparam ROW_W = CTX_W - COL_W;
   localparam COLS = 1 << COL_W;
@@ -42,11 +37,10 @@ module efa_msg_id_alloc #(
   localparam [31:0] ONE_ID = 1;
   localparam [31:0] LEFT = ID_LEFT;
 
-  reg [N-1:0] used_q;
   reg [31:0] id_q;  // wraps, row, column
   reg [31:0] id_d;
   reg ready_q;
-  reg [ROWS-1:0] rows_q;  // rows with a free context; a held one of the last cycle is not free
+  reg [ROWS-1:0] rows_q;  // rows with a free context
 
   wire [COL_W-1:0] col = id_q[COL_W-1:0];
   wire [ROW_W-1:0] row = id_q[CTX_W-1:COL_W];
@@ -54,41 +48,24 @@ module efa_msg_id_alloc #(
   wire [COL_W-1:0] col_after = id_after[COL_W-1:0];
   wire [ROW_W-1:0] row_after = row + ROW_ONE;
 
-  wire [N-1:0] busy = used_q | s_held;
-
   // Free contexts from the current one to the end of its row. Rows with a free context: rows behind
   // the current row have priority.
-  wire [COLS-1:0] used_row = busy[{row, {COL_W{1'b0}}}+:COLS];
+  wire [COLS-1:0] used_row;
   wire [COLS-1:0] free_row = ~used_row & ({COLS{1'b1}} << col);
   wire in_row;
   wire any_row;
   wire wrap = (rows_q & (({ROWS{1'b1}} << row) << 1)) == {ROWS{1'b0}};
-  wire [ROWS-1:0] rows_d;
   // The context after the next one may be in another row.
-  wire [ROWS-1:0] begins_used;
-  wire used_after = col == {COL_W{1'b1}} ? begins_used[row_after] : used_row[col_after];
+  wire [COLS-1:0] row_behind;
+  wire used_after = col == {COL_W{1'b1}} ? row_behind[0] : used_row[col_after];
 
-  // Decoded by row and column, so that each used bit needs one LUT.
-  wire [ROWS-1:0] give_row = {{ROWS - 1{1'b0}}, s_give} << row;
-  wire [COLS-1:0] give_col = A_COL << col;
-  wire [ROWS-1:0] release_row = {{ROWS - 1{1'b0}}, s_release_valid} << s_release_place[CTX_W-1:COL_W];
-  wire [COLS-1:0] release_col = A_COL << s_release_place[COL_W-1:0];
-  wire [N-1:0] used_d;
+  // A row has no free context when its last one is allocated.
+  wire fills = s_give && (used_row | (A_COL << col)) == {COLS{1'b1}};
+  wire [ROWS-1:0] filled = {{ROWS - 1{1'b0}}, fills} << row;
+  wire [ROWS-1:0] freed = {{ROWS - 1{1'b0}}, s_release_valid} << s_release_place[CTX_W-1:COL_W];
 
   wire [COL_W-1:0] col_found;
   wire [ROW_W-1:0] row_found;
-
-  genvar place;
-  generate
-    for (place = 0; place < ROWS; place = place + 1) begin : g_row
-      wire [COLS-1:0] cols = used_q[place*COLS+:COLS];
-      wire [COLS-1:0] taken_d = used_d[place*COLS+:COLS] | s_held[place*COLS+:COLS];
-      assign begins_used[place] = busy[place*COLS];
-      assign rows_d[place] = taken_d != {COLS{1'b1}};
-      assign used_d[place*COLS+:COLS] = (cols | (give_row[place] ? give_col : {COLS{1'b0}}))
-          & ~(release_row[place] ? release_col : {COLS{1'b0}});
-    end
-  endgenerate
 
   wire [COLS-1:0] unused_col;
   efa_slot_find #(
@@ -113,9 +90,23 @@ module efa_msg_id_alloc #(
       .m_bits(unused_row)
   );
 
+  efa_flag_rows #(
+      .ADDR_W(CTX_W),
+      .COL_W (COL_W),
+      .READS (2)
+  ) u_used (
+      .clk(clk),
+      .rst(rst),
+      .set_en(s_give),
+      .set_addr(id_q[CTX_W-1:0]),
+      .clear_en(s_release_valid),
+      .clear_addr(s_release_place),
+      .rd_addr({row_after, row}),
+      .rd_data({row_behind, used_row})
+  );
+
   assign m_next_free = ready_q;
   assign m_next_id = id_q;
-  assign m_used = used_q;
   assign m_passes = !s_give && used_row[col];
 
   always @* begin
@@ -137,18 +128,17 @@ module efa_msg_id_alloc #(
 
   always @(posedge clk) begin
     if (rst) begin
-      used_q  <= {N{1'b0}};
       rows_q  <= {ROWS{1'b1}};
       ready_q <= 1'b1;
     end else begin
-      used_q  <= used_d;
-      rows_q  <= rows_d;
+      rows_q  <= (rows_q & ~filled) | freed;
       ready_q <= s_give ? !used_after : in_row;
     end
   end
 
+  wire unused_bits = &{1'b0, row_behind};
+
   `EFA_CHECK(!s_give || m_next_free, "context allocated twice")
-  `EFA_CHECK(used_q != {N{1'b1}}, "context allocated with none free")
 
 endmodule
 

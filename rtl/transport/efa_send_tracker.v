@@ -6,9 +6,9 @@
 //       completions of messages that were sent or need no packet, and fences; s_scan: flush the QPs
 //       of the scan set and the sends of destroyed address handles; scan_set_rd_data: the QP of
 //       scan_set_rd_addr is in the set, one cycle later; s_cancel: cancel the sends of a QP;
-//       s_ctx_held: contexts that are not reused yet
-// Out   m_ctx_free, m_ctx_id: the context of the next send; m_ctx_used: contexts of sends that have
-//       not ended, cleared one cycle after the end; m_txc completions, m_txc_srd: of an SRD QP;
+//       s_ctx_free_*: a context whose send has ended may be used again
+// Out   m_ctx_free, m_ctx_id: the context of the next send; m_ctx_end_*: its send has ended, one cycle
+//       after the end; m_txc completions, m_txc_srd: of an SRD QP;
 //       m_completed_*, with completed_rd_*: the new number of sends completed of a QP, with its
 //       completion; m_fence_*: a fence passed; m_freed: one send is no longer outstanding
 // Time  completion 3 cycles after its cause, one per cycle; a context scan takes one cycle for each
@@ -40,8 +40,10 @@ module efa_send_tracker #(
     input wire clk,
     input wire rst_por,
     input wire rst,
-    input wire [(2<<`EFA_LIMITS__MSG_W)-1:0] s_ctx_held,
-    output wire [(2<<`EFA_LIMITS__MSG_W)-1:0] m_ctx_used,
+    input wire s_ctx_free_valid,
+    input wire [`EFA_LIMITS__MSG_W:0] s_ctx_free_index,
+    output wire m_ctx_end_valid,
+    output wire [`EFA_LIMITS__MSG_W:0] m_ctx_end_index,
     output wire m_ctx_free,
     output wire [31:0] m_ctx_id,
     input wire s_ctx_take,
@@ -83,7 +85,6 @@ module efa_send_tracker #(
   localparam [MSG_W:0] REST = (2 << MSG_W) - OPEN;
   // Contexts, in the rows of efa_msg_id_alloc.
   localparam CTX_W = MSG_W + 1;
-  localparam N = 1 << CTX_W;
   localparam COL_W = CTX_W / 2;
   localparam COLS = 1 << COL_W;
   localparam ROW_W = CTX_W - COL_W;
@@ -161,8 +162,7 @@ module efa_send_tracker #(
 
   wire move = !c3_valid_q || c3_barrier_q || m_txc_ready;
 
-  // Contexts in use and the next one; an id is generation and index.
-  wire [N-1:0] used;
+  // The next context; an id is generation and index.
   wire passes_open;
   wire [CTX_W-1:0] next_index = m_ctx_id[CTX_W-1:0];
 
@@ -172,13 +172,13 @@ module efa_send_tracker #(
   wire looked = visited && pass_q == PASS_FIND;
   wire last_begins = looked && !found_q;
 
-  // look_row_q is a copy of the flags of the row at the scan position: the flags of all contexts do
-  // not precede a RAM address. The row that the scan may enter is read meanwhile.
+  // look_row_q is a copy of the flags of the row at the scan position: the read of a row does not
+  // precede a RAM address. The row that the scan may enter is read meanwhile.
   wire [CTX_W-1:0] pass_begin = scan_q == ST_IDLE ? (any_q && !s_cancel_valid ? {CTX_W{1'b0}} : next_index)
       : last_begins ? start_q[CTX_W-1:0] : look_q;
   wire [ROW_W-1:0] row = look_q[CTX_W-1:COL_W];
   wire [ROW_W-1:0] enter_row = scan_q == ST_LOOKUP ? row + ROW_ONE : pass_begin[CTX_W-1:COL_W];
-  wire [COLS-1:0] enter_flags = used[{enter_row, {COL_W{1'b0}}}+:COLS];
+  wire [COLS-1:0] enter_flags;
   wire row_free = look_q[COL_W-1:0] == {COL_W{1'b0}} && look_row_q == {COLS{1'b0}}
       && seen_q + A_ROW <= {1'b1, {CTX_W{1'b0}}};
   wire lookup_hit = scan_q == ST_LOOKUP && look_row_q[look_q[COL_W-1:0]];
@@ -194,6 +194,7 @@ module efa_send_tracker #(
   wire [2:0] grant;
   wire [31:0] ack_id = s_outcome_data[`EFA_SEND_OUTCOME__MSG_ID];
   wire [CTX_W-1:0] c0_index = grant[1] ? ack_id[CTX_W-1:0] : look_q;
+  wire [COLS-1:0] ack_flags;  // of the row of the acknowledged context
 
   reg [`EFA_SEND_CTX__W-1:0] new_ctx;
   always @* begin
@@ -312,7 +313,8 @@ module efa_send_tracker #(
   wire handed = m_txc_valid && m_txc_ready;
 
   assign scan_set_rd_addr = took_q && took_index_q == look_q ? took_qpn_q : look_read;
-  assign m_ctx_used = used;
+  assign m_ctx_end_valid = ended_q;
+  assign m_ctx_end_index = ended_index_q;
   assign s_outcome_ready = grant[1];
   assign s_done_ready = grant[0];
   assign s_scan_ready = scan_q == ST_DONE && !cancelling_q;
@@ -351,11 +353,25 @@ module efa_send_tracker #(
       .m_next_free(m_ctx_free),
       .m_next_id(m_ctx_id),
       .s_give(s_ctx_take),
-      .s_release_valid(ended_q),
-      .s_release_place(ended_index_q),
-      .s_held(s_ctx_held),
-      .m_used(used),
+      .s_release_valid(s_ctx_free_valid),
+      .s_release_place(s_ctx_free_index),
       .m_passes(passes_open)
+  );
+
+  // Contexts of sends that have not ended.
+  efa_flag_rows #(
+      .ADDR_W(CTX_W),
+      .COL_W (COL_W),
+      .READS (2)
+  ) u_used (
+      .clk(clk),
+      .rst(rst),
+      .set_en(s_ctx_take),
+      .set_addr(next_index),
+      .clear_en(ended_q),
+      .clear_addr(ended_index_q),
+      .rd_addr({ack_id[CTX_W-1:COL_W], enter_row}),
+      .rd_data({ack_flags, enter_flags})
   );
 
   efa_ram #(
@@ -507,7 +523,7 @@ module efa_send_tracker #(
     end
     c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_SCAN;
     c1_index_q <= c0_index;
-    c1_used_q <= grant[1] ? used[ack_id[CTX_W-1:0]] : lookup_hit;
+    c1_used_q <= grant[1] ? ack_flags[ack_id[COL_W-1:0]] : lookup_hit;
     ended_index_q <= c1_index_q;
     ended_before_index_q <= ended_index_q;
     c1_ack_q <= s_outcome_data;

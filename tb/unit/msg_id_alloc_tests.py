@@ -18,14 +18,13 @@ class Bench:
 
     def __init__(self, dut):
         self.dut, self.rng = dut, rng_for("msg_id_alloc")
-        self.count, self.left = len(dut.m_used), int(dut.ID_LEFT.value)
+        self.count = 1 << len(dut.s_release_place)
+        self.left = int(dut.ID_LEFT.value)
         self.columns = 1 << (self.count.bit_length() - 1) // 2
         self.used, self.given, self.waits = set(), [-1], []
-        self.mask = 0  # bit mask of the used contexts
-        self.held = set()  # contexts that are not allocated even if they are not in use
         # Cycles since the last allocation; `still` means that no context became free since then.
         self.waited, self.still = SKIP.interval, False
-        zero(dut, "s_give", "s_release_valid", "s_release_place", "s_held")
+        zero(dut, "s_give", "s_release_valid", "s_release_place")
 
     async def start(self):
         await clock_and_reset(self.dut, resets=POWER_ON)
@@ -39,64 +38,46 @@ class Bench:
         """Returns the context of the last allocation, or of an earlier one."""
         return self.given[-back] % self.count
 
-    @property
-    def busy(self):
-        """Returns the contexts that may not be allocated."""
-        return self.used | self.held
-
     def _due(self):
         """Returns the next id and its latency after the previous one, without a release."""
-        after, busy = self.given[-1] + 1, self.busy
+        after = self.given[-1] + 1
         found = next(number for number in range(after, after + self.count)
-                     if number % self.count not in busy)  # fmt: skip
+                     if number % self.count not in self.used)  # fmt: skip
         if found == after:
             return found, NEXT.interval
         behind = found >= after - after % self.columns + self.columns
         return found, SKIP.interval - (not behind)
 
-    async def step(self, give=True, release=None, hold=False, drop=None):
+    async def step(self, give=True, release=None):
         """Runs one cycle with an optional allocation and release; returns True if an id was
-        allocated. `hold`: the allocated context becomes held; `drop`: this one is held no more."""
+        allocated."""
         dut = self.dut
         ready, number = dut.m_next_free.value == 1, self.number()
-        assert int(dut.m_used.value) == self.mask
-        if self.still and len(self.busy) < self.count:
+        if self.still and len(self.used) < self.count:
             due, cycles = self._due()
             assert ready == (self.waited >= cycles)
             assert number == due or not ready
-        assert ready or self.waited < SKIP.interval or len(self.busy) == self.count
-        assert not ready or number % self.count not in self.busy
+        assert ready or self.waited < SKIP.interval or len(self.used) == self.count
+        assert not ready or number % self.count not in self.used
         assert 0 <= number - self.given[-1] - ready <= self.count
         give = give and ready
         dut.s_give.value, dut.s_release_valid.value = int(give), int(release is not None)
         if release is not None:
             dut.s_release_place.value = release
         await Timer(1, "ns")
-        passed = not give and number % self.count in self.busy
-        used = not give and number % self.count in self.used
-        # A held context that is not in use counts as skipped or not.
-        assert used <= (dut.m_passes.value == 1) <= passed, f"passes at {number % self.count}"
+        passes = not give and number % self.count in self.used
+        assert dut.m_passes.value == int(passes), f"passes at {number % self.count}"
         await FallingEdge(dut.clk)
         if give:
             self.used.add(number % self.count)
-            self.mask |= 1 << number % self.count
             self.given.append(number)
             self.waits.append(self.waited)
             self.waited = 0
-            if hold:
-                self.held.add(number % self.count)
         self.waited += 1
         self.used.discard(release)
-        if release is not None:
-            self.mask &= ~(1 << release)
-        self.held.discard(drop)
-        if hold or drop is not None:
-            dut.s_held.value = sum(1 << place for place in self.held)
-        freed = release is not None or drop is not None
-        if freed and len(self.busy) >= self.count - 1:
-            # A row with a context that is no longer held is known one cycle later.
-            self.waited = 0 if drop is None else -1
-        self.still = not freed and (give or self.still)
+        if release is not None and len(self.used) >= self.count - 1:
+            self.waited = 0
+        self.still = release is None and (give or self.still)
         return give
 
     async def pass_to(self, place):
@@ -117,7 +98,7 @@ async def given_and_released_at_random(dut, share):
     round-robin order."""
     bench = Bench(dut)
     await bench.start()
-    most = min(bench.count - 1, int(bench.count * share))
+    most = int(bench.count * share)
     for turn in range(min(8 * bench.count, 3000)):
         full = len(bench.used) >= most
         give = not full and bench.rng.random() < (0.5, 0.95)[turn >> 6 & 1]
@@ -209,59 +190,22 @@ async def rows_become_free_while_all_others_are_used(dut):
 
 
 @cocotb.test()
-@cocotb.parametrize(share=[0.2, 0.7, 1.0])
-async def held_contexts_are_passed_over(dut, share):
-    """transport.msg_id_alloc.held: A held context is not allocated, in use or not; the next free
-    one is, and a context that is held no more is allocated again."""
-    bench = Bench(dut)
-    await bench.start()
-    rng, most = bench.rng, min(bench.count - 1, int(bench.count * share))
-    given, idle = set(), 0
-    for turn in range(min(10 * bench.count, 3000)):
-        phase = turn >> 6 & 3
-        give = len(bench.busy) < most and rng.random() < 0.8
-        release = rng.choice(sorted(bench.used)) if bench.used and rng.random() < 0.5 else None
-        # Contexts stay held for long in some phases, and are dropped in others.
-        drop = rng.choice(sorted(bench.held)) if bench.held and rng.random() < 0.2 * phase else None
-        idle = max(idle, len(bench.held - bench.used))
-        if await bench.step(give, release, hold=rng.random() < 0.7, drop=drop):
-            given.add(bench.place())
-    await bench.step(False)
-    assert idle and len(given) > bench.count // 4
-
-
-@cocotb.test()
-async def all_are_held(dut):
-    """transport.msg_id_alloc.none: While each context is in use or held, none is offered and no id
-    is left out; the first one that is free again, by its release or its drop, is offered."""
+async def all_are_allocated(dut):
+    """transport.msg_id_alloc.none: While each context is allocated, none is offered and no id is
+    left out; the first one that is freed is offered."""
     bench = Bench(dut)
     await bench.start()
     rng = bench.rng
-    # Half of the contexts may be in use.
-    for number in range(bench.count):
-        old = bench.given[max(0, number - bench.count // 2)] if number > bench.count // 2 else None
-        while not await bench.step(hold=True):
-            pass
-        if old is not None and old % bench.count in bench.used:
-            await bench.step(False, release=old % bench.count)
-    places = list(range(bench.count))
-    rng.shuffle(places)
-    for place in places[:40]:
+    await bench.give(bench.count)
+    for place in rng.sample(range(bench.count), min(bench.count, 40)):
         last = bench.given[-1]
         for _ in range(rng.randrange(4, 3 * SKIP.interval + 8)):
             await bench.step()
-        assert bench.given[-1] == last, "allocated a context that is held"
-        # At least half of the contexts stay out of use.
-        if place not in bench.used and len(bench.used) >= bench.count // 2:
-            await bench.step(release=rng.choice(sorted(bench.used)))
-        if place in bench.used:
-            await bench.step(release=place)
-        for _ in range(rng.randrange(8)):
-            await bench.step()
-        assert bench.given[-1] == last, "allocated a context that is held"
-        await bench.step(drop=place)
-        while not await bench.step(hold=True):
-            pass
+        assert bench.given[-1] == last, "allocated a context twice"
+        await bench.step(release=place)
+        for _ in range(rng.randrange(3 * SKIP.interval)):
+            await bench.step(False)
+        await bench.give(1)
         assert bench.place() == place and 0 < bench.given[-1] - last <= bench.count
     await bench.step(False)
 
@@ -320,7 +264,7 @@ async def a_reset_frees_all_and_counts_on(dut):
     await reset(dut)
     await FallingEdge(dut.clk)
     assert bench.number() == 5
-    bench.used, bench.mask, bench.still = set(), 0, False
+    bench.used, bench.still = set(), False
     # Behind the wrap of the id, the bits above the contexts are 0; before it, they are 1.
     await bench.give(bench.count - 1)
     one, two = 5, bench.count // 2 + 5
@@ -328,9 +272,14 @@ async def a_reset_frees_all_and_counts_on(dut):
         await bench.pass_to(one)
         one, two = two, one
     kept = bench.number()
-    dut.s_give.value = dut.s_release_valid.value = 0
     for resets, number in ((("rst",), kept), (POWER_ON, 0)):
+        dut.s_give.value = dut.s_release_valid.value = 0
         await reset(dut, resets=resets)
         await ClockCycles(dut.clk, 2)
-        assert int(dut.m_used.value) == 0 and bench.number() == number
-        assert dut.m_next_free.value == 1
+        assert bench.number() == number and dut.m_next_free.value == 1
+        # All contexts are free.
+        await FallingEdge(dut.clk)
+        bench.used, bench.still, bench.given = set(), False, [number - 1]
+        for step in range(bench.count):
+            assert await bench.step(), step
+            assert bench.given[-1] == number + step

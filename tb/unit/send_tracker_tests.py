@@ -61,6 +61,9 @@ class Bench:
         self.first_id = -int(dut.ID_LEFT.value) % IDS
         self.hold = 0.0  # share of the sends whose context becomes held
         self.held = set()  # contexts
+        self.in_use = set()  # contexts of sends that have not ended
+        self.kept = set()  # contexts that were held at the end of their sends
+        self.frees = deque()  # contexts that are to be freed
         self.index = RefCounts()  # the completed counts of efa_sq_index
         self.open = {}  # number: message that waits for its acknowledgement
         self.expected, self.fences, self.wanted_fences = deque(), [], []
@@ -72,7 +75,7 @@ class Bench:
         self.predicts, self.req_id, self._next_give = predicts, 0, 0.0
         zero(dut, "s_ctx_take", "s_ctx_msg", "s_ctx_bytes", "s_scan_valid", "s_ah_gen",
              "qpc_rd_data", "s_cancel_valid", "s_cancel_qpn", "completed_rd_data",
-             "s_ctx_held")  # fmt: skip
+             "s_ctx_free_valid", "s_ctx_free_index")  # fmt: skip
         self.handles()
         self.scan_set = set()  # QP numbers
         Table(dut, "scan_set_rd_addr", "scan_set_rd_data", lambda qpn: int(qpn in self.scan_set))
@@ -83,6 +86,7 @@ class Bench:
     async def start(self):
         await clock_and_reset(self.dut, resets=POWER_ON)
         cocotb.start_soon(self._contexts())
+        cocotb.start_soon(self._ends())
         cocotb.start_soon(self._qps())
         cocotb.start_soon(self._counts())
         cocotb.start_soon(self._watch())
@@ -150,9 +154,11 @@ class Bench:
             "status": status, "msg_id": self.id(number), **changes})})  # fmt: skip
 
     def drop(self, *contexts):
-        """Drives the held contexts, without some that are held no more."""
+        """Holds contexts no more, and frees those of them whose sends have ended."""
         self.held.difference_update(contexts)
-        self.dut.s_ctx_held.value = sum(1 << place for place in self.held)
+        free = self.kept.intersection(contexts)
+        self.kept -= free
+        self.frees.extend(sorted(free))
 
     def left(self, message, status=OK, **changes):
         message = {**message, "kind": DONE, "status": status, **changes}
@@ -172,8 +178,7 @@ class Bench:
         await until(self.dut, lambda: not self.expected, f"{len(self.expected)} completions")
         await ClockCycles(self.dut.clk, 12)
         assert not self.expected and self.fences == self.wanted_fences
-        used = {number % CONTEXTS for number in self.open}
-        assert int(self.dut.m_ctx_used.value) == sum(1 << place for place in used)
+        assert self.in_use == {number % CONTEXTS for number in self.open}
 
     async def scan(self, queues=()):
         self.scan_set = {self.qpns[place] for place in queues}
@@ -203,20 +208,36 @@ class Bench:
             if take:
                 message = self.give.popleft()
                 number = self.number(int(dut.m_ctx_id.value))
-                assert number not in self.open and number % CONTEXTS not in self.held
+                place = number % CONTEXTS
+                assert number not in self.open and place not in self.held | self.in_use
+                self.in_use.add(place)
                 assert not self.given or number > self.given[-1][0]
                 self.given.append((number, message))
                 self.open[number] = message
                 dut.s_ctx_msg.value = self.packed(message)
                 dut.s_ctx_bytes.value = message["length_hi"] << 16 | message["length"]
                 if self.rng.random() < self.hold:
-                    cocotb.start_soon(self._hold(number % CONTEXTS))
+                    self.held.add(place)
 
-    async def _hold(self, place):
-        """Holds a context from the cycle after its allocation on."""
-        await RisingEdge(self.dut.clk)
-        self.held.add(place)
-        self.drop()
+    async def _ends(self):
+        """Frees each context in the cycle after its end, or when it is held no more; one per cycle.
+        """
+        dut, edge = self.dut, RisingEdge(self.dut.clk)
+        while True:
+            await edge
+            if dut.rst.value == 1:
+                for places in (self.in_use, self.kept, self.frees):
+                    places.clear()
+            elif dut.m_ctx_end_valid.value == 1:
+                place = int(dut.m_ctx_end_index.value)
+                self.in_use.remove(place)
+                if place in self.held:
+                    self.kept.add(place)
+                else:
+                    self.frees.appendleft(place)
+            dut.s_ctx_free_valid.value = int(bool(self.frees))
+            if self.frees:
+                dut.s_ctx_free_index.value = self.frees.popleft()
 
     async def _qps(self):
         """Models a copy of the QP contexts with a read latency of one cycle."""
@@ -810,7 +831,6 @@ async def one_context_is_not_held(dut):
             await bench.send(bench.message(1))
         number, message = bench.given[-1]
         bench.held.add(place)
-        bench.drop()
         bench.ack(number, message)
         await bench.settle()
 

@@ -34,6 +34,9 @@ class Unit:
 UNITS: dict[str, Unit] = {
     "ram": Unit("efa_ram"),
     "flag_ram": Unit("efa_flag_ram"),
+    "flag_rows": Unit(
+        "efa_flag_rows", [{}, {"READS": 3}, {"ADDR_W": 11, "COL_W": 5, "READS": 2}]
+    ),
     "ram_1wnr": Unit("efa_ram_1wnr", [{"READS": 3}]),
     "onehot_index": Unit("efa_onehot_index", [{}, {"INDEX_W": 1}, {"INDEX_W": 6}]),
     "ram_fwd": Unit("efa_ram_fwd", [{"READS": 3}, {"WIDTH": 24, "ADDR_W": 2}]),
@@ -123,6 +126,7 @@ UNITS: dict[str, Unit] = {
     "msg_id_alloc": Unit(
         "efa_msg_id_alloc", [{"ID_LEFT": 4096}, {"CTX_W": 4}, {"CTX_W": 7}], long=True
     ),
+    "ctx_flags": Unit("efa_ctx_flags", [{}, {"CTX_W": 4}]),
     "tx_buffer": Unit("efa_tx_buffer", [{}, {"SLOT_W": 3, "LINE_W": 8}]),
     "tx_alloc": Unit("efa_tx_alloc"),
     "tx": Unit("efa_tx", [{}, {"QPN_W": 10}], long=True),
