@@ -36,7 +36,7 @@ module fv_msg_id_alloc #(
   (* probe = "u_dut.in_row" *) wire in_row;
   localparam COL_W = CTX_W / 2;
   localparam ROWS = 1 << (CTX_W - COL_W);
-  (* probe = "u_dut.rows_q" *) wire [ROWS-1:0] rows;
+  (* probe = "u_dut.rows" *) wire [ROWS-1:0] rows;
 
   (* anyconst *) wire [CTX_W-1:0] me;
   reg began_q = 1'b0;

@@ -40,6 +40,7 @@ module fv_send_tracker #(
   localparam [CTX_W:0] MOST = (1 << MSG_W) + `EFA_TRANSPORT__GUARANTEED_SENDS;
   localparam [CTX_W:0] REST = (2 << MSG_W) - MOST;
   localparam AH_W = `EFA_LIMITS__AH_W;
+  localparam LOOK_W = 4 + AH_W + QPN_W;
   localparam STORE_LOG2 = MSG_W + 1;
   localparam [STORE_LOG2:0] ROOM = 2 << MSG_W;
   localparam WHAT_W = 3 + QPN_W + 16 + 12 + 1 + 48 + 16 + 32;
@@ -156,9 +157,12 @@ module fv_send_tracker #(
   (* probe = "u_dut.seen_q" *) wire [CTX_W:0] seen;
   (* probe = "u_dut.cancelling_q" *) wire cancelling;
   (* probe = "u_dut.ctx" *) wire [`EFA_SEND_CTX__W-1:0] ctx;
-  (* probe = "u_dut.u_look_qpn.word_addr" *) wire [CTX_W-1:0] look_place;
-  (* probe = "u_dut.u_look_qpn.word_known_q" *) wire look_known;
-  (* probe = "u_dut.u_look_qpn.word_q" *) wire [QPN_W-1:0] look_word;
+  (* probe = "u_dut.u_look.word_addr" *) wire [CTX_W-1:0] look_place;
+  (* probe = "u_dut.u_look.word_known_q" *) wire look_known;
+  (* probe = "u_dut.u_look.word_q" *) wire [LOOK_W-1:0] look_word;
+  (* probe = "u_dut.look_gen" *) wire [3:0] look_gen;
+  (* probe = "u_dut.look_ah" *) wire [AH_W-1:0] look_ah;
+  (* probe = "u_dut.c1_stale_q" *) wire c1_stale;
   (* probe = "u_dut.look_q" *) wire [CTX_W-1:0] look;
   (* probe = "u_dut.look_row_q" *) wire [(1<<(CTX_W/2))-1:0] look_row;
   wire [CTX_W-1:0] from = look - seen[CTX_W-1:0];
@@ -180,6 +184,11 @@ module fv_send_tracker #(
   reg open_q;
   reg [31:0] id_q;
   reg [`EFA_SEND_CTX__W-1:0] context_q;
+  // Its address handle and the generation of the handle; the generations one cycle before, which a
+  // scan compares.
+  reg [AH_W-1:0] my_ah_q;
+  reg [3:0] my_gen_q;
+  reg [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_gen_q;
   // An acknowledgement of this message was accepted one cycle ago; an acknowledgement of another
   // message.
   reg ack_q;
@@ -254,6 +263,7 @@ module fv_send_tracker #(
     end
   endfunction
 
+  wire [15:0] s_ctx_ah = s_ctx_msg[`EFA_TX_MSG__AH];
   wire give = ctx_take;
   wire give_me = give && ctx_id[CTX_W-1:0] == me;
   wire take_ack = outcome_valid && outcome_ready;
@@ -261,11 +271,11 @@ module fv_send_tracker #(
   wire [31:0] ack_id = outcome_data[`EFA_SEND_OUTCOME__MSG_ID];
   wire [15:0] my_qp_num = context_q[`EFA_SEND_CTX__QP_NUM];
   wire [11:0] my_qpn = context_q[`EFA_SEND_CTX__QPN];
-  wire [15:0] my_ah = context_q[`EFA_SEND_CTX__AH];
+  wire stale = ah_gen_q[4*my_ah_q+:4] != my_gen_q;
   wire of_me = open_q && ack_id == id_q;
   wire ends_me = ends_ctx && c1_index == me;
   wire meant = cancelling ? my_qpn[QPN_W-1:0] == s_cancel_qpn
-      : scan_set_q[my_qpn[QPN_W-1:0]] || ah_gen[4*my_ah[AH_W-1:0]+:4] != context_q[`EFA_SEND_CTX__AH_GEN];
+      : scan_set_q[my_qpn[QPN_W-1:0]] || stale;
 
   wire c1_done = c1_valid && c1_from == FROM_DONE;
   wire c1_me = c1_valid && c1_from != FROM_DONE && c1_used && c1_index == me;
@@ -323,6 +333,7 @@ module fv_send_tracker #(
     done_stood_q <= !rst && s_done_valid && !s_done_ready;
     done_msg_q <= s_done_msg;
     scan_set_q <= s_scan_set;
+    ah_gen_q <= ah_gen;
     scan_set_addr_q <= scan_set_addr;
     scan_stood_q <= !rst && s_scan_valid && !s_scan_ready;
     cancel_stood_q <= !rst && s_cancel_valid && !s_cancel_ready;
@@ -393,9 +404,9 @@ module fv_send_tracker #(
     end
     if (give_me) begin
       id_q <= ctx_id;
+      my_ah_q <= s_ctx_ah[AH_W-1:0];
+      my_gen_q <= s_ctx_msg[`EFA_TX_MSG__AH_GEN];
       context_q <= {
-        s_ctx_msg[`EFA_TX_MSG__AH_GEN],
-        s_ctx_msg[`EFA_TX_MSG__AH],
         s_ctx_bytes,
         s_ctx_msg[`EFA_TX_MSG__OP_TYPE],
         s_ctx_msg[`EFA_TX_MSG__REQ_ID_EX],
@@ -444,9 +455,10 @@ module fv_send_tracker #(
       h_allocated : assert ((flags & ~allocated) == 0);
       h_c1 : assert (!c1_me || (open_q && ctx == context_q));
       h_look :
-      assert (!open_q || (look_known && look_word == my_qpn[QPN_W-1:0]
-          && (look != me || scan_set_addr == my_qpn[QPN_W-1:0])
-          && (!c1_me || c1_from != FROM_SCAN || scan_set_addr_q == my_qpn[QPN_W-1:0])));
+      assert (!open_q || (look_known && look_word == {my_gen_q, my_ah_q, my_qpn[QPN_W-1:0]}
+          && (look != me || {look_gen, look_ah, scan_set_addr} == look_word)
+          && (!c1_me || c1_from != FROM_SCAN
+              || (scan_set_addr_q == my_qpn[QPN_W-1:0] && c1_stale == stale))));
       // The scan has the flags of its row.
       h_row : assert (scan_state != SCAN_LOOKUP || look_row == flags[look_row_at+:1<<(CTX_W/2)]);
       h_c1_used : assert (!(c1_valid && c1_from != FROM_DONE && c1_used) || used[c1_index]);

@@ -2949,7 +2949,7 @@
 `define EFA_SGE__LOC 105:16
 
 // internal send_ctx
-`define EFA_SEND_CTX__W 192
+`define EFA_SEND_CTX__W 172
 `define EFA_SEND_CTX__GEN 31:0
 `define EFA_SEND_CTX__QPN 43:32
 `define EFA_SEND_CTX__QP_NUM 59:44
@@ -2959,8 +2959,6 @@
 `define EFA_SEND_CTX__REQ_ID_EX 136:89
 `define EFA_SEND_CTX__OP_TYPE 139:137
 `define EFA_SEND_CTX__LENGTH 171:140
-`define EFA_SEND_CTX__AH 187:172
-`define EFA_SEND_CTX__AH_GEN 191:188
 
 // internal rx_pkt
 `define EFA_RX_PKT__W 529

@@ -34,13 +34,16 @@ module efa_msg_id_alloc #(
   localparam ROWS = 1 << ROW_W;
   localparam [COLS-1:0] A_COL = 1;
   localparam [ROW_W-1:0] ROW_ONE = 1;
+  localparam [ROWS-1:0] A_ROW = 1;
   localparam [31:0] ONE_ID = 1;
   localparam [31:0] LEFT = ID_LEFT;
 
   reg [31:0] id_q;  // wraps, row, column
   reg [31:0] id_d;
   reg ready_q;
-  reg [ROWS-1:0] rows_q;  // rows with a free context
+  reg [ROWS-1:0] rows_q;  // rows with a free context, and the row whose last one was just allocated
+  reg [ROWS-1:0] here_q;  // the row of one cycle before
+  reg filled_q;  // its last free context was allocated
 
   wire [COL_W-1:0] col = id_q[COL_W-1:0];
   wire [ROW_W-1:0] row = id_q[CTX_W-1:COL_W];
@@ -54,15 +57,16 @@ module efa_msg_id_alloc #(
   wire [COLS-1:0] free_row = ~used_row & ({COLS{1'b1}} << col);
   wire in_row;
   wire any_row;
-  wire wrap = (rows_q & (({ROWS{1'b1}} << row) << 1)) == {ROWS{1'b0}};
+  wire [ROWS-1:0] rows = rows_q & ~(filled_q ? here_q : {ROWS{1'b0}});
+  wire wrap = (rows & (({ROWS{1'b1}} << row) << 1)) == {ROWS{1'b0}};
   // The context after the next one may be in another row.
   wire [COLS-1:0] row_behind;
   wire used_after = col == {COL_W{1'b1}} ? row_behind[0] : used_row[col_after];
 
-  // A row has no free context when its last one is allocated.
-  wire fills = s_give && (used_row | (A_COL << col)) == {COLS{1'b1}};
-  wire [ROWS-1:0] filled = {{ROWS - 1{1'b0}}, fills} << row;
-  wire [ROWS-1:0] freed = {{ROWS - 1{1'b0}}, s_release_valid} << s_release_place[CTX_W-1:COL_W];
+  // A row has no free context when its last one is allocated, which is known late.
+  wire [ROW_W-1:0] release_row = s_release_place[CTX_W-1:COL_W];
+  wire fills = s_give && (used_row | (A_COL << col)) == {COLS{1'b1}} && !(s_release_valid && release_row == row);
+  wire [ROWS-1:0] freed = {{ROWS - 1{1'b0}}, s_release_valid} << release_row;
 
   wire [COL_W-1:0] col_found;
   wire [ROW_W-1:0] row_found;
@@ -84,7 +88,7 @@ module efa_msg_id_alloc #(
       .BEHIND  (1)
   ) u_row (
       .s_from(row),
-      .s_slots(rows_q),
+      .s_slots(rows),
       .m_found(any_row),
       .m_slot(row_found),
       .m_bits(unused_row)
@@ -128,12 +132,18 @@ module efa_msg_id_alloc #(
 
   always @(posedge clk) begin
     if (rst) begin
-      rows_q  <= {ROWS{1'b1}};
+      rows_q <= {ROWS{1'b1}};
+      filled_q <= 1'b0;
       ready_q <= 1'b1;
     end else begin
-      rows_q  <= (rows_q & ~filled) | freed;
+      rows_q <= rows | freed;
+      filled_q <= fills;
       ready_q <= s_give ? !used_after : in_row;
     end
+  end
+
+  always @(posedge clk) begin
+    here_q <= A_ROW << row;
   end
 
   wire unused_bits = &{1'b0, row_behind};

@@ -90,6 +90,7 @@ module efa_send_tracker #(
   localparam ROW_W = CTX_W - COL_W;
   localparam ITEM_W = 4 + 8 + 3 + QPN_W + 16 + 12 + 1 + 64 + 32;
   localparam AH_W = `EFA_LIMITS__AH_W;
+  localparam LOOK_W = 4 + AH_W + QPN_W;
   localparam [CTX_W:0] ONE = 1;
   localparam [CTX_W:0] A_ROW = 1 << COL_W;
   localparam [COLS-1:0] A_COL = 1;
@@ -128,15 +129,16 @@ module efa_send_tracker #(
   reg any_q;  // a context may be out of place: one in use was skipped since the last check
   reg any_found_q;
 
-  // The send of the last cycle, whose QP a read in that cycle does not return.
+  // The send of the last cycle, which a read in that cycle does not return.
   reg took_q;
   reg [CTX_W-1:0] took_index_q;
-  reg [QPN_W-1:0] took_qpn_q;
+  reg [LOOK_W-1:0] took_look_q;
 
   // c1: context read
   reg c1_valid_q;
   reg [1:0] c1_from_q;
   reg [CTX_W-1:0] c1_index_q;
+  reg c1_stale_q;  // of a scan: its address handle was destroyed, as known one cycle before
   reg c1_used_q;  // as read; a context that ended in one of the last two cycles is not in use
   // The contexts that ended one and two cycles ago. The first one is released in this cycle.
   reg ended_q;
@@ -183,10 +185,16 @@ module efa_send_tracker #(
       && seen_q + A_ROW <= {1'b1, {CTX_W{1'b0}}};
   wire lookup_hit = scan_q == ST_LOOKUP && look_row_q[look_q[COL_W-1:0]];
 
-  // The QP of the context at the scan position is read one cycle ahead, so that its lookup in the
-  // scan set returns with the context.
+  // The QP of the context at the scan position and its address handle are read one cycle ahead, so
+  // that their lookups in the scan set and among the generations return with the context.
   wire [11:0] s_ctx_qpn = s_ctx_msg[`EFA_TX_MSG__QPN];
-  wire [QPN_W-1:0] look_read;
+  wire [15:0] s_ctx_ah = s_ctx_msg[`EFA_TX_MSG__AH];
+  wire [LOOK_W-1:0] new_look = {s_ctx_msg[`EFA_TX_MSG__AH_GEN], s_ctx_ah[AH_W-1:0], s_ctx_qpn[QPN_W-1:0]};
+  wire [LOOK_W-1:0] look_read;
+  wire [3:0] look_gen;
+  wire [AH_W-1:0] look_ah;
+  wire [QPN_W-1:0] look_qpn;
+  assign {look_gen, look_ah, look_qpn} = took_q && took_index_q == look_q ? took_look_q : look_read;
 
   // Round robin into the pipeline: completions of sent messages, acknowledgements, the scan.
   wire rest_space = rest_q != REST;
@@ -208,23 +216,19 @@ module efa_send_tracker #(
     new_ctx[`EFA_SEND_CTX__REQ_ID_EX] = s_ctx_msg[`EFA_TX_MSG__REQ_ID_EX];
     new_ctx[`EFA_SEND_CTX__OP_TYPE] = s_ctx_msg[`EFA_TX_MSG__OP_TYPE];
     new_ctx[`EFA_SEND_CTX__LENGTH] = s_ctx_bytes;
-    new_ctx[`EFA_SEND_CTX__AH] = s_ctx_msg[`EFA_TX_MSG__AH];
-    new_ctx[`EFA_SEND_CTX__AH_GEN] = s_ctx_msg[`EFA_TX_MSG__AH_GEN];
   end
 
   wire [`EFA_SEND_CTX__W-1:0] ctx;
   wire [11:0] ctx_qpn = ctx[`EFA_SEND_CTX__QPN];
-  wire [15:0] ctx_ah = ctx[`EFA_SEND_CTX__AH];
   wire [31:0] c1_id = c1_ack_q[`EFA_SEND_OUTCOME__MSG_ID];
   wire c1_used = c1_used_q && !(ended_q && ended_index_q == c1_index_q)
       && !(ended_before_q && ended_before_index_q == c1_index_q);
   wire acked = c1_from_q == FROM_ACK && c1_used
       && ctx[`EFA_SEND_CTX__GEN] == {{CTX_W{1'b0}}, c1_id[31:CTX_W]};
-  wire stale = s_ah_gen[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SEND_CTX__AH_GEN];
   wire looked_at = c1_valid_q && c1_from_q == FROM_SCAN && c1_used;
   wire meant = cancelling_q ? ctx_qpn[QPN_W-1:0] == s_cancel_qpn : scan_set_rd_data;
   wire may_be_stale = looked_at && !cancelling_q;
-  wire due = looked_at && meant || may_be_stale && stale;
+  wire due = looked_at && meant || may_be_stale && c1_stale_q;
   // Generations since allocation. A send in its place is 0 old, or 1 at or above the start index.
   wire [31:0] ctx_gen = ctx[`EFA_SEND_CTX__GEN];
   wire [GEN_W-1:0] age = start_q[31:CTX_W] - ctx_gen[GEN_W-1:0];
@@ -235,9 +239,7 @@ module efa_send_tracker #(
   wire flushes = due && now;
   wire finds = due && passed_over && pass_q == PASS_FIND;
   wire left = c1_from_q == FROM_DONE;
-  // The comparison of handle generations arrives late.
-  wire c1_known = c1_valid_q && (left || acked) || looked_at && meant && now;
-  wire c1_passes = c1_known || may_be_stale && now && stale;
+  wire c1_passes = c1_valid_q && (left || acked) || flushes;
   wire ends_ctx = c1_passes && !left;
   wire c1_cancelled = flushes && cancelling_q;
   wire c1_barrier = left && c1_msg_q[`EFA_TX_MSG__KIND] == `EFA_TX_KIND__BARRIER;
@@ -312,7 +314,7 @@ module efa_send_tracker #(
 
   wire handed = m_txc_valid && m_txc_ready;
 
-  assign scan_set_rd_addr = took_q && took_index_q == look_q ? took_qpn_q : look_read;
+  assign scan_set_rd_addr = look_qpn;
   assign m_ctx_end_valid = ended_q;
   assign m_ctx_end_index = ended_index_q;
   assign s_outcome_ready = grant[1];
@@ -388,13 +390,13 @@ module efa_send_tracker #(
   );
 
   efa_ram #(
-      .WIDTH (QPN_W),
+      .WIDTH (LOOK_W),
       .ADDR_W(CTX_W)
-  ) u_look_qpn (
+  ) u_look (
       .clk(clk),
       .wr_en(s_ctx_take),
       .wr_addr(next_index),
-      .wr_data(s_ctx_qpn[QPN_W-1:0]),
+      .wr_data(new_look),
       .rd_en(1'b1),
       .rd_addr(look_d),
       .rd_data(look_read)
@@ -504,7 +506,7 @@ module efa_send_tracker #(
     pass_q <= pass_d;
     took_q <= s_ctx_take;
     took_index_q <= next_index;
-    took_qpn_q <= s_ctx_qpn[QPN_W-1:0];
+    took_look_q <= new_look;
     if (scan_q == ST_IDLE) start_q <= m_ctx_id;
     // The comparison is a cycle later than its subtraction. old_gen_q is read three cycles after the
     // last context of a find pass, which is enough for both.
@@ -523,6 +525,7 @@ module efa_send_tracker #(
     end
     c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_SCAN;
     c1_index_q <= c0_index;
+    c1_stale_q <= s_ah_gen[{look_ah, 2'b00}+:4] != look_gen;
     c1_used_q <= grant[1] ? ack_flags[ack_id[COL_W-1:0]] : lookup_hit;
     ended_index_q <= c1_index_q;
     ended_before_index_q <= ended_index_q;
@@ -539,8 +542,8 @@ module efa_send_tracker #(
     end
   end
 
-  wire unused_bits = &{1'b0, s_ctx_msg, s_ctx_qpn, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_ah, ctx_gen, c1_qpn,
-      c2_qpn, c3_qpn, qpc_rd_data};
+  wire unused_bits = &{1'b0, s_ctx_msg, s_ctx_qpn, s_ctx_ah, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_gen,
+      c1_qpn, c2_qpn, c3_qpn, qpc_rd_data};
 
   `EFA_CHECK(!c1_passes || store_ready, "more finished sends than outstanding sends")
 

@@ -2506,7 +2506,7 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "send_ctx",
-        192,
+        172,
         (
             ("gen", 0, 32),
             ("qpn", 32, 12),
@@ -2517,8 +2517,6 @@ INTERNAL = layouts(
             ("req_id_ex", 89, 48),
             ("op_type", 137, 3),
             ("length", 140, 32),
-            ("ah", 172, 16),
-            ("ah_gen", 188, 4),
         ),
     ),
     BitLayout(

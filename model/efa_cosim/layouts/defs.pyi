@@ -2544,8 +2544,6 @@ class _InternalSendCtx:
     req_id_ex: int
     op_type: int
     length: int
-    ah: int
-    ah_gen: int
 
 class _InternalRxPkt:
     header: int
