@@ -28,7 +28,7 @@ LONG_READS = {"rd_latency_min": 150, "rd_latency_max": 1200, "rd_reorder": 1}
 # A packet is in flight for longer than a few admin commands last.
 IN_FLIGHT = {"net_latency_min": 6000, "net_latency_max": 6000}
 TEARDOWN = shortened(races.teardown, rounds=6)
-BARRIERS = shortened(races.barriers_meet, rounds=10)
+BARRIERS = shortened(races.barriers_meet, rounds=6)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -126,7 +126,7 @@ class EveryCauseIsReportedOnce(NicTest):
 @cocotb.test(timeout_time=40, timeout_unit="ms")
 async def objects_go_under_traffic(dut: Any) -> None:
     """admin.released.races"""
-    await race(dut, races.teardown)
+    await race(dut, TEARDOWN)
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
