@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units under test: one row per module. Every row runs on Verilator with each parameter set, and on
 Icarus with the first one. `make icarus` runs long rows and the other parameter sets there. `make
-test` runs long rows with the first parameter set only, half of the further sets of other rows, and
-one row of six on Icarus.
+test` runs long rows with the first parameter set only, half of the further sets of other rows,
+besides {}, and one row of six on Icarus.
 
 A row needs only its top: sources are found by module name, the tests are in
 tb/unit/<unit>_tests.py. `variants` lists the parameter sets of the tests; tests read them from the
