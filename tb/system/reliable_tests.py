@@ -12,7 +12,7 @@ import pyuvm
 from tb.env.nic_env import ROUGH, NicTest
 from tb.env.raced import race
 from tb.scenarios import rdma_pair, reliable
-from tb.scenarios.length import shortened
+from tb.scenarios.length import is_short, shortened
 
 LOSS_1 = {"net_loss": 655}
 LOSS_10 = {"net_loss": 6554}
@@ -30,7 +30,7 @@ class Exchange(NicTest):
 
     work = staticmethod(shortened(reliable.exchange, rounds=1))
     profile = "recorded"
-    least = 200
+    least = 200 if is_short() else 500
 
 
 @pyuvm.test(timeout_time=200, timeout_unit="ms")
